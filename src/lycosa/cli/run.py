@@ -92,16 +92,16 @@ def command(
             served = stack.enter_context(MetricsPort(root, metrics_port, metrics_host))
             _say(f"serving metrics at {served.address}")
         if serve:
-            from lycosa.serve.processes import PagesBeside, Served
+            from lycosa.serve.processes import ServerOptions, ServerProcesses
 
             settings = load_config(context, root, overrides, bad={}).serve
-            pages = Served(
+            pages = ServerOptions(
                 root,
                 host or settings.host,
                 settings.port if port is None else port,
                 order.overrides,
             )
-            stack.enter_context(PagesBeside(pages, _say, settings.processes))
+            stack.enter_context(ServerProcesses(pages, _say, settings.processes))
         opened = None
         if is_shared(engine, workers):
             opened = stack.enter_context(

@@ -12,7 +12,7 @@ from lycosa.cli.common import SetOption, load_config, note, require_workspace, w
 
 if TYPE_CHECKING:
     from lycosa.cluster.engine import Engine
-    from lycosa.serve.processes import Served
+    from lycosa.serve.processes import ServerOptions
     from lycosa.serve.search.sources import Source
 
 READY_S = 60.0
@@ -96,7 +96,7 @@ def command(
     from lycosa.search.engine.replicas import ReplicaKeeper
     from lycosa.search.federation.federated_search import open_federated_search
     from lycosa.search.federation.shards import Federation, ShardsBackend
-    from lycosa.serve.processes import Served
+    from lycosa.serve.processes import ServerOptions
     from lycosa.serve.search.sources import ShardsAndOthers, ShardSource
     from lycosa.serve.server import run_server
 
@@ -115,7 +115,7 @@ def command(
             )
         _serve_by(
             many,
-            Served(
+            ServerOptions(
                 root,
                 host or config.serve.host,
                 config.serve.port if port is None else port,
@@ -161,17 +161,17 @@ def command(
         )
 
 
-def _serve_by(processes: int, served: Served) -> None:
+def _serve_by(processes: int, served: ServerOptions) -> None:
     """Serve by several processes until SIGINT or SIGTERM."""
     import signal
 
     from lycosa.processes.stopping import StopFlag
-    from lycosa.serve.processes import PagesBeside
+    from lycosa.serve.processes import ServerProcesses
 
     ended = StopFlag()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
-    with PagesBeside(served, print, processes):
+    with ServerProcesses(served, print, processes):
         ended.wait()
 
 

@@ -22,12 +22,12 @@ from lycosa.serve.server import listen, run_server
 from lycosa.serve.web.access import new_key
 
 _PAUSE_S, _MAX_PAUSE_S = 2.0, 300.0
-_LOOK_S = 0.1
+_POLL_S = 0.1
 _START_S = 60.0
 
 
 @dataclass(slots=True, frozen=True)
-class Served:
+class ServerOptions:
     """What is served and where; picklable. `key` signs sessions; `shared`: several processes serve
     there.
     """
@@ -40,7 +40,7 @@ class Served:
     shared: bool = False
 
 
-def serve_workspace(tell: Tell, served: Served) -> None:
+def serve_workspace(tell: Tell, served: ServerOptions) -> None:
     """Serve until SIGTERM. Its first report is WORKING with the line that says where."""
     try:
         config = read_config(served.root, served.overrides)
@@ -71,7 +71,7 @@ def serve_workspace(tell: Tell, served: Served) -> None:
         raise SystemExit(error.exit_code) from None
 
 
-class PagesBeside:
+class ServerProcesses:
     """Use as a context manager: on entering, the pages are served or it is said why not; after that
     they are kept up.
 
@@ -79,36 +79,38 @@ class PagesBeside:
     good at all.
     """
 
-    def __init__(self, served: Served, say: Callable[[str], None], processes: int = 1) -> None:
+    def __init__(
+        self, served: ServerOptions, report: Callable[[str], None], processes: int = 1
+    ) -> None:
         self._served = replace(served, key=new_key(), shared=processes > 1)
-        self._say = say
+        self._report = report
         self._processes = processes
-        self._begun = threading.Event()
+        self._started = threading.Event()
         self._ending = threading.Event()
-        self._refused = ""
-        self._place: socket.socket | None = None
+        self._error = ""
+        self._reservation: socket.socket | None = None
         self._threads: list[threading.Thread] = []
 
-    def __enter__(self) -> PagesBeside:
+    def __enter__(self) -> ServerProcesses:
         """Raises WorkError or UsageError if they cannot be served: the port is taken, the address
         is not ours.
         """
         if self._served.shared:
             with listen(self._served.host, self._served.port):
                 pass  # somebody else's port is taken, though ours may be shared
-            self._place = _reserved(self._served.host, self._served.port)
-            self._served = replace(self._served, port=int(self._place.getsockname()[1]))
+            self._reservation = _reserve_port(self._served.host, self._served.port)
+            self._served = replace(self._served, port=int(self._reservation.getsockname()[1]))
         for number in range(self._processes):
             self._threads.append(
                 start_thread(
-                    self._keep, number == 0, name=f"pages-{number}", on_error=OnError.RESTART
+                    self._supervise, number == 0, name=f"pages-{number}", on_error=OnError.RESTART
                 )
             )
-        if not self._begun.wait(_START_S):
-            self._refused = f"the web server did not accept connections within {_START_S:g} s"
-        if self._refused:
+        if not self._started.wait(_START_S):
+            self._error = f"the web server did not accept connections within {_START_S:g} s"
+        if self._error:
             self._end()
-            raise WorkError(self._refused)
+            raise WorkError(self._error)
         return self
 
     def __exit__(
@@ -123,59 +125,59 @@ class PagesBeside:
         self._ending.set()
         for thread in self._threads:
             thread.join()
-        if self._place is not None:
-            self._place.close()
+        if self._reservation is not None:
+            self._reservation.close()
 
-    def _keep(self, first: bool) -> None:
+    def _supervise(self, first: bool) -> None:
         """The thread that makes the processes: the kernel ends a child with the thread that made
         it. The `first` one says where.
         """
         pause_s = _PAUSE_S
         while not self._ending.is_set():
             child = Child("pages", serve_workspace, self._served)
-            told = False
+            announced = False
             while child.alive and not self._ending.is_set():
                 child.listen()
-                if child.has_reported(News.WORKING) and not told:
-                    told, pause_s = True, _PAUSE_S
+                if child.has_reported(News.WORKING) and not announced:
+                    announced, pause_s = True, _PAUSE_S
                     if first:
-                        self._say(
+                        self._report(
                             next(
                                 report.text
                                 for report in child.reports
                                 if report.news is News.WORKING
                             )
                         )
-                        self._begun.set()
-                child.wait(_LOOK_S)
+                        self._started.set()
+                child.wait(_POLL_S)
             if self._ending.is_set():
                 child.terminate()
                 if not child.wait(10):
                     child.kill()
                 child.end()
                 return
-            how = child.end()
-            if first and not self._begun.is_set():
-                self._refused = how or "the web server ended before it accepted connections"
-                self._begun.set()
+            reason = child.end()
+            if first and not self._started.is_set():
+                self._error = reason or "the web server ended before it accepted connections"
+                self._started.set()
                 return
-            self._say(
-                f"the web server process ended: {how}; restarting it in "
+            self._report(
+                f"the web server process ended: {reason}; restarting it in "
                 f"{format_duration(pause_s * 1000)}"
             )
             self._ending.wait(pause_s)
             pause_s = min(pause_s * 2, _MAX_PAUSE_S)
 
 
-def _reserved(host: str, port: int) -> socket.socket:
+def _reserve_port(host: str, port: int) -> socket.socket:
     """A socket that holds the place, so that all processes find the same port though 0 was asked
     for; it never listens.
     """
     family, _, _, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    place = socket.socket(family, socket.SOCK_STREAM)
-    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    place.bind(address)
-    return place
+    reservation = socket.socket(family, socket.SOCK_STREAM)
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    reservation.bind(address)
+    return reservation

@@ -9,7 +9,7 @@ from lycosa.captures.content import Versions
 from lycosa.crawl.session.workspace_config import read_config
 
 
-class Archived:
+class Archive:
     """One `Versions` for all requests; its child process, if a document was read, ends with this
     process.
     """

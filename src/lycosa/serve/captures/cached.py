@@ -24,7 +24,7 @@ from lycosa.page.documents.kinds import Kind, kind_of
 from lycosa.page.encoding import decode
 from lycosa.serve.captures.sanitizer import MOST_BYTES, safe_page
 from lycosa.serve.search.views import readable_url, web_href
-from lycosa.serve.web.rendering import Frame
+from lycosa.serve.services import ServicesDep
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_AT = 40
@@ -71,62 +71,62 @@ At = Annotated[
 ]
 
 
-def create_cached(
-    frame: Frame, versions: Callable[[], Versions], holds: Callable[[str], bool]
-) -> APIRouter:
-    """The routes. `holds`: whether the index has a page, by its normalised URL."""
-    router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False)
 
-    @router.get("/cached", response_class=HTMLResponse)
-    def cached(request: Request, url: Url, at: At = "", text: bool = False) -> HTMLResponse:
-        opened = versions()
-        version, captures = found_at(opened, url, at)
-        texts = None
-        if text or version.show is Show.FILE:
-            with_found = captures if version.capture is version.source else [version.source]
-            texts = _texts(opened, with_found, version.source)
-        page = frame.page(
-            request,
-            "cached.html",
-            url=version.capture.url,
-            address=readable_url(version.capture.url),
-            href=web_href(version.capture.url),
-            at=version.capture.at,
-            same_as=version.capture.original,
-            status=version.capture.status,
-            redirect_href=cached_address(version.capture.redirect_to, version.capture.at)
-            if version.capture.redirect_to
-            else "",
-            redirect_to=readable_url(version.capture.redirect_to),
-            cut=version.cut
-            or (version.show in (Show.PAGE, Show.TEXT) and len(version.payload) > MOST_BYTES),
-            rendered=version.rendered,
-            show=version.show.value,
-            texts=texts,
-            paragraphs=texts.text.split("\n")[:_MAX_PARAGRAPHS] if texts is not None else [],
-            raw=raw_address(version.capture),
-            text_address=cached_address(version.capture.url, version.capture.at, text="1"),
-            page_address=cached_address(version.capture.url, version.capture.at),
-            versions_address=f"/versions?{urlencode({'url': version.capture.url})}",
-            count=len(captures),
-            sandbox=_SANDBOX,
+
+@router.get("/cached", response_class=HTMLResponse)
+def cached(
+    services: ServicesDep, request: Request, url: Url, at: At = "", text: bool = False
+) -> HTMLResponse:
+    opened = services.archive.versions()
+    version, captures = version_at(opened, url, at)
+    texts = None
+    if text or version.show is Show.FILE:
+        candidates = captures if version.capture is version.source else [version.source]
+        texts = _texts(opened, candidates, version.source)
+    page = services.pages.page(
+        request,
+        "cached.html",
+        url=version.capture.url,
+        address=readable_url(version.capture.url),
+        href=web_href(version.capture.url),
+        at=version.capture.at,
+        same_as=version.capture.original,
+        status=version.capture.status,
+        redirect_href=cached_address(version.capture.redirect_to, version.capture.at)
+        if version.capture.redirect_to
+        else "",
+        redirect_to=readable_url(version.capture.redirect_to),
+        cut=version.cut
+        or (version.show in (Show.PAGE, Show.TEXT) and len(version.payload) > MOST_BYTES),
+        rendered=version.rendered,
+        show=version.show.value,
+        texts=texts,
+        paragraphs=texts.text.split("\n")[:_MAX_PARAGRAPHS] if texts is not None else [],
+        raw=raw_address(version.capture),
+        text_address=cached_address(version.capture.url, version.capture.at, text="1"),
+        page_address=cached_address(version.capture.url, version.capture.at),
+        versions_address=f"/versions?{urlencode({'url': version.capture.url})}",
+        count=len(captures),
+        sandbox=_SANDBOX,
+    )
+    page.headers["content-security-policy"] = FRAME_POLICY
+    return page
+
+
+@router.get("/cached/raw")
+def raw(services: ServicesDep, url: Url, at: At = "") -> Response:
+    version, _ = version_at(services.archive.versions(), url, at)
+
+    def refer(target: str) -> str:
+        return (
+            cached_address(target, version.capture.at) if services.source.holds(target) else target
         )
-        page.headers["content-security-policy"] = FRAME_POLICY
-        return page
 
-    @router.get("/cached/raw")
-    def raw(url: Url, at: At = "") -> Response:
-        version, _ = found_at(versions(), url, at)
-
-        def refer(target: str) -> str:
-            return cached_address(target, version.capture.at) if holds(target) else target
-
-        return raw_response(version, refer)
-
-    return router
+    return raw_response(version, refer)
 
 
-def found_at(versions: Versions, url: str, at: str) -> tuple[Version, list[Capture]]:
+def version_at(versions: Versions, url: str, at: str) -> tuple[Version, list[Capture]]:
     """The version that a request names, and all captures of that page.
 
     Raises:

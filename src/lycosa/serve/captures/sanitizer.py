@@ -140,5 +140,5 @@ def _outer(tree: Tree) -> tuple[str, str]:
 
 
 def _written(attributes: Mapping[str, str | None], names: Sequence[str]) -> str:
-    found = ((name, attributes.get(name)) for name in names)
-    return "".join(f' {name}="{escape(value[:2_000])}"' for name, value in found if value)
+    present = ((name, attributes.get(name)) for name in names)
+    return "".join(f' {name}="{escape(value[:2_000])}"' for name, value in present if value)

@@ -4,8 +4,8 @@ its versions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
@@ -16,21 +16,15 @@ from starlette.responses import HTMLResponse
 from lycosa.captures.captures import Capture, NoVersion, capture_at, iso, parse_at, written_at
 from lycosa.captures.content import Compared, Versions
 from lycosa.serve.captures.cached import MAX_AT, At, Url, cached_address
-from lycosa.serve.search.api import ERRORS
 from lycosa.serve.search.views import readable_url, web_href
-from lycosa.serve.web.problems import Problem
-from lycosa.serve.web.rendering import Frame
+from lycosa.serve.services import ServicesDep
+from lycosa.serve.web.problems import ERRORS, error_responses
+from lycosa.text.difference import Piece
 
 MAX_VERSIONS = 1_000
 _SHOWN = 100  # on the page
 
-NOT_FOUND: dict[int | str, dict[str, Any]] = {
-    404: {
-        "model": Problem,
-        "content": {"application/problem+json": {}},
-        "description": "No copy of this page is archived",
-    }
-}
+_ERRORS = {**ERRORS, **error_responses({404: "No copy of this page is archived"})}
 Before = Annotated[
     str,
     Query(
@@ -71,15 +65,6 @@ class ArchivedVersions(BaseModel):
     versions: list[ArchivedVersion]
 
 
-class DifferencePiece(BaseModel):
-    """Consecutive text blocks."""
-
-    kind: str = Field(description="` ` unchanged, `-` removed, `+` added.")
-    old: int = Field(description="Position of the first block in the older text, from 0.")
-    new: int
-    blocks: list[str]
-
-
 class VersionsDifference(BaseModel):
     """Changes between two versions."""
 
@@ -93,7 +78,10 @@ class VersionsDifference(BaseModel):
     gone: int = Field(description="Number of removed text blocks.")
     came: int
     cut: bool = Field(description="Whether the list of changes is incomplete.")
-    stretches: list[list[DifferencePiece]]
+    stretches: tuple[tuple[Piece, ...], ...] = Field(
+        description="Changes with their surroundings; `kind`: ` ` unchanged, `-` removed, "
+        "`+` added; `old` and `new`: position of its first block in the two texts, from 0."
+    )
 
 
 class VersionText(BaseModel):
@@ -106,99 +94,91 @@ class VersionText(BaseModel):
     text: str
 
 
-def create_versions(frame: Frame, versions: Callable[[], Versions]) -> APIRouter:
-    """The routes."""
-    router = APIRouter()
-    errors = {**ERRORS, **NOT_FOUND}
+router = APIRouter()
 
-    @router.get("/api/v1/versions", responses=errors, tags=["archive"])
-    def list_versions(
-        url: Url,
-        n: Annotated[int, Query(ge=1, le=MAX_VERSIONS, description="Number of versions.")] = 50,
-        before: Before = "",
-        changed: Annotated[bool, Query(description="Only versions with a changed text.")] = False,
-    ) -> ArchivedVersions:
-        """Captures of a page, newest first."""
-        captures = _captures(versions(), url)
-        chosen = _chosen(captures, before, changed=changed)
-        return ArchivedVersions(
-            url=captures[0].url,
-            total=len(captures),
-            versions=[archived(each) for each in chosen[:n]],
-        )
 
-    @router.get("/api/v1/versions/diff", responses=errors, tags=["archive"])
-    def difference(url: Url, a: At, b: At = "") -> VersionsDifference:
-        """Compare the versions of two times; without `b`, compare with the newest version."""
-        compared = _compared(versions(), url, a, b)
-        found = compared.difference
-        return VersionsDifference(
-            url=compared.before.url,
-            before=archived(compared.before),
-            after=archived(compared.after),
-            titles=compared.titles,
-            of=compared.of,
-            gone=found.gone,
-            came=found.came,
-            cut=found.cut,
-            stretches=[
-                [
-                    DifferencePiece(
-                        kind=piece.kind, old=piece.old, new=piece.new, blocks=list(piece.blocks)
-                    )
-                    for piece in stretch
-                ]
-                for stretch in found.stretches
-            ],
-        )
+@router.get("/api/v1/versions", responses=_ERRORS, tags=["archive"])
+def list_versions(
+    services: ServicesDep,
+    url: Url,
+    n: Annotated[int, Query(ge=1, le=MAX_VERSIONS, description="Number of versions.")] = 50,
+    before: Before = "",
+    changed: Annotated[bool, Query(description="Only versions with a changed text.")] = False,
+) -> ArchivedVersions:
+    """Captures of a page, newest first."""
+    captures = _captures(services.archive.versions(), url)
+    chosen = _chosen(captures, before, changed=changed)
+    return ArchivedVersions(
+        url=captures[0].url,
+        total=len(captures),
+        versions=[archived(each) for each in chosen[:n]],
+    )
 
-    @router.get("/api/v1/versions/text", responses=errors, tags=["archive"])
-    def text(url: Url, at: At = "") -> VersionText:
-        """Return the extracted text of a version."""
-        opened = versions()
-        captures = _captures(opened, url)
-        capture = capture_at(captures, parse_at(at) if at else None)
-        try:
-            texts = opened.texts(captures, capture)
-        except NoVersion as error:
-            raise _not_found(error) from None
-        return VersionText(
-            url=capture.url,
-            version=archived(capture),
-            title=texts.title,
-            main_text=texts.main_text,
-            text=texts.text,
-        )
 
-    @router.get("/versions", response_class=HTMLResponse, include_in_schema=False)
-    def page(
-        request: Request, url: Url, a: At = "", b: At = "", before: Before = ""
-    ) -> HTMLResponse:
-        opened = versions()
-        if a:
-            return frame.page(
-                request, "difference.html", **_difference(_compared(opened, url, a, b))
-            )
-        captures = _captures(opened, url)
-        chosen = _chosen(captures, before, changed=False)
-        shown = chosen[:_SHOWN]
-        rest = (
-            f"/versions?{urlencode({'url': captures[0].url, 'before': written_at(shown[-1].at)})}"
-            if len(chosen) > _SHOWN
-            else ""
-        )
-        return frame.page(
-            request,
-            "versions.html",
-            url=captures[0].url,
-            address=readable_url(captures[0].url),
-            href=web_href(captures[0].url),
-            total=len(captures),
-            versions=[_view(each) for each in shown],
-            rest=rest,
-        )
+@router.get("/api/v1/versions/diff", responses=_ERRORS, tags=["archive"])
+def difference(services: ServicesDep, url: Url, a: At, b: At = "") -> VersionsDifference:
+    """Compare the versions of two times; without `b`, compare with the newest version."""
+    compared = _compared(services.archive.versions(), url, a, b)
+    difference = compared.difference
+    return VersionsDifference(
+        url=compared.before.url,
+        before=archived(compared.before),
+        after=archived(compared.after),
+        titles=compared.titles,
+        of=compared.of,
+        gone=difference.gone,
+        came=difference.came,
+        cut=difference.cut,
+        stretches=difference.stretches,
+    )
 
-    return router
+
+@router.get("/api/v1/versions/text", responses=_ERRORS, tags=["archive"])
+def text(services: ServicesDep, url: Url, at: At = "") -> VersionText:
+    """Return the extracted text of a version."""
+    opened = services.archive.versions()
+    captures = _captures(opened, url)
+    capture = capture_at(captures, parse_at(at) if at else None)
+    try:
+        texts = opened.texts(captures, capture)
+    except NoVersion as error:
+        raise _not_found(error) from None
+    return VersionText(
+        url=capture.url,
+        version=archived(capture),
+        title=texts.title,
+        main_text=texts.main_text,
+        text=texts.text,
+    )
+
+
+@router.get("/versions", response_class=HTMLResponse, include_in_schema=False)
+def page(
+    services: ServicesDep, request: Request, url: Url, a: At = "", b: At = "", before: Before = ""
+) -> HTMLResponse:
+    opened = services.archive.versions()
+    if a:
+        return services.pages.page(
+            request, "difference.html", **_difference(_compared(opened, url, a, b))
+        )
+    captures = _captures(opened, url)
+    chosen = _chosen(captures, before, changed=False)
+    shown = chosen[:_SHOWN]
+    rest = (
+        f"/versions?{urlencode({'url': captures[0].url, 'before': written_at(shown[-1].at)})}"
+        if len(chosen) > _SHOWN
+        else ""
+    )
+    return services.pages.page(
+        request,
+        "versions.html",
+        url=captures[0].url,
+        address=readable_url(captures[0].url),
+        href=web_href(captures[0].url),
+        total=len(captures),
+        versions=[_view(each) for each in shown],
+        rest=rest,
+    )
 
 
 def archived(capture: Capture) -> ArchivedVersion:

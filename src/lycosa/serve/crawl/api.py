@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from lycosa.commands.inspection.explain import explain_url
@@ -15,20 +15,12 @@ from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.crawl.session.pausing import set_paused
 from lycosa.crawl.session.submission import submit
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.serve.search.api import ERRORS
-from lycosa.serve.web.access import WRITE_ERRORS, Access
-from lycosa.serve.web.problems import Problem
+from lycosa.serve.services import WRITER, ServicesDep, Writer
+from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
 from lycosa.url.normalise import MAX_URL_LENGTH
 
-MOST_URLS = 1_000
+MAX_URLS = 1_000
 
-_WRONG: dict[int | str, dict[str, Any]] = {
-    400: {
-        "model": Problem,
-        "content": {"application/problem+json": {}},
-        "description": "The request is invalid; nothing was changed",
-    }
-}
 
 Url = Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)]
 
@@ -38,7 +30,7 @@ class NewUrls(BaseModel):
 
     urls: list[Url] = Field(
         min_length=1,
-        max_length=MOST_URLS,
+        max_length=MAX_URLS,
         description="URLs within the scope of the collection. A known URL is fetched again.",
     )
     collection: str = Field(
@@ -46,7 +38,7 @@ class NewUrls(BaseModel):
     )
 
 
-class Taken(BaseModel):
+class AcceptedUrls(BaseModel):
     """The accepted URLs."""
 
     collection: str
@@ -83,59 +75,63 @@ class HostList(BaseModel):
     hosts: list[dict[str, Any]]
 
 
-def create_changes(root: str, access: Access) -> APIRouter:
-    """The routes."""
-    router = APIRouter(prefix="/api/v1", tags=["crawl"])
-    errors = {**ERRORS, **_WRONG, **WRITE_ERRORS}
+router = APIRouter(prefix="/api/v1", tags=["crawl"])
+errors = {**ERRORS, **INVALID, **WRITE_ERRORS}
 
-    @router.post("/urls", responses=errors, status_code=202, dependencies=[Depends(access.writer)])
-    def add(new: NewUrls) -> Taken:
-        """Add URLs to a crawl. The crawl need not be running."""
-        taken = submit(root, read_config(root), new.urls, new.collection)
-        return Taken(collection=taken.collection, urls=list(taken.urls))
 
-    @router.post("/exclusions", responses=errors, dependencies=[Depends(access.writer)])
-    def exclude(new: NewExclusion) -> Excluded:
-        """Exclude sites permanently from crawling and search."""
-        report = exclude_and_purge(root, read_config(root), new.rules, remove=new.purge)
-        return Excluded(
-            rules=sorted(report["rules"]),
-            pending=[f"{where}: {why}" for where, why in report["pending"]],
-        )
+@router.post("/urls", responses=errors, status_code=202, dependencies=[WRITER])
+def add(services: ServicesDep, new: NewUrls) -> AcceptedUrls:
+    """Add URLs to a crawl. The crawl need not be running."""
+    submission = submit(services.root, read_config(services.root), new.urls, new.collection)
+    return AcceptedUrls(collection=submission.collection, urls=list(submission.urls))
 
-    @router.post("/collections/{name}/pause", responses=errors)
-    def pause(name: str, by: str = Depends(access.writer)) -> Paused:
-        """Pause a collection: nothing is fetched for it until it is resumed."""
-        set_paused(root, name, paused=True, by=by)
-        return Paused(collection=name, paused=True)
 
-    @router.post(
-        "/collections/{name}/resume", responses=errors, dependencies=[Depends(access.writer)]
+@router.post("/exclusions", responses=errors, dependencies=[WRITER])
+def exclude(services: ServicesDep, new: NewExclusion) -> Excluded:
+    """Exclude sites permanently from crawling and search."""
+    report = exclude_and_purge(
+        services.root, read_config(services.root), new.rules, remove=new.purge
     )
-    def resume(name: str) -> Paused:
-        """Resume a paused collection."""
-        set_paused(root, name, paused=False)
-        return Paused(collection=name, paused=False)
+    return Excluded(
+        rules=sorted(report["rules"]),
+        pending=[f"{where}: {why}" for where, why in report["pending"]],
+    )
 
-    @router.get("/hosts", responses=ERRORS)
-    def hosts(
-        like: Annotated[
-            str, Query(max_length=255, description="Only hosts whose name contains this text.")
-        ] = "",
-        offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
-        n: Annotated[int, Query(ge=1, le=1_000)] = 100,
-    ) -> HostList:
-        """List the known hosts."""
-        total, rows = list_hosts(root, like, offset, n)
-        return HostList(total=total, hosts=rows)
 
-    @router.get("/explain", responses={**ERRORS, 400: _WRONG[400]})
-    def explain(
-        url: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)],
-    ) -> dict[str, Any]:
-        """Return the state of a URL and why it was or was not fetched, as printed by `lycosa
-        explain --json`.
-        """
-        return dict(explain_url(root, read_config(root), url))
+@router.post("/collections/{name}/pause", responses=errors)
+def pause(services: ServicesDep, name: str, by: Writer) -> Paused:
+    """Pause a collection: nothing is fetched for it until it is resumed."""
+    set_paused(services.root, name, paused=True, by=by)
+    return Paused(collection=name, paused=True)
 
-    return router
+
+@router.post("/collections/{name}/resume", responses=errors, dependencies=[WRITER])
+def resume(services: ServicesDep, name: str) -> Paused:
+    """Resume a paused collection."""
+    set_paused(services.root, name, paused=False)
+    return Paused(collection=name, paused=False)
+
+
+@router.get("/hosts", responses=ERRORS)
+def hosts(
+    services: ServicesDep,
+    like: Annotated[
+        str, Query(max_length=255, description="Only hosts whose name contains this text.")
+    ] = "",
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    n: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> HostList:
+    """List the known hosts."""
+    total, rows = list_hosts(services.root, like, offset, n)
+    return HostList(total=total, hosts=rows)
+
+
+@router.get("/explain", responses={**ERRORS, 400: INVALID[400]})
+def explain(
+    services: ServicesDep,
+    url: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)],
+) -> dict[str, Any]:
+    """Return the state of a URL and why it was or was not fetched, as printed by `lycosa
+    explain --json`.
+    """
+    return dict(explain_url(services.root, read_config(services.root), url))

@@ -11,19 +11,14 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
-from lycosa.captures.history import History, visits_over_time
-from lycosa.commands.inspection.collection_facts import CollectionFacts, collection_facts
-from lycosa.commands.maintenance.collections import Listed, list_collections
+from lycosa.commands.inspection.collection_facts import CollectionFacts
 from lycosa.core.units import format_time
 from lycosa.crawl.session.pausing import paused
-from lycosa.crawl.session.workspace_config import read_config
-from lycosa.serve.crawl.pages import SAID, most_of, statuses, time_columns, told
-from lycosa.serve.search.api import ERRORS, NOT_FOUND
+from lycosa.serve.crawl.pages import NOTICES, most_of, statuses, time_columns, with_reasons
+from lycosa.serve.services import Services, ServicesDep
 from lycosa.serve.web.i18n import Interface, message
-from lycosa.serve.web.rendering import Frame
-from lycosa.serve.web.ttl_cache import Kept
+from lycosa.serve.web.problems import ERRORS, NOT_FOUND
 from lycosa.store.storage.storage import open_storage
-from lycosa.store.workspace import Workspace
 
 SEEDS_SHOWN = 20
 _FACTS_S, _LIST_S, _HISTORY_S = 3.0, 20.0, 60.0
@@ -108,74 +103,70 @@ class CollectionAnswer(BaseModel):
     )
 
 
-def create_collection_pages(root: str, frame: Frame) -> APIRouter:
-    """The routes /crawl/collection/NAME, /api/v1/collections and /api/v1/collections/NAME."""
-    router = APIRouter()
-    facts = Kept[str, CollectionFacts | None](
-        lambda name: collection_facts(root, read_config(root), name), _FACTS_S
+router = APIRouter()
+
+
+def _facts(services: Services, name: str) -> CollectionFacts:
+    facts = services.collection_facts.get(name)
+    if facts is None:
+        raise HTTPException(404, "Unknown collection")
+    return facts
+
+
+@router.get("/crawl/collection/{name}", response_class=HTMLResponse, include_in_schema=False)
+def page(
+    services: ServicesDep,
+    request: Request,
+    name: Name,
+    notice: Annotated[str, Query(max_length=16)] = "",
+) -> HTMLResponse:
+    facts = _facts(services, name)
+    words = services.pages.words(request)
+    over_time = services.collection_visits.get(name)
+    return services.pages.page(
+        request,
+        "collection.html",
+        collection=facts,
+        queue=with_reasons(facts.queue),
+        paused=paused(open_storage(services.root)).get(name),
+        history=over_time,
+        columns=time_columns(over_time, words),
+        counts=[
+            (words.t("HTTP status"), *most_of(statuses(facts.statuses, words))),
+            (words.t("Errors"), *most_of(facts.errors)),
+            (words.t("Queued URLs by reason"), *_waiting(facts.waiting, words)),
+        ],
+        languages=most_of(facts.languages),
+        seeds=facts.seeds[:SEEDS_SHOWN],
+        settings=[(name, _value(facts.settings[name], words)) for name in facts.changed],
+        defaults=[
+            (name, _value(value, words))
+            for name, value in facts.settings.items()
+            if name not in facts.changed
+        ],
+        notice=words.t(NOTICES[notice]) if notice in NOTICES else "",
     )
-    lines = Kept[str, list[Listed]](
-        lambda _: list_collections(Workspace.open(root), read_config(root)), _LIST_S
-    )
-    history = Kept[str, History](lambda name: visits_over_time(root, collection=name), _HISTORY_S)
 
-    def known(name: str) -> CollectionFacts:
-        found = facts.get(name)
-        if found is None:
-            raise HTTPException(404, "Unknown collection")
-        return found
 
-    @router.get("/crawl/collection/{name}", response_class=HTMLResponse, include_in_schema=False)
-    def page(
-        request: Request, name: Name, said: Annotated[str, Query(max_length=16)] = ""
-    ) -> HTMLResponse:
-        found = known(name)
-        words = frame.words(request)
-        over_time = history.get(name)
-        return frame.page(
-            request,
-            "collection.html",
-            collection=found,
-            queue=told(found.queue),
-            paused=paused(open_storage(root)).get(name),
-            history=over_time,
-            columns=time_columns(over_time, words),
-            counts=[
-                (words.t("HTTP status"), *most_of(statuses(found.statuses, words))),
-                (words.t("Errors"), *most_of(found.errors)),
-                (words.t("Queued URLs by reason"), *_waiting(found.waiting, words)),
-            ],
-            languages=most_of(found.languages),
-            seeds=found.seeds[:SEEDS_SHOWN],
-            settings=[(name, _value(found.settings[name], words)) for name in found.changed],
-            defaults=[
-                (name, _value(value, words))
-                for name, value in found.settings.items()
-                if name not in found.changed
-            ],
-            said=words.t(SAID[said]) if said in SAID else "",
-        )
+@router.get("/api/v1/collections", responses=ERRORS, tags=["crawl"])
+def collections(services: ServicesDep) -> list[CollectionLine]:
+    """List the collections that are configured or contain data."""
+    paused_names = paused(open_storage(services.root))
+    return [
+        CollectionLine(**{**asdict(each), "paused": each.name in paused_names})
+        for each in services.collections.get("")
+    ]
 
-    @router.get("/api/v1/collections", responses=ERRORS, tags=["crawl"])
-    def collections() -> list[CollectionLine]:
-        """List the collections that are configured or contain data."""
-        resting = paused(open_storage(root))
-        return [
-            CollectionLine(**{**asdict(each), "paused": each.name in resting})
-            for each in lines.get("")
-        ]
 
-    @router.get("/api/v1/collections/{name}", responses={**ERRORS, **NOT_FOUND}, tags=["crawl"])
-    def collection(name: Name) -> CollectionAnswer:
-        """Return contents, queue and settings of a collection."""
-        found = asdict(known(name))
-        for key in ("newest", "first_fetch", "last_fetch"):
-            found[key] = _time(found[key])
-        for row in found["queue"]:
-            row["not_before"] = _time(row["not_before"])
-        return CollectionAnswer(**{**found, "paused": name in paused(open_storage(root))})
-
-    return router
+@router.get("/api/v1/collections/{name}", responses={**ERRORS, **NOT_FOUND}, tags=["crawl"])
+def collection(services: ServicesDep, name: Name) -> CollectionAnswer:
+    """Return contents, queue and settings of a collection."""
+    facts = asdict(_facts(services, name))
+    for key in ("newest", "first_fetch", "last_fetch"):
+        facts[key] = _time(facts[key])
+    for row in facts["queue"]:
+        row["not_before"] = _time(row["not_before"])
+    return CollectionAnswer(**{**facts, "paused": name in paused(open_storage(services.root))})
 
 
 def _time(at: Any) -> str | None:

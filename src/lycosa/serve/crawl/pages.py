@@ -4,15 +4,15 @@ pausing, excluding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.captures.history import History, visits_over_time
+from lycosa.captures.history import History
 from lycosa.commands.inspection.explain import explain_url
 from lycosa.commands.inspection.explain_state import explain_reason
 from lycosa.commands.inspection.hosts import host_facts, list_hosts
@@ -22,11 +22,9 @@ from lycosa.crawl.session.pausing import paused, set_paused
 from lycosa.crawl.session.submission import submit
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.crawl.explain_labels import OF_SETTINGS, labels
-from lycosa.serve.web.access import Access
+from lycosa.serve.services import READER, ServicesDep, Writer
 from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.i18n import Interface, message
-from lycosa.serve.web.rendering import Frame
-from lycosa.serve.web.ttl_cache import Kept
 from lycosa.store.storage.storage import open_storage
 from lycosa.url.normalise import MAX_URL_LENGTH
 
@@ -44,7 +42,7 @@ _PARTS = (
     ("referrers", message("Inlinks")),
     ("same_text", message("Pages with the same text")),
 )
-SAID = {
+NOTICES = {
     "added": message("The URLs have been added and are queued for fetching."),
     "paused": message("Paused. Requests in flight are completed."),
     "resumed": message("Resumed."),
@@ -52,146 +50,150 @@ SAID = {
 }
 
 
-def create_crawl_pages(
-    root: str, frame: Frame, access: Access, status: Callable[[], Mapping[str, object]]
-) -> APIRouter:
-    """The routes under /crawl. `status` gives the workspace's counts."""
-    router = APIRouter(include_in_schema=False)
-    now = Kept[str, Mapping[str, Any]](lambda _: status(), _STATUS_S)
-    history = Kept[str, History](lambda host: visits_over_time(root, host=host), _HISTORY_S)
+router = APIRouter(include_in_schema=False)
 
-    @router.get("/crawl", response_class=HTMLResponse)
-    def crawl(request: Request, said: Annotated[str, Query(max_length=16)] = "") -> HTMLResponse:
-        known = now.get("")
-        words = frame.words(request)
-        over_time = history.get("")
-        index = known["index"]
-        return frame.page(
-            request,
-            "crawl.html",
-            status=known,
-            lag=known["log_entry"] - index["log_entry"] if index else known["log_entry"],
-            paused=paused(open_storage(root)),
-            history=over_time,
-            columns=time_columns(over_time, words),
-            counts=[
-                (words.t("HTTP status"), *most_of(statuses(known["statuses"], words))),
-                (words.t("Errors"), *most_of(known["errors"])),
-                (words.t("Languages"), *most_of(known["languages"])),
-                (words.t("Refused links"), *most_of(known["refused_links"])),
-            ],
-            said=words.t(SAID[said]) if said in SAID else "",
-        )
 
-    @router.get("/crawl/hosts", response_class=HTMLResponse)
-    def hosts(
-        request: Request,
-        like: Annotated[str, Query(max_length=255)] = "",
-        page: Annotated[int, Query(ge=1, le=100_000)] = 1,
-    ) -> HTMLResponse:
-        total, rows = list_hosts(root, like.strip(), (page - 1) * HOSTS_A_PAGE, HOSTS_A_PAGE)
-        return frame.page(
-            request,
-            "hosts.html",
-            hosts=rows,
-            total=total,
-            like=like.strip(),
-            page=page,
-            a_page=HOSTS_A_PAGE,
-        )
-
-    @router.get("/crawl/host", response_class=HTMLResponse)
-    def host(
-        request: Request, name: Annotated[str, Query(min_length=1, max_length=255)]
-    ) -> HTMLResponse:
-        facts = host_facts(root, name)
-        if facts is None:
-            raise HTTPException(404, "Unknown host")
-        return frame.page(
-            request,
-            "host.html",
-            host=facts.row,
-            queue=told(facts.queue),
-            waiting=facts.waiting,
-            visits=facts.visits,
-            robots=facts.row["robots"] or [],
-            columns=time_columns(history.get(name), frame.words(request)),
-        )
-
-    @router.get("/crawl/explain", response_class=HTMLResponse)
-    def explain(
-        request: Request, url: Annotated[str, Query(max_length=MAX_URL_LENGTH)] = ""
-    ) -> HTMLResponse:
-        parts: list[tuple[str, object]] = []
-        if url.strip():
-            facts = explain_url(root, read_config(root), url.strip())
-            words = frame.words(request)
-            own = {name: facts[name] for name in ("url", "host", "partition", "url_key")}
-            parts = [
-                (words.t("Identity"), own),
-                *((words.t(label), facts[name]) for name, label in _PARTS if facts[name]),
-            ]
-        return frame.page(
-            request,
-            "explain.html",
-            url=url.strip(),
-            parts=parts,
-            labels=labels(frame.words(request)),
-            of_settings=OF_SETTINGS,
-        )
-
-    @router.get(
-        "/crawl/exclude", response_class=HTMLResponse, dependencies=[Depends(access.reader)]
+@router.get("/crawl", response_class=HTMLResponse)
+def crawl(
+    services: ServicesDep, request: Request, notice: Annotated[str, Query(max_length=16)] = ""
+) -> HTMLResponse:
+    status = services.recent_status.get("")
+    words = services.pages.words(request)
+    over_time = services.host_visits.get("")
+    index = status["index"]
+    return services.pages.page(
+        request,
+        "crawl.html",
+        status=status,
+        lag=status["log_entry"] - index["log_entry"] if index else status["log_entry"],
+        paused=paused(open_storage(services.root)),
+        history=over_time,
+        columns=time_columns(over_time, words),
+        counts=[
+            (words.t("HTTP status"), *most_of(statuses(status["statuses"], words))),
+            (words.t("Errors"), *most_of(status["errors"])),
+            (words.t("Languages"), *most_of(status["languages"])),
+            (words.t("Refused links"), *most_of(status["refused_links"])),
+        ],
+        notice=words.t(NOTICES[notice]) if notice in NOTICES else "",
     )
-    def ask_to_exclude(
-        request: Request, rule: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)]
-    ) -> Response:
-        return frame.page(
-            request, "exclude.html", rule=rule.strip(), pages=pages_named(root, rule.strip())
+
+
+@router.get("/crawl/hosts", response_class=HTMLResponse)
+def hosts(
+    services: ServicesDep,
+    request: Request,
+    like: Annotated[str, Query(max_length=255)] = "",
+    page: Annotated[int, Query(ge=1, le=100_000)] = 1,
+) -> HTMLResponse:
+    total, rows = list_hosts(services.root, like.strip(), (page - 1) * HOSTS_A_PAGE, HOSTS_A_PAGE)
+    return services.pages.page(
+        request,
+        "hosts.html",
+        hosts=rows,
+        total=total,
+        like=like.strip(),
+        page=page,
+        a_page=HOSTS_A_PAGE,
+    )
+
+
+@router.get("/crawl/host", response_class=HTMLResponse)
+def host(
+    services: ServicesDep,
+    request: Request,
+    name: Annotated[str, Query(min_length=1, max_length=255)],
+) -> HTMLResponse:
+    facts = host_facts(services.root, name)
+    if facts is None:
+        raise HTTPException(404, "Unknown host")
+    return services.pages.page(
+        request,
+        "host.html",
+        host=facts.row,
+        queue=with_reasons(facts.queue),
+        waiting=facts.waiting,
+        visits=facts.visits,
+        robots=facts.row["robots"] or [],
+        columns=time_columns(services.host_visits.get(name), services.pages.words(request)),
+    )
+
+
+@router.get("/crawl/explain", response_class=HTMLResponse)
+def explain(
+    services: ServicesDep,
+    request: Request,
+    url: Annotated[str, Query(max_length=MAX_URL_LENGTH)] = "",
+) -> HTMLResponse:
+    parts: list[tuple[str, object]] = []
+    if url.strip():
+        facts = explain_url(services.root, read_config(services.root), url.strip())
+        words = services.pages.words(request)
+        own = {name: facts[name] for name in ("url", "host", "partition", "url_key")}
+        parts = [
+            (words.t("Identity"), own),
+            *((words.t(label), facts[name]) for name, label in _PARTS if facts[name]),
+        ]
+    return services.pages.page(
+        request,
+        "explain.html",
+        url=url.strip(),
+        parts=parts,
+        labels=labels(services.pages.words(request)),
+        of_settings=OF_SETTINGS,
+    )
+
+
+@router.get("/crawl/exclude", response_class=HTMLResponse, dependencies=[READER])
+def ask_to_exclude(
+    services: ServicesDep,
+    request: Request,
+    rule: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)],
+) -> Response:
+    return services.pages.page(
+        request, "exclude.html", rule=rule.strip(), pages=pages_named(services.root, rule.strip())
+    )
+
+
+@router.post("/crawl/add")
+async def add(services: ServicesDep, request: Request, _: Writer) -> Response:
+    fields = await form_fields(request)
+    urls = [line.strip() for line in fields.get("urls", "").splitlines() if line.strip()]
+    if not urls:
+        raise UsageError("the form contains no URL: enter at least one, one URL per line")
+    await run_in_threadpool(
+        lambda: submit(
+            services.root, read_config(services.root), urls, fields.get("collection", "")
         )
+    )
+    return RedirectResponse("/crawl?notice=added", 303)
 
-    _create_changes(router, root, access)
-    return router
+
+@router.post("/crawl/pause")
+async def pause(services: ServicesDep, request: Request, name: Writer) -> Response:
+    fields = await form_fields(request)
+    pausing = fields.get("paused") == "yes"
+    await run_in_threadpool(
+        lambda: set_paused(services.root, fields.get("collection", ""), paused=pausing, by=name)
+    )
+    collection = fields.get("collection", "")
+    place = f"/crawl/collection/{collection}" if fields.get("back") == "collection" else "/crawl"
+    return RedirectResponse(f"{place}?notice={'paused' if pausing else 'resumed'}", 303)
 
 
-def _create_changes(router: APIRouter, root: str, access: Access) -> None:
-    @router.post("/crawl/add")
-    async def add(request: Request, _: str = Depends(access.writer)) -> Response:
-        fields = await form_fields(request)
-        urls = [line.strip() for line in fields.get("urls", "").splitlines() if line.strip()]
-        if not urls:
-            raise UsageError("the form contains no URL: enter at least one, one URL per line")
-        await run_in_threadpool(
-            lambda: submit(root, read_config(root), urls, fields.get("collection", ""))
+@router.post("/crawl/exclude")
+async def exclude(services: ServicesDep, request: Request, _: Writer) -> Response:
+    fields = await form_fields(request)
+    purge = fields.get("purge") == "yes"
+    await run_in_threadpool(
+        lambda: exclude_and_purge(
+            services.root, read_config(services.root), [fields.get("rule", "")], remove=purge
         )
-        return RedirectResponse("/crawl?said=added", 303)
-
-    @router.post("/crawl/pause")
-    async def pause(request: Request, name: str = Depends(access.writer)) -> Response:
-        fields = await form_fields(request)
-        wanted = fields.get("paused") == "yes"
-        await run_in_threadpool(
-            lambda: set_paused(root, fields.get("collection", ""), paused=wanted, by=name)
-        )
-        collection = fields.get("collection", "")
-        place = (
-            f"/crawl/collection/{collection}" if fields.get("back") == "collection" else "/crawl"
-        )
-        return RedirectResponse(f"{place}?said={'paused' if wanted else 'resumed'}", 303)
-
-    @router.post("/crawl/exclude")
-    async def exclude(request: Request, _: str = Depends(access.writer)) -> Response:
-        fields = await form_fields(request)
-        purge = fields.get("purge") == "yes"
-        await run_in_threadpool(
-            lambda: exclude_and_purge(
-                root, read_config(root), [fields.get("rule", "")], remove=purge
-            )
-        )
-        return RedirectResponse("/crawl?said=excluded", 303)
+    )
+    return RedirectResponse("/crawl?notice=excluded", 303)
 
 
-def told(queue: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def with_reasons(queue: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of `urls` that wait, each with `why`: a sentence, or the reason's code where that says
     all.
     """

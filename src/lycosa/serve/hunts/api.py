@@ -6,22 +6,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Depends
+from fastapi import APIRouter, Body
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.core.units import parse_duration_ms
 from lycosa.hunt.hunt import StrategyName
-from lycosa.hunt.requests import DIED, LAST_EVENTS, HuntHandle
+from lycosa.hunt.requests import DIED, LAST_EVENTS, HuntHandle, begin_hunt
 from lycosa.hunt.session import AGENTS, Event, HuntRequest
 from lycosa.hunt.strategies import DEPTH, WIDTH
-from lycosa.serve.search.api import ERRORS
-from lycosa.serve.web.access import WRITE_ERRORS, Access
-from lycosa.serve.web.problems import Problem, problem_response
+from lycosa.serve.services import WRITER, ServicesDep
+from lycosa.serve.web.problems import (
+    ERRORS,
+    WRITE_ERRORS,
+    error_responses,
+    problem_response,
+)
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_MS = 3_600_000
@@ -30,10 +34,8 @@ MAX_MS = 3_600_000
 _LOOK_S = 0.05
 _ALIVE_EVERY_S = 15.0  # a comment that keeps proxies from closing the connection
 
-Begin = Callable[[HuntRequest], HuntHandle]
 
-
-class HuntAsked(BaseModel):
+class HuntParameters(BaseModel):
     """Query, seeds and limits of a hunt."""
 
     model_config = ConfigDict(extra="forbid")
@@ -134,45 +136,38 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         "Closing the connection ends the hunt; the fetched pages are kept.",
         "content": {"text/event-stream": {"schema": HuntResult.model_json_schema()}},
     },
-    400: {
-        "model": Problem,
-        "content": {"application/problem+json": {}},
-        "description": "The query contains no words, or a seed is not a valid URL",
-    },
+    **error_responses(
+        {
+            400: "The query contains no words, or a seed is not a valid URL",
+            409: "The workspace is in use by a crawl or another hunt",
+        }
+    ),
     503: ERRORS[503],
-    409: {
-        "model": Problem,
-        "content": {"application/problem+json": {}},
-        "description": "The workspace is in use by a crawl or another hunt",
-    },
     **WRITE_ERRORS,
 }
 
 
-def create_hunts(access: Access, begin: Begin) -> APIRouter:
-    """Return the route. `begin` starts a hunt (`lycosa.hunt.requests.begin_hunt`)."""
-    router = APIRouter(prefix="/api/v1")
+router = APIRouter(prefix="/api/v1")
 
-    @router.post(
-        "/hunts",
-        responses=_RESPONSES,
-        response_class=StreamingResponse,
-        tags=["search"],
-        dependencies=[Depends(access.writer)],
+
+@router.post(
+    "/hunts",
+    responses=_RESPONSES,
+    response_class=StreamingResponse,
+    tags=["search"],
+    dependencies=[WRITER],
+)
+def hunt(services: ServicesDep, parameters: Annotated[HuntParameters, Body()]) -> Response:
+    """Focused crawl: follow the most relevant links and stream each relevant page as soon as it
+    is fetched.
+    """
+    try:
+        handle = begin_hunt(services.root, parameters.request())
+    except OwnedError as error:
+        return problem_response(409, "The workspace is in use", str(error))
+    return StreamingResponse(
+        _stream(handle), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
     )
-    def hunt(asked: Annotated[HuntAsked, Body()]) -> Response:
-        """Focused crawl: follow the most relevant links and stream each relevant page as soon as it
-        is fetched.
-        """
-        try:
-            handle = begin(asked.request())
-        except OwnedError as error:
-            return problem_response(409, "The workspace is in use", str(error))
-        return StreamingResponse(
-            _stream(handle), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
-        )
-
-    return router
 
 
 async def _stream(hunt: HuntHandle) -> AsyncIterator[bytes]:

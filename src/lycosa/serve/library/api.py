@@ -6,29 +6,22 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
 from lycosa.captures.page_record import MOST_LINKS, page_record
 from lycosa.serve.library.library import COLLECTION, LANGUAGE, Library
-from lycosa.serve.search.api import ERRORS, NOT_FOUND
-from lycosa.serve.web.access import WRITE_ERRORS, Access
-from lycosa.serve.web.problems import Problem
+from lycosa.serve.services import WRITER, ServicesDep
+from lycosa.serve.web.problems import ERRORS, NOT_FOUND, WRITE_ERRORS, error_responses
 from lycosa.serve.web.rendering import with_query
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_ENTRIES = 1_000  # of a list in one answer
-_BUSY: dict[int | str, dict[str, Any]] = {
-    409: {
-        "model": Problem,
-        "content": {"application/problem+json": {}},
-        "description": "Other files are being written now",
-    }
-}
+_BUSY = error_responses({409: "Another export is running"})
 
 Language = Annotated[
     str, Query(alias="lang", pattern=LANGUAGE, description="ISO 639 code; `und`: unknown.")
@@ -88,7 +81,7 @@ class HostStatistics(BaseModel):
     servers: dict[str, int] = Field(description="Number of hosts by server software.")
 
 
-class ShelfLine(BaseModel):
+class DayLine(BaseModel):
     """One day of one language: new or changed pages, and their hosts."""
 
     language: str
@@ -107,7 +100,7 @@ class HoldingsAnswer(BaseModel):
     pages: int
     links: int = Field(description="Number of links in its live pages.")
     documents: int = Field(description="Number of documents in the XML library, over all days.")
-    days: list[ShelfLine] = Field(
+    days: list[DayLine] = Field(
         description=f"The {MAX_ENTRIES:,} newest; `/api/v1/library/days` lists all."
     )
 
@@ -141,7 +134,7 @@ class FileLine(BaseModel):
     href: str = Field(description="Path on this server.")
 
 
-class WantedFiles(BaseModel):
+class FilesRequest(BaseModel):
     """Files of a day to create."""
 
     lang: str = Field(pattern=LANGUAGE)
@@ -188,157 +181,169 @@ class PageAnswer(BaseModel):
     linked_from: list[LinkLine] = Field(description=f"The first {MOST_LINKS}.")
 
 
-def create_library_api(root: str, access: Access, library: Library) -> APIRouter:
-    """The routes."""
-    router = APIRouter(prefix="/api/v1/library", tags=["library"])
-    errors = {**ERRORS, **NOT_FOUND}
+router = APIRouter(prefix="/api/v1/library", tags=["library"])
+errors = {**ERRORS, **NOT_FOUND}
 
-    @router.get("", responses=ERRORS)
-    def table(
-        by: Annotated[
-            Literal["language", "collection", "type"], Query(description="What to group by.")
-        ] = "language",
-        sites: Annotated[bool, Query(description="Also list the hosts of each group.")] = False,
-        offset: Offset = 0,
-        n: Count = MAX_ENTRIES,
-    ) -> LibraryTable:
-        """Return pages, sites, sizes and days by language, collection or type. `offset` and `n`
-        select the entries of each list.
-        """
-        table = library.groups(by, sites=sites)
-        rows, hosts = table.rows, table.sites if sites else []
-        cut = replace(table, rows=rows[offset : offset + n], sites=hosts[offset : offset + n])
-        totals = {"rows": len(rows), "sites": len(hosts)}
-        return LibraryTable.model_validate(asdict(cut) | {"totals": totals})
 
-    @router.get("/hosts", responses=ERRORS)
-    def hosts() -> HostStatistics:
-        """Return numbers of hosts by first day and by server software. `/api/v1/hosts` lists the
-        hosts.
-        """
-        found = library.hosts()
-        return HostStatistics(
-            total=found.total, found=dict(found.found), servers=dict(found.servers)
-        )
+@router.get("", responses=ERRORS)
+def table(
+    services: ServicesDep,
+    by: Annotated[
+        Literal["language", "collection", "type"], Query(description="What to group by.")
+    ] = "language",
+    sites: Annotated[bool, Query(description="Also list the hosts of each group.")] = False,
+    offset: Offset = 0,
+    n: Count = MAX_ENTRIES,
+) -> LibraryTable:
+    """Return pages, sites, sizes and days by language, collection or type. `offset` and `n`
+    select the entries of each list.
+    """
+    table = services.library.groups(by, sites=sites)
+    rows, hosts = table.rows, table.sites if sites else []
+    part = replace(table, rows=rows[offset : offset + n], sites=hosts[offset : offset + n])
+    totals = {"rows": len(rows), "sites": len(hosts)}
+    return LibraryTable.model_validate(asdict(part) | {"totals": totals})
 
-    @router.get("/collections/{name}", responses=errors)
-    def holdings(name: Annotated[str, Path(pattern=COLLECTION)]) -> HoldingsAnswer:
-        """Return the stored data of a collection: captures, queued URLs, links, and the days of its
-        library.
-        """
-        if not any(row.name == name for row in library.groups("collection").rows):
-            raise HTTPException(404, "The library has no documents of this collection")
-        shelves = _row_readers(library, "", name)
-        documents = sum(shelf.documents for shelf in shelves)
-        return HoldingsAnswer(
-            name=name,
-            **asdict(library.holdings(name)),
-            documents=documents,
-            days=shelves[:MAX_ENTRIES],
-        )
 
-    @router.get("/days", responses=ERRORS)
-    def days(
-        language: AnyLanguage = "",
-        collection: OfCollection = "",
-        offset: Offset = 0,
-        n: Count = MAX_ENTRIES,
-    ) -> list[ShelfLine]:
-        """List the days of the library, newest first."""
-        return _row_readers(library, language, collection)[offset : offset + n]
+@router.get("/hosts", responses=ERRORS)
+def hosts(services: ServicesDep) -> HostStatistics:
+    """Return numbers of hosts by first day and by server software. `/api/v1/hosts` lists the
+    hosts.
+    """
+    table = services.library.hosts()
+    return HostStatistics(total=table.total, found=dict(table.found), servers=dict(table.servers))
 
-    @router.get("/documents", responses=ERRORS)
-    def documents(
-        language: Language,
-        day: Day,
-        collection: OfCollection = "",
-        offset: Offset = 0,
-        n: Count = 100,
-    ) -> Documents:
-        """List the pages of a day."""
-        rows = library.documents(language, day, collection)
-        shown = rows.slice(offset, n).select(
-            "url", "collection", "title", "headline", "charset", "live", fetched_at="at"
-        )
-        return Documents(
-            total=rows.height,
-            documents=[DocumentLine.model_validate(row) for row in shown.to_dicts()],
-        )
 
-    @router.get("/files", responses=ERRORS)
-    def files(language: Language, day: Day) -> list[FileLine]:
-        """List the files of a day, created here or by `lycosa export`."""
-        return _files(library, language, day)
-
-    @router.post(
-        "/files",
-        responses={**errors, **WRITE_ERRORS, **_BUSY},
-        dependencies=[Depends(access.writer)],
+@router.get("/collections/{name}", responses=errors)
+def holdings(
+    services: ServicesDep, name: Annotated[str, Path(pattern=COLLECTION)]
+) -> HoldingsAnswer:
+    """Return the stored data of a collection: captures, queued URLs, links, and the days of its
+    library.
+    """
+    if not any(row.name == name for row in services.library.groups("collection").rows):
+        raise HTTPException(404, "The library has no documents of this collection")
+    days = _library_days(services.library, "", name)
+    documents = sum(each.documents for each in days)
+    return HoldingsAnswer(
+        name=name,
+        **asdict(services.library.holdings(name)),
+        documents=documents,
+        days=days[:MAX_ENTRIES],
     )
-    def make(wanted: WantedFiles) -> list[FileLine]:
-        """Create the files of a day, if they do not exist."""
-        if not library.make(wanted.lang, wanted.day, wanted.kind):
-            raise HTTPException(409, "Another export is running: try again later.")
-        return [
-            file for file in _files(library, wanted.lang, wanted.day) if file.kind == wanted.kind
-        ]
 
-    @router.get(
-        "/file",
-        responses={
-            **errors,
-            200: {"content": {"application/octet-stream": {}}, "description": "It"},
-        },
-        response_class=FileResponse,
+
+@router.get("/days", responses=ERRORS)
+def days(
+    services: ServicesDep,
+    language: AnyLanguage = "",
+    collection: OfCollection = "",
+    offset: Offset = 0,
+    n: Count = MAX_ENTRIES,
+) -> list[DayLine]:
+    """List the days of the library, newest first."""
+    return _library_days(services.library, language, collection)[offset : offset + n]
+
+
+@router.get("/documents", responses=ERRORS)
+def documents(
+    services: ServicesDep,
+    language: Language,
+    day: Day,
+    collection: OfCollection = "",
+    offset: Offset = 0,
+    n: Count = 100,
+) -> Documents:
+    """List the pages of a day."""
+    rows = services.library.documents(language, day, collection)
+    shown = rows.slice(offset, n).select(
+        "url", "collection", "title", "headline", "charset", "live", fetched_at="at"
     )
-    def file(
-        language: Language,
-        day: Day,
-        kind: Annotated[str, Query(max_length=16)],
-        name: Annotated[str, Query(max_length=64)],
-    ) -> FileResponse:
-        """Download a file of a day."""
-        found = library.path(language, day, kind, name)
-        if found is None:
-            raise HTTPException(404, "Unknown file")
-        return FileResponse(found, media_type="application/octet-stream", filename=name)
-
-    @router.get("/page", responses=errors)
-    def page(
-        url: Annotated[
-            str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL of the page.")
-        ],
-    ) -> PageAnswer:
-        """Return the record of a page: metadata, main text, links, and links to it."""
-        found = page_record(root, url)
-        if found is None:
-            raise HTTPException(404, "Unknown page")
-        links = [
-            LinkLine(url=link["target"], anchor=link["anchor"], kind=link["kind"])
-            for link in found.out_links
-        ]
-        back = [
-            LinkLine(url=link["source"], anchor=link["anchor"], kind=link["kind"])
-            for link in found.in_links
-        ]
-        return PageAnswer.model_validate(
-            {
-                **found.row,
-                "link_count": found.out,
-                "links": links,
-                "linked_from_count": found.into,
-                "linked_from": back,
-            }
-        )
-
-    return router
+    return Documents(
+        total=rows.height,
+        documents=[DocumentLine.model_validate(row) for row in shown.to_dicts()],
+    )
 
 
-def _row_readers(library: Library, language: str, collection: str) -> list[ShelfLine]:
-    held = library.days(language, collection).items()
+@router.get("/files", responses=ERRORS)
+def files(services: ServicesDep, language: Language, day: Day) -> list[FileLine]:
+    """List the files of a day, created here or by `lycosa export`."""
+    return _files(services.library, language, day)
+
+
+@router.post(
+    "/files",
+    responses={**errors, **WRITE_ERRORS, **_BUSY},
+    dependencies=[WRITER],
+)
+def make(services: ServicesDep, request: FilesRequest) -> list[FileLine]:
+    """Create the files of a day, if they do not exist."""
+    if not services.library.make(request.lang, request.day, request.kind):
+        raise HTTPException(409, "Another export is running: try again later.")
     return [
-        ShelfLine(language=key.language, day=key.day, documents=each.documents, hosts=each.hosts)
-        for key, each in held
+        file
+        for file in _files(services.library, request.lang, request.day)
+        if file.kind == request.kind
+    ]
+
+
+@router.get(
+    "/file",
+    responses={
+        **errors,
+        200: {"content": {"application/octet-stream": {}}, "description": "It"},
+    },
+    response_class=FileResponse,
+)
+def file(
+    services: ServicesDep,
+    language: Language,
+    day: Day,
+    kind: Annotated[str, Query(max_length=16)],
+    name: Annotated[str, Query(max_length=64)],
+) -> FileResponse:
+    """Download a file of a day."""
+    path = services.library.path(language, day, kind, name)
+    if path is None:
+        raise HTTPException(404, "Unknown file")
+    return FileResponse(path, media_type="application/octet-stream", filename=name)
+
+
+@router.get("/page", responses=errors)
+def page(
+    services: ServicesDep,
+    url: Annotated[
+        str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL of the page.")
+    ],
+) -> PageAnswer:
+    """Return the record of a page: metadata, main text, links, and links to it."""
+    record = page_record(services.root, url)
+    if record is None:
+        raise HTTPException(404, "Unknown page")
+    links = [
+        LinkLine(url=link["target"], anchor=link["anchor"], kind=link["kind"])
+        for link in record.out_links
+    ]
+    back = [
+        LinkLine(url=link["source"], anchor=link["anchor"], kind=link["kind"])
+        for link in record.in_links
+    ]
+    return PageAnswer.model_validate(
+        {
+            **record.row,
+            "link_count": record.out,
+            "links": links,
+            "linked_from_count": record.into,
+            "linked_from": back,
+        }
+    )
+
+
+def _library_days(library: Library, language: str, collection: str) -> list[DayLine]:
+    counts = library.days(language, collection).items()
+    return [
+        DayLine(language=key.language, day=key.day, documents=each.documents, hosts=each.hosts)
+        for key, each in counts
     ]
 
 

@@ -22,18 +22,18 @@ from lycosa.export.library.day_writer import INDEX
 from lycosa.export.library.editions import LibrarySelection
 from lycosa.export.library.formats import DEFAULT_FILE_BYTES, FORMATS
 from lycosa.export.library.library import Held, ShelfKey, library_days, library_documents
-from lycosa.serve.web.ttl_cache import Kept
+from lycosa.serve.web.ttl_cache import TtlCache
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 
 LANGUAGE = r"^[a-z]{2,3}$"
 COLLECTION = r"^([a-z0-9][a-z0-9_-]{0,63})?$"
-_KEPT_S = 60.0
+_MAX_AGE_S = 60.0
 _FILE = re.compile(r"[a-z]{2,3}-\d{4}-\d{2}-\d{2}-\d{5}\.[a-z.]{2,12}")
 
 
 @dataclass(slots=True, frozen=True)
-class Offered:
+class DayFile:
     """A file of a day, ready to be taken."""
 
     kind: str
@@ -51,13 +51,17 @@ class Library:
         self._root = root
         self._folder = folder
         self._making = threading.Lock()
-        self._groups = Kept[tuple[By, bool], Groups](self._count, _KEPT_S)
-        self._hosts = Kept[str, HostTable](
-            lambda _: hosts_of(Workspace.open(root), most=1), _KEPT_S
+        self._groups = TtlCache[tuple[By, bool], Groups](self._count, _MAX_AGE_S)
+        self._hosts = TtlCache[str, HostTable](
+            lambda _: hosts_of(Workspace.open(root), most=1), _MAX_AGE_S
         )
-        self._days = Kept[tuple[str, str], Mapping[ShelfKey, Held]](self._count_days, _KEPT_S)
-        self._documents = Kept[tuple[str, date, str], pl.DataFrame](self._list, _KEPT_S, most=8)
-        self._holdings = Kept[str, Holdings](lambda name: holdings(root, name), _KEPT_S)
+        self._days = TtlCache[tuple[str, str], Mapping[ShelfKey, Held]](
+            self._count_days, _MAX_AGE_S
+        )
+        self._documents = TtlCache[tuple[str, date, str], pl.DataFrame](
+            self._list, _MAX_AGE_S, max_entries=8
+        )
+        self._holdings = TtlCache[str, Holdings](lambda name: holdings(root, name), _MAX_AGE_S)
 
     def groups(self, by: By, *, sites: bool = False) -> Groups:
         """The table by language, collection or type; that by language has the sites in any case."""
@@ -81,9 +85,9 @@ class Library:
         """What is stored of a collection."""
         return self._holdings.get(collection)
 
-    def files(self, language: str, day: date) -> list[Offered]:
+    def files(self, language: str, day: date) -> list[DayFile]:
         """The files that an export has finished for a day."""
-        found = []
+        files = []
         for kind in sorted(FORMATS):
             place = self._place(kind, language, day)
             if not (place / INDEX).is_file():
@@ -91,15 +95,15 @@ class Library:
             for path in sorted(place.iterdir()):
                 if _FILE.fullmatch(path.name) and path.is_file():
                     status = path.stat()
-                    found.append(
-                        Offered(
+                    files.append(
+                        DayFile(
                             kind,
                             path.name,
                             status.st_size,
                             datetime.fromtimestamp(status.st_mtime, UTC),
                         )
                     )
-        return found
+        return files
 
     def path(self, language: str, day: date, kind: str, name: str) -> Path | None:
         """The file of that name, if it is one of the day's."""
@@ -143,19 +147,19 @@ class Library:
     def _languages(self, workspace: Workspace) -> Mapping[str, str]:
         return library_languages(read_config(self._root), workspace.state())
 
-    def _count(self, wanted: tuple[By, bool]) -> Groups:
-        by, sites = wanted
+    def _count(self, key: tuple[By, bool]) -> Groups:
+        by, sites = key
         return groups_of(Workspace.open(self._root), by, read_config(self._root), sites=sites)
 
-    def _count_days(self, wanted: tuple[str, str]) -> Mapping[ShelfKey, Held]:
+    def _count_days(self, key: tuple[str, str]) -> Mapping[ShelfKey, Held]:
         workspace = Workspace.open(self._root)
-        held = library_days(workspace, LibrarySelection(*wanted), self._languages(workspace))
+        counts = library_days(workspace, LibrarySelection(*key), self._languages(workspace))
         return dict(
-            sorted(held.items(), key=lambda item: (item[0].day, item[0].language), reverse=True)
+            sorted(counts.items(), key=lambda item: (item[0].day, item[0].language), reverse=True)
         )
 
-    def _list(self, shelf: tuple[str, date, str]) -> pl.DataFrame:
-        language, day, collection = shelf
+    def _list(self, key: tuple[str, date, str]) -> pl.DataFrame:
+        language, day, collection = key
         workspace = Workspace.open(self._root)
         return library_documents(
             workspace, LibrarySelection(language, collection, day, day), self._languages(workspace)

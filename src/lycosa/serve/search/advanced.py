@@ -41,22 +41,22 @@ def built_query(fields: Mapping[str, str]) -> str:
     """The query that the fields ask for. `any` and `none` are words with spaces between, `site` may
     be several.
     """
-    given = {name: " ".join(text.split()) for name, text in fields.items()}
-    parts = [given.get("all", "")]
-    if given.get("phrase"):
-        parts.append('"' + given["phrase"].replace('"', " ") + '"')
-    parts.append(" OR ".join(given.get("any", "").split()))
+    values = {name: " ".join(text.split()) for name, text in fields.items()}
+    parts = [values.get("all", "")]
+    if values.get("phrase"):
+        parts.append('"' + values["phrase"].replace('"', " ") + '"')
+    parts.append(" OR ".join(values.get("any", "").split()))
     parts.extend(
-        f"-{word.lstrip('-')}" for word in given.get("none", "").split() if word.lstrip("-")
+        f"-{word.lstrip('-')}" for word in values.get("none", "").split() if word.lstrip("-")
     )
     parts.extend(
-        f"{operator}{_value(given[name])}"
+        f"{operator}{_value(values[name])}"
         for name, operator in _OPERATORS.items()
-        if given.get(name)
+        if values.get(name)
     )
-    parts.extend(f"site:{site}" for site in given.get("site", "").split())
-    if given.get("lang"):
-        parts.append(f"lang:{given['lang']}")
+    parts.extend(f"site:{site}" for site in values.get("site", "").split())
+    if values.get("lang"):
+        parts.append(f"lang:{values['lang']}")
     return " ".join(part for part in parts if part)
 
 

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -17,27 +16,93 @@ from lycosa.search.crosslingual.translated import Across, TranslatedQuery, edit
 from lycosa.search.engine.searcher import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.federation.federated_search import MAX_HOPS
 from lycosa.search.presentation.results import FACETS, PER_HOST, Explanation
-from lycosa.serve.search.sources import Source
 from lycosa.serve.search.views import cached_href
-from lycosa.serve.web.problems import Problem
+from lycosa.serve.services import ServicesDep
+from lycosa.serve.web.problems import ERRORS
 
 MAX_QUERY = 2_000
 MAX_COUNT = 100
 MAX_FACET_VALUES = 100
 
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "content": {"application/problem+json": {}}, "description": text}
-    for status, text in (
-        (400, "The request is invalid"),
-        (422, "A parameter is invalid"),
-        (429, "Too many requests: try again after the seconds in Retry-After"),
-        (503, "The workspace cannot be read"),
-    )
-}
 
-NOT_FOUND: dict[int | str, dict[str, Any]] = {
-    404: {"model": Problem, "content": {"application/problem+json": {}}, "description": "Not found"}
-}
+class ResultFilters(BaseModel):
+    """PageQuery and order of the results."""
+
+    lang: str = Field("", max_length=16, description="Only pages in this language.")
+    site: str = Field("", max_length=255, description="Only pages of this host.")
+    collection: str = Field("", max_length=64, description="Only pages of this collection.")
+    sort: Literal["", "relevance", "date"] = Field("", description="`date`: newest first.")
+
+
+class SearchParameters(ResultFilters):
+    """A search."""
+
+    q: str = Field(min_length=1, max_length=MAX_QUERY, description="Query, in the query language.")
+    n: int = Field(10, ge=1, le=MAX_COUNT, description="Number of results.")
+    offset: int = Field(0, ge=0, le=MAX_HITS, description="Number of results to skip.")
+    per_host: int = Field(
+        PER_HOST,
+        ge=0,
+        le=MAX_COUNT,
+        description="Maximum number of results per host before those of other hosts; 0: no limit.",
+    )
+    fold: bool = Field(True, description="Show only one of several pages with the same text.")
+    facets: str = Field(
+        "",
+        max_length=100,
+        description="Facets to count over all matching pages, separated by commas: "
+        f"{', '.join(FACETS)}.",
+    )
+    explain: bool = Field(False, description="Return the parts of each score.")
+    hops: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_HOPS,
+        description="Maximum number of hops to peers, at most `search.hops`; 0: no peers.",
+    )
+    feedback: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Whether terms of the first results are added to a query that is a sentence.",
+    )
+    spelling: bool = Field(
+        True, description="Suggest another spelling for a query with few results."
+    )
+    across: str = Field(
+        "",
+        max_length=255,
+        description="Also search in these languages (ISO 639 codes, separated by commas), or in "
+        "`all`.",
+    )
+    source_language: str = Field(
+        "", alias="from", max_length=3, description="Language of the query, if known."
+    )
+    translate: list[str] = Field(
+        [],
+        max_length=256,
+        description="Replacement for the translations of a word: `de:house=Haus|Gebäude`.",
+    )
+
+    def request(self) -> SearchRequest:
+        """Return the search that the parameters describe."""
+        return SearchRequest(
+            self.q,
+            count=self.n,
+            offset=self.offset,
+            language=self.lang or None,
+            collection=self.collection or None,
+            host=self.site or None,
+            order=self.sort,
+            per_host=self.per_host,
+            folded=self.fold,
+            facets=tuple(name.strip() for name in self.facets.split(",") if name.strip()),
+            explain=self.explain,
+            hops=self.hops,
+            feedback=self.feedback,
+            spelling=self.spelling,
+            across=across_of(self.across, self.source_language, self.translate)
+            if self.across
+            else None,
+        )
 
 
 class Fragment(BaseModel):
@@ -45,25 +110,6 @@ class Fragment(BaseModel):
 
     text: str
     match: bool = Field(description="Whether the fragment matches the query.")
-
-
-class ScorePart(BaseModel):
-    """Score of one term or phrase in one field."""
-
-    field: str
-    terms: list[str]
-    score: float
-
-
-class Explained(BaseModel):
-    """A score: `words` times `prior` times `freshness`."""
-
-    words: float = Field(description="BM25 score of the matching words, over all fields.")
-    prior: float = Field(description="Link prior: 1 to 1.5, after `lycosa rank`.")
-    freshness: float = Field(
-        description="1.5 for a page published now, 1.25 after a week, 1 without a publication date."
-    )
-    parts: list[ScorePart]
 
 
 class FacetValue(BaseModel):
@@ -104,8 +150,10 @@ class Result(BaseModel):
         description="Source: empty for the workspace of this server, else another "
         "workspace or the address of a peer.",
     )
-    explanation: Explained | None = Field(
-        default=None, description="With `explain`: the parts of the score."
+    explanation: Explanation | None = Field(
+        default=None,
+        description="With `explain`: the score, `words` times `prior` times `freshness`; `parts`: "
+        "BM25 score of each term or phrase by field.",
     )
 
 
@@ -178,114 +226,19 @@ class Answer(BaseModel):
     )
 
 
-def create_router(source: Source, status: Callable[[], Mapping[str, object]]) -> APIRouter:
-    """The routes of version 1."""
-    router = APIRouter(prefix="/api/v1")
+router = APIRouter(prefix="/api/v1")
 
-    @router.get("/search", responses=ERRORS, tags=["search"])
-    def search(
-        q: Annotated[
-            str,
-            Query(min_length=1, max_length=MAX_QUERY, description="Query, in the query language."),
-        ],
-        n: Annotated[int, Query(ge=1, le=MAX_COUNT, description="Number of results.")] = 10,
-        offset: Annotated[
-            int, Query(ge=0, le=MAX_HITS, description="Number of results to skip.")
-        ] = 0,
-        lang: Annotated[str, Query(max_length=16, description="Only pages in this language.")] = "",
-        collection: Annotated[
-            str, Query(max_length=64, description="Only pages of this collection.")
-        ] = "",
-        site: Annotated[str, Query(max_length=255, description="Only pages of this host.")] = "",
-        sort: Annotated[
-            Literal["", "relevance", "date"], Query(description="`date`: newest first.")
-        ] = "",
-        per_host: Annotated[
-            int,
-            Query(
-                ge=0,
-                le=MAX_COUNT,
-                description="Maximum number of results per host before "
-                "those of other hosts; 0: no limit.",
-            ),
-        ] = PER_HOST,
-        fold: Annotated[
-            bool, Query(description="Show only one of several pages with the same text.")
-        ] = True,
-        facets: Annotated[
-            str,
-            Query(
-                max_length=100,
-                description="Facets to count over all matching pages, "
-                f"separated by commas: {', '.join(FACETS)}.",
-            ),
-        ] = "",
-        explain: Annotated[bool, Query(description="Return the parts of each score.")] = False,
-        hops: Annotated[
-            int | None,
-            Query(
-                ge=0,
-                le=MAX_HOPS,
-                description="Maximum number of hops to peers, at most `search.hops`; 0: no peers.",
-            ),
-        ] = None,
-        feedback: Annotated[
-            Literal["auto", "on", "off"],
-            Query(
-                description="Whether terms of the first results "
-                "are added to a query that is a "
-                "sentence."
-            ),
-        ] = "auto",
-        spelling: Annotated[
-            bool, Query(description="Suggest another spelling for a query with few results.")
-        ] = True,
-        across: Annotated[
-            str,
-            Query(
-                max_length=255,
-                description="Also search in these languages (ISO 639 "
-                "codes, separated by commas), or in `all`.",
-            ),
-        ] = "",
-        source_language: Annotated[
-            str, Query(alias="from", max_length=3, description="Language of the query, if known.")
-        ] = "",
-        translate: Annotated[
-            list[str] | None,
-            Query(
-                max_length=256,
-                description="Replacement for the translations of a word: `de:house=Haus|Gebäude`.",
-            ),
-        ] = None,
-    ) -> Answer:
-        """Search the index. The query's language is described in docs/query.md."""
-        request = SearchRequest(
-            q,
-            count=n,
-            offset=offset,
-            language=lang or None,
-            collection=collection or None,
-            host=site or None,
-            order=sort,
-            per_host=per_host,
-            folded=fold,
-            facets=tuple(name.strip() for name in facets.split(",") if name.strip()),
-            explain=explain,
-            hops=hops,
-            feedback=feedback,
-            spelling=spelling,
-        )
-        if across:
-            request = replace(request, across=across_of(across, source_language, translate or []))
-        return answer(source.search(request))
 
-    @router.get("/status", responses={503: ERRORS[503]}, tags=["workspace"])
-    def workspace_status() -> dict[str, Any]:
-        """Return the counts of the workspace, as printed by `lycosa status --json`."""
-        return dict(status())
+@router.get("/search", responses=ERRORS, tags=["search"])
+def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query()]) -> Answer:
+    """Search the index. The query's language is described in docs/query.md."""
+    return answer(services.source.search(parameters.request()))
 
-    return router
+
+@router.get("/status", responses={503: ERRORS[503]}, tags=["workspace"])
+def workspace_status(services: ServicesDep) -> dict[str, Any]:
+    """Return the counts of the workspace, as printed by `lycosa status --json`."""
+    return dict(services.status())
 
 
 def answer(results: SearchResults) -> Answer:
@@ -315,7 +268,7 @@ def answer(results: SearchResults) -> Answer:
     )
 
 
-def across_of(languages: str, source: str, translate: list[str]) -> Across:
+def across_of(languages: str, source: str, translate: Iterable[str]) -> Across:
     """The parameters of a search across languages; edits of another form than
     `de:house=Haus|Gebäude` are passed over.
     """
@@ -327,7 +280,7 @@ def across_of(languages: str, source: str, translate: list[str]) -> Across:
     return Across(
         named,
         source.lower(),
-        tuple(understood for given in translate if (understood := edit(given)) is not None),
+        tuple(replacement for text in translate if (replacement := edit(text)) is not None),
     )
 
 
@@ -371,13 +324,5 @@ def _result(hit: Hit) -> Result:
         from_host=hit.from_host,
         cached=cached_href(hit.url, hit.source),
         source=hit.source,
-        explanation=_explained(hit.explanation) if hit.explanation is not None else None,
+        explanation=hit.explanation,
     )
-
-
-def _explained(found: Explanation) -> Explained:
-    parts = [
-        ScorePart(field=part.field, terms=list(part.terms), score=part.score)
-        for part in found.parts
-    ]
-    return Explained(words=found.words, prior=found.prior, freshness=found.freshness, parts=parts)

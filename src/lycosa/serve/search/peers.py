@@ -40,90 +40,102 @@ from lycosa.search.federation.wire import (
     UrlsRequest,
 )
 from lycosa.search.ranking.statistics import TermStatistics
-from lycosa.serve.search.api import ERRORS
+from lycosa.serve.services import Services, ServicesDep
+from lycosa.serve.web.problems import ERRORS
 
-_Asked = TypeVar("_Asked", bound=BaseModel)
+_Message = TypeVar("_Message", bound=BaseModel)
 _Result = TypeVar("_Result")
 
 
-def create_peers(own: Callable[[], LocalBackend | None]) -> APIRouter:
-    """The routes. `own`: our index; None where it is searched elsewhere, in replicas of its
-    shards.
-    """
-    router = APIRouter(prefix=PATH, tags=["peers"], responses=ERRORS, include_in_schema=False)
+router = APIRouter(prefix=PATH, tags=["peers"], responses=ERRORS, include_in_schema=False)
 
-    def side() -> LocalBackend:
-        found = own()
-        if found is None:
-            raise HTTPException(404, "This server does not answer searches of other servers")
-        return found
 
-    @router.get("")
-    def describe() -> Response:
-        return _answer(IndexDescriptionMessage.of(_told(lambda: side().describe(0))))
+@router.get("")
+def describe(services: ServicesDep) -> Response:
+    return _answer(
+        IndexDescriptionMessage.of(_with_status_codes(lambda: _own_index(services).describe(0)))
+    )
 
-    @router.post("/statistics")
-    async def statistics(request: Request) -> Response:
-        def act(asked: StatisticsRequest) -> BaseModel:
-            described, term_statistics = side().statistics("", _question(asked.question), 0)
-            return IndexStatisticsMessage(
-                described=IndexDescriptionMessage.of(described),
-                statistics=StatisticsMessage.of(term_statistics),
+
+@router.post("/statistics")
+async def statistics(services: ServicesDep, request: Request) -> Response:
+    def act(message: StatisticsRequest) -> BaseModel:
+        described, term_statistics = _own_index(services).statistics(
+            "", _question(message.question), 0
+        )
+        return IndexStatisticsMessage(
+            described=IndexDescriptionMessage.of(described),
+            statistics=StatisticsMessage.of(term_statistics),
+        )
+
+    return await _respond(request, StatisticsRequest, act)
+
+
+@router.post("/find")
+async def find(services: ServicesDep, request: Request) -> Response:
+    def act(message: FindRequest) -> BaseModel:
+        return MatchesMessage.of(
+            _own_index(services).find(_step(message, message.everywhere), message.limit, 0)
+        )
+
+    return await _respond(request, FindRequest, act)
+
+
+@router.post("/facets")
+async def facets(services: ServicesDep, request: Request) -> Response:
+    def act(message: FacetsRequest) -> BaseModel:
+        return FacetsMessage.of(
+            _own_index(services).facets(_step(message), tuple(message.names), 0)
+        )
+
+    return await _respond(request, FacetsRequest, act)
+
+
+@router.post("/hits")
+async def hits(services: ServicesDep, request: Request) -> Response:
+    def act(message: HitsRequest) -> BaseModel:
+        here, step = _own_index(services), _step(message, message.everywhere)
+        _addresses(here.generation(message.generation), [page.place for page in message.pages])
+        shown = here.hits(step, [page.ranked() for page in message.pages], 0)
+        return HitsMessage(hits=[HitMessage.of(hit) for hit in shown])
+
+    return await _respond(request, HitsRequest, act)
+
+
+@router.post("/urls")
+async def urls(services: ServicesDep, request: Request) -> Response:
+    def act(message: UrlsRequest) -> BaseModel:
+        here = _own_index(services)
+        return UrlsMessage(
+            keys=here.urls(
+                message.generation,
+                _addresses(here.generation(message.generation), message.places),
+                0,
             )
+        )
 
-        return await _carried_out(request, StatisticsRequest, act)
-
-    @router.post("/find")
-    async def find(request: Request) -> Response:
-        def act(asked: FindRequest) -> BaseModel:
-            return MatchesMessage.of(side().find(_step(asked, asked.everywhere), asked.limit, 0))
-
-        return await _carried_out(request, FindRequest, act)
-
-    @router.post("/facets")
-    async def facets(request: Request) -> Response:
-        def act(asked: FacetsRequest) -> BaseModel:
-            return FacetsMessage.of(side().facets(_step(asked), tuple(asked.names), 0))
-
-        return await _carried_out(request, FacetsRequest, act)
-
-    @router.post("/hits")
-    async def hits(request: Request) -> Response:
-        def act(asked: HitsRequest) -> BaseModel:
-            here, step = side(), _step(asked, asked.everywhere)
-            _addresses(here.generation(asked.generation), [page.place for page in asked.pages])
-            shown = here.hits(step, [page.ranked() for page in asked.pages], 0)
-            return HitsMessage(hits=[HitMessage.of(hit) for hit in shown])
-
-        return await _carried_out(request, HitsRequest, act)
-
-    @router.post("/urls")
-    async def urls(request: Request) -> Response:
-        def act(asked: UrlsRequest) -> BaseModel:
-            here = side()
-            return UrlsMessage(
-                keys=here.urls(
-                    asked.generation, _addresses(here.generation(asked.generation), asked.places), 0
-                )
-            )
-
-        return await _carried_out(request, UrlsRequest, act)
-
-    return router
+    return await _respond(request, UrlsRequest, act)
 
 
-async def _carried_out(
-    request: Request, kind: type[_Asked], act: Callable[[_Asked], BaseModel]
+def _own_index(services: Services) -> LocalBackend:
+    index = services.source.own
+    if index is None:
+        raise HTTPException(404, "This server does not answer searches of other servers")
+    return index
+
+
+async def _respond(
+    request: Request, kind: type[_Message], act: Callable[[_Message], BaseModel]
 ) -> Response:
     """Read a message, and do what it asks in a thread."""
     try:
-        asked = kind.model_validate_json(await request.body())
+        message = kind.model_validate_json(await request.body())
     except ValidationError:
         raise HTTPException(422, "The message is not valid") from None
-    return await run_in_threadpool(lambda: _answer(_told(lambda: act(asked))))
+    return await run_in_threadpool(lambda: _answer(_with_status_codes(lambda: act(message))))
 
 
-def _told(act: Callable[[], _Result]) -> _Result:
+def _with_status_codes(act: Callable[[], _Result]) -> _Result:
     try:
         return act()
     except GenerationGone:
@@ -134,9 +146,11 @@ def _told(act: Callable[[], _Result]) -> _Result:
         raise HTTPException(422, "The message is not a valid search") from None
 
 
-def _step(asked: StepRequest, everywhere: StatisticsMessage | None = None) -> QueryStep:
+def _step(message: StepRequest, everywhere: StatisticsMessage | None = None) -> QueryStep:
     term_statistics = everywhere.term_statistics() if everywhere is not None else TermStatistics()
-    return QueryStep(asked.generation, "", _question(asked.question), asked.stage, term_statistics)
+    return QueryStep(
+        message.generation, "", _question(message.question), message.stage, term_statistics
+    )
 
 
 def _question(message: QueryMessage) -> SearchQuery:

@@ -69,18 +69,18 @@ class ShardSource:
 class ShardsAndOthers(ShardSource):
     """The same, with other workspaces and peers: `many` asks all of them."""
 
-    def __init__(self, federation: Federation, many: FederatedSearch) -> None:
+    def __init__(self, federation: Federation, federated: FederatedSearch) -> None:
         super().__init__(federation)
-        self._many = many
+        self._federated = federated
 
     def search(self, request: SearchRequest) -> SearchResults:
-        return self._many.search(request)
+        return self._federated.search(request)
 
     def languages(self) -> dict[str, int]:
         """Pages by language, about, of the shards and the workspaces in this process."""
-        found = Counter(super().languages())
-        found.update(self._many.languages())
-        return by_count(found)
+        counts = Counter(super().languages())
+        counts.update(self._federated.languages())
+        return by_count(counts)
 
 
 class SearchSource:
@@ -95,17 +95,17 @@ class SearchSource:
         self._opening = threading.Lock()
         self._reloading = threading.Lock()
         self._searcher: Searcher | None = None
-        self._side: LocalBackend | None = None
+        self._backend: LocalBackend | None = None
 
     @property
     def own(self) -> LocalBackend:
         """See `Source`."""
         searcher = self._newest()
-        if self._side is None:
+        if self._backend is None:
             with self._opening:
-                if self._side is None:
-                    self._side = LocalBackend("", searcher)
-        return self._side
+                if self._backend is None:
+                    self._backend = LocalBackend("", searcher)
+        return self._backend
 
     def search(self, request: SearchRequest) -> SearchResults:
         """Ask the newest generation."""

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from lycosa.commands.inspection.terms import workspace_terms
 from lycosa.core.units import format_time
-from lycosa.search.query.term_statistics import TermsReport, TermsRequest
-from lycosa.serve.search.api import ERRORS
+from lycosa.search.query.term_statistics import Term, TermsRequest
+from lycosa.serve.services import ServicesDep
+from lycosa.serve.web.problems import ERRORS
 
 MAX_TERMS = 1_000
 _DAY_MS = 86_400_000
 
 
-class TermCount(BaseModel):
-    """A word with its frequencies."""
+class TermsParameters(BaseModel):
+    """Which words of which pages to count."""
 
-    text: str = Field(description="Most frequent spelling.")
-    language: str
-    documents: int = Field(description="Number of pages that contain it.")
-    total: int = Field(description="Number of occurrences.")
-    recent: int = Field(description="Number of recent pages that contain it.")
-    surprise: float = Field(
-        description="Log-likelihood ratio of its share in recent and earlier pages; "
-        "negative: less frequent."
-    )
+    n: int = Field(50, ge=1, le=MAX_TERMS, description="Number of words.")
+    lang: str = Field("", max_length=16, description="Only pages in this language.")
+    site: str = Field("", max_length=255, description="Only pages of this host.")
+    collection: str = Field("", max_length=64, description="Only pages of this collection.")
+    since: date | None = Field(None, description="Only pages fetched since this day (UTC).")
+    until: date | None = Field(None, description="Only pages fetched before this day.")
+    rising: bool = Field(False, description="Only words that are more frequent in recent pages.")
+    days: float = Field(7, gt=0, le=10_000, description="Length of the recent period in days.")
+
+    def request(self) -> TermsRequest:
+        """Return the count that the parameters describe."""
+        return TermsRequest(
+            self.n,
+            self.lang,
+            self.site,
+            self.collection,
+            _ms(self.since),
+            _ms(self.until),
+            self.rising,
+            round(self.days * _DAY_MS),
+        )
 
 
 class Terms(BaseModel):
@@ -42,67 +54,28 @@ class Terms(BaseModel):
     missed: int = Field(
         description="Words on at most this many pages may be missing; 0: the list is complete."
     )
-    terms: list[TermCount]
+    terms: list[Term] = Field(
+        description="`documents`: number of pages that contain the word; `surprise`: "
+        "log-likelihood ratio of its share in recent and earlier pages, negative: less frequent."
+    )
 
 
-def create_terms(count: Callable[[TermsRequest], TermsReport]) -> APIRouter:
-    """The route. One request is counted at a time: each reads all pages."""
-    router = APIRouter(prefix="/api/v1", tags=["search"])
-    alone = threading.Lock()
+router = APIRouter(prefix="/api/v1", tags=["search"])
 
-    @router.get("/terms", responses=ERRORS)
-    def terms(
-        n: Annotated[int, Query(ge=1, le=MAX_TERMS, description="Number of words.")] = 50,
-        lang: Annotated[str, Query(max_length=16, description="Only pages in this language.")] = "",
-        site: Annotated[str, Query(max_length=255, description="Only pages of this host.")] = "",
-        collection: Annotated[
-            str, Query(max_length=64, description="Only pages of this collection.")
-        ] = "",
-        since: Annotated[
-            date | None, Query(description="Only pages fetched since this day (UTC).")
-        ] = None,
-        until: Annotated[
-            date | None, Query(description="Only pages fetched before this day.")
-        ] = None,
-        rising: Annotated[
-            bool,
-            Query(description="Only words that are more frequent in recent pages."),
-        ] = False,
-        days: Annotated[
-            float,
-            Query(
-                gt=0,
-                le=10_000,
-                description="Length of the recent period in days.",
-            ),
-        ] = 7,
-    ) -> Terms:
-        """Count the words of the pages, by language, site and time."""
-        request = TermsRequest(
-            n, lang, site, collection, _ms(since), _ms(until), rising, round(days * _DAY_MS)
-        )
-        with alone:
-            report = count(request)
-        return Terms(
-            pages=report.pages,
-            recent_pages=report.recent_pages,
-            recent_since=format_time(max(report.recent_since, 0)),
-            languages=report.languages,
-            missed=report.missed,
-            terms=[
-                TermCount(
-                    text=term.text,
-                    language=term.language,
-                    documents=term.documents,
-                    total=term.total,
-                    recent=term.recent,
-                    surprise=term.surprise,
-                )
-                for term in report.terms
-            ],
-        )
 
-    return router
+@router.get("/terms", responses=ERRORS)
+def terms(services: ServicesDep, parameters: Annotated[TermsParameters, Query()]) -> Terms:
+    """Count the words of the pages, by language, site and time."""
+    with services.terms_lock:
+        report = workspace_terms(services.root, parameters.request())
+    return Terms(
+        pages=report.pages,
+        recent_pages=report.recent_pages,
+        recent_since=format_time(max(report.recent_since, 0)),
+        languages=report.languages,
+        missed=report.missed,
+        terms=report.terms,
+    )
 
 
 def _ms(day: date | None) -> int | None:

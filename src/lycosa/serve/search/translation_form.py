@@ -1,8 +1,8 @@
-"""The form in which a reader mends the translations of a search across languages.
+"""The form in which a reader edits the translations of a search in several languages.
 
-For each language and word it has a field `w.LANGUAGE.WORD` with what is asked for, alternatives
-with `|` between, and a hidden `o.LANGUAGE.WORD` with what stood there. What was changed becomes
-`translate=LANGUAGE:WORD=…` in the page's own address, so that the mended search is a permalink.
+For each language and word it has a field `w.LANGUAGE.WORD` with the alternatives, separated by `|`,
+and a hidden field `o.LANGUAGE.WORD` with their previous value. Edits become parameters
+`translate=LANGUAGE:WORD=…` of the address, so that the edited search is a permalink.
 """
 
 from __future__ import annotations
@@ -14,36 +14,32 @@ from lycosa.search.crosslingual.translated import TranslatedQuery, edit
 
 FIELD, BEFORE = "w.", "o."
 MAX_SHOWN = 6
-"""Alternatives of a word that are shown, the heaviest first: all are asked for as long as nothing
-is changed.
-"""
+"""Alternatives of a word that are shown, highest weight first. All are searched until edited."""
 _MAX_EDITS = 300
-_LONGEST = 256
+_MAX_EDIT_LENGTH = 256
 
 
 @dataclass(slots=True, frozen=True)
 class Word:
-    """A word of the query in another language: the names of its two fields and what stands in
-    them.
-    """
+    """A word of the query: the names of its two fields and its alternatives."""
 
     source: str
     field: str
     before: str
-    asked: str
+    alternatives: str
 
 
 @dataclass(slots=True, frozen=True)
-class Asked:
-    """The query as it was asked in one language."""
+class TranslatedForm:
+    """The translations of a query into one language."""
 
     language: str
     words: list[Word]
 
 
-def asked_words(queries: Iterable[TranslatedQuery], own: str) -> list[Asked]:
-    """The translations for the form; those of the query's `own` language are not to be mended."""
-    found = []
+def translation_forms(queries: Iterable[TranslatedQuery], own: str) -> list[TranslatedForm]:
+    """Return the translations that may be edited: not those into the `own` language."""
+    forms = []
     for query in queries:
         if query.language == own:
             continue
@@ -56,29 +52,27 @@ def asked_words(queries: Iterable[TranslatedQuery], own: str) -> list[Asked]:
             )
             for term in query.terms
         ]
-        found.append(Asked(query.language, words))
-    return found
+        forms.append(TranslatedForm(query.language, words))
+    return forms
 
 
-def mended(given: Mapping[str, str], before: Iterable[str]) -> tuple[str, ...] | None:
-    """The edits that the form's fields `given` make of those `before`; None if the form was not
-    sent.
-    """
+def edited_translations(fields: Mapping[str, str], before: Iterable[str]) -> tuple[str, ...] | None:
+    """Return the edits `before` updated by the fields of the form; None without form fields."""
     changed: dict[str, str] = {}
     for text in before:
-        known = edit(text)
-        if known is not None:
-            changed[f"{known[0]}.{known[1]}"] = text
+        parsed = edit(text)
+        if parsed is not None:
+            changed[f"{parsed[0]}.{parsed[1]}"] = text
     sent = False
-    for name, value in given.items():
+    for name, value in fields.items():
         key = name.removeprefix(FIELD)
         language, dot, word = key.partition(".")
         if key == name or not dot:
             continue
         sent = True
-        text = f"{language}:{word}={value}"[:_LONGEST]
+        text = f"{language}:{word}={value}"[:_MAX_EDIT_LENGTH]
         if (
-            value != given.get(f"{BEFORE}{key}", "")
+            value != fields.get(f"{BEFORE}{key}", "")
             and edit(text) is not None
             and len(changed) < _MAX_EDITS
         ):

@@ -34,7 +34,7 @@ _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 @dataclass(frozen=True)
-class Filters:
+class PageQuery:
     """What narrows a search, as it stands in the page's own address."""
 
     query: str
@@ -155,7 +155,7 @@ def joined(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
     ]
 
 
-def result_view(hit: Hit, filters: Filters) -> ResultView:
+def result_view(hit: Hit, filters: PageQuery) -> ResultView:
     """A hit as the page shows it. A page without title is named by its address."""
     at_ms = hit.published_at if hit.published_at is not None else hit.fetched_at
     address = readable_url(hit.url)
@@ -179,7 +179,7 @@ def result_view(hit: Hit, filters: Filters) -> ResultView:
         type="" if hit.type == "html" else hit.type,
         cached=cached_href(hit.url, hit.source),
         source=hit.source,
-        similar=Filters(similar_query(hit.url)).address(),
+        similar=PageQuery(similar_query(hit.url)).address(),
     )
 
 
@@ -191,9 +191,9 @@ class FacetView:
     values: list[tuple[str, int, str]]  # (text, pages, address)
 
 
-def facet_views(facets: Mapping[str, Mapping[str, int]], filters: Filters) -> list[FacetView]:
+def facet_views(facets: Mapping[str, Mapping[str, int]], filters: PageQuery) -> list[FacetView]:
     """The facets that would narrow the search: those of more than one value."""
-    found = []
+    views = []
     for name, label in FACET_LABELS.items():
         values = list(facets.get(name, {}).items())
         if name == "date":
@@ -205,15 +205,15 @@ def facet_views(facets: Mapping[str, Mapping[str, int]], filters: Filters) -> li
                 (_facet_text(name, value), count, _narrowed(name, value, filters))
                 for value, count in values[:FACET_VALUES]
             ]
-            found.append(FacetView(label, shown))
-    return found
+            views.append(FacetView(label, shown))
+    return views
 
 
 def _facet_text(name: str, value: str) -> str:
     return language_name(value) if name == "language" else value
 
 
-def _narrowed(name: str, value: str, filters: Filters) -> str:
+def _narrowed(name: str, value: str, filters: PageQuery) -> str:
     if name == "language":
         return filters.address(lang=value)
     if name == "host":
@@ -225,7 +225,7 @@ def _narrowed(name: str, value: str, filters: Filters) -> str:
     return filters.address(q=f"{filters.query} after:{value} before:{int(value) + 1}")
 
 
-def page_links(total: int, page: int, filters: Filters, last_page: int) -> list[PageLink]:
+def page_links(total: int, page: int, filters: PageQuery, last_page: int) -> list[PageLink]:
     """The page numbers to offer: a window around the current one; none when everything fits one
     page.
     """

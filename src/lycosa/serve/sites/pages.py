@@ -14,20 +14,17 @@ from starlette.responses import HTMLResponse, Response
 from lycosa.commands.inspection.hosts import list_hosts
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.serve.search.api import ERRORS
+from lycosa.serve.services import Services, ServicesDep
 from lycosa.serve.web.i18n import Interface, message
-from lycosa.serve.web.problems import Problem
-from lycosa.serve.web.rendering import Frame
-from lycosa.serve.web.ttl_cache import Kept
+from lycosa.serve.web.problems import ERRORS, error_responses
 from lycosa.site.changes import PageChange
 from lycosa.site.picture import picture_size, site_picture
 from lycosa.site.report import SiteReport
 from lycosa.site.site_changes import changes_of
-from lycosa.site.site_report import report_of
 
 ROWS = 100
 SITES = 100
-_MOST_ENTRIES = 1_000  # of a list in one answer of the API
+_MAX_ENTRIES = 1_000  # of a list in one answer of the API
 _KEPT_S = 60.0
 _MAX_FOLDERS = 60
 _MAX_DAYS = 3_650
@@ -36,14 +33,7 @@ _MAP_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 )
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    **ERRORS,
-    404: {
-        "model": Problem,
-        "content": {"application/problem+json": {}},
-        "description": "Unknown site",
-    },
-}
+_ERRORS = {**ERRORS, **error_responses({404: "Unknown site"})}
 
 Name = Annotated[
     str,
@@ -143,127 +133,133 @@ LISTS: tuple[Listing, ...] = (
 _BY_KEY = {each.key: each for each in LISTS}
 
 
-def create_site_pages(root: str, frame: Frame) -> APIRouter:
-    """The routes /sites, /site, /site/map.svg, /site/changes, and their JSON under /api/v1."""
-    router = APIRouter()
-    reports = Kept[str, SiteReport](
-        lambda name: report_of(root, name, config=read_config(root)), _KEPT_S, most=4
+router = APIRouter()
+
+
+@router.get("/sites", response_class=HTMLResponse, include_in_schema=False)
+def sites(
+    services: ServicesDep,
+    request: Request,
+    like: Annotated[str, Query(max_length=255)] = "",
+    page: Annotated[int, Query(ge=1, le=100_000)] = 1,
+) -> HTMLResponse:
+    total, hosts = list_hosts(services.root, like.strip(), (page - 1) * SITES, SITES)
+    return services.pages.page(
+        request,
+        "sites.html",
+        hosts=hosts,
+        total=total,
+        like=like.strip(),
+        page=page,
+        a_page=SITES,
     )
 
-    @router.get("/sites", response_class=HTMLResponse, include_in_schema=False)
-    def sites(
-        request: Request,
-        like: Annotated[str, Query(max_length=255)] = "",
-        page: Annotated[int, Query(ge=1, le=100_000)] = 1,
-    ) -> HTMLResponse:
-        total, hosts = list_hosts(root, like.strip(), (page - 1) * SITES, SITES)
-        return frame.page(
-            request,
-            "sites.html",
-            hosts=hosts,
-            total=total,
-            like=like.strip(),
-            page=page,
-            a_page=SITES,
-        )
 
-    @router.get("/site", response_class=HTMLResponse, include_in_schema=False)
-    def site(
-        request: Request,
-        name: Name,
-        show: Annotated[str, Query(max_length=16)] = "",
-        page: Annotated[int, Query(ge=1, le=100_000)] = 1,
-    ) -> HTMLResponse:
-        report = _report(reports, name)
-        words = frame.words(request)
-        lists = [(each.key, words.t(each.title), len(getattr(report, each.key))) for each in LISTS]
-        listing = _BY_KEY.get(show)
-        rows: Sequence[Any] = getattr(report, listing.key) if listing is not None else ()
-        return frame.page(
-            request,
-            "site.html",
-            name=name,
-            report=report,
-            lists=lists,
-            show=listing.key if listing is not None else "",
-            title=words.t(listing.title) if listing is not None else "",
-            heads=[words.t(each) for each in listing.columns] if listing is not None else [],
-            rows=[listing.cells(each) for each in rows[(page - 1) * ROWS : page * ROWS]]
-            if listing is not None
-            else [],
-            total=len(rows),
-            page=page,
-            a_page=ROWS,
-            folders=sorted(
-                sorted(report.tree, key=lambda each: -each.pages)[:_MAX_FOLDERS],
-                key=lambda each: each.path,
-            ),
-            columns=_depth_columns(report, words),
-            map_size=picture_size(report) if listing is None else (0, 0),
-        )
-
-    @router.get("/site/map.svg", include_in_schema=False)
-    def picture(request: Request, name: Name) -> Response:
-        drawn = site_picture(_report(reports, name), frame.words(request).plain)
-        return Response(
-            drawn, media_type="image/svg+xml", headers={"content-security-policy": _MAP_POLICY}
-        )
-
-    @router.get("/site/changes", response_class=HTMLResponse, include_in_schema=False)
-    def changed(
-        request: Request, name: Name, days: Annotated[int, Query(ge=1, le=_MAX_DAYS)] = 7
-    ) -> HTMLResponse:
-        found = _changes(root, name, days)
-        return frame.page(
-            request,
-            "site_changes.html",
-            name=name,
-            days=days,
-            changes=found[:ROWS],
-            total=len(found),
-        )
-
-    @router.get("/api/v1/site", responses=_ERRORS, tags=["sites"])
-    def site_json(
-        name: Name,
-        offset: Annotated[
-            int, Query(ge=0, le=10_000_000, description="Entries of each list to skip.")
-        ] = 0,
-        count: Annotated[
-            int,
-            Query(ge=1, le=_MOST_ENTRIES, description="Maximum number of entries of each list."),
-        ] = _MOST_ENTRIES,
-    ) -> dict[str, Any]:
-        """Return the audit of a site, as printed by `lycosa site --json`. `totals` has the length
-        of each list.
-        """
-        report = _report(reports, name)
-        fields = {field: getattr(report, field) for field in SiteReport.__dataclass_fields__}
-        lists = {field: value for field, value in fields.items() if isinstance(value, list | tuple)}
-        cut = {field: value[offset : offset + count] for field, value in lists.items()}
-        return {**fields, **cut, "totals": {field: len(value) for field, value in lists.items()}}
-
-    @router.get("/api/v1/changes", responses=_ERRORS, tags=["sites"])
-    def changes_json(
-        name: Name,
-        days: Annotated[int, Query(ge=1, le=_MAX_DAYS)] = 7,
-        offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
-        n: Annotated[int, Query(ge=1, le=_MOST_ENTRIES)] = _MOST_ENTRIES,
-    ) -> list[PageChange]:
-        """List new, gone and changed pages of a site, as printed by `lycosa changes --no-diff
-        --json`.
-        """
-        return _changes(root, name, days)[offset : offset + n]
-
-    return router
+@router.get("/site", response_class=HTMLResponse, include_in_schema=False)
+def site(
+    services: ServicesDep,
+    request: Request,
+    name: Name,
+    show: Annotated[str, Query(max_length=16)] = "",
+    page: Annotated[int, Query(ge=1, le=100_000)] = 1,
+) -> HTMLResponse:
+    report = _report(services, name)
+    words = services.pages.words(request)
+    lists = [(each.key, words.t(each.title), len(getattr(report, each.key))) for each in LISTS]
+    listing = _BY_KEY.get(show)
+    rows: Sequence[Any] = getattr(report, listing.key) if listing is not None else ()
+    return services.pages.page(
+        request,
+        "site.html",
+        name=name,
+        report=report,
+        lists=lists,
+        show=listing.key if listing is not None else "",
+        title=words.t(listing.title) if listing is not None else "",
+        heads=[words.t(each) for each in listing.columns] if listing is not None else [],
+        rows=[listing.cells(each) for each in rows[(page - 1) * ROWS : page * ROWS]]
+        if listing is not None
+        else [],
+        total=len(rows),
+        page=page,
+        a_page=ROWS,
+        folders=sorted(
+            sorted(report.tree, key=lambda each: -each.pages)[:_MAX_FOLDERS],
+            key=lambda each: each.path,
+        ),
+        columns=_depth_columns(report, words),
+        map_size=picture_size(report) if listing is None else (0, 0),
+    )
 
 
-def _report(reports: Kept[str, SiteReport], name: str) -> SiteReport:
+@router.get("/site/map.svg", include_in_schema=False)
+def picture(services: ServicesDep, request: Request, name: Name) -> Response:
+    drawn = site_picture(_report(services, name), services.pages.words(request).plain)
+    return Response(
+        drawn, media_type="image/svg+xml", headers={"content-security-policy": _MAP_POLICY}
+    )
+
+
+@router.get("/site/changes", response_class=HTMLResponse, include_in_schema=False)
+def changed(
+    services: ServicesDep,
+    request: Request,
+    name: Name,
+    days: Annotated[int, Query(ge=1, le=_MAX_DAYS)] = 7,
+) -> HTMLResponse:
+    page_changes = _changes(services.root, name, days)
+    return services.pages.page(
+        request,
+        "site_changes.html",
+        name=name,
+        days=days,
+        changes=page_changes[:ROWS],
+        total=len(page_changes),
+    )
+
+
+@router.get("/api/v1/site", responses=_ERRORS, tags=["sites"])
+def site_json(
+    services: ServicesDep,
+    name: Name,
+    offset: Annotated[
+        int, Query(ge=0, le=10_000_000, description="Entries of each list to skip.")
+    ] = 0,
+    count: Annotated[
+        int,
+        Query(ge=1, le=_MAX_ENTRIES, description="Maximum number of entries of each list."),
+    ] = _MAX_ENTRIES,
+) -> dict[str, Any]:
+    """Return the audit of a site, as printed by `lycosa site --json`. `totals` has the length
+    of each list.
+    """
+    report = _report(services, name)
+    fields = {field: getattr(report, field) for field in SiteReport.__dataclass_fields__}
+    lists = {field: value for field, value in fields.items() if isinstance(value, list | tuple)}
+    cut = {field: value[offset : offset + count] for field, value in lists.items()}
+    return {**fields, **cut, "totals": {field: len(value) for field, value in lists.items()}}
+
+
+@router.get("/api/v1/changes", responses=_ERRORS, tags=["sites"])
+def changes_json(
+    services: ServicesDep,
+    name: Name,
+    days: Annotated[int, Query(ge=1, le=_MAX_DAYS)] = 7,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    n: Annotated[int, Query(ge=1, le=_MAX_ENTRIES)] = _MAX_ENTRIES,
+) -> list[PageChange]:
+    """List new, gone and changed pages of a site, as printed by `lycosa changes --no-diff
+    --json`.
+    """
+    return _changes(services.root, name, days)[offset : offset + n]
+
+
+def _report(services: Services, name: str) -> SiteReport:
     """Raises HTTPException 404 for a site that is not known."""
-    try:
-        return reports.get(name)
-    except UsageError:
-        raise HTTPException(404, "Unknown site") from None
+    report = services.site_reports.get(name)
+    if report is None:
+        raise HTTPException(404, "Unknown site")
+    return report
 
 
 def _changes(root: str, name: str, days: int) -> list[PageChange]:

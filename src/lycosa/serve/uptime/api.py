@@ -6,27 +6,18 @@ only be set on the machine itself.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.serve.search.api import ERRORS
-from lycosa.serve.web.access import WRITE_ERRORS, Access
-from lycosa.serve.web.problems import Problem
+from lycosa.serve.services import READER, WRITER, ServicesDep
+from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
 from lycosa.uptime.monitors import add_monitor, remove_monitor
 from lycosa.uptime.outages import Outage
 from lycosa.uptime.report import UptimeReport, report_host, report_monitors, report_outages
 from lycosa.url.normalise import MAX_URL_LENGTH
-
-_WRONG: dict[int | str, dict[str, Any]] = {
-    400: {
-        "model": Problem,
-        "content": {"application/problem+json": {}},
-        "description": "The request is invalid; nothing was changed",
-    }
-}
 
 Duration = Annotated[
     str, Field(max_length=40, examples=["60s"], description="Duration with its unit.")
@@ -67,39 +58,37 @@ class NewMonitorAnswer(BaseModel):
     running: bool
 
 
-def create_uptime(root: str, access: Access) -> APIRouter:
-    """The routes."""
-    router = APIRouter(prefix="/api/v1", tags=["uptime"])
-    errors = {**ERRORS, **_WRONG, **WRITE_ERRORS}
+router = APIRouter(prefix="/api/v1", tags=["uptime"])
+errors = {**ERRORS, **INVALID, **WRITE_ERRORS}
 
-    @router.get("/uptime", responses=errors, dependencies=[Depends(access.reader)])
-    def uptime(what: WhatQuery = "") -> UptimeReport:
-        """Return the availability of all monitors in the last 24 hours, or of one host or URL in
-        the last 30 days.
-        """
-        config = read_config(root)
-        return report_host(root, config, what) if what else report_monitors(root, config)
 
-    @router.get("/uptime/outages", responses=errors, dependencies=[Depends(access.reader)])
-    def outages(what: WhatQuery = "") -> list[Outage]:
-        """List the outages of the last 30 days, newest first."""
-        return report_outages(root, read_config(root), what)
-
-    @router.post(
-        "/uptime", responses=errors, status_code=201, dependencies=[Depends(access.writer)]
+@router.get("/uptime", responses=errors, dependencies=[READER])
+def uptime(services: ServicesDep, what: WhatQuery = "") -> UptimeReport:
+    """Return the availability of all monitors in the last 24 hours, or of one host or URL in
+    the last 30 days.
+    """
+    config = read_config(services.root)
+    return (
+        report_host(services.root, config, what) if what else report_monitors(services.root, config)
     )
-    def add(new: NewMonitor) -> NewMonitorAnswer:
-        """Add a monitor. A running process starts its checks within seconds."""
-        added = add_monitor(
-            root, read_config(root), new.model_dump(exclude_none=True), private=False
-        )
-        return NewMonitorAnswer(url=added.monitor.url, running=added.owner is not None)
 
-    @router.delete(
-        "/uptime", responses=errors, status_code=204, dependencies=[Depends(access.writer)]
+
+@router.get("/uptime/outages", responses=errors, dependencies=[READER])
+def outages(services: ServicesDep, what: WhatQuery = "") -> list[Outage]:
+    """List the outages of the last 30 days, newest first."""
+    return report_outages(services.root, read_config(services.root), what)
+
+
+@router.post("/uptime", responses=errors, status_code=201, dependencies=[WRITER])
+def add(services: ServicesDep, new: NewMonitor) -> NewMonitorAnswer:
+    """Add a monitor. A running process starts its checks within seconds."""
+    added = add_monitor(
+        services.root, read_config(services.root), new.model_dump(exclude_none=True), private=False
     )
-    def remove(url: Annotated[str, Query(max_length=MAX_URL_LENGTH)]) -> None:
-        """Remove a monitor. Its history is kept."""
-        remove_monitor(root, read_config(root), url)
+    return NewMonitorAnswer(url=added.monitor.url, running=added.owner is not None)
 
-    return router
+
+@router.delete("/uptime", responses=errors, status_code=204, dependencies=[WRITER])
+def remove(services: ServicesDep, url: Annotated[str, Query(max_length=MAX_URL_LENGTH)]) -> None:
+    """Remove a monitor. Its history is kept."""
+    remove_monitor(services.root, read_config(services.root), url)

@@ -7,26 +7,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.serve.web.access import Access
+from lycosa.serve.services import READER, ServicesDep, Writer
 from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.i18n import Interface, message
-from lycosa.serve.web.rendering import Frame
-from lycosa.serve.web.ttl_cache import Kept
 from lycosa.store.storage.storage import open_storage
 from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
 from lycosa.uptime.report import (
     HourSummary,
     MonitorReport,
-    UptimeReport,
-    report_host,
-    report_monitors,
 )
 from lycosa.uptime.text import sort_key
 from lycosa.url.normalise import MAX_URL_LENGTH
@@ -40,62 +35,60 @@ _STATES = {
 }
 
 
-def create_uptime_pages(root: str, frame: Frame, access: Access) -> APIRouter:
-    """The routes under /uptime."""
-    router = APIRouter(include_in_schema=False)
-    listed = Kept[tuple[str, ...], UptimeReport](
-        lambda _: report_monitors(root, read_config(root)), _KEPT_S
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/uptime", response_class=HTMLResponse, dependencies=[READER])
+def overview(services: ServicesDep, request: Request) -> HTMLResponse:
+    # the monitors are part of the key: a new one is shown at once
+    report = services.monitors.get(
+        tuple(sorted(monitors_of(open_storage(services.root), read_config(services.root))))
     )
-    reports = Kept[str, UptimeReport](
-        lambda name: report_host(root, read_config(root), name), _KEPT_S
+    words = services.pages.words(request)
+    rows = [_row(each, words) for each in sorted(report.monitors, key=sort_key)]
+    return services.pages.page(request, "uptime.html", rows=rows, live=report.live)
+
+
+@router.get("/uptime/of", response_class=HTMLResponse, dependencies=[READER])
+def of(
+    services: ServicesDep,
+    request: Request,
+    name: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)],
+) -> HTMLResponse:
+    try:
+        report = services.host_uptime.get(name)
+    except UsageError:
+        raise HTTPException(404, "Unknown host or URL") from None
+    words = services.pages.words(request)
+    return services.pages.page(
+        request,
+        "uptime_of.html",
+        report=report,
+        rows=[_row(each, words) for each in report.monitors],
+        name=report.name,
     )
 
-    @router.get("/uptime", response_class=HTMLResponse, dependencies=[Depends(access.reader)])
-    def overview(request: Request) -> HTMLResponse:
-        # the monitors are part of the key: a new one is shown at once
-        report = listed.get(tuple(sorted(monitors_of(open_storage(root), read_config(root)))))
-        words = frame.words(request)
-        rows = [_row(each, words) for each in sorted(report.monitors, key=sort_key)]
-        return frame.page(request, "uptime.html", rows=rows, live=report.live)
 
-    @router.get("/uptime/of", response_class=HTMLResponse, dependencies=[Depends(access.reader)])
-    def of(
-        request: Request, name: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)]
-    ) -> HTMLResponse:
-        try:
-            report = reports.get(name)
-        except UsageError:
-            raise HTTPException(404, "Unknown host or URL") from None
-        words = frame.words(request)
-        return frame.page(
-            request,
-            "uptime_of.html",
-            report=report,
-            rows=[_row(each, words) for each in report.monitors],
-            name=report.name,
-        )
+@router.post("/uptime")
+async def add(services: ServicesDep, request: Request, _: Writer) -> Response:
+    fields = await form_fields(request)
+    entries = {key: fields.get(key, "").strip() for key in ("url", "name", "every", "expect")}
+    settings: dict[str, object] = {key: value for key, value in entries.items() if value}
+    if fields.get("webhook", "").strip():
+        settings["notify"] = [f"webhook {fields['webhook'].strip()}"]
+    await run_in_threadpool(
+        lambda: add_monitor(services.root, read_config(services.root), settings, private=False)
+    )
+    return RedirectResponse("/uptime", 303)
 
-    @router.post("/uptime")
-    async def add(request: Request, _: str = Depends(access.writer)) -> Response:
-        fields = await form_fields(request)
-        given = {key: fields.get(key, "").strip() for key in ("url", "name", "every", "expect")}
-        settings: dict[str, object] = {key: value for key, value in given.items() if value}
-        if fields.get("webhook", "").strip():
-            settings["notify"] = [f"webhook {fields['webhook'].strip()}"]
-        await run_in_threadpool(
-            lambda: add_monitor(root, read_config(root), settings, private=False)
-        )
-        return RedirectResponse("/uptime", 303)
 
-    @router.post("/uptime/remove")
-    async def remove(request: Request, _: str = Depends(access.writer)) -> Response:
-        fields = await form_fields(request)
-        await run_in_threadpool(
-            lambda: remove_monitor(root, read_config(root), fields.get("url", ""))
-        )
-        return RedirectResponse("/uptime", 303)
-
-    return router
+@router.post("/uptime/remove")
+async def remove(services: ServicesDep, request: Request, _: Writer) -> Response:
+    fields = await form_fields(request)
+    await run_in_threadpool(
+        lambda: remove_monitor(services.root, read_config(services.root), fields.get("url", ""))
+    )
+    return RedirectResponse("/uptime", 303)
 
 
 def _row(monitor: MonitorReport, words: Interface) -> dict[str, Any]:

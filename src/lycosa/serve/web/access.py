@@ -20,7 +20,6 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request
@@ -28,25 +27,13 @@ from starlette.exceptions import HTTPException
 
 from lycosa.commands.maintenance.tokens import OWNER, Tokens
 from lycosa.serve.web.forms import form_fields
-from lycosa.serve.web.problems import Problem
-from lycosa.serve.web.rate_limits import Rates, network_of
+from lycosa.serve.web.rate_limits import RateLimiter, network_of
 
 COOKIE = "lycosa_session"
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
 SESSION_S = 12 * 3600.0
 GUESSES_A_MINUTE = 10
 """Wrong tokens that one address may try; then it waits, right or wrong."""
-
-WRITE_ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "content": {"application/problem+json": {}}, "description": text}
-    for status, text in (
-        (401, "A token is required, or the token is invalid"),
-        (403, "The CSRF token of the session is missing, or the request came from another site"),
-        (429, "Too many requests: try again after the seconds in Retry-After"),
-        (507, "The disk of the server is full or not writable; nothing was changed"),
-    )
-}
-"""What a route that takes `writer` may answer besides its own."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -70,8 +57,8 @@ class Access:
     def __init__(self, tokens: Tokens, writes_a_minute: int = 600, key: bytes = b"") -> None:
         self._tokens = tokens
         self._key = key or new_key()
-        self._guesses = Rates(GUESSES_A_MINUTE / 60, GUESSES_A_MINUTE)
-        self._writes = Rates(writes_a_minute / 60, writes_a_minute)
+        self._guesses = RateLimiter(GUESSES_A_MINUTE / 60, GUESSES_A_MINUTE)
+        self._writes = RateLimiter(writes_a_minute / 60, writes_a_minute)
 
     async def writer(self, request: Request) -> str:
         """A dependency: the name of who asks for a change.
@@ -111,8 +98,8 @@ class Access:
             return name
         if request.url.path.startswith("/api/"):
             raise _unauthorised("This page requires a token")
-        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        raise HTTPException(303, headers={"Location": f"/login?{urlencode({'next': asked})}"})
+        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        raise HTTPException(303, headers={"Location": f"/login?{urlencode({'next': path})}"})
 
     def is_signed_in(self, request: Request) -> bool:
         """Whether a request comes with a valid token or session. Counts no guesses and raises
@@ -123,7 +110,7 @@ class Access:
             return self._tokens.holder(token.strip()) is not None
         return self.session(request) is not None
 
-    def open(self, token: str, address: str) -> str | None:
+    def open_session(self, token: str, address: str) -> str | None:
         """A session for whoever shows a token: the cookie's value. None: it is not one.
 
         Raises:
@@ -132,20 +119,20 @@ class Access:
         name = self._holder(token, address)
         if name is None:
             return None
-        said = f"{int(time.time() + SESSION_S)}.{name}"
-        return f"{said}.{self._sign(said, name)}"
+        payload = f"{int(time.time() + SESSION_S)}.{name}"
+        return f"{payload}.{self._sign(payload, name)}"
 
     def session(self, request: Request) -> Session | None:
         """The session that a request's cookie proves; None: none, over, or of a token that was
         revoked.
         """
-        said, _, signature = request.cookies.get(COOKIE, "").rpartition(".")
-        until, _, name = said.partition(".")
+        payload, _, signature = request.cookies.get(COOKIE, "").rpartition(".")
+        until, _, name = payload.partition(".")
         if not signature.isascii() or not until.isdecimal() or int(until[:12]) < time.time():
             return None
-        if not hmac.compare_digest(self._sign(said, name), signature):
+        if not hmac.compare_digest(self._sign(payload, name), signature):
             return None
-        return Session(name, self._csrf(said))
+        return Session(name, self._csrf(payload))
 
     def _bearer(self, request: Request) -> str | None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -164,17 +151,17 @@ class Access:
             self._guesses.take(address)
         return name
 
-    def _sign(self, said: str, name: str) -> str:
+    def _sign(self, payload: str, name: str) -> str:
         """Holds the token's digest: a session ends with its token."""
-        kept = self._tokens.all().get(name)
+        token = self._tokens.all().get(name)
         return hmac.new(
             self._key,
-            f"session {said} {kept.sha256 if kept else secrets.token_hex()}".encode(),
+            f"session {payload} {token.sha256 if token else secrets.token_hex()}".encode(),
             hashlib.sha256,
         ).hexdigest()
 
-    def _csrf(self, said: str) -> str:
-        return hmac.new(self._key, f"csrf {said}".encode(), hashlib.sha256).hexdigest()
+    def _csrf(self, payload: str) -> str:
+        return hmac.new(self._key, f"csrf {payload}".encode(), hashlib.sha256).hexdigest()
 
 
 def address_of_client(request: Request) -> str:
@@ -194,10 +181,10 @@ def require_same_site(request: Request) -> None:
 
 async def _require_own_form(request: Request, session: Session) -> None:
     require_same_site(request)
-    given = request.headers.get(CSRF_HEADER)
-    if given is None:
-        given = (await form_fields(request)).get(CSRF_FIELD)
-    if given is None or not hmac.compare_digest(given.encode(), session.csrf.encode()):
+    csrf = request.headers.get(CSRF_HEADER)
+    if csrf is None:
+        csrf = (await form_fields(request)).get(CSRF_FIELD)
+    if csrf is None or not hmac.compare_digest(csrf.encode(), session.csrf.encode()):
         raise HTTPException(403, "The form has expired or is invalid: reload the page")
 
 

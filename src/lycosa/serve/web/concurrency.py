@@ -1,10 +1,8 @@
 """Limits on concurrent requests by kind of request: each waits its turn among those of its kind.
 
-A lane lets so many in as can use the processor side by side, in the order in which they came. With
-one lane for everything a few slow reports would hold back every search, and a crowd of searches
-every change; Python answers forty at once slower than four. Requests without a token or session get
-a part of the places, so that anonymous readers never hold back those who have signed in; when very
-many of them wait, further ones are refused (503).
+With one limit for all requests, slow reports would delay every search, and many searches every
+change. Anonymous requests get only a part of the slots, so that they never delay signed-in users;
+when too many of them wait, further ones are refused (503).
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from lycosa.search.federation.wire import PATH as PEERS
 from lycosa.serve.web.problems import problem_response
 
 
-class Lane(StrEnum):
+class RequestKind(StrEnum):
     """A kind of request."""
 
     NONE = "none"  # hardly any work: never waits
@@ -36,33 +34,33 @@ class Lane(StrEnum):
 
 
 _CORES = os.cpu_count() or 1
-AT_ONCE = {
-    Lane.SEARCH: max(2, _CORES),
-    Lane.TYPING: 2,
-    Lane.PEER: 2 + _CORES,
-    Lane.CHANGE: 4,
-    Lane.REPORT: 4,
-    Lane.OTHER: 8,
+MAX_CONCURRENT = {
+    RequestKind.SEARCH: max(2, _CORES),
+    RequestKind.TYPING: 2,
+    RequestKind.PEER: 2 + _CORES,
+    RequestKind.CHANGE: 4,
+    RequestKind.REPORT: 4,
+    RequestKind.OTHER: 8,
 }
 """How many are worked at once. Searches are bound by the processor: with two more of them than
 cores suggestions took half as long again, and the slowest searches a third (50 questions a second,
 two cores). Of the others some read files for seconds.
 """
 
-ANONYMOUS = {
-    Lane.SEARCH: max(1, _CORES),
-    Lane.TYPING: 2,
-    Lane.PEER: 2 + _CORES,
-    Lane.CHANGE: 2,
-    Lane.REPORT: 1,
-    Lane.OTHER: 6,
+MAX_ANONYMOUS = {
+    RequestKind.SEARCH: max(1, _CORES),
+    RequestKind.TYPING: 2,
+    RequestKind.PEER: 2 + _CORES,
+    RequestKind.CHANGE: 2,
+    RequestKind.REPORT: 1,
+    RequestKind.OTHER: 6,
 }
 """How many of them may be anonymous. A sign-in is an anonymous change."""
 
 MAX_WAITING = 500
 """Anonymous requests of a kind that may wait."""
 
-AT_ONCE_ASKING = 16
+MAX_REMOTE_SEARCHES = 16
 """Searches at once where others are asked too, over the network: then most of them wait for an
 answer.
 """
@@ -74,78 +72,80 @@ _LONG = frozenset({"/api/v1/exclusions", "/crawl/exclude", "/api/v1/library/file
 _REPORTS = re.compile(
     r"(?:/api/v1)?/(?:terms|sites?|changes|library|versions|crawl/explain|explain|crawl/hosts?|hosts)(?:/|$)"
 )
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def lane_of(method: str, path: str) -> Lane:
-    """Which lane a request is in."""
+def request_kind(method: str, path: str) -> RequestKind:
+    """Return the kind of a request."""
     if path.startswith("/static/") or path in _EASY:
-        return Lane.NONE
+        return RequestKind.NONE
     if path.startswith(f"{PEERS}/"):
-        return Lane.PEER
-    if method not in READING:
-        return Lane.OTHER if path in _LONG else Lane.CHANGE
+        return RequestKind.PEER
+    if method not in SAFE_METHODS:
+        return RequestKind.OTHER if path in _LONG else RequestKind.CHANGE
     if path in _TYPING:
-        return Lane.TYPING
+        return RequestKind.TYPING
     if path in _SEARCHES:
-        return Lane.SEARCH
-    return Lane.REPORT if _REPORTS.match(path) else Lane.OTHER
+        return RequestKind.SEARCH
+    return RequestKind.REPORT if _REPORTS.match(path) else RequestKind.OTHER
 
 
-class Lanes:
-    """ASGI middleware. A place is given back when the answer begins: what is sent slowly, or for
-    long, holds nobody up.
+class ConcurrencyLimiter:
+    """ASGI middleware: bounds the number of concurrent requests of each kind, first come first
+    served. A slot is released when the response starts, so slow readers hold none.
 
     Args:
         signed_in: whether a request comes with a valid token or session.
-        asking: whether a search waits for others over the network.
+        remote_search: whether searches wait for other servers.
     """
 
     def __init__(
-        self, app: ASGIApp, *, signed_in: Callable[[Scope], bool], asking: bool = False
+        self, app: ASGIApp, *, signed_in: Callable[[Scope], bool], remote_search: bool = False
     ) -> None:
         self._app = app
         self._signed_in = signed_in
-        places = {**AT_ONCE, Lane.SEARCH: AT_ONCE_ASKING} if asking else AT_ONCE
-        anonymous = {**ANONYMOUS, Lane.SEARCH: AT_ONCE_ASKING - 2} if asking else ANONYMOUS
-        # it lets in who came first
-        self._places = {lane: asyncio.Semaphore(count) for lane, count in places.items()}
-        self._anonymous = {lane: asyncio.Semaphore(count) for lane, count in anonymous.items()}
-        self._waiting = Counter[Lane]()
+        self._slots = {kind: asyncio.Semaphore(n) for kind, n in MAX_CONCURRENT.items()}
+        self._anonymous = {kind: asyncio.Semaphore(n) for kind, n in MAX_ANONYMOUS.items()}
+        if remote_search:
+            self._slots[RequestKind.SEARCH] = asyncio.Semaphore(MAX_REMOTE_SEARCHES)
+            self._anonymous[RequestKind.SEARCH] = asyncio.Semaphore(MAX_REMOTE_SEARCHES - 2)
+        self._waiting = Counter[RequestKind]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        lane = lane_of(scope["method"], scope["path"]) if scope["type"] == "http" else Lane.NONE
-        if lane is Lane.NONE:
+        kind = RequestKind.NONE
+        if scope["type"] == "http":
+            kind = request_kind(scope["method"], scope["path"])
+        if kind is RequestKind.NONE:
             await self._app(scope, receive, send)
             return
-        taken = [self._places[lane]]
+        required = [self._slots[kind]]
         if not self._signed_in(scope):
-            taken.insert(0, self._anonymous[lane])
-            if self._waiting[lane] >= MAX_WAITING:
+            required.insert(0, self._anonymous[kind])
+            if self._waiting[kind] >= MAX_WAITING:
                 detail = "Too many requests of this kind are waiting."
                 await problem_response(
                     503, "The server is busy", detail, headers={"Retry-After": "5"}
                 )(scope, receive, send)
                 return
-        held: list[asyncio.Semaphore] = []
+        acquired: list[asyncio.Semaphore] = []
 
         def release() -> None:
-            while held:
-                held.pop().release()
+            while acquired:
+                acquired.pop().release()
 
-        async def send_on(message: Message) -> None:
+        async def send_and_release(message: Message) -> None:
             if message["type"] == "http.response.start":
                 release()
             await send(message)
 
         try:
-            self._waiting[lane] += 1
+            self._waiting[kind] += 1
             try:
-                for places in taken:
-                    await places.acquire()
-                    held.append(places)
+                for slots in required:
+                    await slots.acquire()
+                    acquired.append(slots)
             finally:
-                self._waiting[lane] -= 1
-            await self._app(scope, receive, send_on)
+                self._waiting[kind] -= 1
+            await self._app(scope, receive, send_and_release)
         finally:
             release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from typing import Any
 
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
@@ -28,6 +29,39 @@ class Problem(BaseModel):
     status: int = Field(description="HTTP status.")
     detail: str = Field("", description="Details, and what to do.")
     faults: list[Fault] = Field(default_factory=list, description="Invalid parameters.")
+
+
+def error_responses(descriptions: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a route that answers these statuses with a problem document."""
+    return {
+        status: {
+            "model": Problem,
+            "content": {PROBLEM_TYPE: {}},
+            "description": description,
+        }
+        for status, description in descriptions.items()
+    }
+
+
+ERRORS = error_responses(
+    {
+        400: "The request is invalid",
+        422: "A parameter is invalid",
+        429: "Too many requests: try again after the seconds in Retry-After",
+        503: "The workspace cannot be read",
+    }
+)
+NOT_FOUND = error_responses({404: "Not found"})
+INVALID = error_responses({400: "The request is invalid; nothing was changed"})
+WRITE_ERRORS = error_responses(
+    {
+        401: "A token is required, or the token is invalid",
+        403: "The CSRF token of the session is missing, or the request came from another site",
+        429: "Too many requests: try again after the seconds in Retry-After",
+        507: "The disk of the server is full or not writable; nothing was changed",
+    }
+)
+"""Further errors of routes that change something."""
 
 
 def problem_response(

@@ -15,13 +15,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lycosa.serve.web.problems import problem_response
 
-MAX_KEPT = 10_000
+MAX_ADDRESSES = 10_000
 """Addresses remembered; the one that was silent longest is forgotten first, and starts anew with a
 full bucket.
 """
 
 
-class Rates:
+class RateLimiter:
     """Buckets that fill by `a_second` up to `burst`. Threads may share it. A rate of 0 lets
     everything through.
     """
@@ -43,7 +43,7 @@ class Rates:
             wait_s = self._wait(left)
             self._buckets[who] = (left if wait_s else left - 1, self._now())
             self._buckets.move_to_end(who)
-            if len(self._buckets) > MAX_KEPT:
+            if len(self._buckets) > MAX_ADDRESSES:
                 self._buckets.popitem(last=False)
             return wait_s
 
@@ -64,7 +64,7 @@ class Rates:
         return 0 if left >= 1 or self._a_second == 0 else math.ceil((1 - left) / self._a_second)
 
 
-class Limited:
+class RateLimitMiddleware:
     """ASGI middleware: 429 with Retry-After to an address that asks more often than `rate` times a
     second, four seconds' worth at once.
 
@@ -74,7 +74,7 @@ class Limited:
 
     def __init__(self, app: ASGIApp, rate: int) -> None:
         self._app = app
-        self._rates = Rates(rate, 4 * rate)
+        self._rates = RateLimiter(rate, 4 * rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

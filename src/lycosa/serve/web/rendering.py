@@ -42,7 +42,7 @@ AREAS = (
 """Packages with a folder of templates."""
 
 
-class Frame:
+class PageRenderer:
     """Renders pages."""
 
     def __init__(self, access: Access, places: tuple[tuple[str, str], ...] = PLACES) -> None:

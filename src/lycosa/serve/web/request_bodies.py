@@ -10,7 +10,7 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lycosa.serve.web.concurrency import READING
+from lycosa.serve.web.concurrency import SAFE_METHODS
 from lycosa.serve.web.problems import problem_response
 
 MAX_BODY_BYTES = 4 * 2**20
@@ -44,7 +44,7 @@ class BufferedBodies:
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] in READING:
+        if scope["type"] != "http" or scope["method"] in SAFE_METHODS:
             await self._app(scope, receive, send)
             return
         body = bytearray()

@@ -50,7 +50,7 @@ def host_of(header: str) -> str:
     return host.partition(":")[0]
 
 
-class Guarded:
+class SecurityMiddleware:
     """ASGI middleware: refuses foreign Host headers with 421, adds `SECURITY_HEADERS` to every HTTP
     answer that does not say otherwise itself, and lets HEAD ask for all that GET gives (RFC 9110
     section 9.3.2; the server leaves the body out).

@@ -1,4 +1,4 @@
-"""What takes long to find out is found out once for many readers."""
+"""A cache of slow results for many concurrent readers."""
 
 from __future__ import annotations
 
@@ -7,57 +7,54 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from cachetools import LRUCache
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
 class _Entry(Generic[T]):
     def __init__(self) -> None:
-        self.making = threading.Lock()
-        self.made: tuple[float, T] | None = None  # when, and what
+        self.lock = threading.Lock()
+        self.result: tuple[float, T] | None = None
+        """When the value was computed, and the value."""
 
 
-class Kept(Generic[K, T]):
-    """Remembers what `make` returns for a key, for `max_age_s`, and for the last `most` keys that
-    were asked for.
+class TtlCache(Generic[K, T]):
+    """Returns what `compute` returns for a key, at most `max_age_s` old; evicts by last use.
 
-    Whoever asks while somebody else is at it gets the value before, or waits if there is none:
-    however many readers there are, one works. What `make` raises is raised to whoever made it, and
-    not remembered.
+    One thread computes a value; others get the previous one meanwhile, or wait if there is none.
+    (`cachetools.TTLCache` computes the same value once per thread.) Exceptions are not cached.
     """
 
     def __init__(
         self,
-        make: Callable[[K], T],
+        compute: Callable[[K], T],
         max_age_s: float,
-        most: int = 64,
+        max_entries: int = 64,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._make = make
+        self._compute = compute
         self._max_age_s = max_age_s
-        self._most = most
         self._now = now
         self._lock = threading.Lock()
-        self._entries: dict[K, _Entry[T]] = {}
+        self._entries: LRUCache[K, _Entry[T]] = LRUCache(max_entries)
 
     def get(self, key: K) -> T:
-        """The value, at most `max_age_s` old, or what it was while a newer one is being made."""
+        """Return the value, or the previous one while another thread computes it."""
         with self._lock:
-            entry = self._entries.pop(key, None) or _Entry[T]()
-            # at the end: the first one is the one that was asked for longest ago
+            entry = self._entries.get(key) or _Entry[T]()
             self._entries[key] = entry
-            if len(self._entries) > self._most:
-                del self._entries[next(iter(self._entries))]
-        made = entry.made
-        if made is not None and self._now() - made[0] < self._max_age_s:
-            return made[1]
-        if not entry.making.acquire(blocking=made is None):
-            return made[1] if made is not None else self.get(key)
+        result = entry.result
+        if result is not None and self._now() - result[0] < self._max_age_s:
+            return result[1]
+        if not entry.lock.acquire(blocking=result is None):
+            return result[1] if result is not None else self.get(key)
         try:
-            if entry.made is not made and entry.made is not None:
-                return entry.made[1]  # whoever we waited for has made it
-            value = self._make(key)
-            entry.made = (self._now(), value)
+            if entry.result is not result and entry.result is not None:
+                return entry.result[1]  # computed by the thread that held the lock
+            value = self._compute(key)
+            entry.result = (self._now(), value)
             return value
         finally:
-            entry.making.release()
+            entry.lock.release()
