@@ -4,6 +4,7 @@ every language.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def test_days_are_utc_wherever_the_server_stands() -> None:
     for zone in ("Asia/Tokyo", "Pacific/Kiritimati", "America/Los_Angeles"):
         done = subprocess.run(
             [sys.executable, "-c", code],
-            env={"TZ": zone},
+            env=os.environ | {"TZ": zone},
             capture_output=True,
             text=True,
             check=True,

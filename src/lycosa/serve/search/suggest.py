@@ -8,13 +8,13 @@ import time
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
 
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.presentation.results import PER_HOST
 from lycosa.search.ranking.similar import similar_query
-from lycosa.search.suggest.completion import MAX_SUGGESTIONS, Suggestion, SuggestRequest
+from lycosa.search.suggest.completion import MAX_SUGGESTIONS, SuggestRequest
 from lycosa.serve.search.api import MAX_COUNT, MAX_QUERY, Answer, answer
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
@@ -28,12 +28,21 @@ Lang = Annotated[str, Query(max_length=16, description="Only phrases of pages in
 N = Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="Maximum number of suggestions.")]
 
 
+class SuggestedPhrase(BaseModel, from_attributes=True):
+    """A phrase of the pages."""
+
+    text: str
+    language: str = Field(description="ISO 639 code of the pages that contain it; empty: unknown.")
+    kind: str = Field(description="Most frequent role: title, heading, link (anchor text) or word.")
+    pages: int = Field(description="Approximate number of pages that contain it.")
+
+
 class Suggested(BaseModel):
     """Completions of the typed text, best first."""
 
     query: str
     took_ms: float
-    suggestions: list[Suggestion]
+    suggestions: list[SuggestedPhrase]
 
 
 router = APIRouter(tags=["search"])
@@ -47,7 +56,11 @@ def suggest(services: ServicesDep, q: Typed, lang: Lang = "", n: N = SUGGESTED) 
     started = time.perf_counter()
     suggestions = services.source.suggest(SuggestRequest(q, n, lang.lower()))
     took_ms = round((time.perf_counter() - started) * 1000, 3)
-    return Suggested(query=q, took_ms=took_ms, suggestions=suggestions)
+    return Suggested(
+        query=q,
+        took_ms=took_ms,
+        suggestions=[SuggestedPhrase.model_validate(each) for each in suggestions],
+    )
 
 
 @router.get(
