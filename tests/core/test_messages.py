@@ -10,7 +10,7 @@ import runpy
 from pathlib import Path
 
 from lycosa.core.messages import Message, listed
-from lycosa.serve.interface import interface
+from lycosa.serve.web.i18n import interface
 
 ROOT = Path(__file__).parents[2]
 

@@ -97,8 +97,8 @@ def add_monitor(
         raise UsageError(
             f"{url} is excluded in this workspace (`lycosa exclude`) and cannot be monitored"
         )
-    known = monitors_of(workspace.storage, config).get(url)
-    if known is not None and known.configured:
+    stored = monitors_of(workspace.storage, config).get(url)
+    if stored is not None and stored.configured:
         raise UsageError(f"{url} is already monitored: it is a [[monitor]] in lycosa.toml")
     workspace.storage.make_folder(FOLDER)
     document = {**monitor.model_dump(mode="json"), "private": private}
@@ -121,10 +121,10 @@ def remove_monitor(root: str, config: Config, url: str) -> None:
     """
     workspace = Workspace.open(root)
     url = normalise(url)
-    known = monitors_of(workspace.storage, config).get(url)
-    if known is None:
+    stored = monitors_of(workspace.storage, config).get(url)
+    if stored is None:
         raise UsageError(f"{url} is not monitored; list the monitors with `lycosa monitor`")
-    if known.configured:
+    if stored.configured:
         raise UsageError(f"{url} is a [[monitor]] in lycosa.toml: remove it there")
     workspace.storage.remove(_path(url))
 

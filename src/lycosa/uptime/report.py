@@ -332,12 +332,12 @@ class _Timeline:
 
     def window(self, start: int, end: int) -> AvailabilityWindow:
         length = np.clip(np.minimum(self._end, end) - np.maximum(self._at, start), 0, None)
-        known = int(length[self._state != _OFFLINE].sum())
+        monitored_ms = int(length[self._state != _OFFLINE].sum())
         down = int(length[self._state == _DOWN].sum())
         began = self._between(start, end)
         return AvailabilityWindow(
-            availability=1 - down / known if known else None,
-            known_ms=known,
+            availability=1 - down / monitored_ms if monitored_ms else None,
+            known_ms=monitored_ms,
             checks=began.stop - began.start,
             failed=int((~self._up[began]).sum()),
         )
