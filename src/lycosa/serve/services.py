@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from lycosa.captures.history import History, visits_over_time
-from lycosa.commands.inspection.collection_facts import CollectionFacts, collection_facts
-from lycosa.commands.maintenance.collections import Listed, list_collections
+from lycosa.commands.inspection.collection_facts import collection_facts
+from lycosa.commands.maintenance.collections import list_collections
 from lycosa.commands.maintenance.tokens import Tokens
+from lycosa.commands.models import CollectionFacts, CollectionSummary, WorkspaceStatus
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
@@ -24,8 +25,7 @@ from lycosa.serve.web.access import Access
 from lycosa.serve.web.rate_limits import RateLimiter
 from lycosa.serve.web.rendering import PageRenderer
 from lycosa.serve.web.ttl_cache import TtlCache
-from lycosa.site.report import SiteReport
-from lycosa.site.site_report import report_of
+from lycosa.site.report import SiteReport, report_of
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.report import UptimeReport, report_host, report_monitors
@@ -39,7 +39,7 @@ class Services:
 
     Args:
         root: the workspace; it may not have an index yet.
-        status: returns the counts of the workspace, JSON-ready.
+        status: returns the counts of the workspace.
         source: what is searched; None: the index of the workspace, in this process.
         limits: limits on requests and changes.
         key: signs sessions; empty: a new one is made.
@@ -48,7 +48,7 @@ class Services:
     def __init__(
         self,
         root: str,
-        status: Callable[[], Mapping[str, Any]],
+        status: Callable[[], Any],
         source: Source | None,
         limits: ServeSettings,
         key: bytes = b"",
@@ -65,7 +65,7 @@ class Services:
         self.proposal_limit = RateLimiter(PROPOSALS_PER_HOUR / 3600, PROPOSALS_PER_HOUR)
         self.terms_lock = threading.Lock()
         """One request for term statistics at a time: each reads all pages."""
-        self.recent_status = TtlCache[str, Mapping[str, Any]](lambda _: status(), 3)
+        self.recent_status = TtlCache[str, WorkspaceStatus](lambda _: status(), 3)
         self.host_visits = TtlCache[str, History](
             lambda host: visits_over_time(root, host=host), 60
         )
@@ -75,7 +75,7 @@ class Services:
         self.collection_facts = TtlCache[str, CollectionFacts | None](
             lambda name: collection_facts(root, read_config(root), name), 3
         )
-        self.collections = TtlCache[str, list[Listed]](
+        self.collections = TtlCache[str, list[CollectionSummary]](
             lambda _: list_collections(Workspace.open(root), read_config(root)), 20
         )
         self.site_reports = TtlCache[str, SiteReport | None](self._site_report, 60, max_entries=4)

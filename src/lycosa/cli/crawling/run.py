@@ -88,13 +88,13 @@ def command(
 
 
 def _serve(stack: ExitStack, where: InWorkspace, pages: PageOptions) -> None:
-    from lycosa.serve.beside import PagesBeside, Served
+    from lycosa.serve.processes import ServerOptions, ServerProcesses
 
     settings = where.config(errors={}).serve
-    served = Served(
+    served = ServerOptions(
         where.root,
         pages.host or settings.host,
         settings.port if pages.port is None else pages.port,
         tuple(where.settings),
     )
-    stack.enter_context(PagesBeside(served, timed_note, settings.processes))
+    stack.enter_context(ServerProcesses(served, timed_note, settings.processes))

@@ -15,8 +15,8 @@ from lycosa.core.errors import UsageError
 
 if TYPE_CHECKING:
     from lycosa.config.settings import Config
-    from lycosa.serve.beside import Served
-    from lycosa.serve.source import Source
+    from lycosa.serve.processes import ServerOptions
+    from lycosa.serve.search.sources import Source
 
 READY_S = 60.0
 """Time for replicas to open their shards; then the pages are served without the missing ones."""
@@ -57,7 +57,7 @@ def command(
 ) -> None:
     """Serve the web interface and the JSON API."""
     from lycosa.commands.inspection.status import workspace_status
-    from lycosa.serve.beside import Served
+    from lycosa.serve.processes import ServerOptions
     from lycosa.serve.server import run_server
     from lycosa.store.workspace import Workspace
 
@@ -66,7 +66,7 @@ def command(
     root = where.roots[0]
     Workspace.open(root)
     config = where.open().config()
-    served = Served(
+    served = ServerOptions(
         root,
         host or config.serve.host,
         config.serve.port if port is None else port,
@@ -100,7 +100,7 @@ def _source(
     from lycosa.search.federation.federated_search import open_federated_search
     from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
     from lycosa.search.federation.sharded_search import ShardedSearch
-    from lycosa.serve.source import ShardsAndOthers, ShardSource
+    from lycosa.serve.search.sources import ShardsAndOthers, ShardSource
 
     is_federated = len(roots) > 1 or peers or config.search.peers or config.search.workspaces
     if not shards.engine:
@@ -123,15 +123,15 @@ def _source(
     return source
 
 
-def _serve_by(processes: int, served: Served) -> None:
+def _serve_by(processes: int, served: ServerOptions) -> None:
     """Serve by several processes until SIGINT or SIGTERM."""
     import signal
 
     from lycosa.processes.stopping import StopFlag
-    from lycosa.serve.beside import PagesBeside
+    from lycosa.serve.processes import ServerProcesses
 
     stopped = StopFlag()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    with PagesBeside(served, print, processes):
+    with ServerProcesses(served, print, processes):
         stopped.wait()

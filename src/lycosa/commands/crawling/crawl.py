@@ -15,7 +15,14 @@ from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import PauseFollower, require_not_paused
 from lycosa.crawl.session.planning import check_seeds, seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
-from lycosa.crawl.session.walking import OnlySite, Walk, WalkStart, recorded, restrict_to_site, start_of
+from lycosa.crawl.session.walking import (
+    OnlySite,
+    Walk,
+    WalkStart,
+    recorded,
+    restrict_to_site,
+    start_of,
+)
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.waiting import left_for_later

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -93,8 +94,8 @@ def exclude(services: ServicesDep, new: NewExclusion) -> Excluded:
         services.root, read_config(services.root), new.rules, remove=new.purge
     )
     return Excluded(
-        rules=sorted(report["rules"]),
-        pending=[f"{where}: {why}" for where, why in report["pending"]],
+        rules=sorted(report.rules),
+        pending=[f"{where}: {why}" for where, why in report.pending],
     )
 
 
@@ -134,4 +135,4 @@ def explain(
     """Return the state of a URL and why it was or was not fetched, as printed by `lycosa
     explain --json`.
     """
-    return dict(explain_url(services.root, read_config(services.root), url))
+    return asdict(explain_url(services.root, read_config(services.root), url))

@@ -5,6 +5,7 @@ pausing, excluding.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -60,20 +61,20 @@ def crawl(
     status = services.recent_status.get("")
     words = services.pages.words(request)
     over_time = services.host_visits.get("")
-    index = status["index"]
+    index = status.index
     return services.pages.page(
         request,
         "crawl.html",
         status=status,
-        lag=status["log_entry"] - index["log_entry"] if index else status["log_entry"],
+        lag=status.log_entry - index.log_entry if index else status.log_entry,
         paused=paused(open_storage(services.root)),
         history=over_time,
         columns=time_columns(over_time, words),
         counts=[
-            (words.t("HTTP status"), *most_of(statuses(status["statuses"], words))),
-            (words.t("Errors"), *most_of(status["errors"])),
-            (words.t("Languages"), *most_of(status["languages"])),
-            (words.t("Refused links"), *most_of(status["refused_links"])),
+            (words.t("HTTP status"), *most_of(statuses(status.statuses, words))),
+            (words.t("Errors"), *most_of(status.errors)),
+            (words.t("Languages"), *most_of(status.languages)),
+            (words.t("Refused links"), *most_of(status.refused_links)),
         ],
         notice=words.t(NOTICES[notice]) if notice in NOTICES else "",
     )
@@ -127,7 +128,7 @@ def explain(
 ) -> HTMLResponse:
     parts: list[tuple[str, object]] = []
     if url.strip():
-        facts = explain_url(services.root, read_config(services.root), url.strip())
+        facts = asdict(explain_url(services.root, read_config(services.root), url.strip()))
         words = services.pages.words(request)
         own = {name: facts[name] for name in ("url", "host", "partition", "url_key")}
         parts = [

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
-from lycosa.captures.page_record import MOST_LINKS, page_record
+from lycosa.captures.page_record import MAX_LINKS, page_record
 from lycosa.serve.library.library import COLLECTION, LANGUAGE, Library
 from lycosa.serve.services import WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, NOT_FOUND, WRITE_ERRORS, error_responses
@@ -176,9 +176,9 @@ class PageAnswer(BaseModel):
     faults: list[str]
     record_id: str = Field(description="ID of the WARC record of the page.")
     link_count: int
-    links: list[LinkLine] = Field(description=f"The first {MOST_LINKS}.")
+    links: list[LinkLine] = Field(description=f"The first {MAX_LINKS}.")
     linked_from_count: int
-    linked_from: list[LinkLine] = Field(description=f"The first {MOST_LINKS}.")
+    linked_from: list[LinkLine] = Field(description=f"The first {MAX_LINKS}.")
 
 
 router = APIRouter(prefix="/api/v1/library", tags=["library"])
@@ -211,7 +211,9 @@ def hosts(services: ServicesDep) -> HostStatistics:
     hosts.
     """
     table = services.library.hosts()
-    return HostStatistics(total=table.total, found=dict(table.found), servers=dict(table.servers))
+    return HostStatistics(
+        total=table.total, found=dict(table.new_by_day), servers=dict(table.servers)
+    )
 
 
 @router.get("/collections/{name}", responses=errors)

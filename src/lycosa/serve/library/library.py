@@ -62,7 +62,9 @@ class Library:
         self._documents = TtlCache[tuple[str, date, str], pl.DataFrame](
             self._list, _MAX_AGE_S, max_entries=8
         )
-        self._holdings = TtlCache[str, CollectionHoldings](lambda name: holdings(root, name), _MAX_AGE_S)
+        self._holdings = TtlCache[str, CollectionHoldings](
+            lambda name: holdings(root, name), _MAX_AGE_S
+        )
 
     def groups(self, by: By, *, sites: bool = False) -> GroupTable:
         """The table by language, collection or type; that by language has the sites in any case."""

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from lycosa.captures.page_record import MOST_LINKS, page_record
+from lycosa.captures.page_record import MAX_LINKS, page_record
 from lycosa.export.library.formats import FORMATS
 from lycosa.serve.library.library import COLLECTION, LANGUAGE
 from lycosa.serve.services import ServicesDep, Writer
@@ -47,7 +47,7 @@ def languages(services: ServicesDep, request: Request) -> HTMLResponse:
         collections=services.library.groups("collection"),
         types=replace(types, rows=types.rows[:_MAX_TYPES]),
         hosts=hosts,
-        new_hosts=_by_day(hosts.found.items(), services.pages.words(request)),
+        new_hosts=_by_day(hosts.new_by_day.items(), services.pages.words(request)),
         servers=list(hosts.servers.items())[:_MAX_SERVERS],
     )
 
@@ -169,7 +169,7 @@ def record(
     if record is None:
         raise HTTPException(404, "Unknown page")
     return services.pages.page(
-        request, "library_page.html", record=record, row=record.row, most=MOST_LINKS
+        request, "library_page.html", record=record, row=record.row, most=MAX_LINKS
     )
 
 

@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from lycosa.commands.models import WorkspaceStatus
 from lycosa.core.messages import Message
 from lycosa.core.units import format_time
 from lycosa.search.crosslingual.translated import Across, TranslatedQuery, edit
@@ -237,9 +237,10 @@ def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query(
 
 
 @router.get("/status", responses={503: ERRORS[503]}, tags=["workspace"])
-def workspace_status(services: ServicesDep) -> dict[str, Any]:
+def workspace_status(services: ServicesDep) -> WorkspaceStatus:
     """Return the counts of the workspace, as printed by `lycosa status --json`."""
-    return dict(services.status())
+    status: WorkspaceStatus = services.status()
+    return status
 
 
 def answer(results: SearchResults) -> Answer:

@@ -16,11 +16,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from lycosa.search.engine.indexed_pages import Address
 from lycosa.search.engine.open_index import OpenIndex
+from lycosa.search.engine.reader import Address
 from lycosa.search.engine.search_query import SearchQuery, holds_words
-from lycosa.search.federation.backend import BackendError, LocalBackend, QueryStep
-from lycosa.search.federation.replica import GenerationGone
+from lycosa.search.federation.backend import BackendError, GenerationGone, LocalBackend, QueryStep
 from lycosa.search.federation.wire import (
     PATH,
     FacetsMessage,

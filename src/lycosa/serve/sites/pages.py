@@ -17,10 +17,9 @@ from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.services import Services, ServicesDep
 from lycosa.serve.web.i18n import Interface, message
 from lycosa.serve.web.problems import ERRORS, error_responses
-from lycosa.site.changes import PageChange
+from lycosa.site.changes import PageChange, changes_of
 from lycosa.site.picture import picture_size, site_picture
 from lycosa.site.report import SiteReport
-from lycosa.site.site_changes import changes_of
 
 ROWS = 100
 SITES = 100

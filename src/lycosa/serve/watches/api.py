@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from lycosa.core.units import format_time
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.matching.matches import StoredMatch
-from lycosa.matching.orders import LONGEST_TEXT
+from lycosa.matching.orders import MAX_TEXT_LENGTH
 from lycosa.notify.outbox import DeliveryState
 from lycosa.serve.services import READER, WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
@@ -27,7 +27,7 @@ MAX_TEXTS = 10_000
 MAX_MATCHES = 1_000
 
 
-Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
 Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
 
 
