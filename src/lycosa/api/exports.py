@@ -13,7 +13,9 @@ from lycosa.export.archives.warc import WarcReport, WarcSelection, export_warc
 from lycosa.export.bulk.actions import BulkSelection
 from lycosa.export.bulk.bulk import BulkReport, export_jsonl
 from lycosa.export.library.library import LibraryReport
+from lycosa.export.markdown.pages import MarkdownReport, export_llms, export_markdown
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace as Store
 from lycosa.url.site_name import site_name
 
@@ -91,6 +93,22 @@ class Exports:
     def mirror(self, site: str, target: str, *, collection: str = "") -> MirrorReport:
         """Export a site as an offline mirror."""
         return export_mirror(Store.open(self._workspace.root), site, target, collection=collection)
+
+    def markdown(
+        self, target: str, *, site: str = "", collection: str = "", mode: str = "main"
+    ) -> MarkdownReport:
+        """Export each page as a Markdown file with front matter. `mode`: see `Workspace.fetch`."""
+        return export_markdown(
+            Store.open(self._workspace.root),
+            target,
+            site=site,
+            collection=collection,
+            mode=MarkdownMode(mode),
+        )
+
+    def llms(self, site: str, target: str, *, collection: str = "") -> MarkdownReport:
+        """Write `llms.txt` and `llms-full.txt` of a site into a directory."""
+        return export_llms(Store.open(self._workspace.root), site, target, collection=collection)
 
     def jsonl(self, output: BinaryIO, selection: BulkSelection = BulkSelection()) -> int:
         """Write every live page as one line of JSON; return their number."""

@@ -316,15 +316,20 @@ class Workspace:
 
         return PageTable(self.root, collection, language, site)
 
-    def fetch(self, url: str) -> FetchedPage:
-        """Fetch one page: text, links and metadata. Stores nothing, and obeys robots.txt.
+    def fetch(self, url: str, *, mode: str = "main") -> FetchedPage:
+        """Fetch one page: text, Markdown, links, metadata. Stores nothing, and obeys robots.txt.
+
+        Args:
+            mode: the Markdown has the "main" text, the "full" page, or the main text with
+                "citations", which are numbered references instead of links.
 
         Raises:
             WorkError: robots.txt disallows it, there is no response, or it cannot be parsed.
         """
         from lycosa.commands.inspection.single import fetch_page
+        from lycosa.page.html.markdown import MarkdownMode
 
-        return fetch_page(self.config().fetch, url)
+        return fetch_page(self.config().fetch, url, MarkdownMode(mode))
 
     def fetch_hops(self, url: str) -> tuple[list[FetchHop], bytes]:
         """Fetch one URL: return the exchanges, redirects included, and the decoded body."""

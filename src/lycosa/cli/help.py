@@ -19,7 +19,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "status": ("status --hosts 20", "status --by language --csv"),
     "explain": ("explain https://example.org/some/page",),
     "serve": ("serve --port 8080", "serve -w news -w law"),
-    "fetch": ("fetch https://example.org/", "fetch --body https://example.org/ > page.html"),
+    "fetch": (
+        "fetch https://example.org/",
+        "fetch --body https://example.org/ > page.html",
+        "fetch --markdown https://example.org/ > page.md",
+    ),
     "parse": ("parse https://example.org/", "parse page.html --url https://example.org/page.html"),
     "robots": ("robots https://example.org/private/",),
     "site": ("site example.org", "site example.org --svg site.svg --csv reports/"),
@@ -55,6 +59,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "export text": ("export text out/ --lang de",),
     "export warc": ("export warc out/ --site www.example.org",),
     "export wacz": ("export wacz site.wacz --site www.example.org",),
+    "export markdown": ("export markdown out/ --site docs.example.org",),
+    "export llms": ("export llms docs.example.org out/",),
     "export mirror": ("export mirror www.example.org out/",),
     "export bulk": (
         "export bulk --to opensearch --url http://localhost:9200 --index pages",

@@ -66,7 +66,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "check": ("maintenance.check", "Verify and repair a workspace."),
         "reparse": ("maintenance.reparse", "Parse archived pages again."),
         "exclude": ("maintenance.exclude", "Exclude sites permanently from crawling and search."),
-        "export": ("maintenance.export", "Export pages: XML, JSON Lines, Parquet, WARC, WACZ."),
+        "export": ("maintenance.export", "Export pages: XML, Parquet, Markdown, WARC, WACZ."),
     },
 }
 """Panel of the help -> command -> its module in `lycosa.cli`, and its line in the list."""

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -111,6 +111,14 @@ def _complete(name: str) -> Callable[[typer.Context, str], list[str]]:
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 QuietOption = Annotated[
     bool, typer.Option("-q", "--quiet", help="Print no progress and no summary.")
+]
+MarkdownModeOption = Annotated[
+    Literal["main", "full", "citations"],
+    typer.Option(
+        "--mode",
+        help="`main`: main text; `full`: complete page; `citations`: main text, links as numbered "
+        "references.",
+    ),
 ]
 CollectionOption = Annotated[
     str,

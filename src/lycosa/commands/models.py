@@ -531,10 +531,13 @@ class PageRecord:
 
 @dataclass(frozen=True)
 class FetchedPage(PageRecord):
-    """A page that was just fetched, with its links and the status of the response."""
+    """A page that was just fetched, with its links, its main text as Markdown, and the status of
+    the response.
+    """
 
     status: int
     links: Sequence[str]
+    markdown: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.options import Configured, JsonOption
+from lycosa.cli.options import Configured, JsonOption, MarkdownModeOption
 from lycosa.cli.output import data_stream, note, print_json
 from lycosa.core.units import number_of
 
@@ -25,12 +25,23 @@ def command(
             "--body", help="Print the decoded body of the last response instead of the headers."
         ),
     ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the page as Markdown instead of the headers.")
+    ] = False,
+    mode: MarkdownModeOption = "main",
     json_output: JsonOption = False,
 ) -> None:
     """Fetch one URL as a crawl does and show requests and responses.
 
     Obeys robots.txt and the address guard, follows redirects, stores nothing.
     """
+    if markdown:
+        page = configured.open().fetch(url, mode=mode)
+        if json_output:
+            print_json(page)
+        else:
+            print(page.markdown, end="")
+        return
     hops, content = configured.open().fetch_hops(url)
     if json_output:
         print_json(hops)

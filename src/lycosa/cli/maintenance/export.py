@@ -14,9 +14,11 @@ from lycosa.cli.options import (
     EngineOptions,
     InWorkspace,
     LanguageOption,
+    MarkdownModeOption,
     OutputOptions,
     PageFilter,
     SinceOption,
+    SiteOption,
     date_ms,
     values_of,
 )
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
     from lycosa.export.bulk.actions import BulkSelection
     from lycosa.export.bulk.bulk import BulkReport
     from lycosa.export.library.library import LibraryReport
+    from lycosa.export.markdown.pages import MarkdownReport
 
 app = typer.Typer(
-    help="Export pages: XML, JSON Lines, Parquet, WARC, WACZ, offline mirror.",
+    help="Export pages: XML, JSON Lines, Parquet, Markdown, WARC, WACZ, offline mirror.",
     no_args_is_help=True,
 )
 
@@ -203,6 +206,55 @@ def wacz(
             else f"{report.path}: {number_of(report.captures, 'capture')}, "
             f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
         )
+
+
+@app.command()
+def markdown(
+    where: InWorkspace,
+    output: OutputOptions,
+    target: Annotated[
+        str, typer.Argument(metavar="DIR", help="Target directory; files are DIR/HOST/PATH.md.")
+    ],
+    site: SiteOption = "",
+    collection: CollectionOption = "",
+    mode: MarkdownModeOption = "main",
+) -> None:
+    """Export pages as Markdown, one file per page.
+
+    Each file begins with YAML front matter: URL, title, type, language, dates and digest. Files
+    that would not change are left alone.
+    """
+    report = where.open().export.markdown(target, site=site, collection=collection, mode=mode)
+    _print_markdown(report, output)
+
+
+@app.command()
+def llms(
+    where: InWorkspace,
+    output: OutputOptions,
+    site: Annotated[
+        str, typer.Argument(metavar="SITE", help="Host, host:port or URL of the site.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="DIR", help="Target directory.")],
+    collection: CollectionOption = "",
+) -> None:
+    """Export llms.txt and llms-full.txt of a site.
+
+    The first lists the pages of the site for language models; the second contains their Markdown.
+    """
+    _print_markdown(where.open().export.llms(site, target, collection=collection), output)
+
+
+def _print_markdown(report: MarkdownReport, output: OutputOptions) -> None:
+    if output.json_output:
+        print_json(report)
+    elif not output.quiet:
+        print(f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}")
+        if report.unreadable:
+            print(
+                f"{number_of(len(report.unreadable), 'page')} omitted, because the archive cannot "
+                f"be read; the first: {report.unreadable[0]}"
+            )
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from lycosa.commands.models import FetchedPage, FetchHop, RobotsReport
@@ -10,7 +11,9 @@ from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Page
 from lycosa.crawl.session.single_fetch import Hop, OneOff, file_exchange, read_page
 from lycosa.fetch.robots_txt import Robots, product_token, robots_url, robots_verdict
-from lycosa.http.decode import decode_body
+from lycosa.http.decode import decode_body, parse_head
+from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.markdown import document_markdown
 
 
 def fetch_hops(settings: FetchSettings, url: str) -> tuple[list[FetchHop], bytes]:
@@ -43,14 +46,29 @@ def _hop(hop: Hop) -> FetchHop:
     )
 
 
-def fetch_page(settings: FetchSettings, url: str) -> FetchedPage:
-    """Fetch and parse one page.
+def fetch_page(
+    settings: FetchSettings, url: str, mode: MarkdownMode = MarkdownMode.MAIN
+) -> FetchedPage:
+    """Fetch and parse one page. `mode`: what its Markdown contains.
 
     Raises:
         WorkError: it is not allowed, there is no response, or it cannot be parsed.
     """
     exchange = _last_exchange(settings, url)
-    return fetched_page(exchange.url, exchange.status, read_page(exchange, settings))
+    page = read_page(exchange, settings)
+    found = fetched_page(exchange.url, exchange.status, page)
+    return replace(found, markdown=_markdown(exchange, page, settings, mode))
+
+
+def _markdown(exchange: Exchange, page: Page, settings: FetchSettings, mode: MarkdownMode) -> str:
+    return document_markdown(
+        decode_body(exchange, settings.max_decoded).payload,
+        url=exchange.url,
+        content_type=parse_head(exchange.response_head).get("content-type") or "",
+        texts=(page.main_text, page.text),
+        headings=page.headings,
+        mode=mode,
+    )
 
 
 def parse_url(settings: FetchSettings, url: str) -> Page:

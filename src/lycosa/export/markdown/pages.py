@@ -14,19 +14,19 @@ from urllib.parse import urlsplit
 import polars as pl
 
 from lycosa.archive.warc.reader import read_rendered, read_response
+from lycosa.archive.warc.record import RENDERED_TYPE
 from lycosa.core.errors import ArchiveError, UsageError, WorkError
 from lycosa.core.records import Exchange, VisitKind
 from lycosa.export.mirror.file_names import file_names
 from lycosa.http.decode import decode_with, parse_head
-from lycosa.page.html.markdown import MarkdownMode, page_markdown, text_markdown
-from lycosa.page.media import MediaFormat, format_of
+from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.markdown import document_markdown
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import site_name
 
 MEDIA_TYPE = "text/markdown"
 _DECODED_LIMIT = 1 << 28  # bytes
-_HTML = frozenset({MediaFormat.HTML, MediaFormat.XHTML})
 _COLUMNS = (
     *("url", "title", "description", "language", "page_type", "published_at", "fetched_at"),
     *("text_digest", "headings", "main_text", "text"),
@@ -147,18 +147,18 @@ def _markdown(workspace: Workspace, page: dict[str, Any], mode: MarkdownMode) ->
         url, VisitKind.PAGE, 0, 0, response_head=stored.head, body=stored.body, status=stored.status
     )
     payload = decode_with(exchange, parse_head(stored.head), _DECODED_LIMIT).payload
-    form = format_of(content_type, payload)
-    if form not in _HTML:
-        whole = mode is MarkdownMode.FULL or not page["main_text"]
-        return text_markdown(page["text" if whole else "main_text"], page["headings"])
     try:
         rendered = read_rendered(path, offset + length)
     except (ArchiveError, FileNotFoundError):
         rendered = b""
-    if rendered:
-        return page_markdown(rendered, url=url, content_type="text/html; charset=utf-8", mode=mode)
-    is_xml = form is MediaFormat.XHTML
-    return page_markdown(payload, url=url, content_type=content_type, mode=mode, xml=is_xml)
+    return document_markdown(
+        rendered or payload,
+        url=url,
+        content_type=RENDERED_TYPE if rendered else content_type,
+        texts=(page["main_text"], page["text"]),
+        headings=page["headings"],
+        mode=mode,
+    )
 
 
 def export_markdown(
