@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from html import escape
 from typing import Any, Generic, Protocol, TypeVar
 
 from lycosa.commands.models import SearchAnswer, SearchHit
+from lycosa.processes.threads import OnError, background_thread
 
 _Item = TypeVar("_Item")
 _MAX_WAITING = 1_000
@@ -100,7 +100,7 @@ class PageStream(Generic[_Item]):
         self._worker: Stoppable | None = None
         self._closed = False
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._work, name="crawl", daemon=True)
+        self._thread = background_thread(self._work, name="crawl", on_error=OnError.REPORT)
         self.report: Any = None
         """The report of the crawl, after the last item."""
 

@@ -63,7 +63,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "index": ("maintenance.index", "Update the search index."),
         "rank": ("maintenance.rank", "Compute link ranks, duplicates and translations."),
         "compact": ("maintenance.compact", "Compact small files and delete obsolete ones."),
-        "check": ("maintenance.check", "Verify and repair a workspace."),
+        "check": ("maintenance.check", "Verify the log, tables, archive and index; repair them."),
         "reparse": ("maintenance.reparse", "Parse archived pages again."),
         "exclude": ("maintenance.exclude", "Exclude sites permanently from crawling and search."),
         "export": ("maintenance.export", "Export pages: XML, Parquet, Markdown, WARC, WACZ."),
@@ -83,6 +83,9 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _MODULES:
             return super().get_command(ctx, cmd_name)
+        if cmd_name == "crawl":
+            # Read by polars at import. The frames of a crawl are too small for several threads.
+            os.environ.setdefault("POLARS_MAX_THREADS", "1")
         return load_command(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
