@@ -6,22 +6,15 @@ import queue
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from html import escape
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lycosa.commands.models import SearchAnswer, SearchHit
+from lycosa.processes.stopping import Stoppable
 from lycosa.processes.threads import OnError, background_thread
 
 _Item = TypeVar("_Item")
 _MAX_WAITING = 1_000
 """Items that wait for the reader of a stream. Then the crawl waits, which bounds its memory."""
-
-
-class Stoppable(Protocol):
-    """What can be stopped: a worker, a cluster or a hunt."""
-
-    def stop(self) -> None:
-        """Commit and end soon."""
-        ...
 
 
 class Result(SearchHit):

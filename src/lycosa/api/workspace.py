@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lycosa.api.groups import Collections, Monitors, Translations, Watches
-from lycosa.api.results import PageStream, Results, Stoppable
+from lycosa.api.results import PageStream, Results
 from lycosa.core.errors import UsageError
 from lycosa.core.parameters import (
     Duration,
@@ -22,6 +22,7 @@ from lycosa.core.parameters import (
     texts,
     whole_number,
 )
+from lycosa.processes.stopping import Stoppable
 from lycosa.search.presentation.results import PER_HOST, SearchRequest
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
         HostTable,
         HuntHit,
         RobotsReport,
-        Submission,
+        AddedUrls,
         UrlExplanation,
         VersionContent,
         VersionList,
@@ -495,7 +496,7 @@ class Workspace:
 
         return PageStream(run)
 
-    def add(self, *urls: str | Iterable[str], collection: str = "") -> Submission:
+    def add(self, *urls: str | Iterable[str], collection: str = "") -> AddedUrls:
         """Submit URLs to a running or stopped crawl. Known URLs are fetched again.
 
         Raises:

@@ -321,7 +321,7 @@ class EngineOptions:
 
 
 @dataclass(frozen=True)
-class WorkerOptions(EngineOptions):
+class EngineWorkers(EngineOptions):
     """`--engine`, `--address` and `--workers`."""
 
     workers: Annotated[

@@ -641,7 +641,7 @@ class HuntHit:
 
 
 @dataclass(frozen=True)
-class Submission:
+class AddedUrls:
     """Submitted URLs, normalised. `process`: ID of the running crawl that fetches them; 0: none."""
 
     workspace: str

@@ -1,8 +1,17 @@
-"""A stop flag that can be set by a signal handler."""
+"""Stopping on request: a flag that a signal handler can set, and what it stops."""
 
 from __future__ import annotations
 
 import queue
+from typing import Protocol
+
+
+class Stoppable(Protocol):
+    """A worker, a cluster or a hunt."""
+
+    def stop(self) -> None:
+        """Commit what is fetched, and end soon. May be called from a signal handler."""
+        ...
 
 
 class StopFlag:

@@ -13,12 +13,12 @@ from lycosa.cli.crawling.progress import MAX_FAILURES, ProgressBar, ProgressLine
 from lycosa.cli.options import (
     DEFAULT_WORKSPACE,
     DelayOption,
+    EngineWorkers,
     IntoOption,
     InWorkspace,
     JsonOption,
     NoIndexOption,
     QuietOption,
-    WorkerOptions,
     values_of,
 )
 from lycosa.cli.output import counts, note, print_json, table
@@ -38,7 +38,7 @@ _ENDS = {
 
 
 @dataclass(frozen=True)
-class CrawlOptions(WorkerOptions):
+class CrawlOptions(EngineWorkers):
     """The options of a crawl, named as the parameters of `Workspace.crawl`."""
 
     max_pages: Annotated[

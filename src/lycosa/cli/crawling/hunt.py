@@ -33,7 +33,7 @@ _ENDS = {
 
 
 @dataclass(frozen=True)
-class HuntParameters:
+class HuntOptions:
     """The options of a hunt, named as the parameters of `Workspace.hunt`."""
 
     seeds: Annotated[
@@ -102,7 +102,7 @@ class HuntParameters:
 
 def command(
     where: InWorkspace,
-    parameters: HuntParameters,
+    parameters: HuntOptions,
     question: Annotated[
         list[str],
         typer.Argument(

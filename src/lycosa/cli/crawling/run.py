@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.options import InWorkspace, ListenOption, PortOption, WorkerOptions
+from lycosa.cli.options import EngineWorkers, InWorkspace, ListenOption, PortOption
 from lycosa.cli.output import timed_note
 from lycosa.core.errors import UsageError
 
@@ -46,7 +46,7 @@ class PageOptions:
 
 def command(
     where: InWorkspace,
-    engine: WorkerOptions,
+    engine: EngineWorkers,
     pages: PageOptions,
     collections: Annotated[
         list[str] | None,

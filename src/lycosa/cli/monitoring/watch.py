@@ -25,7 +25,7 @@ app = typer.Typer(
 
 
 @dataclass(frozen=True)
-class NewWatch:
+class WatchOptions:
     """The options of a watch, named as the parameters of `Watches.add`."""
 
     name: Annotated[
@@ -44,7 +44,7 @@ class NewWatch:
 @app.command()
 def add(
     where: InWorkspace,
-    new: NewWatch,
+    new: WatchOptions,
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="Texts to match.")
     ] = None,

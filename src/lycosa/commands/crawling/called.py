@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lycosa.commands.crawling.cluster_crawl import crawl_together
-from lycosa.commands.crawling.crawl import CrawlOrder, Stoppable, crawl
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.engines import is_shared, open_engine
 from lycosa.commands.inspection.single import fetched_page
 from lycosa.commands.models import CrawlReport, FetchedPage
@@ -20,6 +20,7 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits
 from lycosa.hooks.plugins import Plugins, plugins_with
 from lycosa.hooks.specs import hook
+from lycosa.processes.stopping import Stoppable
 from lycosa.url.site_name import SiteScope
 
 

@@ -16,7 +16,7 @@ from lycosa.cluster.cluster import Cluster, ClusterOptions
 from lycosa.cluster.engine import Engine
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.cluster.walking_shared import Guide
-from lycosa.commands.crawling.crawl import CrawlOrder, Stoppable, open_for, plan_crawl
+from lycosa.commands.crawling.crawl import CrawlOrder, open_for, plan_crawl
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import LycosaError
@@ -26,6 +26,7 @@ from lycosa.crawl.worker import Observer
 from lycosa.hooks.services import CrawlServices
 from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
+from lycosa.processes.stopping import Stoppable
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace

@@ -7,7 +7,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
@@ -63,14 +62,6 @@ class CrawlOrder:
     site: SiteScope | None = None
     plugins: Plugins | None = None
     say: Callable[[str], None] = _to_stderr
-
-
-class Stoppable(Protocol):
-    """What a call's `started` gets."""
-
-    def stop(self) -> None:
-        """End soon: commit what is fetched, return. May be called from a signal handler."""
-        ...
 
 
 def open_for(order: CrawlOrder) -> Workspace:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lycosa.commands.crawling.called import CrawlCall, run_call
-from lycosa.commands.crawling.crawl import Stoppable
 from lycosa.commands.models import FindReport
 from lycosa.crawl.state.progress import Progress
 from lycosa.find.find import Results, order_in_site
 from lycosa.matching.matches import StoredMatch
+from lycosa.processes.stopping import Stoppable
 from lycosa.url.site_name import SiteScope
 
 _POLL_S = 1.0

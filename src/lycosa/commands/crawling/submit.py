@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lycosa.commands.models import FindSubmission, Submission
+from lycosa.commands.models import FindSubmission, AddedUrls
 from lycosa.config.settings import Config
 from lycosa.crawl.session.submission import submit
 from lycosa.find.find import submit_find
 from lycosa.url.normalise import typed_url
 
 
-def submit_urls(root: str, config: Config, urls: Sequence[str], collection: str) -> Submission:
+def submit_urls(root: str, config: Config, urls: Sequence[str], collection: str) -> AddedUrls:
     """Submit URLs. Raises as `lycosa.crawl.session.submission.submit`."""
     submitted = submit(root, config, [typed_url(url) for url in urls], collection)
     owner = submitted.owner
-    return Submission(
+    return AddedUrls(
         root,
         submitted.collection,
         submitted.urls,

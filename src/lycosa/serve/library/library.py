@@ -34,7 +34,7 @@ _FILE = re.compile(r"[a-z]{2,3}-\d{4}-\d{2}-\d{2}-\d{5}\.[a-z.]{2,12}")
 
 
 @dataclass(slots=True, frozen=True)
-class DayFile:
+class LibraryFile:
     """A file of a day, ready to be taken."""
 
     kind: str
@@ -88,7 +88,7 @@ class Library:
         """What is stored of a collection."""
         return self._holdings.get(collection)
 
-    def files(self, language: str, day: date) -> list[DayFile]:
+    def files(self, language: str, day: date) -> list[LibraryFile]:
         """The files that an export has finished for a day."""
         files = []
         for kind in sorted(FORMATS):
@@ -99,7 +99,7 @@ class Library:
                 if _FILE.fullmatch(path.name) and path.is_file():
                     status = path.stat()
                     files.append(
-                        DayFile(
+                        LibraryFile(
                             kind,
                             path.name,
                             status.st_size,

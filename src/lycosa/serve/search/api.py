@@ -120,7 +120,7 @@ class FacetValue(BaseModel):
     count: int
 
 
-class Result(BaseModel):
+class SearchResult(BaseModel):
     """A search result."""
 
     url: str
@@ -211,7 +211,7 @@ class Answer(BaseModel):
     missing_shards: list[int] = Field(
         description="Shards of the index, counted from 0, whose pages are missing in these results."
     )
-    hits: list[Result]
+    hits: list[SearchResult]
     translations: list[Translated] = Field(
         description="With `across`: the query in each language, its own language first."
     )
@@ -309,8 +309,8 @@ def _translated(query: TranslatedQuery) -> Translated:
     return Translated(language=query.language, terms=terms)
 
 
-def _result(hit: Hit) -> Result:
-    return Result(
+def _result(hit: Hit) -> SearchResult:
+    return SearchResult(
         url=hit.url,
         title=hit.title,
         snippet="".join(text for text, _ in hit.snippet),

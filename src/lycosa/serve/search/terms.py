@@ -44,7 +44,7 @@ class TermsParameters(BaseModel):
         )
 
 
-class Terms(BaseModel):
+class TermCounts(BaseModel):
     """The most frequent words, or the words with the largest increase."""
 
     pages: int = Field(description="Number of pages counted.")
@@ -64,11 +64,11 @@ router = APIRouter(prefix="/api/v1", tags=["search"])
 
 
 @router.get("/terms", responses=ERRORS)
-def terms(services: ServicesDep, parameters: Annotated[TermsParameters, Query()]) -> Terms:
+def terms(services: ServicesDep, parameters: Annotated[TermsParameters, Query()]) -> TermCounts:
     """Count the words of the pages, by language, site and time."""
     with services.terms_lock:
         report = workspace_terms(services.root, parameters.request())
-    return Terms(
+    return TermCounts(
         pages=report.pages,
         recent_pages=report.recent_pages,
         recent_since=format_time(max(report.recent_since, 0)),
