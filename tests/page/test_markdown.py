@@ -36,6 +36,7 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
             "\\# no heading\n\n1\\. no item\n\n\\- none",
         ),
         ("<p>line<br>break", "line  \nbreak"),
+        ("<p>of the\nsource <code>a\nb</code>", "of the source `a b`"),
         (
             '<p><a href="../a(1).html#b">the <code>link</code></a>',
             "[the `link`](https://www.example.org/a%281%29.html#b)",

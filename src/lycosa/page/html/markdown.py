@@ -393,10 +393,9 @@ class _Inline:
                 self._mark(piece)
             elif piece == BREAK:
                 self._out.append("<br>" if self._in_table else "\n")
-            elif self._in_code():
-                self._out.append(piece)
             else:
-                self._out.append(_escape(piece))
+                text = piece.replace("\n", " ")
+                self._out.append(text if self._in_code() else _escape(text))
         while self._open:
             self._close(self._open[-1][0].kind)
         lines = (fold(line) for line in "".join(self._out).split("\n"))
