@@ -32,7 +32,7 @@ from xml.etree import ElementTree
 import tantivy
 from icu4py.breakers import WordBreaker
 
-from bench.measure import load_average, machine, table
+from bench.harness import load_average, machine, table
 from lycosa.text.analyze import BIGRAMS, KIWI, Analysis
 from lycosa.text.identify import LANGUAGES
 

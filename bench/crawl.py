@@ -27,7 +27,7 @@ from tests.servers.nginx import Nginx
 from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
 
 from bench import large_pages
-from bench.measure import (
+from bench.harness import (
     CommandTimeout,
     append_results,
     load_average,

@@ -22,7 +22,7 @@ from pathlib import Path
 from lxml import etree
 from tests.store.builders import identify, make_visit, url_row
 
-from bench.measure import machine, measure, table
+from bench.harness import machine, measure, table
 from lycosa.core.records import Link, LinkKind, Page, UrlState
 from lycosa.export.library.xml import SCHEMA
 from lycosa.store.tables.buffers import Buffers

@@ -33,7 +33,7 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser
 
-from bench.measure import table
+from bench.harness import table
 from lycosa.page.encoding import decode
 from lycosa.page.html.document import read_html
 from lycosa.page.html.main_text import main_text

@@ -26,7 +26,7 @@ import httpx
 import pycurl
 from tests.servers.nginx import Server, nginx
 
-from bench.measure import append_results, cpu_ms, load_average, machine, median_ratio, table
+from bench.harness import append_results, cpu_ms, load_average, machine, median_ratio, table
 from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import SystemClock
 from lycosa.core.records import Exchange, Request

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tests.servers.sites import SitesAbsent, lay_sites
 
 from bench.crawl import HERE, Run, crawl_target, markdown, ratios, those_present, unequal_pages
-from bench.measure import CommandTimeout, load_average
+from bench.harness import CommandTimeout, load_average
 from bench.rivals.build import RivalAbsent
 
 TARGETS = ("tuxpaint-doc", "python-doc")

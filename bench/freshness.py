@@ -37,7 +37,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bench.measure import append_results, table
+from bench.harness import append_results, table
 from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.frontier.recrawl import change_rate, fresh
 from lycosa.frontier.recrawl.change_rate import DAY_MS, ChangeStats, ClaimTrust, Floats

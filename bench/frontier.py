@@ -29,7 +29,7 @@ import numpy.typing as npt
 import polars as pl
 from tests.frontier.large import COLLECTION, START_MS, Plan, build
 
-from bench.measure import load_average, machine, table
+from bench.harness import load_average, machine, table
 from lycosa.core.records import UrlId
 from lycosa.frontier.hosts.directory import HostDirectory, HostOrder
 from lycosa.frontier.rows.row_reader import HostRowReader, RowChoice, summary

@@ -32,8 +32,8 @@ from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
+from bench.harness import append_results, load_average, table
 from bench.hunt_questions import ASKED, TUNED, Written
-from bench.measure import append_results, load_average, table
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection

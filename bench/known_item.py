@@ -26,7 +26,7 @@ from pathlib import Path
 import polars as pl
 import tantivy
 
-from bench.measure import append_results, table
+from bench.harness import append_results, table
 from bench.relevance import index_pages
 from bench.search import SITES, html_files
 from lycosa.core.records import Page

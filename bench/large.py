@@ -46,7 +46,7 @@ from zlib import crc32
 import polars as pl
 from tests.frontier.large import COLLECTION, START_MS, Plan, build
 
-from bench.measure import load_average, machine, table
+from bench.harness import load_average, machine, table
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock

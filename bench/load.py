@@ -35,7 +35,7 @@ from typing import Any
 
 import psutil
 
-from bench.measure import append_results, quantile, table
+from bench.harness import append_results, quantile, table
 from bench.soak import Daemon
 from bench.soak_readers import Asked, Reader, question
 from bench.soak_samples import family, sample

@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from bench.measure import append_results, quantile, table
+from bench.harness import append_results, quantile, table
 from bench.search import HITS, SITES, Sample, fill, html_files, queries
 from bench.shards import Agreement, Ask, spread, timed
 from lycosa.config.settings import FetchSettings, IndexSettings

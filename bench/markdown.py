@@ -30,7 +30,7 @@ from urllib.parse import urljoin
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from bench.measure import table
+from bench.harness import table
 from lycosa.page.html.markdown import page_markdown
 
 URL = "https://docs.example.org/guide/page/"

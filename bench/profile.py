@@ -37,7 +37,7 @@ import psutil
 from tests.servers.sites import NAMES, SitesAbsent, lay_sites, serve_sites
 
 from bench.crawl import HERE, targets
-from bench.measure import append_results, table
+from bench.harness import append_results, table
 from bench.rivals.build import RivalAbsent
 from bench.rivals.commands import COMMANDS, ENVIRONMENT, nginx_program
 

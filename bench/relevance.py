@@ -40,7 +40,7 @@ from pathlib import Path
 
 import tantivy
 
-from bench.measure import append_results, table
+from bench.harness import append_results, table
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Page, Visit
 from lycosa.index.indexer import Indexer

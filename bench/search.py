@@ -37,7 +37,7 @@ import polars as pl
 import tantivy
 
 from bench.analysis import DOCUMENT, documents
-from bench.measure import append_results, load_average, quantile, table
+from bench.harness import append_results, load_average, quantile, table
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Page, Visit
 from lycosa.index.generation import newest

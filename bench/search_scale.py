@@ -38,7 +38,7 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from bench.measure import append_results, quantile, table
+from bench.harness import append_results, quantile, table
 from bench.search import HITS, SITES, Fts, Sample, fill, latencies, queries
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page, Visit

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.measure import append_results, quantile, table
+from bench.harness import append_results, quantile, table
 from bench.search import HITS, SITES, Sample, fill, queries
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.config.settings import IndexSettings

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from bench.measure import load_average
+from bench.harness import load_average
 from lycosa.core.records import HostRow, Link, LinkKind, Page, UrlRow, UrlState, Visit
 from lycosa.store.log.claim import Claim
 from lycosa.store.tables.buffers import Buffers

@@ -34,7 +34,7 @@ from typing import Any
 
 from tests.servers.nginx import free_port
 
-from bench.measure import append_results
+from bench.harness import append_results
 from bench.soak_plan import Plan
 from bench.soak_readers import Asked, Reader, Readers
 from bench.soak_samples import DAEMON, Sampler, family

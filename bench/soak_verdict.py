@@ -27,7 +27,7 @@ from tests.servers.synthetic.politeness import Rules, violations
 from tests.servers.synthetic.request_log import Logged, read_log
 from tests.servers.synthetic.web import Web
 
-from bench.measure import quantile, table
+from bench.harness import quantile, table
 from bench.soak_plan import Plan
 from bench.soak_readers import Asked
 from bench.soak_samples import DAEMON, Held, Sample

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.measure import load_average, measure, table
+from bench.harness import load_average, measure, table
 from bench.rivals.commands import ENVIRONMENT
 
 RUNS = 7

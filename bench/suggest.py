@@ -27,7 +27,7 @@ from pathlib import Path
 
 from icu4py.breakers import WordBreaker
 
-from bench.measure import append_results, quantile, table
+from bench.harness import append_results, quantile, table
 from bench.search import SITES, fill
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Page, Visit

@@ -29,7 +29,7 @@ from tests.servers.certificates import make_certificate
 from tests.servers.moody import Moody, expired_certificate
 from tests.servers.nginx import Server, nginx
 
-from bench.measure import load_average
+from bench.harness import load_average
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 

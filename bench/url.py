@@ -23,7 +23,7 @@ from urllib.parse import quote, urljoin
 from selectolax.lexbor import LexborHTMLParser
 from w3lib.url import canonicalize_url
 
-from bench.measure import load_average, machine, median_ratio, table
+from bench.harness import load_average, machine, median_ratio, table
 from lycosa.config.settings import Collection
 from lycosa.core.errors import Refusal
 from lycosa.url import normalise

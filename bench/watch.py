@@ -26,7 +26,7 @@ from pathlib import Path
 from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, Implementation, MatchKind
 from tests.servers.sites import require_sites, serve_sites
 
-from bench.measure import load_average
+from bench.harness import load_average
 from bench.search import SITES, html_files
 from bench.search_scale import prepare
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl

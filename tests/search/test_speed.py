@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.measure import quantile
+from bench.harness import quantile
 from bench.search import HITS, SITES, Sample, fill, known_item, latencies, queries
 
 from lycosa.index.indexer import Indexer
