@@ -30,8 +30,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.search import SITES as SITES_FOLDER
-from bench.search import fill
+from bench.corpora import SITES as SITES_FOLDER
+from bench.corpora import fill
 from lycosa.config.settings import IndexSettings
 from lycosa.graph.generation import make_generation
 from lycosa.index import generation as generations

@@ -26,9 +26,9 @@ from pathlib import Path
 import polars as pl
 import tantivy
 
+from bench.corpora import SITES, html_files
 from bench.harness import append_results, table
 from bench.relevance import index_pages
-from bench.search import SITES, html_files
 from lycosa.core.records import Page
 from lycosa.graph.near_duplicates import near_groups
 from lycosa.page.parse import parse_page

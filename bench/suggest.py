@@ -1,7 +1,7 @@
 """Quality and cost of suggestions, spelling corrections and similar pages.
 
     python -m bench.suggest latency WORKSPACE      suggestions over an indexed workspace
-                                                   (100,000 pages: bench.search_scale)
+                                                   (100,000 pages: bench.search)
     python -m bench.suggest spelling [WORKSPACE]   errors inserted into words of the documentation
                                                    sites, and of SIB-200 in 27 languages
     python -m bench.suggest similar [WORKSPACE]    pages of the same chapter, sentences of the same
@@ -27,8 +27,8 @@ from pathlib import Path
 
 from icu4py.breakers import WordBreaker
 
+from bench.corpora import SITES, fill
 from bench.harness import append_results, quantile, table
-from bench.search import SITES, fill
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Page, Visit
 from lycosa.index.indexer import Indexer

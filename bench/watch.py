@@ -6,7 +6,7 @@ watched: phrases of two words that
         are drawn from the sites, a hundredth of them single words, exact or with case, accents and
         width ignored. Printed: CPU-seconds of the crawl and, by the thread's own clock, of looking.
         Shares of one run, so a busy machine weighs on both alike.
-find    Pages made of the sites' text as `bench.search_scale` makes them; every one is looked
+find    Pages made of the sites' text as `bench.corpora` makes them; every one is looked
 through. Megabytes of text a second. wheels  The automata of ahocorasick_rs and (if it is installed)
 pyahocorasick on the sites' pages.
 """
@@ -26,9 +26,8 @@ from pathlib import Path
 from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, Implementation, MatchKind
 from tests.servers.sites import require_sites, serve_sites
 
+from bench.corpora import SITES, fill_made, html_files
 from bench.harness import load_average
-from bench.search import SITES, html_files
-from bench.search_scale import prepare
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, Config
 from lycosa.core.records import Visit
@@ -117,7 +116,7 @@ def watch(texts: Sequence[str], ignored: tuple[str, ...], pages: int, *, index: 
 def find(sites: Path, pages: int, folder: str) -> None:
     root = f"{folder}/w"
     if not Path(root).exists():
-        prepare(root, sites, pages)
+        fill_made(root, sites, pages)
     for ignored in _IGNORED:
         for needle in _NEEDLES:
             scan = find_stored(root, [needle], ignored)
