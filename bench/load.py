@@ -330,10 +330,9 @@ def evaluate(times: list[Time]) -> tuple[str, list[str]]:
             for role, cpu_s in sorted(each.cpu_s.items())
             if cpu_s / each.seconds >= 0.005
         )
-        serving_ms = each.cpu_s.get("pages", 0.0) * 1000 / max(len(each.responses), 1)
-        rows.append(
-            (each.name, f"{each.rate:.1f}", f"{each.crawl_cpu_ms:.1f}", f"{serving_ms:.1f}", cores)
-        )
+        pages_ms = each.cpu_s.get("pages", 0.0) * 1000
+        serving = f"{pages_ms / len(each.responses):.1f}" if each.responses else ""
+        rows.append((each.name, f"{each.rate:.1f}", f"{each.crawl_cpu_ms:.1f}", serving, cores))
         for kind, responses in each.by_kind().items():
             durations = [one.duration_ms for one in responses]
             errors = Counter(
