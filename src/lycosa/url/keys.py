@@ -26,8 +26,9 @@ def url_key(url: str) -> int:
 
 
 class Identifier:
-    """Gives normalised URLs their identity. Hot path (`bench/url.py`): what depends on the host is
-    cached by origin.
+    """Gives normalised URLs their identity.
+
+    Hot path (`bench/network.py`): what depends on the host is cached by origin.
 
     The partition is xxh3_64(registrable domain, an IP address being its own) mod `partitions`, so
     all hosts of a registrable domain share one owner.

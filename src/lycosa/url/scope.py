@@ -48,8 +48,9 @@ def _without_port(host: str) -> str:
 
 
 class Admission:
-    """The scope and the patterns of a collection. Hot path (`bench/url.py`): the scope's verdict is
-    cached by origin.
+    """The scope and the patterns of a collection.
+
+    Hot path (`bench/network.py`): the scope's verdict is cached by origin.
 
     http and https are taken always, ftp and gopher where a seed is of that scheme, or with
     `other_schemes`. Scopes hold for http and https alike, since sites move from one to the other,

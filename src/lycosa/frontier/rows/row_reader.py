@@ -7,7 +7,7 @@ sliced out of it. Of rows with equal keys the one in the latest entry is live
 no look elsewhere.
 
 A shelf knows the files of the last `refresh`. Rows that wait for their commit are the caller's to
-lay over what it gives. Guarded by bench/frontier.py.
+lay over what it gives. Guarded by bench/large.py.
 """
 
 from __future__ import annotations
