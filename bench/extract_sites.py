@@ -12,7 +12,6 @@ token, as those scripts have no spaces.
 
 from __future__ import annotations
 
-import argparse
 import html
 import random
 import re
@@ -25,6 +24,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from tests.servers.sites import lay_sites
 
 from bench.extract import Quality, lycosa, quality, stripped_tags
+from bench.harness import arguments, report, table
 
 MIN_CHARACTERS = 600  # of an article; a third for scripts that need fewer
 DENSE = frozenset({"zh", "ja", "ko"})
@@ -168,20 +168,21 @@ def scores(
 
 
 def main() -> None:
-    """Print a line a language."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--pages", type=int, default=12, help="at most, of a language")
-    arguments = parser.parse_args()
-    print(f"{'':4} {'pages':>5} {'F1':>6} {'prec.':>6} {'recall':>6} {'tags stripped':>14}")
-    for language, pages, ours, plain in scores(
-        articles([site.root for site in lay_sites()]), arguments.pages
-    ):
-        print(
-            f"{language:4} {pages:5} {ours.f1:6.3f} {ours.precision:6.3f} {ours.recall:6.3f} "
-            f"{plain.f1:14.3f}"
+    parser = arguments(__doc__, runs=1)
+    parser.add_argument("--pages", type=int, default=12, help="maximum per language")
+    options = parser.parse_args()
+    rows = [
+        (
+            language,
+            pages,
+            *(f"{each:.3f}" for each in (ours.f1, ours.precision, ours.recall, plain.f1)),
         )
+        for language, pages, ours, plain in scores(
+            articles([site.root for site in lay_sites()]), options.pages
+        )
+    ]
+    columns = ("language", "pages", "F1", "precision", "recall", "F1, tags stripped")
+    report(options, "Main text of manuals", table(columns, rows), rows)
 
 
 if __name__ == "__main__":

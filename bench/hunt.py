@@ -1,7 +1,6 @@
 """How well a hunt finds, beside crawling breadth-first.
 
     python -m bench.hunt [--webs N] [--share F] [--without-sites] [--without-webs] [--tuned]
-    [--markdown]
 
 1. Five synthetic webs with topics (tests/servers/synthetic/topics.py; the generator knows what each
    page is about, and what share of links stays within a topic): how many of the first 300 pages are
@@ -17,7 +16,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -25,14 +23,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.servers.sites import ServedSites, lay_sites, serve_sites
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
-from bench.harness import append_results, load_average, table
+from bench.harness import arguments, report, table
 from bench.hunt_questions import ASKED, TUNED, Written
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
@@ -53,7 +50,6 @@ SHARES = (0.3, 0.5)
 
 # webs and topics of the figures; the constants of lycosa.hunt.strategies are from webs 101 to 104
 HELD_OUT, ASKED_TOPICS = (1, 2, 3, 4, 5), (3, 11)
-RESULTS = Path(__file__).with_name("RESULTS.md")
 _CONFIG = parse_config("", overrides=("crawl.patience=3s",))
 
 
@@ -276,8 +272,8 @@ def first_result(web: ServedSites) -> dict[str, float]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.hunt")
+def main() -> int:
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("--webs", type=int, default=len(HELD_OUT))
     parser.add_argument(
         "--share",
@@ -290,8 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--tuned", action="store_true", help="ask the questions that constants were set on instead"
     )
-    parser.add_argument("--markdown", action="store_true", help="append to bench/RESULTS.md")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     parts, missed = [], []
     if not options.without_webs:
         shown, ratios = webs_table(options.webs, options.share or SHARES)
@@ -319,10 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 + "."
             )
     body = "\n\n".join([*parts, *(f"Missed: {each}" for each in missed)])
-    print(body)
-    if options.markdown:
-        append_results(RESULTS, "Hunts", "python -m bench.hunt", body)
-    print(f"load {load_average():.1f}", file=sys.stderr)
+    report(options, "Hunts", body)
     return 1 if missed else 0
 
 

@@ -1,7 +1,7 @@
 """Known-item search: how well a page is found again by words of its title or of one of its
 sentences.
 
-    python -m bench.known_item [--sites DIR] [--pages N] [--only sites|languages] [--results FILE]
+    python -m bench.known_item [--sites DIR] [--pages N] [--only sites|languages]
 
 Each folder of DIR is one site of HTML files. Queries come from its English pages: the first six
 words of the title, and six and four neighbouring words of a sentence. Pages whose title and URL
@@ -16,7 +16,6 @@ query and without it; odd-numbered queries were used for tuning.
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import tempfile
@@ -27,7 +26,7 @@ import polars as pl
 import tantivy
 
 from bench.corpora import SITES, html_files
-from bench.harness import append_results, table
+from bench.harness import arguments, report, table
 from bench.relevance import index_pages
 from lycosa.core.records import Page
 from lycosa.graph.near_duplicates import near_groups
@@ -230,13 +229,10 @@ def language_rows(root: str, pages: Site) -> list[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("--sites", type=Path, default=SITES)
     parser.add_argument("--pages", type=int, default=700)
     parser.add_argument("--only", choices=("sites", "languages"))
-    parser.add_argument("--results", type=Path, help="append the figures to this file")
     options = parser.parse_args()
     bodies = []
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
@@ -253,9 +249,7 @@ def main() -> None:
             )
             bodies.append(table(columns, language_rows(f"{folder}/all", together)))
     body = "\n\n".join(bodies)
-    print(body)
-    if options.results:
-        append_results(options.results, "Known-item search", "python -m bench.known_item", body)
+    report(options, "Known-item search", body)
 
 
 if __name__ == "__main__":

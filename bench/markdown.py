@@ -15,7 +15,6 @@ per page.
 
 from __future__ import annotations
 
-import argparse
 import html
 import random
 import re
@@ -30,7 +29,7 @@ from urllib.parse import urljoin
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from bench.harness import table
+from bench.harness import arguments, report, table
 from lycosa.page.html.markdown import page_markdown
 
 URL = "https://docs.example.org/guide/page/"
@@ -261,9 +260,7 @@ def f1(true: Blocks, recovered: Blocks) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--template", choices=TEMPLATES, action="append")
     parser.add_argument("--show", type=int, default=0, help="print the worst documents")
@@ -294,8 +291,8 @@ def main() -> None:
         figures = [f"{f1(*by_kind[kind]):.3f}" for kind in KINDS]
         mean = statistics.mean(score for score, _, _ in scores)
         rows.append((template, f"{mean:.3f}", *figures, f"{spent_s * 1000 / len(texts):.2f}"))
-    print(f"{len(texts)} documents\n")
-    print(table(("template", "F1, mean", *KINDS, "CPU ms per page"), rows))
+    body = table(("template", "F1, mean", *KINDS, "CPU ms per page"), rows)
+    report(options, "Markdown", f"{body}\n\n{len(texts)} documents", rows)
 
 
 KINDS = ("heading", "paragraph", "item", "cell", "listing", "link")

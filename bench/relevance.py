@@ -26,7 +26,6 @@ its first sentence.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import re
@@ -40,19 +39,16 @@ from pathlib import Path
 
 import tantivy
 
-from bench.harness import append_results, table
+from bench.corpora import commit_pages
+from bench.harness import arguments, report, table
 from lycosa.config.settings import IndexSettings
-from lycosa.core.records import Page, Visit
+from lycosa.core.records import Page
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
-from lycosa.store.tables.buffers import Buffers
-from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
-from lycosa.url.keys import Identifier
 
 DATA = Path("/work/shared/data")
 DEPTH, MRR_DEPTH = 1_000, 10
-FIRST_AT = 1_700_000_000_000
 K1, B = 1.2, 0.75
 _NUMBER = re.compile(r"\d+")
 # a Tibetan sentence ends with two shads
@@ -183,19 +179,7 @@ def judged(data: Path) -> list[Collection]:
 
 def index_pages(root: str, pages: Iterable[tuple[str, Page]]) -> Searcher:
     """Commit pages at their URLs, and index them."""
-    workspace = Workspace.create(root)
-    identifier = Identifier(workspace.domains, workspace.partitions)
-    claim, buffers = workspace.claim("bench"), Buffers()
-    for count, (url, page) in enumerate(pages):
-        _, host, host_key, url_key, partition = identifier.identify(url)
-        buffers.add_page(
-            Visit(
-                url, host, partition, host_key, url_key, "page", "default", 0, FIRST_AT + count, 1
-            ),
-            page,
-        )
-    claim.commit(claim.next_folder(), buffers.mapping())
-    claim.release()
+    commit_pages(root, pages)
     with Indexer(root, IndexSettings()) as indexer:
         indexer.update()
     return Searcher(root)
@@ -537,12 +521,9 @@ def mixed_rows(root: str, data: Path, questions: int) -> list[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--only", action="append", default=[], help="a collection; may be repeated")
-    parser.add_argument("--results", type=Path, help="append the figures to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         rows = []
@@ -566,9 +547,7 @@ def main() -> None:
         if "languages" in options.only:
             columns = ("SIB-200, even", "stemmer of tantivy", "tantivy", "BM25", "Lycosa")
             body += "\n\n" + table(columns, language_rows(f"{folder}/sib", options.data))
-        print(body)
-        if options.results:
-            append_results(options.results, "Relevance", "python -m bench.relevance", body)
+    report(options, "Relevance", body)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
     python -m bench.suggest similar [WORKSPACE]    pages of the same chapter, sentences of the same
                                                    topic, among the five most similar
 
-WORKSPACE is one of the six documentation sites (`bench.search.fill`), made if it is not given. An
+WORKSPACE is one of the six documentation sites (`bench.search.fill`), made if it is not options. An
 error is one letter deleted, inserted, replaced or transposed, by a seeded rule, with letters of the
 same language. Words are sampled by the number of pages that contain them. Even words are measured;
 odd ones (`--odd`) are for choosing constants.
@@ -15,7 +15,6 @@ odd ones (`--odd`) are for choosing constants.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import random
 import re
@@ -27,18 +26,16 @@ from pathlib import Path
 
 from icu4py.breakers import WordBreaker
 
-from bench.corpora import SITES, fill
-from bench.harness import append_results, quantile, table
+from bench.corpora import SITES, commit_pages, fill
+from bench.harness import arguments, quantile, report, table
 from lycosa.config.settings import IndexSettings
-from lycosa.core.records import Page, Visit
+from lycosa.core.records import Page
 from lycosa.index.indexer import Indexer
 from lycosa.index.suggest.normalise import folded
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.search.suggest.completion import SuggestRequest
-from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from lycosa.url.keys import Identifier
 
 SIB = Path("/work/shared/data/sib200")
 BANDS = ((1, 2), (3, 9), (10, 99), (100, 10**9))
@@ -67,30 +64,16 @@ def sentences() -> Iterator[tuple[str, str, str]]:
 
 def fill_sentences(root: str) -> None:
     """A workspace whose pages are SIB-200's sentences, at http://LANGUAGE.test/TOPIC/NUMBER."""
-    workspace = Workspace.create(root)
-    identifier, claim, buffers = (
-        Identifier(workspace.domains, workspace.partitions),
-        workspace.claim("bench"),
-        Buffers(),
+    commit_pages(
+        root,
+        (
+            (
+                f"http://{language}.test/{topic.replace('/', '-')}/{number}",
+                Page(title="", main_text=text, text=text, language=language),
+            )
+            for number, (language, topic, text) in enumerate(sentences())
+        ),
     )
-    for number, (language, topic, text) in enumerate(sentences()):
-        url = f"http://{language}.test/{topic.replace('/', '-')}/{number}"
-        _, host, host_key, url_key, partition = identifier.identify(url)
-        visit = Visit(
-            url,
-            host,
-            partition,
-            host_key,
-            url_key,
-            "page",
-            "default",
-            0,
-            1_700_000_000_000 + number,
-            1,
-        )
-        buffers.add_page(visit, Page(title="", main_text=text, text=text, language=language))
-    claim.commit(claim.next_folder(), buffers.mapping())
-    claim.release()
 
 
 def word_pages(root: str) -> dict[str, Counter[str]]:
@@ -107,12 +90,7 @@ def word_pages(root: str) -> dict[str, Counter[str]]:
                     if len(word) >= 3 and _EAST_ASIAN.match(word)
                 }
             else:
-                words = set(
-                    re.findall(
-                        r"[^\W\d_](?:[^\W\d_]|[\u0900-\u0903\u093a-\u094d\u0eb0-\u0ecd\u102b-\u103e\u0f71-\u0f84\u0fb0-\u0fbc\u0f90-\u0faf])*",
-                        text.lower()[:10_000],
-                    )
-                )
+                words = set(_WORD.findall(text.lower()[:10_000]))
                 words = {word for word in words if SHORTEST <= len(word) <= LONGEST}
             found[language].update(words)
     return found
@@ -308,9 +286,7 @@ def made(folder: str, sites: bool) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("what", choices=["latency", "spelling", "similar"])
     parser.add_argument("workspace", nargs="?", default="", help="one that is indexed")
     parser.add_argument(
@@ -318,16 +294,15 @@ def main() -> None:
         action="store_true",
         help="the words for choosing constants, instead of those for measuring",
     )
-    parser.add_argument("--results", type=Path, default=None, help="append the tables to this file")
-    given = parser.parse_args()
+    options = parser.parse_args()
     lines: list[str] = []
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
-        root = given.workspace or made(folder, sites=True)
-        if given.what == "latency":
+        root = options.workspace or made(folder, sites=True)
+        if options.what == "latency":
             lines += latency(root)
-        elif given.what == "spelling":
-            lines += spelling("six sites", root, SITE_WORDS // 8, given.odd)
-            lines += spelling("SIB-200", made(folder, sites=False), LANGUAGE_WORDS, given.odd)
+        elif options.what == "spelling":
+            lines += spelling("six sites", root, SITE_WORDS // 8, options.odd)
+            lines += spelling("SIB-200", made(folder, sites=False), LANGUAGE_WORDS, options.odd)
         else:
             lines.append(
                 similar("python-doc, by chapter", root, r"^http://(python-doc)\.test/([^/]+)/")
@@ -339,14 +314,7 @@ def main() -> None:
                     r"^http://([a-z]+)\.test/([^/]+)/",
                 )
             )
-    print("\n".join(lines))
-    if given.results is not None:
-        append_results(
-            given.results,
-            "Suggestions, spellings, similar pages",
-            f"python -m bench.suggest {given.what}",
-            "\n".join(lines),
-        )
+    report(options, "Suggestions, spelling, similar pages", "\n".join(lines))
 
 
 if __name__ == "__main__":
