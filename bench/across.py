@@ -120,11 +120,11 @@ def learned_table(
 ) -> TranslationTable:
     one, other = analyzer_for(source), analyzer_for(target)
     ours, theirs = sentences(source), sentences(target)
-    found = learn((terms(one, ours[number]), terms(other, theirs[number])) for number in numbers)
+    result = learn((terms(one, ours[number]), terms(other, theirs[number])) for number in numbers)
     path = folder / f"{source}-{target}-{len(numbers)}.sqlite"
     path.unlink(missing_ok=True)
     info = TableInfo("sib", "learned", source, target, 0, analyzers(source, target))
-    write_table(path, info, found.pairs, found.source_surfaces, found.target_surfaces)
+    write_table(path, info, result.pairs, result.source_surfaces, result.target_surfaces)
     return TranslationTable(path)
 
 
@@ -164,9 +164,9 @@ class PlainTable:
         for key, weight in sorted(
             zip(keys.tolist(), probability.tolist(), strict=True), key=lambda item: -item[1]
         ):
-            known = self._found.setdefault(names[key // len(words)], [])
-            if len(known) < PLAIN_TRANSLATIONS:
-                known.append(
+            translations = self._found.setdefault(names[key // len(words)], [])
+            if len(translations) < PLAIN_TRANSLATIONS:
+                translations.append(
                     Translation(
                         targets[key % len(words)], weight, targets[key % len(words)], "plain"
                     )
@@ -183,19 +183,19 @@ class PlainTable:
 
 
 def reciprocal_rank(
-    index: OpenIndex, sources: Sources, source: str, target: str, asked: Sequence[int]
+    index: OpenIndex, sources: Sources, source: str, target: str, test_part: Sequence[int]
 ) -> float:
     """MRR@10 of the sentences of one language asked in another."""
     ours = sentences(source)
     total = 0.0
-    for number in asked:
+    for number in test_part:
         query = Translator(sources, ParsedQuery((Clause(ours[number]),)), source).into(target)
         search = LanguageSearch(index, query, Filters())
         hits = index.hits_of(search.find(CUT, folded=False).best, [])
         total += next(
             (1 / rank for rank, hit in enumerate(hits, 1) if hit.url.endswith(f"/{number}")), 0.0
         )
-    return total / len(asked)
+    return total / len(test_part)
 
 
 def texts_of(languages: Iterable[str], numbers: Sequence[int]) -> list[tuple[str, str, str]]:
@@ -212,12 +212,12 @@ def sib(
     """(language, MRR@10 from English, MRR@10 to English); each language in an index of its own, or
     all together in one.
     """
-    numbers, asked = parts(held_out)
+    numbers, test_part = parts(held_out)
     rows = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         english = stack.enter_context(
-            indexed(texts_of(("en", *LANGUAGES) if together else ("en",), asked))
+            indexed(texts_of(("en", *LANGUAGES) if together else ("en",), test_part))
         )
         for language in languages:
             there: TranslationSource
@@ -230,11 +230,17 @@ def sib(
             else:
                 there = back = learned_table(folder, "en", language, numbers)
             index = (
-                english if together else stack.enter_context(indexed(texts_of((language,), asked)))
+                english
+                if together
+                else stack.enter_context(indexed(texts_of((language,), test_part)))
             )
-            forth = reciprocal_rank(index, Sources([there]), "en", language, asked)
+            forth = reciprocal_rank(index, Sources([there]), "en", language, test_part)
             rows.append(
-                (language, forth, reciprocal_rank(english, Sources([back]), language, "en", asked))
+                (
+                    language,
+                    forth,
+                    reciprocal_rank(english, Sources([back]), language, "en", test_part),
+                )
             )
             print(f"{language} {forth:.3f} {rows[-1][2]:.3f}", flush=True)
     return rows
@@ -291,17 +297,17 @@ def headings(root: str, *, back: bool = False) -> list[Heading]:
         for frame in frames
         for host, url, address, title, listed in frame.iter_rows()
     }
-    found: dict[tuple[str, str], list[Heading]] = {}
+    result: dict[tuple[str, str], list[Heading]] = {}
     for host, url, language, hub_host, hub_url in pairs.iter_rows():
         theirs, ours = pages[host, url], pages[hub_host, hub_url]
-        asked, wanted = (theirs, ours) if back else (ours, theirs)
-        if asked[1] and asked[1].lower() != wanted[1].lower():
-            site = wanted[0].partition("://")[2].partition(".")[0]
-            found.setdefault((site, language), []).append(
-                Heading(site, language, asked[1], wanted[0])
+        source, expected = (theirs, ours) if back else (ours, theirs)
+        if source[1] and source[1].lower() != expected[1].lower():
+            site = expected[0].partition("://")[2].partition(".")[0]
+            result.setdefault((site, language), []).append(
+                Heading(site, language, source[1], expected[0])
             )
     chosen = []
-    for listed in found.values():
+    for listed in result.values():
         often = Counter(heading.text.lower() for heading in listed)
         unique = [heading for heading in listed if often[heading.text.lower()] == 1]
         random.Random(3).shuffle(unique)
@@ -345,7 +351,7 @@ def crawl(root: str) -> None:
             )
 
 
-# Written by hand, before any was asked: mixed queries, and characters in the other script than the
+# Written by hand before the first run: mixed queries, and characters in the other script than the
 # page's. The page (without `.html`) is to be among the first five of its language.
 WRITTEN = (
     ("Debian PPPoE 安装", "zh_CN/apds05"),
@@ -379,16 +385,16 @@ def written(root: str) -> None:
     """The written list: how many queries find their page."""
     searcher = Searcher(root)
     missed = []
-    for query, wanted in WRITTEN:
+    for query, expected in WRITTEN:
         hits = searcher.search(
             SearchRequest(query, per_host=0, folded=False, across=Across(("zh", "en")))
         ).hits
         ours = [
             hit.url.removesuffix(".html")
             for hit in hits
-            if hit.language == ("en" if wanted.startswith("en/") else "zh")
+            if hit.language == ("en" if expected.startswith("en/") else "zh")
         ]
-        if not any(url.endswith(wanted) for url in ours[:TOP]):
+        if not any(url.endswith(expected) for url in ours[:TOP]):
             missed.append(query)
     print(
         f"written list: {len(WRITTEN) - len(missed)} of {len(WRITTEN)} queries find their page",
@@ -430,20 +436,25 @@ def dictionary_table(folder: Path, target: str) -> TranslationTable:
 
 def both(languages: Sequence[str], held_out: int) -> None:
     """English sentences asked by dictionary only, by what was learned only, by both."""
-    numbers, asked = parts(held_out)
+    numbers, test_part = parts(held_out)
     with tempfile.TemporaryDirectory() as folder:
         for language in languages:
-            told, learned = (
+            dictionary, learned = (
                 dictionary_table(Path(folder), language),
                 learned_table(Path(folder), "en", language, numbers),
             )
-            with indexed(texts_of((language,), asked)) as index:
-                choices = ([told], [learned], [told, learned])
-                found = [
-                    reciprocal_rank(index, Sources(chosen), "en", language, asked)
+            with indexed(texts_of((language,), test_part)) as index:
+                choices = ([dictionary], [learned], [dictionary, learned])
+                result = [
+                    reciprocal_rank(index, Sources(chosen), "en", language, test_part)
                     for chosen in choices
                 ]
-            print(language, f"{told.info.pairs:,}", *(f"{each:.3f}" for each in found), flush=True)
+            print(
+                language,
+                f"{dictionary.info.pairs:,}",
+                *(f"{each:.3f}" for each in result),
+                flush=True,
+            )
 
 
 def main() -> None:

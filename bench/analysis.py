@@ -130,18 +130,18 @@ def main() -> int:
     }
     names = ("ours", "new_words", "tantivy", "icu")
     rows = [
-        [language, analysis.of(language).name, *(f"{found[name] / 1e6:.2f}" for name in names)]
-        for language, found in results.items()
+        [language, analysis.of(language).name, *(f"{rates[name] / 1e6:.2f}" for name in names)]
+        for language, rates in results.items()
     ]
     columns = ("language", "analyzer", "ours", "ours, new words", "plain tantivy", "plain ICU")
     body = f"{table(columns, rows)}\n\nMillion tokens per CPU-second, {options.megabytes} MB each\n"
-    spaced = [found["ours"] / 1e6 for language, found in results.items() if language in SPACED]
+    spaced = [rates["ours"] / 1e6 for language, rates in results.items() if language in SPACED]
     summary = {
         "spaced": statistics.geometric_mean(spaced) if spaced else 0.0,
         "zh_ja": min(
             (
-                found["ours"] / 1e6
-                for language, found in results.items()
+                rates["ours"] / 1e6
+                for language, rates in results.items()
                 if language in ("zh", "ja")
             ),
             default=0.0,

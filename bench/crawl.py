@@ -78,10 +78,10 @@ def run_once(contender: str, target: str, number: int, seeds: Sequence[str], ser
             COMMANDS[contender](seeds, folder), output=output, cwd=folder, environment=ENVIRONMENT
         )
         server.settle()
-        asked = server.requests(mark)
+        log_lines = server.requests(mark)
         pages = {
             line.url
-            for line in asked
+            for line in log_lines
             if line.status == 200
             and line.method == "GET"
             and line.content_type.startswith("text/html")
@@ -99,7 +99,7 @@ def run_once(contender: str, target: str, number: int, seeds: Sequence[str], ser
         target,
         number,
         len(pages),
-        len(asked),
+        len(log_lines),
         usage.cpu_s,
         usage.wall_s,
         usage.peak_rss_mb,
@@ -242,13 +242,13 @@ def those_present(contenders: Sequence[str], tls: bool) -> list[str]:
 
 
 @contextmanager
-def all_sites(wanted: Sequence[str]) -> Iterator[dict[str, Site]]:
+def all_sites(selection: Sequence[str]) -> Iterator[dict[str, Site]]:
     """The six sites by name, and the one with large pages if it is wanted, which is made for the
     run.
     """
     sites = {site.name: site for site in lay_sites()}
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
-        if large_pages.NAME in wanted:
+        if large_pages.NAME in selection:
             sites[large_pages.NAME] = large_pages.lay(
                 sites["python-doc"], Path(folder) / large_pages.NAME
             )
@@ -277,10 +277,10 @@ def markdown(runs: Sequence[Run]) -> str:
     """The report as Markdown: medians, then ratios."""
     rows = summary_rows(runs)
     parts = [table(list(rows[0]), [list(row.values()) for row in rows])]
-    found = ratios(runs)
-    if found:
+    ratio_rows = ratios(runs)
+    if ratio_rows:
         parts.append(
-            table(("ratio of pages per CPU-second", "median of pairs"), list(found.items()))
+            table(("ratio of pages per CPU-second", "median of pairs"), list(ratio_rows.items()))
         )
     return "\n\n".join(parts)
 

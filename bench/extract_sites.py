@@ -53,18 +53,22 @@ def tokens(text: str) -> list[str]:
 
 def matching(true: str, predicted: str) -> tuple[float, float, float]:
     """As `bench.extract.matching`, by the tokens of this module."""
-    wanted, given = (
-        Counter(zip(*(found[place:] for place in range(4)), strict=False))
-        for found in (tokens(true), tokens(predicted))
+    expected, options = (
+        Counter(zip(*(result[place:] for place in range(4)), strict=False))
+        for result in (tokens(true), tokens(predicted))
     )
-    counts = ((wanted & given).total(), (given - wanted).total(), (wanted - given).total())
+    counts = (
+        (expected & options).total(),
+        (options - expected).total(),
+        (expected - options).total(),
+    )
     total = sum(counts)
     return (counts[0] / total, counts[1] / total, counts[2] / total) if total else (0.0, 0.0, 0.0)
 
 
 def articles(roots: Sequence[Path]) -> dict[str, list[Article]]:
     """Language -> articles, in the order of their files."""
-    found: dict[str, list[Article]] = {}
+    result: dict[str, list[Article]] = {}
     for path in sorted(path for root in roots for path in root.glob("**/*.html")):
         name = str(path)
         language = _SUFFIX.search(name) or _FOLDER.search(name)
@@ -72,8 +76,8 @@ def articles(roots: Sequence[Path]) -> dict[str, list[Article]]:
             continue
         read = _read(path, language[1])
         if read is not None:
-            found.setdefault(language[1], []).append(read)
-    return found
+            result.setdefault(language[1], []).append(read)
+    return result
 
 
 def _read(path: Path, language: str) -> Article | None:
@@ -143,12 +147,12 @@ def built(
 
 
 def scores(
-    found: dict[str, list[Article]], pages: int
+    result: dict[str, list[Article]], pages: int
 ) -> Iterator[tuple[str, int, Quality, Quality]]:
     """Language, pages, our quality, that of stripping tags; for languages with at least four
     articles.
     """
-    for language, every in sorted(found.items()):
+    for language, every in sorted(result.items()):
         if len(every) < 4:
             continue
         chance = random.Random(f"main text {language}")

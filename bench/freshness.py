@@ -215,8 +215,8 @@ class FreshPolicy:
             start = slot / SLOTS
             if slot % SLOTS == 0:
                 if slot:
-                    wanted = fetched + int((self._due <= start).sum())
-                    self._correction = fresh.steer(self._correction, wanted, simulation.budget)
+                    due_count = fetched + int((self._due <= start).sum())
+                    self._correction = fresh.steer(self._correction, due_count, simulation.budget)
                 self._solve()
                 self._schedule_all()
                 fetched = 0
@@ -236,18 +236,20 @@ class FreshPolicy:
         changed = simulation.fetch(pages, start)
         intervals = (simulation.visited[pages] - before) * DAY_MS
         for place, page in enumerate(pages.tolist()):
-            claimed, found = bool(self._claimed[page]), bool(changed[place])
-            if claimed and found:
+            claimed, has_changed = bool(self._claimed[page]), bool(changed[place])
+            if claimed and has_changed:
                 self._stats[page] = change_rate.observe_dated(
                     self._stats[page], float(claims_at[place] - before[place]) * DAY_MS
                 )
             else:
                 self._stats[page] = change_rate.observe(
-                    self._stats[page], float(intervals[place]), found
+                    self._stats[page], float(intervals[place]), has_changed
                 )
             if self._claims and simulation.announcing[page]:
                 host = int(simulation.web.hosts[page])
-                self._trust[host] = change_rate.observe_claim(self._trust[host], claimed, found)
+                self._trust[host] = change_rate.observe_claim(
+                    self._trust[host], claimed, has_changed
+                )
         self._claimed[pages], self._claim[pages] = False, 0.0
         if not self._known and len(pages):
             self._rates[pages] = self._estimated(pages)

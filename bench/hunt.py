@@ -1,4 +1,4 @@
-"""How well a hunt finds, beside crawling breadth-first.
+"""Hunts compared with breadth-first crawls on webs with topics, and on two real sites.
 
     python -m bench.hunt [--webs N] [--share F] [--without-sites] [--without-webs] [--tuned]
 
@@ -145,9 +145,7 @@ def webs_table(webs: int, shares: Sequence[float]) -> tuple[str, dict[str, float
 
 @dataclass(slots=True, frozen=True)
 class Answered:
-    """`at`: the how many-th page the right one was, 0: not fetched; `told`: among the results, with
-    that score, at that place.
-    """
+    """The fetch at which the right page came (0: never), its score and place in the results."""
 
     question: Written
     at: int
@@ -161,7 +159,7 @@ def ask(
 ) -> Answered:
     """Hunt for a question from the home page of its site."""
     origin = web.origin(question.site)
-    told: list[int] = []
+    times_ms: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
         request = HuntRequest(
             question.text,
@@ -177,7 +175,7 @@ def ask(
             HuntOrder(f"{folder}/w", _CONFIG, request, index=False),
             HuntOptions(
                 lambda event: (
-                    told.append(round(event["seconds"] * 1000))
+                    times_ms.append(round(event["seconds"] * 1000))
                     if event["event"] == "found"
                     else None
                 )
@@ -194,13 +192,15 @@ def ask(
     right = [f"{origin}{path}" for path in question.right]
     at = min((fetched.index(url) + 1 for url in right if url in fetched), default=0)
     ranked = [
-        (place, score)
-        for place, (found, score) in enumerate(report.ranked, 1)
-        if found.url in right
+        (place, score) for place, (page, score) in enumerate(report.ranked, 1) if page.url in right
     ]
-    found = [each.score for each, _ in report.ranked if each.url in right]
+    scores = [each.score for each, _ in report.ranked if each.url in right]
     return Answered(
-        question, at, max(found, default=0.0), ranked[0][0] if ranked else 0, told[0] if told else 0
+        question,
+        at,
+        max(scores, default=0.0),
+        ranked[0][0] if ranked else 0,
+        times_ms[0] if times_ms else 0,
     )
 
 
@@ -298,12 +298,12 @@ def main() -> int:
         ]
     if not options.without_sites:
         with serve_sites(lay_sites()) as web:
-            asked = TUNED if options.tuned else ASKED
-            shown, fetched, told = questions_table(web, asked)
+            questions = TUNED if options.tuned else ASKED
+            shown, fetched, listed = questions_table(web, questions)
             parts += [
                 shown,
-                f"The right page was fetched in {fetched} of {len(asked)}, and among "
-                f"the results in {told}.",
+                f"The right page was fetched in {fetched} of {len(questions)}, and among "
+                f"the results in {listed}.",
             ]
             if not options.tuned and fetched < RIGHT_OF_20:
                 missed.append(f"{fetched} of 20 questions, the bar is {RIGHT_OF_20}")

@@ -169,9 +169,9 @@ def xquad(folder: Path, language: str) -> Collection:
 
 def judged(data: Path) -> list[Collection]:
     """The collections with judgements that are in a folder."""
-    found = [cranfield(data / "cranfield")] if (data / "cranfield").is_dir() else []
-    found += [abstracts(data / name) for name in ("cisi", "med") if (data / name).is_dir()]
-    return found + [
+    result = [cranfield(data / "cranfield")] if (data / "cranfield").is_dir() else []
+    result += [abstracts(data / name) for name in ("cisi", "med") if (data / name).is_dir()]
+    return result + [
         xquad(data / "xquad", path.name[:2])
         for path in sorted((data / "xquad").glob("*.paragraphs.tsv"))
     ]
@@ -213,9 +213,9 @@ def rankings(
     **request: object,
 ) -> dict[str, list[str]]:
     """For each question the numbers of the documents of the collection, the best first."""
-    found = {}
+    result = {}
     for number in collection.questions if numbers is None else numbers:
-        asked = SearchRequest(
+        search_request = SearchRequest(
             collection.questions[number],
             collection.depth if depth is None else depth,
             language=language or None,
@@ -224,8 +224,10 @@ def rankings(
             **request,  # type: ignore[arg-type]
         )
         prefix = f"http://{collection.name}.test/"
-        found[number] = [hit.url.removeprefix(prefix) for hit in searcher.search(asked).hits]
-    return found
+        result[number] = [
+            hit.url.removeprefix(prefix) for hit in searcher.search(search_request).hits
+        ]
+    return result
 
 
 def tantivy_rankings(collection: Collection) -> dict[str, list[str]]:
@@ -251,12 +253,12 @@ def tantivy_rankings(collection: Collection) -> dict[str, list[str]]:
     writer.commit()
     index.reload()
     searcher = index.searcher()
-    found = {}
+    result = {}
     for number, text in collection.questions.items():
         query = index.parse_query(_spaced(text), ["text"])
         hits = searcher.search(query, DEPTH).hits
-        found[number] = [str(searcher.doc(address).get_first("number")) for _, address in hits]
-    return found
+        result[number] = [str(searcher.doc(address).get_first("number")) for _, address in hits]
+    return result
 
 
 def _spaced(text: str) -> str:
@@ -279,7 +281,7 @@ def bm25_rankings(collection: Collection) -> dict[str, list[str]]:
         for term, count in Counter(terms).items():
             postings[term][place] = count
     average, documents = sum(lengths) / len(lengths), len(lengths)
-    found = {}
+    result = {}
     for number, text in collection.questions.items():
         scores: dict[int, float] = defaultdict(float)
         for term, times in Counter(
@@ -296,8 +298,8 @@ def bm25_rankings(collection: Collection) -> dict[str, list[str]]:
                     / (count + K1 * (1 - B + B * lengths[place] / average))
                 )
         order = sorted(scores, key=lambda place: (-scores[place], place))[:DEPTH]
-        found[number] = [collection.documents[place].number for place in order]
-    return found
+        result[number] = [collection.documents[place].number for place in order]
+    return result
 
 
 def average_precision(ranking: Sequence[str], relevant: set[str]) -> float:
@@ -321,13 +323,13 @@ def reciprocal_rank(ranking: Sequence[str], relevant: set[str]) -> float:
 
 
 def mean(
-    collection: Collection, found: Mapping[str, Sequence[str]], numbers: Iterable[str]
+    collection: Collection, result: Mapping[str, Sequence[str]], numbers: Iterable[str]
 ) -> float:
     """The collection's measure, averaged over those of these questions that have a relevant
     document.
     """
     values = [
-        collection.measure(found[number], collection.relevant[number])
+        collection.measure(result[number], collection.relevant[number])
         for number in numbers
         if collection.relevant.get(number)
     ]
@@ -344,7 +346,7 @@ def halves(collection: Collection) -> tuple[list[str], list[str]]:
 
 def declaration(path: Path) -> dict[int, str]:
     """The articles of a declaration, by number."""
-    found: dict[int, str] = {}
+    result: dict[int, str] = {}
     for article in ElementTree.parse(path).getroot().iter():
         number = _NUMBER.search(article.get("number", ""))
         if article.tag.rpartition("}")[2] != "article" or number is None:
@@ -355,8 +357,8 @@ def declaration(path: Path) -> dict[int, str]:
             if part.tag.rpartition("}")[2] == "para"
         ]
         if text := "\n".join(filter(None, paragraphs)):
-            found[int(number[0])] = text
-    return found
+            result[int(number[0])] = text
+    return result
 
 
 def declarations(folder: Path) -> dict[str, dict[int, str]]:
@@ -402,13 +404,13 @@ def rarest_words(language: str, articles: Mapping[int, str]) -> dict[int, str]:
         for text in articles.values()
         for word in {word for word, _ in words_of(language, text)}
     )
-    found = {}
+    result = {}
     for number, text in articles.items():
         sentence = _SENTENCE_END.split(text, maxsplit=1)[0]
         written = dict(words_of(language, sentence))
         rare = sorted(written, key=lambda word: (spread[word], -len(word)))[:3]
-        found[number] = " ".join(written[word] for word in rare)
-    return found
+        result[number] = " ".join(written[word] for word in rare)
+    return result
 
 
 def found_first(searcher: Searcher, stem: str, articles: Mapping[int, str]) -> float:
@@ -437,9 +439,9 @@ def collection_rows(root: str, collection: Collection) -> list[tuple[str, ...]]:
         (
             collection.name,
             way,
-            *(f"{mean(collection, found, of):.3f}" for of in (odd, even, collection.questions)),
+            *(f"{mean(collection, result, of):.3f}" for of in (odd, even, collection.questions)),
         )
-        for way, found in ways.items()
+        for way, result in ways.items()
     ]
 
 
@@ -456,7 +458,8 @@ def language_rows(root: str, data: Path) -> list[tuple[str, ...]]:
         own = rankings(searcher, collection, even, MRR_DEPTH, language=collection.language)
         ways = (tantivy_rankings(collection), bm25_rankings(collection), own)
         figures = (
-            sum(reciprocal_rank(found[each], {each}) for each in even) / len(even) for found in ways
+            sum(reciprocal_rank(result[each], {each}) for each in even) / len(even)
+            for result in ways
         )
         stemmer = _TANTIVY_STEMMERS.get(collection.language, "none")
         rows.append((collection.name, stemmer, *(f"{figure:.3f}" for figure in figures)))
@@ -491,9 +494,9 @@ def mixed_rows(root: str, data: Path, questions: int) -> list[tuple[str, ...]]:
     )
 
     def rank(collection: Collection, numbers: Sequence[str], language: str) -> float:
-        found = rankings(searcher, collection, numbers, MRR_DEPTH, language=language)
+        result = rankings(searcher, collection, numbers, MRR_DEPTH, language=language)
         return sum(
-            reciprocal_rank(found[number], collection.relevant[number]) for number in numbers
+            reciprocal_rank(result[number], collection.relevant[number]) for number in numbers
         ) / len(numbers)
 
     rows: list[tuple[str, ...]] = []
@@ -507,13 +510,13 @@ def mixed_rows(root: str, data: Path, questions: int) -> list[tuple[str, ...]]:
                 (each, numbers[:: max(1, len(numbers) * len(group) // questions)])
                 for each, numbers in chosen
             ]
-            given = [rank(each, numbers, each.language) for each, numbers in sampled]
+            with_language = [rank(each, numbers, each.language) for each, numbers in sampled]
             missing = [rank(each, numbers, "") for each, numbers in sampled]
             rows.append(
                 (
                     label,
                     name,
-                    f"{sum(given) / len(given):.3f}",
+                    f"{sum(with_language) / len(with_language):.3f}",
                     f"{sum(missing) / len(missing):.3f}",
                 )
             )

@@ -259,7 +259,7 @@ def soak(plan: Plan, folder: Path) -> None:
     (folder / "seeds.txt").write_text("\n".join(plan.web(log).seeds(max(plan.hosts // 10, 1))))
     daemon = Daemon(folder, plan.workers)
     daemon.workspace.mkdir()
-    known: set[str] = set()
+    urls_seen: set[str] = set()
     with contextlib.ExitStack() as stack:
         web = stack.enter_context(synthetic_web(plan.web_options(log)))
         settings = plan.settings(web["connect_to"], folder / "seeds.txt")
@@ -293,10 +293,10 @@ def soak(plan: Plan, folder: Path) -> None:
                         _record_samples(daemon, record)
                     if now >= next_known:
                         next_known = now + KNOWN_URLS_S
-                        known |= known_urls(daemon.workspace)
+                        urls_seen |= known_urls(daemon.workspace)
                     time.sleep(POLL_S)
         finally:
-            (folder / "known.txt").write_text("\n".join(sorted(known)))
+            (folder / "known.txt").write_text("\n".join(sorted(urls_seen)))
             ended_ms = time.time_ns() // 1_000_000
             code = daemon.stop()
             (folder / "end.json").write_text(json.dumps({"at_ms": ended_ms, "code": code}))
@@ -508,17 +508,17 @@ def _judge_crawl(verdict: Verdict, plan: Plan, folder: Path) -> None:
     verdict.require_none(list(violations(log, rules)), "requests were impolite")
     early = early_requests(log, unseen, failed_visits(root), web, round(plan.max_age_s * 1000))
     verdict.require_none(early, "pages were fetched again before their age")
-    known = known_urls(root)
+    urls_seen = known_urls(root)
     once = set((folder / "known.txt").read_text().split("\n")) - {""}
-    verdict.require_none(sorted(once - known), "URLs were known earlier and are lost")
+    verdict.require_none(sorted(once - urls_seen), "URLs were known earlier and are lost")
     targets = _followed_links(root, end_ms - ADOPTED_MS)
-    missing = sorted(url for url in targets - known if web.kind(url) in _SHOWN)
+    missing = sorted(url for url in targets - urls_seen if web.kind(url) in _SHOWN)
     verdict.require_none(missing, "links of stored pages lead to URLs that are not known")
     rows = [
         ("requests to the web", f"{len(log):,} to {len({each.host for each in log}):,} hosts"),
         ("status codes", _counts(Counter(str(each.status or "none") for each in log))),
         ("responses lost by killed processes", f"{len(unseen):,}"),
-        ("known URLs", f"{len(known):,}"),
+        ("known URLs", f"{len(urls_seen):,}"),
         ("lycosa check --deep", f"exit code {check.returncode}"),
     ]
     verdict.add(("crawl", ""), rows)

@@ -80,7 +80,7 @@ def word_pages(root: str) -> dict[str, Counter[str]]:
     """By language, on how many pages each word stands: counted here, by another rule than what is
     measured.
     """
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    page_counts: dict[str, Counter[str]] = defaultdict(Counter)
     for frame in LiveTables(Workspace.open(root)).ordered("pages", ("language", "main_text")):
         for language, text in frame.select("language", "main_text").iter_rows():
             if language in ("zh", "ja"):
@@ -92,8 +92,8 @@ def word_pages(root: str) -> dict[str, Counter[str]]:
             else:
                 words = set(_WORD.findall(text.lower()[:10_000]))
                 words = {word for word in words if SHORTEST <= len(word) <= LONGEST}
-            found[language].update(words)
-    return found
+            page_counts[language].update(words)
+    return page_counts
 
 
 def typo(word: str, letters: str, generator: random.Random) -> str:
@@ -139,7 +139,7 @@ def spelling(name: str, root: str, a_language: int, odd: bool) -> list[str]:
     """
     generator = random.Random(11)
     words, searcher = word_pages(root), Searcher(root)
-    right, unnamed, asked, silent, found = (
+    right, unnamed, typos, silent, typed_matches = (
         Counter[str](),
         Counter[str](),
         Counter[str](),
@@ -164,12 +164,12 @@ def spelling(name: str, root: str, a_language: int, odd: bool) -> list[str]:
         times.append((time.process_time() - start) * 1000)
         results = searcher.search(SearchRequest(wrong, language=language))
         for key in (script_of(word), f"on {BANDS[band][0]} pages or more", "all"):
-            asked[key] += 1
+            typos[key] += 1
             unnamed[key] += plain.did_you_mean is not None and folded(
                 plain.did_you_mean.query
             ) == folded(word)
             if results.did_you_mean is None:
-                (found if not results.notes and results.total > 2 else silent)[key] += 1
+                (typed_matches if not results.notes and results.total > 2 else silent)[key] += 1
             elif folded(results.did_you_mean.query) == folded(word):
                 right[key] += 1
     doubted = Counter[bool]()
@@ -181,10 +181,13 @@ def spelling(name: str, root: str, a_language: int, odd: bool) -> list[str]:
         [
             name,
             key,
-            asked[key],
-            *(f"{counts[key] / asked[key]:.3f}" for counts in (right, unnamed, silent, found)),
+            typos[key],
+            *(
+                f"{counts[key] / typos[key]:.3f}"
+                for counts in (right, unnamed, silent, typed_matches)
+            ),
         ]
-        for key in sorted(asked)
+        for key in sorted(typos)
     ]
     lines = [
         table(
@@ -215,8 +218,8 @@ def similar(name: str, root: str, pattern: str, count: int = 200) -> str:
     groups: dict[str, str] = {}
     for frame in LiveTables(Workspace.open(root)).ordered("pages", ("url",)):
         for (url,) in frame.select("url").iter_rows():
-            if found := group_of.match(url):
-                groups[url] = found[1] + "/" + found[2]
+            if match := group_of.match(url):
+                groups[url] = match[1] + "/" + match[2]
     sizes, sites = (
         Counter(groups.values()),
         Counter(group.partition("/")[0] for group in groups.values()),
