@@ -131,83 +131,57 @@ def drawn(
                 yield language, word, band
 
 
-def spelling(name: str, root: str, a_language: int, odd: bool) -> list[str]:
-    """Lines of a table: by script and by band, how many typos are set right (with the query's
-    language named, and without), in how many cases nothing is said although less than three pages
-    are found, in how many three or more are found as it was typed (by their stems); and how often a
-    correct rare word is doubted.
-    """
+OUTCOMES = ("corrected", "language not named", "no suggestion", "found as typed")
+
+
+def outcomes(searcher: Searcher, word: str, wrong: str, language: str) -> Iterator[str]:
+    """Yield what happens to a typing error, with the language of the query and without it."""
+
+    def suggestion(language: str | None) -> tuple[str, bool]:
+        results = searcher.search(SearchRequest(wrong, language=language))
+        query = results.did_you_mean.query if results.did_you_mean is not None else ""
+        return folded(query), not results.notes and results.total > 2
+
+    if suggestion(None)[0] == folded(word):
+        yield "language not named"
+    query, has_results = suggestion(language)
+    if query == folded(word):
+        yield "corrected"
+    elif not query:
+        yield "found as typed" if has_results else "no suggestion"
+
+
+def correct_typos(name: str, root: str, per_language: int, odd: bool) -> list[str]:
+    """Return a table by script and by number of pages, and how often correct words are doubted."""
     generator = random.Random(11)
     words, searcher = word_pages(root), Searcher(root)
-    right, unnamed, typos, silent, typed_matches = (
-        Counter[str](),
-        Counter[str](),
-        Counter[str](),
-        Counter[str](),
-        Counter[str](),
-    )
+    counts: Counter[tuple[str, str]] = Counter()
     times: list[float] = []
-    for language, word, band in drawn(words, a_language, generator, odd):
-        letters = "".join(
-            sorted(
-                {
-                    letter
-                    for each in list(words[language])[:2_000]
-                    for letter in each
-                    if letter.isalpha()
-                }
-            )
-        )
+    for language, word, band in drawn(words, per_language, generator, odd):
+        letters = "".join(sorted(set(filter(str.isalpha, "".join(list(words[language])[:2_000])))))
         wrong = typo(word, letters, generator)
-        start = time.process_time()
-        plain = searcher.search(SearchRequest(wrong))
-        times.append((time.process_time() - start) * 1000)
-        results = searcher.search(SearchRequest(wrong, language=language))
         for key in (script_of(word), f"on {BANDS[band][0]} pages or more", "all"):
-            typos[key] += 1
-            unnamed[key] += plain.did_you_mean is not None and folded(
-                plain.did_you_mean.query
-            ) == folded(word)
-            if results.did_you_mean is None:
-                (typed_matches if not results.notes and results.total > 2 else silent)[key] += 1
-            elif folded(results.did_you_mean.query) == folded(word):
-                right[key] += 1
-    doubted = Counter[bool]()
+            counts[key, "typos"] += 1
+            counts.update((key, outcome) for outcome in outcomes(searcher, word, wrong, language))
+        start = time.process_time()
+        searcher.search(SearchRequest(wrong))
+        times.append((time.process_time() - start) * 1000)
+    doubted: Counter[bool] = Counter()
     for language in sorted(words):
         rare = sorted(word for word, count in words[language].items() if count <= 2)[odd::2]
         for word in generator.sample(rare, min(len(rare), RARE_WORDS // len(words))):
             doubted[searcher.search(SearchRequest(word)).did_you_mean is not None] += 1
     rows = [
-        [
-            name,
-            key,
-            typos[key],
-            *(
-                f"{counts[key] / typos[key]:.3f}"
-                for counts in (right, unnamed, silent, typed_matches)
-            ),
-        ]
-        for key in sorted(typos)
+        (name, key, total, *(f"{counts[key, outcome] / total:.3f}" for outcome in OUTCOMES))
+        for (key, kind), total in sorted(counts.items())
+        if kind == "typos"
     ]
-    lines = [
-        table(
-            [
-                "words of",
-                "which",
-                "typos",
-                "set right first",
-                "language not named",
-                "no suggestion",
-                "found as typed",
-            ],
-            rows,
-        )
+    return [
+        table(("corpus", "words", "typos", *OUTCOMES), rows),
+        f"\n{name}: {doubted[True]} of {doubted.total()} correct words on one or two pages "
+        f"doubted; CPU of the search p50 {quantile(times, 0.5):.1f}, p95 "
+        f"{quantile(times, 0.95):.1f} ms\n",
     ]
-    lines.append(f"\n{name}: {doubted[True]} of {doubted.total()} correct words on one or two "
-                 "pages doubted; "
-                 f"CPU of the search p50 {quantile(times, 0.5):.1f}, p95 "
-                 f"{quantile(times, 0.95):.1f} ms\n")  # fmt: skip
-    return lines
 
 
 def similar(name: str, root: str, pattern: str, count: int = 200) -> str:
@@ -304,8 +278,10 @@ def main() -> None:
         if options.what == "latency":
             lines += latency(root)
         elif options.what == "spelling":
-            lines += spelling("six sites", root, SITE_WORDS // 8, options.odd)
-            lines += spelling("SIB-200", made(folder, sites=False), LANGUAGE_WORDS, options.odd)
+            lines += correct_typos("six sites", root, SITE_WORDS // 8, options.odd)
+            lines += correct_typos(
+                "SIB-200", made(folder, sites=False), LANGUAGE_WORDS, options.odd
+            )
         else:
             lines.append(
                 similar("python-doc, by chapter", root, r"^http://(python-doc)\.test/([^/]+)/")

@@ -10,7 +10,6 @@ within 120 s.
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,9 +21,9 @@ from pathlib import Path
 
 import polars as pl
 import psutil
-from tests.servers.certificates import make_certificate
+from tests.servers.certificates import Certificate, make_certificate
 from tests.servers.moody import Moody, expired_certificate
-from tests.servers.nginx import Server, nginx
+from tests.servers.nginx import Server, free_port, nginx
 
 from bench.harness import arguments, report
 from lycosa.store.tables.live import LiveTables
@@ -50,7 +49,10 @@ def main() -> None:
     report(options, "Availability", "\n".join(lines))
 
 
-def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: float) -> list[str]:
+def configure(
+    folder: Path, stack: ExitStack, monitors: int, hosts: int
+) -> tuple[dict[str, Moody], Certificate]:
+    """Serve the URLs and write the workspace; return the failing servers, an expired certificate."""
     pages, root = folder / "pages", folder / "ws"
     pages.mkdir()
     (pages / "index.html").write_text(_PAGE)
@@ -59,15 +61,10 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
     names = ",".join(f"IP:{address}" for address in [*addresses, "127.0.0.1"])
     good = make_certificate(folder, "good", names, authority)
     expired = expired_certificate(folder, "expired", "IP:127.0.0.1", authority)
-    with socket.socket() as free:
-        free.bind((addresses[0], 0))
-        port = free.getsockname()[1]
-    tls = (
-        f"ssl_certificate {good.certificate};\nssl_certificate_key {good.key};\nlisten "
-        f"{{}}:{port} ssl;"
-    )
+    port = free_port(addresses[:1])
+    tls = f"ssl_certificate {good.certificate};\nssl_certificate_key {good.key};\nlisten "
     servers = [
-        Server(each, pages, extra=tls.format(each) if place % _TLS_EACH == 0 else "")
+        Server(each, pages, extra=f"{tls}{each}:{port} ssl;" if place % _TLS_EACH == 0 else "")
         for place, each in enumerate(addresses)
     ]
     web = stack.enter_context(nginx(servers))
@@ -75,15 +72,11 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
         name: stack.enter_context(Moody(certificate=good if name == "expired" else None))
         for name in _PLANS
     }
-    urls = []
-    for place in range(monitors - len(planted)):
-        address = addresses[place % hosts]
-        start = (
-            f"https://{address}:{port}"
-            if place % hosts % _TLS_EACH == 0
-            else f"http://{address}:{web.port}"
-        )
-        urls.append(f"{start}/?{place}")
+    origins = [
+        f"https://{each}:{port}" if place % _TLS_EACH == 0 else f"http://{each}:{web.port}"
+        for place, each in enumerate(addresses)
+    ]
+    urls = [f"{origins[each % hosts]}/?{each}" for each in range(monitors - len(planted))]
     urls += [server.url for server in planted.values()]
     Workspace.create(str(root))
     settings = "".join(
@@ -91,6 +84,13 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
         for url in urls
     )
     (root / "lycosa.toml").write_text(f"[fetch]\nca_file = '{authority.certificate}'\n{settings}")
+    return planted, expired
+
+
+def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: float) -> list[str]:
+    """Watch the URLs, let the servers fail, and return the figures."""
+    planted, expired = configure(folder, stack, monitors, hosts)
+    root = folder / "ws"
     process = subprocess.Popen(
         [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "uptime", "watch"],
         stderr=subprocess.PIPE,
