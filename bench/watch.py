@@ -24,9 +24,9 @@ from bench.harness import arguments, report
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, Config
 from lycosa.core.records import Visit
-from lycosa.crawl.session import session
 from lycosa.crawl.state.events import PatternMatch
 from lycosa.find.find import find_stored
+from lycosa.matching import plugin
 from lycosa.matching.page_watcher import Watcher
 from lycosa.page.parse import parse_page
 from lycosa.store.workspace import Workspace
@@ -88,13 +88,13 @@ def watch(texts: Sequence[str], ignored: tuple[str, ...], pages: int, *, index: 
             {"delay": 0, "courtesy_factor": 0.0, "max_pages": pages}
         )
         seeds = tuple(f"{served.origin(site.name)}/" for site in sites)
-        setattr(session, "Watcher", Timed)  # noqa: B010 - what the session makes
+        setattr(plugin, "Watcher", Timed)  # noqa: B010
         try:
             start = time.process_time()
             progress = crawl(CrawlOrder(root, Config(), collection, seeds, index=index))
             cpu_s = time.process_time() - start
         finally:
-            setattr(session, "Watcher", Watcher)  # noqa: B010
+            setattr(plugin, "Watcher", Watcher)  # noqa: B010
     share = spent / 1e9 / cpu_s
     return (
         f"watch{'' if index else ', no index'}: {len(texts):,} texts, ignored: "
