@@ -2,7 +2,7 @@
 
     python -m bench.uptime [--monitors N] [--seconds T] [--hosts H]
 
-nginx serves H loopback addresses, a fifth of them with TLS. `lycosa uptime watch` checks N URLs
+nginx serves H loopback addresses, a fifth of them with TLS. `lycosa monitor run` checks N URLs
 there every 60 s. Half a minute after the start five more servers fail: one stops, one answers 500,
 one changes its text, one has an expired certificate, one is slow. Goals: 10 % of a core, detection
 within 120 s.
@@ -92,7 +92,7 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
     planted, expired = configure(folder, stack, monitors, hosts)
     root = folder / "ws"
     process = subprocess.Popen(
-        [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "uptime", "watch"],
+        [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "monitor", "run"],
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa.commands.inspection.reference import PAGES
+from reference import PAGES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gather the messages of the pages into `src/lycosa/serve/translations/*.po`, beside the
+"""Gather the messages of the pages into `src/lycosa/serve/web/translations/*.po`, beside the
 translations that are there.
 
 Messages are the texts in the templates' `t(…)` and `th(…)`, and in `message(…)` of the code. What
@@ -64,7 +64,7 @@ def code_messages(path: Path) -> Iterator[str]:
 
 def said_messages() -> dict[str, str]:
     """The messages of `Message(CODE, …)` outside of the pages, and a file that says each."""
-    paths = (path for path in sorted(SERVE.parent.rglob("*.py")) if path.parent != SERVE)
+    paths = (path for path in sorted(SERVE.parent.rglob("*.py")) if SERVE not in path.parents)
     return {
         text: str(path.relative_to(SERVE.parent))
         for path in paths
@@ -76,12 +76,12 @@ def said_messages() -> dict[str, str]:
 def messages() -> dict[str, list[str]]:
     """Each message and the files that say it, in the order of the files."""
     found: dict[str, list[str]] = {}
-    for path in sorted(SERVE.glob("templates/*")):
+    for path in sorted(SERVE.glob("*/templates/*")):
         for text in template_messages(path):
-            found.setdefault(text, []).append(f"templates/{path.name}")
-    for path in sorted(SERVE.glob("*.py")):
+            found.setdefault(text, []).append(str(path.relative_to(SERVE)))
+    for path in sorted(SERVE.rglob("*.py")):
         for text in code_messages(path):
-            found.setdefault(text, []).append(path.name)
+            found.setdefault(text, []).append(str(path.relative_to(SERVE)))
     for text, place in said_messages().items():
         found.setdefault(text, []).append(place)
     return {text: list(dict.fromkeys(places)) for text, places in found.items()}
@@ -89,7 +89,7 @@ def messages() -> dict[str, list[str]]:
 
 def catalog(code: str, found: dict[str, list[str]]) -> polib.POFile:
     """The file of a language as it should be."""
-    path = SERVE / "translations" / f"{code}.po"
+    path = SERVE / "web" / "translations" / f"{code}.po"
     before = (
         {entry.msgid: entry.msgstr for entry in polib.pofile(str(path))} if path.exists() else {}
     )
@@ -114,7 +114,7 @@ def main() -> int:
     """0: all is written, or with --check as it should be and translated."""
     found = messages()
     wrong = 0
-    for path in sorted(SERVE.glob("translations/*.po")):
+    for path in sorted(SERVE.glob("web/translations/*.po")):
         made = catalog(path.stem, found)
         missing = [entry.msgid for entry in made if not entry.msgstr]
         stale = str(made) + "\n" != path.read_text(encoding="utf-8")

@@ -1,21 +1,25 @@
-"""The Python API: every example of docs/python.md runs, in its order, over a real site; who only
-searches loads no tables.
-"""
+"""The Python API: the examples of docs/python.md, streams of pages, results, and errors."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lycosa import open_workspace
+from lycosa import Workspace
+from lycosa.api.results import PageStream
+from lycosa.cli.main import COMMANDS, load_command
 from lycosa.core.errors import UsageError, WorkspaceError
-from tests.cli.conftest import SITE
+from tests.cli.conftest import SITE, run_here
 from tests.servers.nginx import Server, nginx
 
 EXAMPLES = re.findall(
@@ -40,38 +44,139 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def root(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace that holds the site, made by the API."""
     path = tmp_path_factory.mktemp("api") / "lycosa-data"
-    progress = open_workspace(path, QUICK).crawl([site], delay=0)
-    assert (progress.pages, progress.ended) == (2, "finished")
+    report = Workspace(path, QUICK).crawl([site], delay=0)
+    assert (report.pages, report.ended) == (2, "finished")
     return path
 
 
 def test_every_example_of_the_page_runs(
-    site: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(root.parent)
-    assert len(EXAMPLES) >= 9
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    said = []
+    output = []
     for example in EXAMPLES:
-        here = example.replace("https://example.org/", site).replace('delay="1s"', 'delay="0"')
+        here = example.replace("https://example.org/", site).replace("delay=1", "delay=0")
         exec(compile(here, "docs/python.md", "exec"), names)
-        said.append(capsys.readouterr().out)
-    assert f"{site} The home of <script> & moths\n" in said[0]
-    assert "eyes.html" in said[3]
-    assert "'en'" in said[4]
-    assert "is not a workspace" in said[-1]
+        output.append(capsys.readouterr().out)
+    assert f"{site} The home of <script> & moths\n" in output[0]
+    assert "200 Compound eyes" in output[2]
+    assert "is not a workspace" in output[-1]
     assert names["frame"]["title"].to_list() == ["The home of <script> & moths", "Compound eyes"]
     assert names["status"].pages == 2
+    assert names["exported"].captures > 2
+
+
+def test_pages_are_yielded_as_they_are_fetched(site: str, tmp_path: Path) -> None:
+    with Workspace(tmp_path / "w", QUICK).crawl_iter(site, delay=0) as stream:
+        pages = list(stream)
+    assert [page.title for page in pages] == ["The home of <script> & moths", "Compound eyes"]
+    assert f"{site}eyes.html" in pages[0].links
+    assert (pages[0].status, pages[0].collection, pages[0].language) == (200, "default", "en")
+    assert stream.report.pages == 2
+
+
+def test_a_stream_that_is_closed_stops_the_crawl_and_keeps_its_pages(
+    site: str, tmp_path: Path
+) -> None:
+    ws = Workspace(tmp_path / "w", ("index.heap=15MiB",))
+    with ws.crawl_iter(site, delay="200ms") as stream:
+        first = next(stream)
+    assert first.url == site
+    assert ws.status().pages >= 1
+    assert ws.status().running is None
+    assert list(stream) == []
+
+
+def test_a_stream_is_an_asynchronous_iterator_and_raises_errors(site: str, tmp_path: Path) -> None:
+    async def titles(stream: PageStream[Any]) -> list[str]:
+        return [page.title async for page in stream]
+
+    ws = Workspace(tmp_path / "w", QUICK)
+    assert len(asyncio.run(titles(ws.crawl_iter(site, delay=0)))) == 2
+    with pytest.raises(UsageError, match="choose host"):
+        next(ws.crawl_iter(site, scope="planet"))
+
+
+def test_results_are_a_sequence_with_texts(site: str, root: Path) -> None:
+    results = Workspace(root).search("eyes OR moths", explain=True)
+    assert len(results) == results.total == 2
+    titles = {hit.title for hit in results}
+    assert titles == {"The home of <script> & moths", "Compound eyes"}
+    eyes = next(hit for hit in results if hit.url.endswith("eyes.html"))
+    assert eyes.text.startswith("A compound eye sees movement")
+    assert results[0].explanation is not None
+    html = results._repr_html_()
+    assert "&lt;script&gt;" in html
+    assert "<script>" not in html
+    assert results.asdict() == asdict(results)
+    json.dumps(results.asdict())
+
+
+def test_json_of_the_command_line_is_that_of_the_api(site: str, root: Path) -> None:
+    ws = Workspace(root)
+
+    def printed(*words: str) -> Any:
+        return json.loads(run_here("-w", str(root), *words, "--json").out)
+
+    def plain(model: Any) -> Any:
+        from lycosa.cli.output import json_text
+
+        return json.loads(json_text(model))
+
+    search = printed("search", "moths")
+    assert search | {"took_ms": 0} == plain(ws.search("moths")) | {"took_ms": 0}
+    assert printed("status") == plain(ws.status())
+    assert printed("explain", f"{site}eyes.html") == plain(ws.explain(f"{site}eyes.html"))
+    assert printed("collection", "list") == plain(ws.collections.list())
+    assert printed("site", site) == plain(ws.site(site))
+    assert printed("links", "--to", f"{site}eyes.html") == plain(ws.links(to=f"{site}eyes.html"))
+    assert printed("status", "--by", "language") == plain(ws.groups("language"))
+    assert printed("versions", f"{site}eyes.html") == plain(ws.versions(f"{site}eyes.html"))
+    assert printed("fetch", f"{site}eyes.html")[-1]["status"] == 200
+
+
+def test_pages_are_iterated_and_converted(root: Path) -> None:
+    pages = Workspace(root).pages(language="en")
+    assert {record.title for record in pages} == {"The home of <script> & moths", "Compound eyes"}
+    assert pages.arrow().num_rows == pages.polars().collect().height == 2
+    assert list(Workspace(root).pages(site="elsewhere.example")) == []
+
+
+def test_methods_have_types_and_documentation() -> None:
+    for name, method in inspect.getmembers(Workspace, inspect.isfunction):
+        if not name.startswith("_"):
+            assert inspect.getdoc(method), name
+            parameters = inspect.signature(method).parameters.values()
+            assert all(
+                each.annotation is not each.empty for each in parameters if each.name != "self"
+            )
+
+
+def test_names_are_completed_from_the_workspace(root: Path) -> None:
+    ws = Workspace(root)
+    assert ws.names("collections") == ["default"]
+    assert ws.names("hosts") == ["127.0.4.3"]
+    assert ws.names("languages") == ["en"]
+    options = {
+        option
+        for panel in COMMANDS.values()
+        for name in panel
+        for parameter in load_command(name).params
+        if getattr(parameter, "_custom_shell_complete", None)
+        for option in parameter.opts
+    }
+    assert {"--collection", "--site", "--lang"} <= options
 
 
 def test_searching_loads_nothing_that_reads_tables(root: Path) -> None:
     """Nor does importing the package load anything of it."""
     program = (
         "import sys, lycosa; assert 'lycosa.api' not in sys.modules\n"
-        f"hits = [hit.url for hit in lycosa.open_workspace({str(root)!r}).search('shape')]\n"
+        f"hits = [hit.url for hit in lycosa.Workspace({str(root)!r}).search('shape')]\n"
         "assert len(hits) == 1 and hits[0].endswith('/eyes.html'), hits\n"
-        "assert not {'polars', 'pyarrow', 'numpy', 'pycurl'} & sys.modules.keys(), "
-        "sorted(sys.modules)"
+        "loaded = {'polars', 'pyarrow', 'numpy', 'pycurl'} & sys.modules.keys()\n"
+        "assert not loaded, loaded"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
@@ -80,7 +185,7 @@ def test_searching_loads_nothing_that_reads_tables(root: Path) -> None:
 
 
 def test_a_later_search_sees_what_was_indexed_meanwhile(site: str, tmp_path: Path) -> None:
-    ws = open_workspace(tmp_path / "data", QUICK)
+    ws = Workspace(tmp_path / "data", QUICK)
     ws.crawl(f"{site}eyes.html", delay="0", depth=0, index=False)
     assert not list(ws.search("movement"))
     assert ws.index().documents == 1
@@ -88,7 +193,7 @@ def test_a_later_search_sees_what_was_indexed_meanwhile(site: str, tmp_path: Pat
 
 
 def test_wrong_calls_are_errors_for_people(tmp_path: Path) -> None:
-    ws = open_workspace(tmp_path)
+    ws = Workspace(tmp_path)
     with pytest.raises(WorkspaceError, match="is not a workspace"):
         ws.search("x")
     with pytest.raises(UsageError, match="choose host"):

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
+import runpy
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from lycosa.cli.main import COMMANDS, app, app_for
-from lycosa.commands.inspection.reference import PAGES
+from lycosa.cli.main import COMMANDS as PANELS
+from lycosa.cli.main import app, load_command
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
 from lycosa.hooks import specs
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGES = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["PAGES"]
 DOCS = ROOT / "docs"
 
 
@@ -37,11 +38,9 @@ COMMAND_PAGES = (
     "commands-monitor.md",
     "commands-data.md",
 )
-GROUPS = {
-    str(group.name): group.typer_instance
-    for group in app.registered_groups
-    if group.typer_instance is not None
-}
+BUILT = {name: load_command(name) for panel in PANELS.values() for name in panel}
+GROUPS = {name: list(each.commands) for name, each in BUILT.items() if hasattr(each, "commands")}
+COMMANDS = [name for name in BUILT if name not in GROUPS]
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
@@ -52,10 +51,7 @@ def _names(title: str) -> list[str]:
     first, *others = title.replace(",", "").split()
     if first not in GROUPS:
         return [first]
-    return [
-        f"{first} {other}"
-        for other in others or sorted(typer.main.get_group(GROUPS[first]).commands)
-    ]
+    return [f"{first} {other}" for other in others or sorted(GROUPS[first])]
 
 
 def _sections() -> list[tuple[str, str, str]]:
@@ -117,7 +113,7 @@ def test_options_of_a_command_are_those_that_the_docs_name(
 
 def test_options_that_commands_share_exist() -> None:
     named = set(_OPTION.findall((DOCS / "commands.md").read_text(encoding="utf-8")))
-    assert named <= _options("crawl") | {"--version"}
+    assert named <= _options("crawl") | {"--version", "--install-completion"}
 
 
 @pytest.mark.parametrize(
@@ -156,11 +152,8 @@ def _options(name: str) -> frozenset[str]:
 
 @cache
 def _help(name: str) -> str:
-    """The help of one command, without building all the others."""
-    first, *more = name.split()
-    program, words = (GROUPS[first], more) if first in GROUPS else (app_for([first]), [first])
-    assert program is not None
-    result = CliRunner().invoke(program, [*words, "--help"], env={"COLUMNS": "110"})
+    """The help of one command."""
+    result = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "110"})
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -240,9 +233,8 @@ def test_commands_of_the_readme_exist() -> None:
             flags=re.M,
         )
     )
-    known = {*COMMANDS, *(group.name for group in app.registered_groups)}
     assert names
-    assert names <= known
+    assert names <= BUILT.keys()
 
 
 _CODE = re.compile(r"`((?:[a-z]+)(?:\.\w+)+)`")

@@ -198,14 +198,14 @@ def _is_help(path: Path, owner: ast.AST) -> bool:
         return True
     if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
         return (package == "cli" and not owner.name.startswith("_")) or (
-            package == "serve" and any(map(_is_route, owner.decorator_list))
+            "serve" in path.parts and any(map(_is_route, owner.decorator_list))
         )
     bases = (
         {base.id for base in owner.bases if isinstance(base, ast.Name)}
         if isinstance(owner, ast.ClassDef)
         else set()
     )
-    return "Section" in bases or (package == "serve" and "BaseModel" in bases)
+    return "Section" in bases or ("serve" in path.parts and "BaseModel" in bases)
 
 
 def _is_route(decorator: ast.expr) -> bool:
@@ -240,9 +240,9 @@ def all_texts() -> Iterator[Text]:
     for path in (ROOT / "Makefile", ROOT / "pyproject.toml", *sorted(source.rglob("*.xsd"))):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             yield Text(str(path.relative_to(ROOT)), number, line)
-    for template in sorted((source / "serve" / "templates").glob("*")):
+    for template in sorted((source / "serve").glob("*/templates/*")):
         yield from template_texts(template)
-    for script in sorted((source / "serve" / "static").glob("*.js")):
+    for script in sorted((source / "serve" / "web" / "static").glob("*.js")):
         for number, line in enumerate(script.read_text(encoding="utf-8").splitlines(), 1):
             for quoted in re.findall(r'"([^"]* [^"]*)"', line):
                 yield Text(str(script.relative_to(ROOT)), number, quoted)

@@ -1,16 +1,15 @@
-"""Web crawler, web archive and multilingual search engine. From Python: `open_workspace`."""
+"""Web crawler, web archive and multilingual search engine. From Python: `Workspace`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lycosa.api import OpenWorkspace as OpenWorkspace
-    from lycosa.api import open_workspace as open_workspace
+    from lycosa.api import Workspace as Workspace
 
     __version__: str
 
-__all__ = ["OpenWorkspace", "__version__", "open_workspace"]
+__all__ = ["Workspace", "__version__"]
 
 
 def __getattr__(name: str) -> object:
@@ -18,8 +17,8 @@ def __getattr__(name: str) -> object:
         from lycosa.core.version import VERSION
 
         return VERSION
-    if name in __all__:  # when it is asked for: every command imports this file
-        from lycosa import api
+    if name == "Workspace":  # loaded on use: every command imports this package
+        from lycosa.api import Workspace
 
-        return getattr(api, name)
+        return Workspace
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -38,13 +38,13 @@ def read(path: Path, limit: int = LIMIT) -> tuple[list[ImportedCapture], Counter
 
 
 def until_damage(path: Path) -> tuple[list[ImportedCapture], str]:
-    found = []
+    actual = []
     try:
         for capture in read_captures(path, limit=LIMIT, others=Counter()):
-            found.append(capture)  # noqa: PERF402  # what came before the error counts
+            actual.append(capture)  # noqa: PERF402  # what came before the error counts
     except ArchiveError as error:
-        return found, str(error)
-    return found, ""
+        return actual, str(error)
+    return actual, ""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,11 +92,11 @@ def test_a_torn_file_gives_what_comes_before(kind: str, tmp_path: Path) -> None:
     whole = path.read_bytes()
     # A file of one gzip or zstd stream may keep back what its last block holds.
     path.write_bytes(whole[: len(whole) - 60])
-    found, message = until_damage(path)
+    actual, message = until_damage(path)
     assert str(path) in message
     least = 0 if kind in ("whole.warc.gz", "frames.warc.zst") else len(ANSWERS) - 2
-    assert least <= len(found) <= len(ANSWERS)
-    assert [each.url for each in found] == [answer.url for answer in ANSWERS][: len(found)]
+    assert least <= len(actual) <= len(ANSWERS)
+    assert [each.url for each in actual] == [answer.url for answer in ANSWERS][: len(actual)]
 
 
 def test_bytes_that_changed_are_told(tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_bytes_that_changed_are_told(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(content)
-    found, message = until_damage(path)
+    actual, message = until_damage(path)
     assert "damaged" in message or "expected a WARC record" in message
-    assert len(found) < len(ANSWERS)
+    assert len(actual) < len(ANSWERS)
 
 
 @settings(max_examples=200)
@@ -219,8 +219,8 @@ def test_a_folder_of_pages(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"<!DOCTYPE html><p>x")
     (tmp_path / "moths.example" / "way").symlink_to("/etc/passwd")
-    found = folder(tmp_path)
-    assert sorted(found) == sorted(
+    actual = folder(tmp_path)
+    assert sorted(actual) == sorted(
         [
             f"{HOST}/",
             f"{HOST}/a%20b/",
@@ -230,8 +230,8 @@ def test_a_folder_of_pages(tmp_path: Path) -> None:
             f"{HOST}/plain",
         ]
     )
-    assert found[f"{HOST}/plain"].head == made_up_head("text/html", 19)
-    assert b"text/css" in found[f"{HOST}/a%20b/x.css"].head
+    assert actual[f"{HOST}/plain"].head == made_up_head("text/html", 19)
+    assert b"text/css" in actual[f"{HOST}/a%20b/x.css"].head
     assert f"{HOST}/sub/plain" in folder(tmp_path / "moths.example", f"{HOST}/sub")
     with pytest.raises(UsageError, match="--base"):
         folder(tmp_path / "moths.example" / "a b")

@@ -280,15 +280,15 @@ def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
             second.join(first, on=columns, how="anti"),
         )
     for query in ("start", "words page", "7"):
-        found = [
+        actual = [
             [
                 (each.url, each.title)
                 for each in Searcher(str(root)).search(SearchRequest(query)).hits
             ]
             for root in (one, two)
         ]
-        assert found[0] == found[1]
-        assert found[0]
+        assert actual[0] == actual[1]
+        assert actual[0]
     sound(two)
 
 

@@ -146,8 +146,8 @@ def test_a_file_cut_at_any_byte_gives_every_earlier_exchange_and_nothing_else(
     assert len(data) == size
     for cut in range(before, size):
         torn.write_bytes(data[:cut])
-        found = [replace(visit, warc_file="a.warc.gz") for _, visit in read(torn)]
-        assert found == [visit for _, visit in pairs[:2]], cut
+        actual = [replace(visit, warc_file="a.warc.gz") for _, visit in read(torn)]
+        assert actual == [visit for _, visit in pairs[:2]], cut
     assert read(path) == pairs
 
 
@@ -204,8 +204,8 @@ def test_nothing_is_read_out_of_a_body_whatever_is_torn_or_damaged(tmp_path: Pat
         assert read(path) == pairs[:1]
     path.write_bytes(data[: sizes[1]] + b"\0" + data[sizes[1] + 1 :])
     damages: list[Damage] = []
-    found = [stored.exchange.url for stored in read_exchanges(path, on_damage=damages.append)]
-    assert found == ["http://www.example.org/a", "http://a.example/c"]
+    actual = [stored.exchange.url for stored in read_exchanges(path, on_damage=damages.append)]
+    assert actual == ["http://www.example.org/a", "http://a.example/c"]
     (damage,) = damages
     assert damage.offset == sizes[1]
 

@@ -98,7 +98,7 @@ def test_other_readers_take_them(
             if record.rec_type in ("resource", "revisit")
         ]
         stream.seek(0)
-        found = [
+        actual = [
             (
                 record.rec_type,
                 record.rec_headers.get_header("WARC-Target-URI"),
@@ -107,7 +107,7 @@ def test_other_readers_take_them(
             for record in WarcioIterator(stream)
             if record.rec_type in ("resource", "revisit")
         ]
-    assert found == expected
+    assert actual == expected
     assert [record.rec_headers.get_header("WARC-Protocol") for record in ours] == [
         "ftp",
         "ftp",

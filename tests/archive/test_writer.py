@@ -347,9 +347,9 @@ def test_a_full_disk_leaves_whole_exchanges_and_says_so(
     def write_until_full(file: int, data: memoryview) -> int:
         if not room[0]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        taken = min(room[0], len(data))
-        room[0] -= taken
-        return real_write(file, data[:taken])
+        used = min(room[0], len(data))
+        room[0] -= used
+        return real_write(file, data[:used])
 
     monkeypatch.setattr("lycosa.archive.warc.writer.os.write", write_until_full)
     with pytest.raises(
@@ -400,8 +400,8 @@ def test_a_limit_of_the_system_is_met_as_a_full_disk(tmp_path: Path) -> None:
     count, size, message = run.stdout.split(" ", 2)
     assert "File too large" in message
     assert 15_000 < int(size) < path.stat().st_size <= 20_000
-    found = [stored.exchange.url for stored in read_exchanges(path)]
-    assert found == [
+    actual = [stored.exchange.url for stored in read_exchanges(path)]
+    assert actual == [
         *(f"http://a.example/{number}" for number in range(int(count))),
         "http://a.example/small",
     ]
@@ -431,9 +431,9 @@ def test_what_append_returned_from_outlives_a_kill(tmp_path: Path) -> None:
                 process.stdout.readline()
             process.send_signal(signal.SIGKILL)
             said = kill_after + process.stdout.read().count(b"\n")
-        found = [stored.exchange.url for stored in read_exchanges(path)]
-        assert found == [f"http://a.example/{number}" for number in range(len(found))]
-        assert said <= len(found) <= said + 1
+        actual = [stored.exchange.url for stored in read_exchanges(path)]
+        assert actual == [f"http://a.example/{number}" for number in range(len(actual))]
+        assert said <= len(actual) <= said + 1
 
 
 def test_nothing_follows_a_tail_that_could_not_be_cut_off(

@@ -55,7 +55,7 @@ class Taken(NamedTuple):
     repeated: bool = False
 
 
-def archive(workspace: Workspace, taken: Sequence[Taken]) -> list[Visit]:
+def archive(workspace: Workspace, used: Sequence[Taken]) -> list[Visit]:
     """One commit, its repetitions being revisit records that refer to the newest whole capture of
     their URL.
     """
@@ -67,7 +67,7 @@ def archive(workspace: Workspace, taken: Sequence[Taken]) -> list[Visit]:
         info={"software": "test"},
     )
     visits: list[Visit] = []
-    for url, day, body, status, head, collection, repeated in taken:
+    for url, day, body, status, head, collection, repeated in used:
         identity = identify(workspace, url)
         visit = make_visit(identity, at=START_MS + day * DAY_MS + 123, collection=collection)
         before = next((each for each in reversed(visits) if each.url == url and each.changed), None)
@@ -323,6 +323,6 @@ def test_times_as_people_and_archives_write_them(text: str, last: str | None) ->
     ],
 )
 def test_how_a_payload_may_be_shown(content_type: str, payload: bytes, show: Show | None) -> None:
-    found, media_type = shown_as(content_type, payload)
-    assert show is None or found is show
-    assert (found is Show.IMAGE) == media_type.startswith("image/")
+    results, media_type = shown_as(content_type, payload)
+    assert show is None or results is show
+    assert (results is Show.IMAGE) == media_type.startswith("image/")

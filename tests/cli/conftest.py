@@ -41,7 +41,7 @@ SITE = {
 
 
 @dataclass
-class Said:
+class Outcome:
     """What a command printed, and how it ended."""
 
     code: int
@@ -54,7 +54,7 @@ class Said:
         return document
 
 
-Lycosa = Callable[..., Said]
+Lycosa = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="session")
@@ -72,12 +72,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def workspace(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace that holds the site."""
     path = tmp_path_factory.mktemp("cli") / "workspace"
-    said = run("-w", str(path), "crawl", site, "--delay", "0", "--set", "crawl.patience=0")
-    assert said.code == 0, said.err
+    outcome = run("-w", str(path), "crawl", site, "--delay", "0", "--set", "crawl.patience=0")
+    assert outcome.code == 0, outcome.err
     return path
 
 
-def run(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Said:
+def run(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Outcome:
     """Run `lycosa`."""
     result = subprocess.run(
         [*LYCOSA, *arguments],
@@ -88,10 +88,10 @@ def run(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Sa
         cwd=cwd,
         input=text,
     )
-    return Said(result.returncode, result.stdout, result.stderr)
+    return Outcome(result.returncode, result.stdout, result.stderr)
 
 
-def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Said:
+def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Outcome:
     """Run `lycosa` in this process, through its own `main`: half a second faster. For commands that
     look and end.
     """
@@ -111,8 +111,8 @@ def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) 
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
     gc.set_threshold(*collecting)
-    said = [stream.buffer.getvalue().decode() for stream in (out, err)]
-    return Said(code, *said)
+    outcome = [stream.buffer.getvalue().decode() for stream in (out, err)]
+    return Outcome(code, *outcome)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ SITE_COMMANDS: dict[str, Callable[[str, str], tuple[str, ...]]] = {
     "changes": lambda site, _: ("changes", "--site", site, "--json"),
     "links": lambda site, _: ("links", "--broken", "--site", site, "--json"),
     "find": lambda site, _: ("find", "light", "--site", site, "--json"),
-    "uptime": lambda site, _: ("uptime", site, "--json"),
+    "monitor": lambda site, _: ("monitor", site, "--json"),
 }
 """Command -> its arguments with a site and a path to write to."""
 COUNTS = {
@@ -43,9 +43,11 @@ def test_a_site_is_a_host_a_host_with_port_or_a_url(
     authority = site.partition("://")[2]
     forms = [authority.partition(":")[0], authority, f"{site}/"]
     for number, form in enumerate(forms):
-        said = here("-w", str(workspace), *SITE_COMMANDS[name](form, str(tmp_path / str(number))))
-        assert said.code == 0, (form, said.err)
-        assert COUNTS.get(name, "\0") not in said.out, form
+        outcome = here(
+            "-w", str(workspace), *SITE_COMMANDS[name](form, str(tmp_path / str(number)))
+        )
+        assert outcome.code == 0, (form, outcome.err)
+        assert COUNTS.get(name, "\0") not in outcome.out, form
     elsewhere = here(
         "-w", str(workspace), *SITE_COMMANDS[name]("other.example", str(tmp_path / "none"))
     )
@@ -64,7 +66,7 @@ URL_COMMANDS: dict[str, tuple[str, ...]] = {
     "parse": ("parse",),
     "robots": ("robots",),
     "from": ("crawl", "-q", "--max-pages", "0", "--from"),
-    "uptime": ("uptime", "add"),
+    "monitor": ("monitor", "add"),
     "add": ("add",),
 }
 """Name -> a command that ends with the URL of an archived page."""
@@ -125,8 +127,8 @@ def test_an_unknown_language_is_refused(
     command: tuple[str, ...], here: Lycosa, workspace: Path, tmp_path: Path
 ) -> None:
     arguments = [part.replace("DIR", str(tmp_path / "out")) for part in command]
-    said = here("-w", str(workspace), *arguments, "--lang", "klingon")
-    assert (said.code, "'klingon' is not a language code" in said.err) == (2, True)
+    outcome = here("-w", str(workspace), *arguments, "--lang", "klingon")
+    assert (outcome.code, "'klingon' is not a language code" in outcome.err) == (2, True)
     assert here("-w", str(workspace), *arguments, "--lang", "EN").code == 0
 
 
@@ -141,8 +143,8 @@ def test_quiet_exports_print_nothing(
 ) -> None:
     target = str(tmp_path / QUIET.get(kind, "out"))
     arguments = ("export", kind, *([site] if kind == "mirror" else []), target)
-    said = here("-w", str(workspace), *arguments, "-q")
-    assert (said.code, said.out, said.err) == (0, "", "")
+    outcome = here("-w", str(workspace), *arguments, "-q")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
     assert here("-w", str(workspace), *arguments).out
 
 
@@ -163,8 +165,8 @@ def test_quiet_exports_print_nothing(
         ("sql", "SELECT '\udcff'"),
         ("links", "--to", "\udcff"),
         ("versions", "\udcff"),
-        ("uptime", "add", "http://127.0.0.1/\udcff"),
-        ("uptime", "add", "http://127.0.0.1/", "--expect", "\udcff"),
+        ("monitor", "add", "http://127.0.0.1/\udcff"),
+        ("monitor", "add", "http://127.0.0.1/", "--expect", "\udcff"),
         ("hunt", "\udcff"),
         ("export", "mirror", "\udcff", "out"),
         ("token", "add", "\udcff"),
@@ -199,8 +201,8 @@ def test_bytes_that_are_not_utf8_are_no_traceback(
     ],
 )
 def test_sql_only_reads(statement: str, here: Lycosa, workspace: Path) -> None:
-    said = here("-w", str(workspace), "sql", statement)
-    assert (said.code, "tables can only be read" in said.err) == (2, True)
+    outcome = here("-w", str(workspace), "sql", statement)
+    assert (outcome.code, "tables can only be read" in outcome.err) == (2, True)
 
 
 def test_sql_reads_by_every_kind_of_query(here: Lycosa, workspace: Path) -> None:
@@ -231,15 +233,17 @@ def test_a_configuration_that_is_not_utf8_is_named_with_its_line(
     assert here("-w", str(tmp_path / "w"), "init").code == 0
     (tmp_path / "w" / "lycosa.toml").write_bytes(b'[fetch]\ncontact = "caf\xe9"\n')
     for command in (("crawl", "http://127.0.0.1:1/"), ("run",), ("serve",), ("add", "127.0.0.1:1")):
-        said = here("-w", str(tmp_path / "w"), *command)
-        assert (said.code, "lycosa.toml, line 2: not valid UTF-8" in said.err) == (2, True), command
+        outcome = here("-w", str(tmp_path / "w"), *command)
+        assert (outcome.code, "lycosa.toml, line 2: not valid UTF-8" in outcome.err) == (2, True), (
+            command
+        )
 
 
 def test_a_damaged_workspace_is_not_an_empty_one(here: Lycosa, tmp_path: Path) -> None:
     assert here("-w", str(tmp_path / "w"), "init").code == 0
     (tmp_path / "w" / "workspace.json").write_text("{")
-    said = here("-w", str(tmp_path / "w"), "search", "moths")
-    assert (said.code, "workspace.json is damaged" in said.err) == (1, True)
+    outcome = here("-w", str(tmp_path / "w"), "search", "moths")
+    assert (outcome.code, "workspace.json is damaged" in outcome.err) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +256,7 @@ def test_a_damaged_workspace_is_not_an_empty_one(here: Lycosa, tmp_path: Path) -
 def test_a_dictionary_is_a_text(content: bytes, here: Lycosa, tmp_path: Path) -> None:
     assert here("-w", str(tmp_path / "w"), "init").code == 0
     (tmp_path / "en-de.tsv").write_bytes(content)
-    said = here(
+    outcome = here(
         "-w",
         str(tmp_path / "w"),
         "translate",
@@ -263,4 +267,4 @@ def test_a_dictionary_is_a_text(content: bytes, here: Lycosa, tmp_path: Path) ->
         "--to",
         "de",
     )
-    assert (said.code, "not a text file in UTF-8" in said.err) == (2, True)
+    assert (outcome.code, "not a text file in UTF-8" in outcome.err) == (2, True)

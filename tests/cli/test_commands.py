@@ -14,7 +14,6 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
-import typer
 
 from lycosa.cli import main
 from tests.cli.conftest import LYCOSA, Lycosa
@@ -23,19 +22,19 @@ from tests.cli.conftest import LYCOSA, Lycosa
 def test_crawl_prints_a_summary_that_a_person_can_read(
     lycosa: Lycosa, site: str, tmp_path: Path
 ) -> None:
-    said = lycosa(
+    outcome = lycosa(
         "-w", str(tmp_path / "w"), "crawl", site, "--delay", "0", "--set", "crawl.patience=0"
     )
-    assert said.code == 0
-    assert "Finished: no URLs are due" in said.out
-    assert "visited 2" in said.out
-    assert "gone 1" in said.out
-    assert "excluded 1" in said.out
-    assert f"lycosa -w {tmp_path / 'w'} search" in said.out
+    assert outcome.code == 0
+    assert "Finished: no URLs are due" in outcome.out
+    assert "visited 2" in outcome.out
+    assert "gone 1" in outcome.out
+    assert "excluded 1" in outcome.out
+    assert f"lycosa -w {tmp_path / 'w'} search" in outcome.out
 
 
 def test_crawl_in_json_and_quiet(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
-    said = lycosa(
+    outcome = lycosa(
         "crawl",
         site,
         "--delay",
@@ -46,9 +45,9 @@ def test_crawl_in_json_and_quiet(lycosa: Lycosa, site: str, tmp_path: Path) -> N
         "--set",
         "crawl.patience=0",
     )
-    assert said.json["pages"] == 2
-    assert said.json["states"] == {"visited": 2, "gone": 1, "excluded": 1}
-    assert said.json["ended"] == "finished"
+    assert outcome.json["pages"] == 2
+    assert outcome.json["states"] == {"visited": 2, "gone": 1, "excluded": 1}
+    assert outcome.json["ended"] == "finished"
     quiet = lycosa(
         "-w",
         str(tmp_path / "w2"),
@@ -68,7 +67,7 @@ def test_a_host_without_scheme_and_a_seed_file(lycosa: Lycosa, site: str, tmp_pa
     seeds.write_text(
         f"# seeds\n\n{site.removeprefix('http://')}/eyes.html # one\n", encoding="utf-8-sig"
     )
-    said = lycosa(
+    outcome = lycosa(
         "-w",
         str(tmp_path / "w"),
         "crawl",
@@ -80,15 +79,15 @@ def test_a_host_without_scheme_and_a_seed_file(lycosa: Lycosa, site: str, tmp_pa
         "--delay",
         "0",
     )
-    assert said.json["pages"] == 1
+    assert outcome.json["pages"] == 1
 
 
 def test_search_finds_marks_and_counts(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
-    said = lycosa("-w", str(workspace), "search", '"compound eye"')
-    assert said.code == 0
-    assert "Compound eyes" in said.out
-    assert "/eyes.html" in said.out
-    assert "1 to 1 of 1 result" in said.err
+    outcome = lycosa("-w", str(workspace), "search", '"compound eye"')
+    assert outcome.code == 0
+    assert "Compound eyes" in outcome.out
+    assert "/eyes.html" in outcome.out
+    assert "1 to 1 of 1 result" in outcome.err
     document = here("search", "moths", "--json", "-w", str(workspace)).json
     hits = document["hits"]
     assert isinstance(hits, list)
@@ -110,9 +109,9 @@ def test_search_pages_and_filters(here: Lycosa, workspace: Path) -> None:
 
 
 def test_status(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
-    said = lycosa("-w", str(workspace), "status")
-    assert said.code == 0
-    assert "4: visited 2, excluded 1, gone 1" in said.out
+    outcome = lycosa("-w", str(workspace), "status")
+    assert outcome.code == 0
+    assert "4: visited 2, excluded 1, gone 1" in outcome.out
     document = here("-w", str(workspace), "status", "--json").json
     assert document["pages"] == 2
     assert document["urls"] == {"total": 4, "visited": 2, "excluded": 1, "gone": 1}
@@ -169,8 +168,8 @@ def test_a_terminal_that_knows_ascii_alone_gets_what_it_can_show(workspace: Path
 
 
 def test_a_path_that_no_library_can_open_is_refused(here: Lycosa, tmp_path: Path) -> None:
-    said = here("-w", f"{tmp_path}/n\udcff", "status")
-    assert (said.code, "not valid UTF-8" in said.err) == (2, True)
+    outcome = here("-w", f"{tmp_path}/n\udcff", "status")
+    assert (outcome.code, "not valid UTF-8" in outcome.err) == (2, True)
 
 
 def test_looking_at_one_step_writes_nothing(
@@ -195,8 +194,8 @@ def test_looking_at_one_step_writes_nothing(
 def test_parse_reads_files_and_standard_input(lycosa: Lycosa, here: Lycosa, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text('<title>T</title><p>Some text here.<a href="b.html">to b</a>')
-    said = here("parse", str(page), "--url", "http://h.example/d/a.html")
-    assert "http://h.example/d/b.html  to b" in said.out
+    outcome = here("parse", str(page), "--url", "http://h.example/d/a.html")
+    assert "http://h.example/d/b.html  to b" in outcome.out
     piped = lycosa("parse", "-", "--json", text="<title>From a pipe</title>")
     assert piped.json["title"] == "From a pipe"
     assert here("parse", str(tmp_path / "missing.html")).code == 2
@@ -222,9 +221,9 @@ def test_check_finds_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -
     content = bytearray(warc.read_bytes())
     content[len(content) // 2] ^= 1
     warc.write_bytes(content)
-    said = lycosa("-w", str(root), "check", "--deep")
-    assert said.code == 1
-    assert "archive.warc.gz" in said.out
+    outcome = lycosa("-w", str(root), "check", "--deep")
+    assert outcome.code == 1
+    assert "archive.warc.gz" in outcome.out
 
 
 def test_init_writes_a_configuration_that_crawl_takes(
@@ -237,7 +236,7 @@ def test_init_writes_a_configuration_that_crawl_takes(
     (root / "lycosa.toml").write_text(
         '[[collection]]\nname = "moths"\ndelay = "0s"\ndepth = 0\ncourtesy_factor = 0.0\n'
     )
-    said = lycosa(
+    outcome = lycosa(
         "-w",
         str(root),
         "crawl",
@@ -248,7 +247,7 @@ def test_init_writes_a_configuration_that_crawl_takes(
         "--set",
         "crawl.patience=0",
     )
-    assert said.json["pages"] == 1
+    assert outcome.json["pages"] == 1
     (root / "lycosa.toml").write_text("[fetch]\nuser_agnt = 'x'\n")
     wrong = here("-w", str(root), "crawl")
     assert wrong.code == 2
@@ -273,10 +272,10 @@ def test_init_writes_a_configuration_that_crawl_takes(
 def test_wrong_calls_say_what_to_do_and_leave_nothing(
     here: Lycosa, tmp_path: Path, arguments: tuple[str, ...], says: str
 ) -> None:
-    said = here(*arguments, cwd=tmp_path)
-    assert said.code == 2
-    assert says in said.err
-    assert "Traceback" not in said.err
+    outcome = here(*arguments, cwd=tmp_path)
+    assert outcome.code == 2
+    assert says in outcome.err
+    assert "Traceback" not in outcome.err
     assert not list(tmp_path.rglob("log/*"))
 
 
@@ -294,10 +293,10 @@ def test_wrong_calls_say_what_to_do_and_leave_nothing(
     ],
 )
 def test_commands_without_a_workspace_say_so(here: Lycosa, tmp_path: Path, command: str) -> None:
-    said = here(*command.split(), cwd=tmp_path)
-    assert said.code == 1
-    assert "is not a workspace" in said.err
-    assert "Traceback" not in said.err
+    outcome = here(*command.split(), cwd=tmp_path)
+    assert outcome.code == 1
+    assert "is not a workspace" in outcome.err
+    assert "Traceback" not in outcome.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -332,23 +331,27 @@ def test_the_end_does_not_look_for_cycles_among_all_objects() -> None:
     program = (
         f"{told}; from lycosa.cli.main import main; sys.argv = ['lycosa', '--version']; main()"
     )
-    said = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     ).stdout.split()
-    assert int(said[-2]) > 100 * int(said[-1])
+    assert int(outcome[-2]) > 100 * int(outcome[-1])
 
 
-def test_only_the_command_that_is_called_is_built() -> None:
-    def names(*words: str) -> list[str | None]:
-        return [each.name for each in main.app_for(words).registered_commands]
+def test_only_the_module_of_a_called_command_is_imported() -> None:
+    program = (
+        "import sys; from lycosa.cli.main import main; sys.argv = ['lycosa', 'robots', '--help']\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(*(name for name in sys.modules if name.startswith('lycosa.cli.')), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    modules = set(done.stderr.split())
+    assert "lycosa.cli.inspection.robots" in modules
+    assert not {"lycosa.cli.crawling.crawl", "lycosa.cli.searching.search"} & modules
 
-    assert names("crawl", "search") == names("-w", "search", "--set", "add", "crawl") == ["crawl"]
-    for words in ((), ("--help", "crawl"), ("export", "warc"), ("crwal",), ("-w",)):
-        assert main.app_for(words) is main.app
-    valued = {
-        name
-        for each in typer.main.get_command(main.app).params
-        if not getattr(each, "is_flag", False)
-        for name in each.opts
-    }
-    assert valued == main._OPTIONS_WITH_A_VALUE
+
+def test_a_misspelled_command_is_an_error(here: Lycosa) -> None:
+    outcome = here("crwal")
+    assert outcome.code == 2
+    assert "crwal" in outcome.err

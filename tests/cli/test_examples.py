@@ -6,17 +6,20 @@ import re
 import shlex
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from lycosa.cli.examples import EXAMPLES
-from lycosa.cli.main import COMMANDS, app
+from lycosa.cli.help import EXAMPLES
+from lycosa.cli.main import COMMANDS, app, load_command
 
 
 def test_every_command_has_examples() -> None:
-    commands = set(COMMANDS)
-    for name, group in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        commands |= {name, *(f"{name} {each}" for each in getattr(group, "commands", {}))}
+    commands = set()
+    for panel in COMMANDS.values():
+        for name, (_, line) in panel.items():
+            command = load_command(name)
+            commands |= {name, *(f"{name} {each}" for each in getattr(command, "commands", {}))}
+            words = line.split()[:2]
+            assert (command.help or "").split()[:2] == words, name
     assert commands == EXAMPLES.keys()
 
 

@@ -61,8 +61,10 @@ def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
         CONFIGURATION.replace("EXCLUSIONS", str(root.parent / "exclusions.txt"))
     )
     (root.parent / "exclusions.txt").write_text("host bad.example  # they wrote to us\n")
-    said = run("-w", str(root), "crawl", f"http://127.0.4.3:{site.port}/", "--collection", "news")
-    assert said.code == 0, said.err
+    outcome = run(
+        "-w", str(root), "crawl", f"http://127.0.4.3:{site.port}/", "--collection", "news"
+    )
+    assert outcome.code == 0, outcome.err
     return str(root)
 
 
@@ -89,43 +91,43 @@ def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_what_refuses_a_url_that_was_never_admitted(
     here: Lycosa, workspace: str, site: Nginx, path: str, says: str
 ) -> None:
-    said = here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}{path}")
-    assert said.code == 0, said.err
-    assert "never admitted" in said.out
-    assert says in said.out
+    outcome = here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}{path}")
+    assert outcome.code == 0, outcome.err
+    assert "never admitted" in outcome.out
+    assert says in outcome.out
 
 
 def test_documents_are_refused_where_the_crawl_reads_none(
     here: Lycosa, workspace: str, site: Nginx
 ) -> None:
     url = f"http://127.0.4.3:{site.port}/report.pdf"
-    said = here("-w", workspace, "explain", url)
-    assert "no rule would refuse it" in said.out
-    said = here("-w", workspace, "--set", "crawl.documents=0", "explain", url)
-    assert "refused (unindexable_document)" in said.out
+    outcome = here("-w", workspace, "explain", url)
+    assert "no rule would refuse it" in outcome.out
+    outcome = here("-w", workspace, "--set", "crawl.documents=0", "explain", url)
+    assert "refused (unindexable_document)" in outcome.out
 
 
 def test_the_other_order_of_a_query_is_named(here: Lycosa, workspace: str, site: Nginx) -> None:
-    said = [
+    outcome = [
         here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/list.html?{query}").out
         for query in ("a=1&b=2", "b=2&a=1")
     ]
-    refused = next(text for text in said if "trap_query_permutation" in text)
+    refused = next(text for text in outcome if "trap_query_permutation" in text)
     assert (
         "a URL with the same query parameters in another order is already known: http://127.0.4.3"
         in refused
     )
-    assert sum("visited" in text for text in said) >= 1
+    assert sum("visited" in text for text in outcome) >= 1
 
 
 def test_schedule_pace_and_settings(here: Lycosa, workspace: str, site: Nginx) -> None:
     address = f"http://127.0.4.3:{site.port}/one.html"
-    said = here("-w", workspace, "explain", address).out
-    assert "recrawl = age: when it is older than 2h" in said
-    assert "Crawl-delay in robots.txt" in said
-    assert "crawl_delay 200ms, delay 100ms" in said
-    assert "server-first, recrawl age" in said
-    assert "5 of 50 pages of the host" in said
+    outcome = here("-w", workspace, "explain", address).out
+    assert "recrawl = age: when it is older than 2h" in outcome
+    assert "Crawl-delay in robots.txt" in outcome
+    assert "crawl_delay 200ms, delay 100ms" in outcome
+    assert "server-first, recrawl age" in outcome
+    assert "5 of 50 pages of the host" in outcome
     document = here("-w", workspace, "explain", address, "--json").json
     entry = document["collections"][0]  # type: ignore[index]
     assert entry["due_at"] > entry["visited_at"].replace(" ", "T")[:19]
@@ -133,9 +135,9 @@ def test_schedule_pace_and_settings(here: Lycosa, workspace: str, site: Nginx) -
 
 
 def test_a_sitemap_is_explained_as_what_it_is(here: Lycosa, workspace: str, site: Nginx) -> None:
-    said = here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/sitemap.xml").out
-    assert "in news (sitemap)" in said
-    assert "read periodically" in said
+    outcome = here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/sitemap.xml").out
+    assert "in news (sitemap)" in outcome
+    assert "read periodically" in outcome
     assert (
         "found on"
         in here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/listed.html").out
@@ -143,9 +145,9 @@ def test_a_sitemap_is_explained_as_what_it_is(here: Lycosa, workspace: str, site
 
 
 def test_exclusions_are_named_with_their_reason(here: Lycosa, workspace: str) -> None:
-    said = here("-w", workspace, "explain", "http://bad.example/x").out
-    assert "crawl.exclusions: host bad.example (line 1: they wrote to us)" in said
-    assert "refused (excluded): excluded by the operator" in said
+    outcome = here("-w", workspace, "explain", "http://bad.example/x").out
+    assert "crawl.exclusions: host bad.example (line 1: they wrote to us)" in outcome
+    assert "refused (excluded): excluded by the operator" in outcome
 
 
 class _Failing(BaseHTTPRequestHandler):
@@ -174,10 +176,10 @@ def test_a_robots_txt_that_cannot_be_fetched_delays_its_urls(here: Lycosa, tmp_p
         )
         server.shutdown()
     assert crawled.code == 1
-    said = here("-w", str(tmp_path / "w"), "explain", url)
-    assert said.code == 0, said.err
+    outcome = here("-w", str(tmp_path / "w"), "explain", url)
+    assert outcome.code == 0, outcome.err
     assert (
         "when robots.txt is requested again: no URL is allowed: robots.txt is unreachable"
-        in said.out
+        in outcome.out
     )
-    assert "due now" not in said.out
+    assert "due now" not in outcome.out

@@ -1,4 +1,4 @@
-"""`lycosa exclude` and `lycosa merge`: what leaves a workspace, and what keeps it small."""
+"""`lycosa exclude` and `lycosa compact`: what leaves a workspace, and what keeps it small."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def root(lycosa: Lycosa, site: str, tmp_path: Path) -> str:
     """A workspace of its own, crawled by two calls."""
     path = str(tmp_path / "w")
     for limit in ("1", "10"):
-        said = lycosa(
+        outcome = lycosa(
             "-w",
             path,
             "crawl",
@@ -28,7 +28,7 @@ def root(lycosa: Lycosa, site: str, tmp_path: Path) -> str:
             "--set",
             "crawl.patience=3s",
         )
-        assert said.code == 0, said.err
+        assert outcome.code == 0, outcome.err
     return path
 
 
@@ -49,9 +49,9 @@ def test_what_is_excluded_is_hidden_at_once_and_kept(
     lycosa: Lycosa, here: Lycosa, site: str, root: str
 ) -> None:
     assert here("-w", root, "search", "compound").code == 0
-    said = lycosa("-w", root, "exclude", f"prefix:{site}/eyes")
-    assert said.code == 0, said.err
-    assert "still on disk" in said.out
+    outcome = lycosa("-w", root, "exclude", f"prefix:{site}/eyes")
+    assert outcome.code == 0, outcome.err
+    assert "still on disk" in outcome.out
     assert here("-w", root, "search", "compound").code == 1
     assert here("-w", root, "search", "moths").code == 0
     assert here("-w", root, "status", "--json").json["pages"] == 1
@@ -82,9 +82,9 @@ def test_beside_a_running_crawl_nothing_is_promised(
     lycosa: Lycosa, here: Lycosa, site: str, root: str
 ) -> None:
     with Workspace.open(root).own("run"):
-        said = lycosa("-w", root, "exclude", "--purge", f"prefix:{site}/eyes")
-    assert said.code == 1
-    assert "may have rows that are not committed yet" in said.out
+        outcome = lycosa("-w", root, "exclude", "--purge", f"prefix:{site}/eyes")
+    assert outcome.code == 1
+    assert "may have rows that are not committed yet" in outcome.out
     assert (
         here("-w", root, "exclude").out == f"excluded  prefix:{site.removeprefix('http://')}/eyes\n"
     )
@@ -95,18 +95,18 @@ def test_beside_a_running_crawl_nothing_is_promised(
 
 def test_wrong_exclusions_change_nothing(here: Lycosa, root: str) -> None:
     assert "this workspace has no exclusions" in here("-w", root, "exclude").err
-    said = here("-w", root, "exclude", "*.example.org")
-    assert said.code == 2
-    assert "domain:example.org includes all its subdomains" in said.err
+    outcome = here("-w", root, "exclude", "*.example.org")
+    assert outcome.code == 2
+    assert "domain:example.org includes all its subdomains" in outcome.err
     assert here("-w", root, "exclude").code == 2
 
 
 def test_merge_folds_everything_on_request(lycosa: Lycosa, here: Lycosa, root: str) -> None:
     pages = here("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out
-    said = lycosa("-w", root, "merge", "--full", "--json").json
-    assert said["merged"]["files_after"] < said["merged"]["files_before"]  # type: ignore[index]
+    outcome = lycosa("-w", root, "compact", "--full", "--json").json
+    assert outcome["merged"]["files_after"] < outcome["merged"]["files_before"]  # type: ignore[index]
     assert (
         here("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out == pages
     )
-    assert "became" in lycosa("-w", root, "merge").out
+    assert "became" in lycosa("-w", root, "compact").out
     assert here("-w", root, "check", "--deep").code == 0

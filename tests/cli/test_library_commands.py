@@ -30,12 +30,12 @@ def test_from_a_crawl_to_a_library_and_back_to_nothing(
         ).code
         == 0
     )
-    assert lycosa("-w", workspace, "merge", "--full").code == 0
+    assert lycosa("-w", workspace, "compact", "--full").code == 0
     ranked = lycosa("-w", workspace, "rank", "--json")
     assert (ranked.code, ranked.json["duplicates"]) == (0, 0)
-    said = lycosa("-w", workspace, "export", "xml", str(out), "--json")
-    assert said.code == 0, said.err
-    assert (said.json["languages"], said.json["documents"]) == (1, 2)
+    outcome = lycosa("-w", workspace, "export", "xml", str(out), "--json")
+    assert outcome.code == 0, outcome.err
+    assert (outcome.json["languages"], outcome.json["documents"]) == (1, 2)
     (path,) = (out / "xml" / "en").glob("*/*.xml")
     etree.XMLSchema(etree.parse(str(out / "xml" / "library.xsd"))).assertValid(
         etree.parse(str(path))

@@ -19,7 +19,7 @@ from typing import Any, cast
 import pytest
 import typer
 
-from lycosa.cli.crawl import _Bar
+from lycosa.cli.crawling.progress import ProgressBar
 from lycosa.cli.main import app
 from lycosa.cli.output import json_text
 from lycosa.crawl.state.progress import Progress
@@ -65,9 +65,9 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
     with hostile_site() as url:
         crawl = ["crawl", url, "--delay", "0", "--set", "crawl.patience=1s", "--max-pages"]
         for words in ([*crawl, "1"], ["watch", "add", "word"], [*crawl, "2"]):
-            said = run_here("-w", root, *words)
-            assert said.code == 0, said.err
-            assert not CONTROLS.search(said.out + said.err)
+            outcome = run_here("-w", root, *words)
+            assert outcome.code == 0, outcome.err
+            assert not CONTROLS.search(outcome.out + outcome.err)
         yield root, url
 
 
@@ -100,15 +100,15 @@ COMMANDS = [
     "watch list",
     "watch matches",
     "watch matches --json",
-    "uptime add URL",
-    "uptime list",
-    "uptime show HOST",
+    "monitor add URL",
+    "monitor list",
+    "monitor show HOST",
     "add URL",
     "rank",
     "check",
     "index",
     "reparse",
-    "merge",
+    "compact",
     "exclude host:bad.example",
     "collection list",
     "export warc OUT/warc",
@@ -124,7 +124,7 @@ COMMANDS = [
 ]
 WITHOUT_TEXT_OF_PAGES = {
     *("run", "serve", "init", "demo", "collection pause", "collection resume", "collection purge"),
-    *("token add", "token list", "token remove", "uptime remove", "uptime watch"),
+    *("token add", "token list", "token remove", "monitor remove", "monitor run"),
     *("translate add", "translate learn", "translate list", "translate remove"),
     *("translate lookup", "translate encode", "watch remove"),
 }
@@ -132,7 +132,8 @@ WITHOUT_TEXT_OF_PAGES = {
 
 def test_every_command_is_tried() -> None:
     def names(group: Any, before: str = "") -> Iterator[str]:
-        for name, command in group.commands.items():
+        for name in group.list_commands(None):
+            command = group.get_command(None, name)
             if hasattr(command, "commands"):
                 yield from names(command, f"{before}{name} ")
             else:
@@ -159,12 +160,12 @@ def test_no_command_lets_control_characters_through(
         .replace("/**/", " ")
         for word in command.split()
     ]
-    said = (lycosa if words[0] == "hunt" else here)("-w", root, *words)
-    assert said.code in (0, 1), said.err
-    assert "Usage" not in said.err
-    assert not CONTROLS.search(said.out + said.err)
+    outcome = (lycosa if words[0] == "hunt" else here)("-w", root, *words)
+    assert outcome.code in (0, 1), outcome.err
+    assert "Usage" not in outcome.err
+    assert not CONTROLS.search(outcome.out + outcome.err)
     if "--json" in words:
-        json.loads(said.out)
+        json.loads(outcome.out)
 
 
 def _on_a_terminal(*words: str) -> str:
@@ -202,7 +203,7 @@ def test_the_progress_bar_escapes_what_is_printed_beside_it(
 ) -> None:
     terminal = _Terminal()
     monkeypatch.setattr(sys, "stderr", EscapingStream(terminal))
-    bar = _Bar()
+    bar = ProgressBar()
     bar.update(Progress(0, failures={"http://a.test/": HOSTILE}))
     bar.close()
     printed = terminal.getvalue()

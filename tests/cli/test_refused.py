@@ -17,10 +17,10 @@ def test_a_full_disk_and_a_read_only_one(tmp_path: Path, lycosa: Lycosa, workspa
         shutil.copytree(workspace, copy)
 
         def refused(*command: str) -> str:
-            said = lycosa("-w", str(copy), *command)
-            assert (said.code, said.err.count("\n")) == (1, 1), said.err
-            assert said.err.startswith(f"lycosa: {copy}/")
-            return said.err
+            outcome = lycosa("-w", str(copy), *command)
+            assert (outcome.code, outcome.err.count("\n")) == (1, 1), outcome.err
+            assert outcome.err.startswith(f"lycosa: {copy}/")
+            return outcome.err
 
         fill(disk / "ballast", 0)
         for command in (("rank",), ("crawl",), ("collection", "pause", "default")):

@@ -31,10 +31,10 @@ def test_what_run_refuses(
     lycosa: Lycosa, tmp_path: Path, settings: str, arguments: tuple[str, ...], says: str
 ) -> None:
     (tmp_path / "lycosa.toml").write_text(settings)
-    said = lycosa("-w", str(tmp_path), "run", *arguments)
-    assert said.code == 2, said.err
-    assert says in said.err
-    assert "Traceback" not in said.err
+    outcome = lycosa("-w", str(tmp_path), "run", *arguments)
+    assert outcome.code == 2, outcome.err
+    assert says in outcome.err
+    assert "Traceback" not in outcome.err
 
 
 def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(
@@ -50,7 +50,7 @@ def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(
             second = lycosa("-w", str(workspace), "run")
             assert second.code == 1
             assert f"process {running.process.pid} " in second.err
-            said = lycosa(
+            outcome = lycosa(
                 "-w",
                 str(workspace),
                 "add",
@@ -59,10 +59,10 @@ def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(
                 "--collection",
                 "one",
             )
-            assert said.code == 0, said.err
+            assert outcome.code == 0, outcome.err
             assert (
                 f"2 URLs submitted to collection one; process {running.process.pid} fetches them"
-                in said.out
+                in outcome.out
             )
             before = time.monotonic()
             running.until(lambda: [request.uri for request in server.requests()].count("/") == 2)
@@ -82,11 +82,11 @@ def test_add_at_rest_waits_for_the_next_run(lycosa: Lycosa, tmp_path: Path) -> N
         home = f"http://127.0.6.12:{server.port}/"
         workspace.mkdir()
         (workspace / "lycosa.toml").write_text(QUICK + collection("one", home))
-        said = lycosa("-w", str(workspace), "add", f"{home}hidden.html", "--json")
-        assert said.code == 0, said.err
-        assert said.json["urls"] == [f"{home}hidden.html"]
-        assert said.json["running"] is False
-        document = json.loads((workspace / "inbox" / str(said.json["file"])).read_text())
+        outcome = lycosa("-w", str(workspace), "add", f"{home}hidden.html", "--json")
+        assert outcome.code == 0, outcome.err
+        assert outcome.json["urls"] == [f"{home}hidden.html"]
+        assert outcome.json["running"] is False
+        document = json.loads((workspace / "inbox" / str(outcome.json["file"])).read_text())
         assert (document["collection"], document["urls"]) == ("one", [f"{home}hidden.html"])
         with daemon(workspace, QUICK + collection("one", home)) as running:
             running.until_pages(2)
@@ -94,7 +94,7 @@ def test_add_at_rest_waits_for_the_next_run(lycosa: Lycosa, tmp_path: Path) -> N
 
 
 def test_add_without_a_workspace(lycosa: Lycosa, tmp_path: Path) -> None:
-    said = lycosa("-w", str(tmp_path / "none"), "add", HOME)
-    assert said.code == 1
-    assert "is not a workspace" in said.err
+    outcome = lycosa("-w", str(tmp_path / "none"), "add", HOME)
+    assert outcome.code == 1
+    assert "is not a workspace" in outcome.err
     assert not (tmp_path / "none").exists()

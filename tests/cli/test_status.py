@@ -78,7 +78,7 @@ def test_what_a_living_daemon_says_is_shown(lycosa: Lycosa, workspace: Path) -> 
     assert lycosa("-w", str(workspace), "status", "--json").json["live"] is None
     with opened.own("run"):
         write_live(opened.storage, document)
-        said = lycosa("-w", str(workspace), "status").out
+        outcome = lycosa("-w", str(workspace), "status").out
     for text in (
         "1.5 pages/s",
         "timeout 2",
@@ -88,7 +88,7 @@ def test_what_a_living_daemon_says_is_shown(lycosa: Lycosa, workspace: Path) -> 
         "inactive",
         "entry 7",
     ):
-        assert text in said
+        assert text in outcome
     assert "the disk is full" not in lycosa("-w", str(workspace), "status").out
 
 
@@ -122,7 +122,7 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(
             "in_flight": 7,
             "errors": {"timeout": 2},
         }
-        said = {
+        outcome = {
             "worker": name,
             "node": node,
             "claim": 5,
@@ -131,7 +131,7 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(
             "last_ping_ms_ago": 400,
             "lag_entries": 0,
         }
-        return said | {"waiting": 51_000, "progress": progress} | more
+        return outcome | {"waiting": 51_000, "progress": progress} | more
 
     document = {
         "leader": "ray-head-77", "engine": "ray", "dashboard": "http://127.0.0.1:8265", "written_at": format_time(SystemClock().now_ms()),
@@ -142,7 +142,7 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(
     try:
         storage.make_folder("run")
         storage.replace(CLUSTER, json.dumps(document).encode())
-        said = here("-w", str(workspace), "status").out
+        outcome = here("-w", str(workspace), "status").out
         for text in (
             "engine ray, led by ray-head-77: 2 nodes (1 dead), 3 workers, 64 partitions (2 "
             "unassigned), log entry 9",
@@ -154,7 +154,7 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(
             "2.5 pages/s, 1,200 pages, 7 in flight; 51,000 waiting; behind by 3 log entries; "
             "idle; errors timeout 2",
         ):
-            assert text in said
+            assert text in outcome
         nodes = here("-w", str(workspace), "status", "--json").json["cluster"]["nodes"]  # type: ignore[index]
         assert [(node["name"], node["rate"], node["partitions"]) for node in nodes] == [
             ("a", 5.0, 32),
@@ -162,20 +162,20 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(
         ]
         document["written_at"] = "2026-01-01T00:00:00Z"
         storage.replace(CLUSTER, json.dumps(document).encode())
-        said = here("-w", str(workspace), "status").out
-        assert "no message from ray-head-77 for" in said
-        assert "since 2026-01-01T00:00:00Z" in said
-        assert "10.0.0.1" not in said
-        assert "no crawl is running" in said
+        outcome = here("-w", str(workspace), "status").out
+        assert "no message from ray-head-77 for" in outcome
+        assert "since 2026-01-01T00:00:00Z" in outcome
+        assert "10.0.0.1" not in outcome
+        assert "no crawl is running" in outcome
         document |= {
             "ended": True,
             "workers": [],
             "written_at": format_time(SystemClock().now_ms()),
         }
         storage.replace(CLUSTER, json.dumps(document).encode())
-        said = here("-w", str(workspace), "status").out
-        assert "ended at" in said
-        assert "no crawl is running" in said
+        outcome = here("-w", str(workspace), "status").out
+        assert "ended at" in outcome
+        assert "no crawl is running" in outcome
     finally:
         storage.remove(CLUSTER)
 

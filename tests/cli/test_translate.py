@@ -31,8 +31,12 @@ def test_from_a_dictionary_to_a_search_in_other_languages(lycosa: Lycosa, tmp_pa
     w = ("-w", corpus.root)
     for target, rows in (("de", "house\tHaus|Gebäude\n"), ("ms", "house\trumah\n")):
         (tmp_path / f"en-{target}.tsv").write_text(rows)
-        said = lycosa(*w, "translate", "add", str(tmp_path / f"en-{target}.tsv"), "--json")
-        assert (said.code, said.json["source"], said.json["target"]) == (0, "en", target), said.err
+        outcome = lycosa(*w, "translate", "add", str(tmp_path / f"en-{target}.tsv"), "--json")
+        assert (outcome.code, outcome.json["source"], outcome.json["target"]) == (
+            0,
+            "en",
+            target,
+        ), outcome.err
     listed = lycosa(*w, "translate", "list")
     assert "en-de (en, de)  dictionary, 2 pairs" in listed.out
     looked = lycosa(*w, "translate", "lookup", "houses", "--to", "de")
@@ -49,7 +53,7 @@ def test_from_a_dictionary_to_a_search_in_other_languages(lycosa: Lycosa, tmp_pa
     assert isinstance(translations, list)
     assert [query["language"] for query in translations] == ["en", "de"]
     assert translations[1]["terms"] == [
-        {"source": "houses", "alternatives": [{"text": "Dach", "weight": 1.0, "from": "given"}]}
+        {"source": "houses", "alternatives": [{"text": "Dach", "weight": 1.0, "origin": "given"}]}
     ]
     assert lycosa(*w, "search", "x", "--into", "de", "--translate", "nonsense").code == 2
     assert lycosa(*w, "translate", "remove", "en-de").code == 0

@@ -57,12 +57,12 @@ def closed_port() -> int:
 def test_a_seed_that_does_not_answer(here: Lycosa, tmp_path: Path, host: str, reason: str) -> None:
     seed = f"http://{host}:{closed_port()}/"
     started = time.monotonic()
-    said = here("-w", str(tmp_path / "w"), "crawl", seed)
+    outcome = here("-w", str(tmp_path / "w"), "crawl", seed)
     assert time.monotonic() - started < 30  # 68 s of "0 pages", and exit code 0
-    assert said.code == 1
-    assert f"failed: {seed}robots.txt: {reason}" in said.err
-    assert f"lycosa: nothing was fetched: {seed}robots.txt: {reason}" in said.err
-    assert "search WORDS" not in said.out
+    assert outcome.code == 1
+    assert f"failed: {seed}robots.txt: {reason}" in outcome.err
+    assert f"lycosa: nothing was fetched: {seed}robots.txt: {reason}" in outcome.err
+    assert "search WORDS" not in outcome.out
     first = here("-w", str(tmp_path / "w2"), "crawl", seed, "--json")
     assert first.code == 1
     document: Any = first.json
@@ -80,9 +80,9 @@ def test_a_seed_that_is_refused(
     site = _Site(robots, status)
     with members(site):
         seed = f"http://127.0.0.1:{site.port}/"
-        said = here("-w", str(tmp_path / "w"), "crawl", seed, "--set", "crawl.patience=2s")
-    assert said.code == 1
-    assert f"nothing was fetched: {seed}: {reason}" in said.err
+        outcome = here("-w", str(tmp_path / "w"), "crawl", seed, "--set", "crawl.patience=2s")
+    assert outcome.code == 1
+    assert f"nothing was fetched: {seed}: {reason}" in outcome.err
 
 
 @pytest.mark.parametrize("command", ["crawl", "hunt"])
@@ -99,17 +99,17 @@ def test_an_earlier_crawl_does_not_delay_the_end(
             ("crawl", dead, "--depth", "0") if command == "crawl" else ("hunt", "x", "--seed", dead)
         )
         started = time.monotonic()
-        said = here("-w", root, *called)
+        outcome = here("-w", root, *called)
     assert time.monotonic() - started < 28  # a hunt lasts 30 s, the host is paused for 60 s
-    assert said.code == 1
-    assert f"{dead}robots.txt: connect_refused" in said.err + said.out
-    assert "search WORDS" not in said.out
+    assert outcome.code == 1
+    assert f"{dead}robots.txt: connect_refused" in outcome.err + outcome.out
+    assert "search WORDS" not in outcome.out
 
 
 def test_one_seed_of_two(here: Lycosa, tmp_path: Path) -> None:
     with hostile_site() as site:
         dead = f"http://127.0.0.2:{closed_port()}/"
-        said = here(
+        outcome = here(
             "-w",
             str(tmp_path / "w"),
             "crawl",
@@ -122,8 +122,8 @@ def test_one_seed_of_two(here: Lycosa, tmp_path: Path) -> None:
             "--set",
             "crawl.patience=1s",
         )
-    assert said.code == 0
-    assert f"failed: {dead}robots.txt: connect_refused" in said.err
+    assert outcome.code == 0
+    assert f"failed: {dead}robots.txt: connect_refused" in outcome.err
 
 
 def test_seeds_without_a_scheme_are_https_where_the_server_speaks_it(tmp_path: Path) -> None:

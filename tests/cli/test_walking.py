@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Lycosa, Said
+from tests.cli.conftest import Lycosa, Outcome
 from tests.servers.nginx import Nginx, Server, nginx
 
 # Two branches of five and three pages below the front page; /a2 is led to by a redirect too.
@@ -51,8 +51,8 @@ class Crawls:
         self._lycosa, self._root, self._site = lycosa, root, site
         self.address = f"http://127.0.4.2:{site.port}"
 
-    def __call__(self, *arguments: str, code: int = 0) -> Said:
-        said = self._lycosa(
+    def __call__(self, *arguments: str, code: int = 0) -> Outcome:
+        outcome = self._lycosa(
             "-w",
             str(self._root),
             "crawl",
@@ -63,8 +63,8 @@ class Crawls:
             "crawl.patience=3s",
             "--json",
         )
-        assert said.code == code, said.err
-        return said
+        assert outcome.code == code, outcome.err
+        return outcome
 
     def asked(self, *arguments: str) -> list[str]:
         """The pages that a call fetched, in order."""

@@ -88,12 +88,12 @@ class ClusterCrawl:
     def status(self) -> dict[str, Any]:
         """What the coordinator wrote last; empty before."""
         try:
-            found: dict[str, Any] = json.loads(
+            written: dict[str, Any] = json.loads(
                 Path(self.workspace, "run", "cluster.json").read_text()
             )
         except FileNotFoundError:
             return {}
-        return found
+        return written
 
     def coordinator(self) -> int:
         """The process that leads, as far as is known; 0 if it is no more, or there was none yet."""
@@ -115,7 +115,7 @@ class ClusterCrawl:
         """Until something is true, or the crawl has ended."""
         deadline = time.monotonic() + limit_s
         while not true() and self.process.poll() is None:
-            assert time.monotonic() < deadline, f"it did not come true; {self.said()}"
+            assert time.monotonic() < deadline, f"it did not come true; {self.last_errors()}"
             time.sleep(0.05)
 
     @property
@@ -128,19 +128,19 @@ class ClusterCrawl:
             output, _ = self.process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(
-                f"the crawl does not end: {self.status()}; {self.said()}"
+                f"the crawl does not end: {self.status()}; {self.last_errors()}"
             ) from None
-        assert self.process.returncode == 0, self.said()
+        assert self.process.returncode == 0, self.last_errors()
         time.sleep(0.4)  # the server writes its log ten times a second
         try:
             printed: dict[str, Any] = json.loads(output)
         except json.JSONDecodeError:
             raise AssertionError(
-                f"its output is no JSON document: {output[:2_000]!r}; {self.said()}"
+                f"its output is no JSON document: {output[:2_000]!r}; {self.last_errors()}"
             ) from None
         return printed
 
-    def said(self) -> str:
+    def last_errors(self) -> str:
         """The last of what it wrote to stderr."""
         return Path(self._errors.name).read_text()[-3_000:]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.config.settings import ClusterSettings
-from lycosa.core.clock import ManualClock
+from lycosa.core.clock import Clock, ManualClock
 from lycosa.crawl.membership import Lease, Ping
-from lycosa.store.coordination.leadership import Candidate, Timing
+from lycosa.store.coordination.leadership import LeaderCandidate, Leadership, Timing
 from lycosa.store.log.claim import Claim
 from lycosa.store.workspace import Workspace
 
@@ -36,20 +36,36 @@ class Site:
     branching: int
     partition: int
     links: tuple[int, ...]
-    known: int = 0
+    discovered: int = 0
     fetched: int = 0
 
     @property
     def waiting(self) -> int:
-        return self.known - self.fetched
+        return self.discovered - self.fetched
 
     def fetch(self) -> bool:
         """Fetch the next page, if there is one. True if it was the first."""
         if not self.waiting:
             return False
         self.fetched += 1
-        self.known = max(self.known, min(self.fetched * self.branching + 1, self.size))
+        self.discovered = max(self.discovered, min(self.fetched * self.branching + 1, self.size))
         return self.fetched == 1
+
+
+def lead(
+    workspace: Workspace,
+    clock: Clock,
+    plan: CoordinatorPlan,
+    settings: ClusterSettings = SETTINGS,
+) -> tuple[Leadership, Coordinator]:
+    """Lead the workspace at once, whoever led it before."""
+    timing = Timing(settings.hold, settings.reassign)
+    leadership = LeaderCandidate(workspace.storage, "leader", "cluster", timing, clock).look()
+    assert leadership is not None
+    leadership.touch()
+    state = workspace.state()
+    coordinator = Coordinator(state, workspace.partitions, settings, clock, leadership, plan)
+    return leadership, coordinator
 
 
 def sites(seed: int, number: int, pages: int, partitions: int, exponent: float = 1.0) -> list[Site]:
@@ -92,7 +108,7 @@ class Worker:
         waiting = dict[int, int]()
         held = self.holds
         for site in crawl.sites:
-            if site.partition in held and site.known:
+            if site.partition in held and site.discovered:
                 waiting[site.partition] = waiting.get(site.partition, 0) + site.waiting
         idle = (
             self.claim is not None
@@ -119,7 +135,7 @@ class Worker:
 
     def turn(self) -> None:
         """One second."""
-        now, wanted = self.crawl.second, self.lease.assigned_partitions
+        now, assigned = self.crawl.second, self.lease.assigned_partitions
         if now < self.ready_at:
             return
         if self.letting_go:
@@ -128,10 +144,10 @@ class Worker:
             self.claim, self.letting_go = None, False
             self.hand_overs += 1
         if self.claim is None:
-            if wanted:
-                self.claim = self.crawl.workspace.claim(self.name, wanted, clock=self.crawl.clock)
+            if assigned:
+                self.claim = self.crawl.workspace.claim(self.name, assigned, clock=self.crawl.clock)
                 self.ready_at = now + _CLAIM_S
-        elif wanted is not None and wanted != self.holds:
+        elif assigned is not None and assigned != self.holds:
             self.letting_go, self.ready_at = True, now + _LET_GO_S
         else:
             self._fetch()
@@ -139,7 +155,7 @@ class Worker:
     def _fetch(self) -> None:
         held = self.holds
         for site in self.crawl.sites:
-            if site.fetched < site.known and site.partition in held:
+            if site.fetched < site.discovered and site.partition in held:
                 first = site.fetch()
                 self.pages += 1
                 if first:
@@ -148,40 +164,25 @@ class Worker:
 
 @dataclass
 class Crawl:
-    """All of it. `known`: every page is from the start, as when a crawl is taken up again."""
+    """All of it. `all_known`: every page is from the start, as when a crawl is taken up again."""
 
     workspace: Workspace
     sites: list[Site]
     workers: int = 4
-    known: bool = False
+    all_known: bool = False
     second: int = 0
     # (second, site) of links that wait for their owner
     under_way: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.clock = ManualClock()
-        leadership = Candidate(
-            self.workspace.storage,
-            "leader",
-            "cluster",
-            Timing(SETTINGS.hold, SETTINGS.reassign),
-            self.clock,
-        ).look()
-        assert leadership is not None
-        self.leadership = leadership
-        leadership.touch()
-        self.coordinator = Coordinator(
-            self.workspace.state(),
-            self.workspace.partitions,
-            SETTINGS,
-            self.clock,
-            leadership,
-            CoordinatorPlan(expected=self.workers, ends=True),
+        self.leadership, self.coordinator = lead(
+            self.workspace, self.clock, CoordinatorPlan(expected=self.workers, ends=True)
         )
         self.members = [Worker(f"w{number + 1}", self) for number in range(self.workers)]
-        for site in self.sites if self.known else ():
-            site.known = site.size
-        self.sites[0].known = max(self.sites[0].known, 1)
+        for site in self.sites if self.all_known else ():
+            site.discovered = site.size
+        self.sites[0].discovered = max(self.sites[0].discovered, 1)
 
     def find(self, site: Site, held: frozenset[int]) -> None:
         """A first page was fetched: the sites that it leads to are found, at once or when their
@@ -198,7 +199,7 @@ class Crawl:
             assert self.second < limit_s, "it does not end"
             for at, number in [each for each in self.under_way if each[0] <= self.second]:
                 self.under_way.remove((at, number))
-                self.sites[number].known = max(self.sites[number].known, 1)
+                self.sites[number].discovered = max(self.sites[number].discovered, 1)
             for worker in self.members:
                 worker.turn()
             if self.second >= next_ping:

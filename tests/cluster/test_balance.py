@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
-from lycosa.config.settings import ClusterSettings
+from lycosa.cluster.coordinator import CoordinatorPlan
 from lycosa.crawl.membership import Lease, Ping
-from lycosa.store.coordination.leadership import Candidate, Timing
 from lycosa.store.workspace import DEFAULT_PARTITIONS, Workspace
 from tests.cluster.balance import Balance, balance
+from tests.cluster.sharing import SETTINGS, lead
 from tests.crawl.crew import Crew, job
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
@@ -23,7 +22,6 @@ from tests.servers.synthetic.web import Web
 
 BAR = 0.15
 NAMES = ("w1", "w2", "w3", "w4")
-SETTINGS = ClusterSettings()
 
 
 class Workers(Crew):
@@ -46,21 +44,8 @@ class Steered:
 
     def __post_init__(self) -> None:
         workspace = self.crew.workspace()
-        timing = Timing(SETTINGS.hold, SETTINGS.reassign)
-        self.leadership = Candidate(
-            workspace.storage, "leader", "cluster", timing, self.clock
-        ).look()
-        assert self.leadership is not None
-        self.leadership.touch()
-        options = {"expected": len(NAMES), "ends": True}
-        self.coordinator = Coordinator(
-            workspace.state(),
-            workspace.partitions,
-            SETTINGS,
-            self.clock,
-            self.leadership,
-            CoordinatorPlan(**options),  # type: ignore[arg-type]
-        )
+        plan = CoordinatorPlan(expected=len(NAMES), ends=True)
+        self.leadership, self.coordinator = lead(workspace, self.clock, plan)
         self.leases = {name: Lease(self.clock, SETTINGS.hold) for name in NAMES}
 
     def run(self) -> None:
@@ -73,7 +58,6 @@ class Steered:
                 self.clock.advance(100)
             if self.clock.monotonic_ms() >= next_ping:
                 next_ping = self.clock.monotonic_ms() + SETTINGS.ping_interval
-                assert self.leadership is not None
                 self.leadership.touch()
                 self.coordinator.tick()
                 for name in NAMES:
@@ -108,46 +92,46 @@ class Steered:
             fetched=fetched,
         )
         lease.answered(sent, self.coordinator.ping(ping))
-        wanted = lease.assigned_partitions
-        if wanted is None or wanted == held:
+        assigned = lease.assigned_partitions
+        if assigned is None or assigned == held:
             return
         if session is not None:
             self.crew.leave(name)
             self.former[name] += session.worker.progress.pages
             self.moves += 1
-        elif wanted:
-            self.crew.join(name, wanted)
+        elif assigned:
+            self.crew.join(name, assigned)
 
 
-def crawled(folder: Path, seed: int, pages: int, *, known: bool) -> Balance:
+def crawled(folder: Path, seed: int, pages: int, *, all_known: bool) -> Balance:
     """Crawl 164 sites, the largest with a sixth of all pages, each its own registrable domain.
-    `known`: all URLs are from the start.
+    `all_known`: all URLs are from the start.
     """
     web = Web(WebPlan.calm(seed=seed, hosts=164, pages=pages, static=1.0))
     clock = SimulatedClock(web.plan.epoch_ms)
     crew = Workers(
         folder,
         clock,
-        job(web.real_pages() if known else web.seeds()),
+        job(web.real_pages() if all_known else web.seeds()),
         lambda name: SimulatedFetcher(web, clock),
     )
     steered = Steered(crew, clock)
     steered.run()
-    found = balance(folder, len(NAMES))
+    result = balance(folder, len(NAMES))
     print(
-        f"{found}; {steered.moves} times a worker got other partitions; "
+        f"{result}; {steered.moves} times a worker got other partitions; "
         f"{(clock.now_ms() - web.plan.epoch_ms) / 1_000:,.0f} s"
     )
-    assert sum(found.pages) >= pages
-    return found
+    assert sum(result.pages) >= pages
+    return result
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_sites_of_known_size(tmp_path: Path, seed: int) -> None:
     """As when pages are fetched again, or a crawl goes on: what waits where is known."""
-    found = crawled(tmp_path / "crawl", seed, 2_000, known=True)
-    assert found.apart <= max(BAR, found.best + 0.05)
+    result = crawled(tmp_path / "crawl", seed, 2_000, all_known=True)
+    assert result.apart <= max(BAR, result.best + 0.05)
 
 
 @pytest.mark.prove
@@ -156,5 +140,5 @@ def test_sites_of_unknown_size(tmp_path: Path, seed: int) -> None:
     """The first crawl: sizes are found out while pages are fetched, and what one has fetched nobody
     can take over.
     """
-    found = crawled(tmp_path / "crawl", seed, 4_000, known=False)
-    assert found.apart <= max(BAR, found.best + 0.05)
+    result = crawled(tmp_path / "crawl", seed, 4_000, all_known=False)
+    assert result.apart <= max(BAR, result.best + 0.05)

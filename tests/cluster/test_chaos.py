@@ -93,14 +93,20 @@ def test_nodes_die(tmp_path: Path, cluster: RayCluster, run: int) -> None:
         ) as crawl:
             crawl.until(lambda: len(crawl.workers()) >= 2, driver.START_LIMIT_S)
             crawl.await_work(40)
-            told = _trouble(crawl, cluster, chance, most=5)
+            made_troubles = _trouble(crawl, cluster, chance, most=5)
             progress = crawl.finish()
         assert progress["ended"] == "finished"
         report = judge(
-            tmp_path / "crawl", served.web, served.requests(), expected, [span for _, span in told]
+            tmp_path / "crawl",
+            served.web,
+            served.requests(),
+            expected,
+            [span for _, span in made_troubles],
         )
-    print(f"run {run}: {', '.join(name for name, _ in told)}: {report}; {progress['seconds']} s")
-    assert told
+    print(
+        f"run {run}: {', '.join(name for name, _ in made_troubles)}: {report}; {progress['seconds']} s"
+    )
+    assert made_troubles
     is_sound(tmp_path / "crawl")
 
 
@@ -108,22 +114,22 @@ def _trouble(
     crawl: ClusterCrawl, cluster: RayCluster, chance: random.Random, most: int
 ) -> list[tuple[str, tuple[int, int]]]:
     """Make trouble until the crawl is over or there was enough of it."""
-    told: list[tuple[str, tuple[int, int]]] = []
-    while len(told) < most:
-        asked = len(crawl.served.requests())
-        crawl.await_work(asked + chance.randrange(10, 120))
+    made_troubles: list[tuple[str, tuple[int, int]]] = []
+    while len(made_troubles) < most:
+        request_count = len(crawl.served.requests())
+        crawl.await_work(request_count + chance.randrange(10, 120))
         workers, coordinator = crawl.workers(), crawl.coordinator()
         if crawl.over:
             break
         what = chance.choice(("node", "coordinator", "cut"))
         if what == "node" and len(cluster.nodes) > 1:
-            told.append((what, troubled(die(cluster, chance.choice(cluster.nodes[1:])))))
+            made_troubles.append((what, troubled(die(cluster, chance.choice(cluster.nodes[1:])))))
             if chance.random() < 0.7:
                 cluster.add()
         elif what == "coordinator" and coordinator:
-            told.append((what, troubled(driver.kill(coordinator))))
+            made_troubles.append((what, troubled(driver.kill(coordinator))))
         elif what == "cut" and workers:
-            told.append(
+            made_troubles.append(
                 (
                     what,
                     troubled(
@@ -133,4 +139,4 @@ def _trouble(
                     ),
                 )
             )
-    return told
+    return made_troubles

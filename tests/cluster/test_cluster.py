@@ -25,7 +25,7 @@ from lycosa.cluster.status import cluster_status
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.daemon.daemons import LIMIT_S, QUICK, RUN, collection, daemon
-from tests.daemon.test_daemon import asked, check
+from tests.daemon.test_daemon import check, requested
 from tests.servers.nginx import Nginx, Server, nginx
 
 CLUSTER = '[cluster]\nping_interval = "200ms"\nhold = "1500ms"\nreassign = "3s"\n'
@@ -157,7 +157,7 @@ def test_three_workers_hold_what_one_holds(tmp_path: Path) -> None:
             alone["states"],
         )
         assert together["statuses"] == alone["statuses"]
-        assert set(asked(web.server).values()) == {10}  # each path on five sites, by two crawls
+        assert set(requested(web.server).values()) == {10}  # each path on five sites, by two crawls
     same(tmp_path / "one", tmp_path / "three")
     assert (search(tmp_path / "one", "dormouse"), search(tmp_path / "three", "dormouse")) == (5, 5)
     check(tmp_path / "three")
@@ -269,7 +269,7 @@ def test_nobody_outlives_a_driver_that_is_killed_and_the_next_takes_over(tmp_pat
         alone = crawl(workspace, web, "--collection", "one", web.home)
         assert alone["ended"] == "finished"
         assert len(facts(workspace, "pages", "url")) == 33
-        assert max(asked(web.server).values()) <= 6
+        assert max(requested(web.server).values()) <= 6
     check(workspace)
 
 
@@ -283,7 +283,7 @@ def test_only_what_was_never_visited_by_several_workers(tmp_path: Path) -> None:
         )
         assert (rest["ended"], rest["pages"]) == ("finished", 22)
         # each path on three sites, once: what was visited rests, whatever its schedule says
-        assert set(asked(web.server).values()) == {3}
+        assert set(requested(web.server).values()) == {3}
     check(workspace)
 
 

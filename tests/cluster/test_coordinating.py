@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import pickle
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from lycosa.core.clock import SystemClock
 from lycosa.crawl.membership import Lease, Ping
 from lycosa.store.coordination.leadership import leader_of
 from lycosa.store.workspace import Workspace
+from tests.waiting import until
 
 SETTINGS = ClusterSettings.model_validate(
     {"ping_interval": "100ms", "hold": "500ms", "reassign": "1s"}
@@ -28,13 +28,6 @@ SETTINGS = ClusterSettings.model_validate(
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     return Workspace.create(str(tmp_path / "w"), partitions=8)
-
-
-def until(what: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.02)
 
 
 def test_it_leads_answers_and_is_followed(workspace: Workspace) -> None:

@@ -14,10 +14,10 @@ from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import ManualClock
 from lycosa.crawl.membership import Lease, Ping, PingReply
-from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.workspace import Workspace
+from tests.cluster.sharing import lead
 
 SETTINGS = ClusterSettings.model_validate(
     {"ping_interval": "200ms", "hold": "1500ms", "reassign": "3s"}
@@ -71,14 +71,14 @@ class Worker:
 
     def act(self) -> None:
         """Do what the answer in force says."""
-        wanted = self.lease.assigned_partitions
-        if wanted is None or wanted == self.holds:
+        assigned = self.lease.assigned_partitions
+        if assigned is None or assigned == self.holds:
             return
         if self.claim is not None:
             self.claim.release()
             self.claim = None
-        elif wanted:
-            self.claim = self.workspace.claim(self.name, wanted, clock=self.clock)
+        elif assigned:
+            self.claim = self.workspace.claim(self.name, assigned, clock=self.clock)
             self.claims += 1
 
 
@@ -89,34 +89,18 @@ class Cluster:
         self.workspace = workspace
         self.clock = ManualClock()
         self.options = options
-        self.leadership: Leadership | None = None
         self.workers = {name: Worker(name, workspace, self.clock) for name in names}
         self.lead()
 
-    def lead(self, cluster: str = "c") -> None:
-        self.leadership = Candidate(
-            self.workspace.storage,
-            "leader",
-            cluster,
-            Timing(SETTINGS.hold, SETTINGS.reassign),
-            self.clock,
-        ).look()
-        assert self.leadership is not None
-        self.coordinator = Coordinator(
-            self.workspace.state(),
-            PARTITIONS,
-            SETTINGS,
-            self.clock,
-            self.leadership,
-            CoordinatorPlan(**{"expected": len(self.workers), **self.options}),  # type: ignore[arg-type]
-        )
+    def lead(self) -> None:
+        plan = CoordinatorPlan(**{"expected": len(self.workers), **self.options})  # type: ignore[arg-type]
+        self.leadership, self.coordinator = lead(self.workspace, self.clock, plan, SETTINGS)
 
     def turn(self, seconds: float, silent: str = "") -> None:
         """Let time pass: everybody pings five times a second, but for the silent."""
         for _ in range(round(seconds * 5)):
             self.clock.advance(200)
-            if self.leadership is not None:
-                self.leadership.touch()
+            self.leadership.touch()
             self.coordinator.tick()
             for worker in self.workers.values():
                 if worker.name not in silent:
@@ -211,11 +195,11 @@ def test_a_new_coordinator_moves_nothing_and_says_nothing_at_first(workspace: Wo
     held = {name: worker.holds for name, worker in cluster.workers.items()}
     cluster.lead()
     assert cluster.workers["a"].ask(cluster.coordinator).lost
-    heard = cluster.workers["a"].lease.acknowledged
+    last_number = cluster.workers["a"].lease.acknowledged
     cluster.turn(1.2)
-    assert cluster.workers["a"].lease.acknowledged == heard
+    assert cluster.workers["a"].lease.acknowledged == last_number
     cluster.turn(10)
-    assert cluster.workers["a"].lease.acknowledged > heard
+    assert cluster.workers["a"].lease.acknowledged > last_number
     assert {name: worker.holds for name, worker in cluster.workers.items()} == held
     assert all(worker.claims == 1 for worker in cluster.workers.values())
 

@@ -67,7 +67,7 @@ def test_a_whole_crawl(tmp_path: Path, cluster: HdfsCluster) -> None:
         print(judge(root, served.web, served.requests(), expected, []))
     before = facts(root)
     commits = len(list(Workspace.open(root).state().files["urls"]))
-    merged = lycosa(root, "merge", "--full")
+    merged = lycosa(root, "compact", "--full")
     assert merged["merged"]["files_after"] < max(commits, 2)
     assert facts(root) == before
     is_sound(root)
@@ -77,10 +77,12 @@ def test_a_whole_crawl(tmp_path: Path, cluster: HdfsCluster) -> None:
         "sql",
         "SELECT url, title FROM pages WHERE title != '' AND may_index ORDER BY url LIMIT 20",
     )
-    asked = [
+    request_count = [
         (row["url"], lycosa(root, "search", str(row["title"]), "-n", "10")) for row in rows[:5]
     ]
-    assert sum(any(hit["url"] == url for hit in answer["hits"]) for url, answer in asked) >= 4
+    assert (
+        sum(any(hit["url"] == url for hit in answer["hits"]) for url, answer in request_count) >= 4
+    )
 
 
 def test_a_datanode_dies(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import gc
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from lycosa.url.normalise import normalise
 from tests.cluster.test_cluster import Sites, configured, facts, sites
 from tests.daemon.daemons import LIMIT_S
 from tests.daemon.test_daemon import check
+from tests.waiting import until
 
 HOLD_MS, REASSIGN_MS = 3_000, 8_000
 SETTINGS = (
@@ -84,13 +84,6 @@ class Counted(ClusterWorker):
 
     def sessions(self) -> int:
         return sum(isinstance(each, CrawlSession) for each in gc.get_objects())
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.02)
 
 
 def status(member: Remote) -> MemberStatus:
@@ -170,9 +163,9 @@ def test_a_worker_that_is_cut_off_stops_in_time_and_cannot_commit_when_it_comes_
         assert mine != {detour.partition(":")[0] for detour in web.detours}
         until(lambda: not status(members["far"]).holds)
         until(lambda: takers(workspace, lost))
-        taken = takers(workspace, lost)[0].at_ms
+        taken_over_at = takers(workspace, lost)[0].at_ms
         # the last answer may have come just before the cut
-        assert taken - cut_at >= REASSIGN_MS - HOLD_MS
+        assert taken_over_at - cut_at >= REASSIGN_MS - HOLD_MS
 
         (tmp_path / "cut-far").unlink()
         until(lambda: status(members["far"]).holds)
@@ -188,13 +181,13 @@ def test_a_worker_that_is_cut_off_stops_in_time_and_cannot_commit_when_it_comes_
         late = [
             request.at - cut_at
             for request in requests
-            if cut_at + HOLD_MS + IN_FLIGHT_MS < request.at < taken
+            if cut_at + HOLD_MS + IN_FLIGHT_MS < request.at < taken_over_at
         ]
         assert not late, f"the lease of {HOLD_MS} ms was out, and it fetched on: {late}"
         assert any(cut_at < request.at <= cut_at + HOLD_MS for request in requests), (
             "it had nothing to fetch: the test shows nothing"
         )
-        assert any(request.at > taken for request in requests)
+        assert any(request.at > taken_over_at for request in requests)
         again = {
             path: times
             for path, times in Counter((request.host, request.uri) for request in requests).items()

@@ -56,7 +56,7 @@ class Calls:
         refused.
         """
         seeds = tuple(self.url((host, 0)) for host in range(len(HOSTS)))
-        return self._asked(
+        return self._requests(
             CrawlOrder(
                 self._root,
                 self._config,
@@ -72,18 +72,20 @@ class Calls:
         order = CrawlOrder(
             self._root, self._config, self._collection, index=False, start=start, start_depth=depth
         )
-        return self._asked(order, workers)
+        return self._requests(order, workers)
 
-    def _asked(self, order: CrawlOrder, workers: int) -> list[Page]:
+    def _requests(self, order: CrawlOrder, workers: int) -> list[Page]:
         mark = self._server.mark()
         if workers == 1:
             assert crawl(order).ended in ("finished", "max_pages")
         else:
             with LocalEngine() as engine:
                 assert crawl_together(order, engine, workers, say=print).ended == "finished"
-        found = [request for request in self._server.requests(mark) if request.uri != "/robots.txt"]
+        result = [
+            request for request in self._server.requests(mark) if request.uri != "/robots.txt"
+        ]
         return [
-            (HOSTS.index(each.server), int(each.uri[1:].removesuffix(".html"))) for each in found
+            (HOSTS.index(each.server), int(each.uri[1:].removesuffix(".html"))) for each in result
         ]
 
 

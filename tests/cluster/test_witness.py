@@ -62,8 +62,8 @@ def test_it_sees(tmp_path: Path, tampered: Callable[[Log], Log], complaint: str)
     chosen = {"delay": "200ms", "courtesy_factor": 0.0, "backoff": "1s", "domain_connections": 4}
     robot = simulated_robot(web, tmp_path / "w", **chosen, traps=False)
     robot.crawl()
-    found = facts(tmp_path / "w")
-    right = Truth(found.states, found.pages)
+    result = facts(tmp_path / "w")
+    right = Truth(result.states, result.pages)
     assert judge(tmp_path / "w", web, robot.log, right, []).lost == 0
     with pytest.raises(AssertionError, match=complaint):
         judge(

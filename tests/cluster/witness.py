@@ -73,8 +73,8 @@ def truth(web: Web, folder: Path) -> Truth:
     progress = robot.crawl()
     assert progress is not None
     assert progress.ended == "finished"
-    found = facts(folder)
-    return Truth(found.states, found.pages)
+    result = facts(folder)
+    return Truth(result.states, result.pages)
 
 
 @dataclass(slots=True, frozen=True)
@@ -108,26 +108,28 @@ def judge(
             under way may have been lost by it:
             pairs of ms since 1970.
     """
-    found = facts(root)
+    result = facts(root)
     wrong = {
-        key: (found.states.get(key), expected.states.get(key))
-        for key in found.states.keys() ^ expected.states.keys()
+        key: (result.states.get(key), expected.states.get(key))
+        for key in result.states.keys() ^ expected.states.keys()
     }
     wrong |= {
         key: (state, expected.states.get(key))
-        for key, state in found.states.items()
+        for key, state in result.states.items()
         if state != expected.states.get(key)
     }
     assert not wrong, (
         f"{len(wrong)} URLs end otherwise than for one worker, as {list(wrong.items())[:3]}"
     )
-    assert found.pages == expected.pages, sorted(found.pages ^ expected.pages)[:5]
-    assert max(found.record_ids.values()) == 1
+    assert result.pages == expected.pages, sorted(result.pages ^ expected.pages)[:5]
+    assert max(result.record_ids.values()) == 1
     twice = {
-        url: count for url, count in found.visits.items() if count > 1 and (url, "") in found.states
+        url: count
+        for url, count in result.visits.items()
+        if count > 1 and (url, "") in result.states
     }
     unseen, repeated = without_visit(root, log)
-    unseen = really_unseen(unseen, log, found)
+    unseen = really_unseen(unseen, log, result)
     assert repeated == {}, (
         f"two requests within the time of one visit: {list(repeated.items())[:5]}"
     )
@@ -145,20 +147,22 @@ def judge(
     )
     bad = violations(log, rules(web, unseen))
     assert not bad, f"{Counter(each.rule.value for each in bad)}, as {bad[:3]}"
-    asked = Counter((request.host, request.path) for request in log)
+    request_times = Counter((request.host, request.path) for request in log)
     again = {
-        (request.host, request.path) for request in unseen if asked[request.host, request.path] > 1
+        (request.host, request.path)
+        for request in unseen
+        if request_times[request.host, request.path] > 1
     }
     return Report(len(log), len(unseen), len(again), len({request.host for request in log}))
 
 
 def really_unseen(
-    unseen: frozenset[Logged], log: Sequence[Logged], found: Facts
+    unseen: frozenset[Logged], log: Sequence[Logged], result: Facts
 ) -> frozenset[Logged]:
     """Without the requests that a busy machine began so late that they lie beside their visit's
     time: as many as there are visits left.
     """
-    spare = found.exchanges - Counter(
+    spare = result.exchanges - Counter(
         f"http://{each.host}{each.path}" for each in log if each not in unseen
     )
     lost = []

@@ -308,22 +308,22 @@ def test_explain_decides_as_the_crawl_does(chosen: dict[str, Any], targets: list
     with tempfile.TemporaryDirectory() as folder:
         stored = Stored(Path(folder) / "w", chosen, targets)
         urls = {row.id.url for row in stored.rows()} - {SEED}
-        said = {url: stored.explained(url) for url in urls}
+        outcome = {url: stored.explained(url) for url in urls}
         crawled, after = _crawled(stored), dict[str, tuple[str, str]]()
         unpaused = [replace(each, host_pause_ms=0, domain_pause_ms=0) for each in targets]
         for url in urls:
-            verdict = said[url]["verdict"], said[url]["verdict_reason"]
+            verdict = outcome[url]["verdict"], outcome[url]["verdict_reason"]
             if crawled[url] == ("defer", "waits"):
                 if verdict[1] in _WAITS:
-                    assert verdict[0] == "defer", (url, said[url])
+                    assert verdict[0] == "defer", (url, outcome[url])
                 else:
                     # the host is paused: what the rules decide when the pause is over
                     after = after or _crawled(Stored(Path(folder) / "after", chosen, unpaused))
                     assert after[url] == verdict or (
                         verdict[0] == "defer" and after[url] == ("defer", "waits")
-                    ), (url, said[url])
+                    ), (url, outcome[url])
             else:
-                assert verdict == crawled[url], (url, said[url])
+                assert verdict == crawled[url], (url, outcome[url])
         for url, refusal in _refused(stored).items():
             if refusal and url not in urls:
                 facts = stored.explained(url)

@@ -102,7 +102,7 @@ def test_check_says_of_a_later_entry_to_upgrade(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("future", "told"),
+    ("future", "expected_text"),
     [
         (
             rewrite("index/*/generation.json", with_fields(format=9)),
@@ -118,11 +118,11 @@ def test_check_says_of_a_later_entry_to_upgrade(workspace: Workspace) -> None:
     ids=["generation", "texts"],
 )
 def test_a_later_index_is_refused_and_built_anew(
-    workspace: Workspace, future: Callable[[Path], None], told: str
+    workspace: Workspace, future: Callable[[Path], None], expected_text: str
 ) -> None:
     root = Path(workspace.root)
     future(root)
-    with pytest.raises(WorkspaceError, match=told):
+    with pytest.raises(WorkspaceError, match=expected_text):
         search(root, "page")
     assert not check_workspace(str(root)).ok
     Indexer(str(root)).rebuild()
@@ -168,7 +168,7 @@ def test_a_later_dictionary_is_left_out_and_named(workspace: Workspace, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected_text"),
     [
         (with_fields(format=9), "format 9, but this version needs format 1"),
         (with_fields(more=1), "damaged"),
@@ -176,16 +176,16 @@ def test_a_later_dictionary_is_left_out_and_named(workspace: Workspace, tmp_path
     ],
 )
 def test_later_vectors_are_refused(
-    workspace: Workspace, change: Callable[[bytes], bytes], told: str
+    workspace: Workspace, change: Callable[[bytes], bytes], expected_text: str
 ) -> None:
     encoder = load_encoder("tests.search.encoders:Letters")
     encode_pages(workspace.root, encoder)
     rewrite("vectors/*/info.json", change)(Path(workspace.root))
-    with pytest.raises(WorkspaceError, match=f"{told}.*lycosa translate encode"):
+    with pytest.raises(WorkspaceError, match=f"{expected_text}.*lycosa translate encode"):
         FlatIndex(workspace.storage, encoder)
     [finding] = [
         each for each in check_workspace(workspace.root).findings if each.severity == "error"
     ]
-    assert told in finding.what
+    assert expected_text in finding.what
     encode_pages(workspace.root, encoder)
     assert len(FlatIndex(workspace.storage, encoder).nearest("page", 3)) == 3

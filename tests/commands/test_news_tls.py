@@ -136,10 +136,10 @@ def test_collections_are_crawled_whole_by_https(
         assert {hostname(url) for url in found[name]} <= {
             host for host in hosts if any(host == each or _shares(host, each) for each in allowed)
         }
-    said = {job.collection.name: job.collection.accept_language for job in jobs}
+    outcome = {job.collection.name: job.collection.accept_language for job in jobs}
     for name in homes:
-        assert all(said[name] in web.languages[hostname(home)] for home in homes[name])
-    assert set().union(*web.languages.values()) <= set(said.values())
+        assert all(outcome[name] in web.languages[hostname(home)] for home in homes[name])
+    assert set().union(*web.languages.values()) <= set(outcome.values())
     assert verify(workspace, deep=True).ok
 
 

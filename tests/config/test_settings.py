@@ -190,8 +190,8 @@ def test_messages_name_the_line(text: str, line: int, words: str) -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    told = problem("[fetch]\nx = 1\nconnections = 0\n[serve]\nport = 70000\n").splitlines()
-    assert [entry.split(": ")[0] for entry in told] == [
+    messages = problem("[fetch]\nx = 1\nconnections = 0\n[serve]\nport = 70000\n").splitlines()
+    assert [entry.split(": ")[0] for entry in messages] == [
         "lycosa.toml, line 3",
         "lycosa.toml, line 2",
         "lycosa.toml, line 5",
@@ -281,9 +281,9 @@ def test_an_override_without_collections_makes_the_default_one() -> None:
     ],
 )
 def test_wrong_overrides_are_blamed_themselves(override: str, words: str) -> None:
-    told = problem("[fetch]\nconnections = 3\nmax_body = '1MiB'\n", override)
-    assert told.startswith(f"--set {override}: ")
-    assert words in told
+    messages = problem("[fetch]\nconnections = 3\nmax_body = '1MiB'\n", override)
+    assert messages.startswith(f"--set {override}: ")
+    assert words in messages
 
 
 @pytest.mark.parametrize(
@@ -317,10 +317,10 @@ def test_an_override_of_what_is_no_table(text: str) -> None:
     ],
 )
 def test_a_message_is_short_whatever_is_wrong(text: str) -> None:
-    told = problem(text).splitlines()
-    assert told[0].startswith("lycosa.toml")
-    assert len(told) <= 21
-    assert max(map(len, told)) < 3_000
+    messages = problem(text).splitlines()
+    assert messages[0].startswith("lycosa.toml")
+    assert len(messages) <= 21
+    assert max(map(len, messages)) < 3_000
 
 
 def test_an_override_may_be_as_wrong() -> None:

@@ -10,7 +10,7 @@ import runpy
 from pathlib import Path
 
 from lycosa.core.messages import Message, listed
-from lycosa.serve.interface import interface
+from lycosa.serve.web.i18n import interface
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,9 +46,9 @@ def test_several_sentences_as_one() -> None:
 def test_our_english_is_icu_s() -> None:
     said_messages = runpy.run_path(str(ROOT / "scripts" / "make_translations.py"))["said_messages"]
     english = interface("en")
-    found = sorted(said_messages())
-    assert len(found) > 100
-    for message in found:
+    result = sorted(said_messages())
+    assert len(result) > 100
+    for message in result:
         names = set(re.findall(r"\{(\w+)[,}]", message))
         for number in (1, 2, 123):
             plural = set(re.findall(r"\{(\w+), plural", message))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lycosa import open_workspace
+from lycosa import Workspace
 from lycosa.config.reading import parse_config
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.parameters import duration_ms, overrides_of, texts, whole_number
@@ -91,6 +91,6 @@ def test_settings_as_a_mapping() -> None:
 )
 def test_wrong_parameters_are_usage_errors(tmp_path: Path, call: Any) -> None:
     with pytest.raises(LycosaError) as raised:
-        call(open_workspace(tmp_path / "w"))
+        call(Workspace(tmp_path / "w"))
     assert raised.value.exit_code == 2
     assert not (tmp_path / "w").exists()

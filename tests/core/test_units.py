@@ -61,6 +61,7 @@ def test_durations_are_read(text: str, milliseconds: int) -> None:
         "1e3s",
         "1,5s",
         "٣s",
+        "1ſ",
         "nan s",
         "infs",
         "9" * 400 + "s",

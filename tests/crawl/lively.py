@@ -203,12 +203,12 @@ class Stirring:
 
     def _send(self, number: int) -> None:
         urls = [f"{self.web.origin(host)}/i/{number}.html" for host in range(2)]
-        known = f"{self.web.origin(0)}/l/{self.chance.randrange(LINKED)}.html"
+        known_urls = f"{self.web.origin(0)}/l/{self.chance.randrange(LINKED)}.html"
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         file = self.workspace / "inbox" / f"{time.time_ns()}.json"
         file.parent.mkdir(exist_ok=True)
         file.with_suffix(".new").write_bytes(
-            submission("default", [*urls, known, "mailto:no@where"], at)
+            submission("default", [*urls, known_urls, "mailto:no@where"], at)
         )
         file.with_suffix(".new").rename(file)
         self.sent.add(number)

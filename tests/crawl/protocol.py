@@ -26,7 +26,7 @@ from lycosa.crawl.membership import Lease, Ping, PingReply
 from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.compaction.vacuum import vacuum
-from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
+from lycosa.store.coordination.leadership import LeaderCandidate, Leadership, Timing
 from lycosa.store.log.claim import Claim, DataFolder
 from lycosa.store.log.entry import COMMIT, FOLDER, Entry, decode_entry
 from lycosa.store.log.log import Log
@@ -198,7 +198,7 @@ class CoordinatorProcess(Process):
 
     def __init__(self, world: World, name: str, cluster: str, percent: int) -> None:
         super().__init__(world, name, percent)
-        self._candidate = Candidate(
+        self._candidate = LeaderCandidate(
             self.storage, name, cluster, Timing(SETTINGS.hold, SETTINGS.reassign), self.clock
         )
         self.leadership: Leadership | None = None
@@ -276,7 +276,7 @@ class WorkerProcess(Process):
     # ------------------------------------------------------------
 
     def ping(self) -> Ping:
-        heard, granted = (
+        received, granted = (
             self.lease.acknowledged,
             dict(self.lease.granted(self.claim.entry if self.claim else 0)),
         )
@@ -308,7 +308,7 @@ class WorkerProcess(Process):
                 p: sum(world_partition(self.world, page) == p for page in self.known - self.visited)
                 for p in self.intent
             },
-            acknowledged=heard,
+            acknowledged=received,
             ready=self.ready,
             committed={"default": self.claim.counted["pages.default"] if self.claim else 0},
         )
@@ -318,13 +318,13 @@ class WorkerProcess(Process):
 
     def act(self) -> None:
         """Do what the answer in force says about partitions."""
-        wanted = self.lease.assigned_partitions
-        if wanted is None:
+        assigned = self.lease.assigned_partitions
+        if assigned is None:
             self.flying.clear()
             return
-        if wanted != self.intent or (wanted and self.claim is None):
+        if assigned != self.intent or (assigned and self.claim is None):
             self.hand_over()
-            self.take(wanted)
+            self.take(assigned)
         self.ended = self.ended or (self.lease.answer.stop and not self.intent)
 
     def hand_over(self) -> None:
@@ -345,18 +345,20 @@ class WorkerProcess(Process):
         self.claim, self.intent = None, frozenset()
         self._open()
 
-    def take(self, wanted: frozenset[int]) -> None:
-        if not wanted:
+    def take(self, assigned: frozenset[int]) -> None:
+        if not assigned:
             return
-        self.intent = wanted
+        self.intent = assigned
         self.stand()
-        if self.lease.assigned_partitions != wanted:
+        if self.lease.assigned_partitions != assigned:
             self.intent = frozenset()
             return
-        claim = self.workspace.claim(self.name, wanted, clock=self.clock)
+        claim = self.workspace.claim(self.name, assigned, clock=self.clock)
         self._open()
         self.claim = claim
-        if self.lease.assigned_partitions != wanted:  # it slept, or heard something else meanwhile
+        if (
+            self.lease.assigned_partitions != assigned
+        ):  # it slept, or heard something else meanwhile
             claim.release()
             self.drop()
             return
@@ -540,7 +542,7 @@ class Acknowledged:
     number: int
     claim: int
     pages: list[int]
-    found: set[int]
+    results: set[int]
 
 
 class World:
@@ -633,9 +635,9 @@ class World:
             raise Violation(f"{pages} pages are committed, the budget is {self.budget}")
 
     def committed(
-        self, attempt: str, number: int, claim: int, pages: list[int], found: set[int]
+        self, attempt: str, number: int, claim: int, pages: list[int], results: set[int]
     ) -> None:
-        self.acknowledged.append(Acknowledged(attempt, number, claim, list(pages), set(found)))
+        self.acknowledged.append(Acknowledged(attempt, number, claim, list(pages), set(results)))
 
     def check(self) -> None:
         """Politeness: at no moment may two fetch from one partition."""
@@ -701,7 +703,7 @@ class World:
                 )
             if not set(commit.pages) <= visited:
                 raise Violation(f"pages of commit {commit.number} are not in the tables")
-            if not {self.url(target).url for target in commit.found} <= rows:
+            if not {self.url(target).url for target in commit.results} <= rows:
                 raise Violation(
                     f"found rows of commit {commit.number} are neither applied nor waiting"
                 )

@@ -41,7 +41,7 @@ def made(rows: int) -> tuple[Frontier, CheckPace]:
 def test_a_host_that_is_checked_as_often_as_it_may_be_is_crawled_all_the_same() -> None:
     frontier, pace = made(rows=200)
     checked = identity("check")
-    asked: list[tuple[int, str]] = []
+    request_log: list[tuple[int, str]] = []
     under_way: tuple[int, str, bool] | None = None
     next_check = 0
     for now in range(0, 60_000, 10):
@@ -58,13 +58,13 @@ def test_a_host_that_is_checked_as_often_as_it_may_be_is_crawled_all_the_same() 
             continue
         if now >= next_check and pace.ready_at(checked, now, 0, PAUSE) <= now:
             under_way = (now + FETCH_MS, "check", pace.start(checked, now))
-            asked.append((now, "check"))
+            request_log.append((now, "check"))
         elif frontier.next(now):
             under_way = (now + FETCH_MS, "page", True)
-            asked.append((now, "page"))
-    gaps = [later[0] - earlier[0] for earlier, later in pairwise(asked)]
+            request_log.append((now, "page"))
+    gaps = [later[0] - earlier[0] for earlier, later in pairwise(request_log)]
     assert min(gaps) >= PAUSE + FETCH_MS
-    checks, pages = ([at for at, what in asked if what == kind] for kind in ("check", "page"))
+    checks, pages = ([at for at, what in request_log if what == kind] for kind in ("check", "page"))
     assert len(pages) >= 20
     assert len(checks) >= 20
 

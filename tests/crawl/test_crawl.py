@@ -50,9 +50,9 @@ def test_breadth_first_each_page_once(serve: ServeWeb, run: RunCrawl) -> None:
 def test_robots_comes_first_and_once_for_each_origin(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(CHAIN, {"/index.html": page()})
     run(web.url(), web.url(host=2))
-    asked = [(request.host, request.uri) for request in web.server.requests()]
-    for host in {host for host, _ in asked}:
-        paths = [path for name, path in asked if name == host]
+    request_log = [(request.host, request.uri) for request in web.server.requests()]
+    for host in {host for host, _ in request_log}:
+        paths = [path for name, path in request_log if name == host]
         assert paths[0] == "/robots.txt"
         assert paths.count("/robots.txt") == 1
 
@@ -342,8 +342,8 @@ def test_what_pages_say_about_following_and_indexing(serve: ServeWeb, run: RunCr
     assert by_path["hidden.html"]["may_index"] is False
     from lycosa.search.engine.searcher import Searcher, SearchRequest
 
-    found = Searcher(str(crawled.root)).search(SearchRequest("zebrafinch"))
-    assert [hit.url for hit in found.hits] == [web.url("/seen.html")]
+    results = Searcher(str(crawled.root)).search(SearchRequest("zebrafinch"))
+    assert [hit.url for hit in results.hits] == [web.url("/seen.html")]
 
 
 def test_private_addresses_that_nobody_named_are_not_dialled(
@@ -442,7 +442,7 @@ def test_a_depth_that_fell_is_walked_again_by_the_next_call(
 
     how: dict[str, object] = {"scope": "any", "depth": 4, "connections_per_host": 4}
     with monkeypatch.context() as broken:
-        broken.setattr("lycosa.crawl.session.session.find_again", end)
+        broken.setattr("lycosa.crawl.session.session.walk_links", end)
         with pytest.raises(Ended):
             run(web.url(), web.url("/named.html", host=2), **how)
     assert "/v.html" not in Crawled(tmp_path / "workspace", None).pages()  # type: ignore[arg-type]

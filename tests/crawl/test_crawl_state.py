@@ -95,10 +95,10 @@ def test_a_host_at_rest_counts_what_was_found_when_its_row_was_written(
     crawl.scheduler.parked.park(key)
     admit(crawl, "http://h/second", 1)  # its host's row is in the batch
     assert commit() == []
-    assert known(workspace) == 2
+    assert known_urls(workspace) == 2
     admit(crawl, "http://h/third", 1)  # it is not
     assert commit() == []
-    assert known(workspace) == 2
+    assert known_urls(workspace) == 2
     assert crawl.scheduler.parked.directory.waiting.sum() == 3
     load(crawl, LiveTables(workspace), workspace.path)  # as after a death
     host = crawl.scheduler.open(key)
@@ -106,10 +106,10 @@ def test_a_host_at_rest_counts_what_was_found_when_its_row_was_written(
     assert host.row.known == 3
     crawl.buffer.batch.change_host(host.row)
     assert commit() == []
-    assert known(workspace) == 3
+    assert known_urls(workspace) == 3
 
 
-def known(workspace: Workspace) -> int:
+def known_urls(workspace: Workspace) -> int:
     return int(
         LiveTables(workspace).scan("hosts").filter(pl.col("host") == "h").collect()["known"].item()
     )
@@ -152,8 +152,8 @@ def test_a_page_that_somebody_asks_for_comes_before_those_that_are_due(tmp_path:
     made.urls.make_due(rows[3])
     now = clock.monotonic_ms()
     order = []
-    while found := made.frontier.next(now):
-        order.append(found[0].depth)
-        made.frontier.finished(found[0].id.host_key, now, 0)
+    while results := made.frontier.next(now):
+        order.append(results[0].depth)
+        made.frontier.finished(results[0].id.host_key, now, 0)
     assert order == [3, 1, 2, 0]
     made.close()

@@ -325,8 +325,8 @@ def test_many_damaged_real_documents(suffix: str) -> None:
     folders = (
         [Path(named)] if named else [Path("/usr/share/doc"), Path.home() / ".cache/lycosa-sites"]
     )
-    found = (path for folder in folders for path in sorted(folder.rglob(f"*{suffix}")))
-    files = [path for path in found if path.is_file() and path.stat().st_size < 1_500_000]
+    results = (path for folder in folders for path in sorted(folder.rglob(f"*{suffix}")))
+    files = [path for path in results if path.is_file() and path.stat().st_size < 1_500_000]
     if not files:
         pytest.skip(f"no real {suffix} here: name a folder of them in LYCOSA_DOCUMENTS")
     faults, slowest_s = fuzz(files, 2_000)

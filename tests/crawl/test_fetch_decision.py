@@ -65,9 +65,9 @@ def rules(*, flying: list[Any] = (), in_flight: int = 0, pages: int = 8, **lease
 def test_only_new_pages_of_the_collection_itself_use_up_its_budget(
     flying: list[Any], in_flight: int, waits: bool
 ) -> None:
-    asked = (row("one"),)
-    decided = list(rules(flying=flying, in_flight=in_flight).page_budget_of_collection(asked))
-    assert decided == ([Defer(asked, NOW + BLOCKED_RETRY_MS)] if waits else [])
+    request_log = (row("one"),)
+    decided = list(rules(flying=flying, in_flight=in_flight).page_budget_of_collection(request_log))
+    assert decided == ([Defer(request_log, NOW + BLOCKED_RETRY_MS)] if waits else [])
 
 
 def test_a_used_up_budget_stops_new_pages_and_no_revisits() -> None:
@@ -77,13 +77,15 @@ def test_a_used_up_budget_stops_new_pages_and_no_revisits() -> None:
 
 
 def test_a_lease_without_pages_left_defers_and_counts_nothing() -> None:
-    asked = (row("one"),)
+    request_log = (row("one"),)
     leased = rules(grant=3, added=3)
-    assert leased.page_budget_of_collection(asked) == [Defer(asked, NOW + QUOTA_RETRY_MS)]
-    assert leased.quota_lease(asked) == (Defer(asked, NOW + QUOTA_RETRY_MS),)
+    assert leased.page_budget_of_collection(request_log) == [
+        Defer(request_log, NOW + QUOTA_RETRY_MS)
+    ]
+    assert leased.quota_lease(request_log) == (Defer(request_log, NOW + QUOTA_RETRY_MS),)
     assert leased._crawl.assignments["one"].in_flight == 0
     open_lease = rules(grant=3, added=2)
-    assert open_lease.quota_lease(asked) == ()
+    assert open_lease.quota_lease(request_log) == ()
     assert open_lease._crawl.assignments["one"].in_flight == 1
 
 
@@ -107,7 +109,7 @@ def test_each_row_gets_one_decision_from_the_first_rule_that_stops_it() -> None:
 
 
 def test_no_rule_is_asked_when_nothing_is_left() -> None:
-    asked = (row("a"), row("b"))
+    request_log = (row("a"), row("b"))
 
     def excludes(rows: Rows) -> list[Decision]:
         return [Exclude(rows, Exclusion.ROBOTS)]
@@ -115,7 +117,9 @@ def test_no_rule_is_asked_when_nothing_is_left() -> None:
     def never(rows: Rows) -> list[Decision]:
         raise AssertionError
 
-    assert fetch_decision(asked, (excludes, never)) == [Exclude(asked, Exclusion.ROBOTS)]
+    assert fetch_decision(request_log, (excludes, never)) == [
+        Exclude(request_log, Exclusion.ROBOTS)
+    ]
 
 
 def test_the_rules_have_an_order() -> None:

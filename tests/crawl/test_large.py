@@ -26,8 +26,8 @@ def crawl(folder: Path, urls: int, hosts: int) -> dict[str, Any]:
     subprocess.run(
         [sys.executable, "-m", "bench.large", *sizes, "--json", str(figures)], check=True
     )
-    found: dict[str, Any] = json.loads(figures.read_text())
-    return found
+    results: dict[str, Any] = json.loads(figures.read_text())
+    return results
 
 
 @pytest.mark.prove

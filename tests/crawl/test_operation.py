@@ -17,7 +17,7 @@ def test_a_row_that_ended_does_not_run_again_when_its_page_comes() -> None:
         urls=SimpleNamespace(
             change=lambda row: None, settle=lambda row, state, reason: settled.append(row)
         ),
-        events=SimpleNamespace(add=lambda listener: None),
+        listeners=[],
         scheduler=SimpleNamespace(heads=SimpleNamespace(wait_for=lambda row: None)),
         frontier=SimpleNamespace(active=SimpleNamespace(remove=lambda *_: None)),
     )

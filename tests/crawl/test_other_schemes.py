@@ -69,14 +69,14 @@ def _lay(root: Path) -> None:
 
 def _walk(root: Path, origin: str, top: str = "") -> set[str]:
     """What is to be fetched below a folder: all folders, and all files but archives."""
-    found = set()
+    results = set()
     for place, folders, files in os.walk(root / top):
         here = os.path.relpath(place, root)
         here = "" if here == "." else f"{here}/"
-        found |= {f"{here}{folder}/" for folder in folders} | {
+        results |= {f"{here}{folder}/" for folder in folders} | {
             f"{here}{file}" for file in files if not file.endswith(".gz")
         }
-    return {f"{origin}{quote(name, safe=_KEPT)}" for name in (*found, f"{top}/" if top else "")}
+    return {f"{origin}{quote(name, safe=_KEPT)}" for name in (*results, f"{top}/" if top else "")}
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def test_an_ftp_server_is_crawled_whole(tmp_path: Path) -> None:
         summary = run_json(workspace, *_arguments(origin))
         assert str(summary["ended"]) == "finished"
         expected = _walk(root, origin)
-        asked = Counter(f"{origin}{path}" for path in ftp_log(log, root))
+        request_log = Counter(f"{origin}{path}" for path in ftp_log(log, root))
     visits = select(
         workspace, "SELECT url, http_status, protocol, content_type FROM visits WHERE kind = 'page'"
     )
@@ -102,7 +102,7 @@ def test_an_ftp_server_is_crawled_whole(tmp_path: Path) -> None:
     assert {row["content_type"] for row in visits if str(row["url"]).endswith("/")} == {
         "text/ftp-dir-listing"
     }
-    assert {url: number for url, number in asked.items() if number > 1} == {}
+    assert {url: number for url, number in request_log.items() if number > 1} == {}
     pages = {
         str(row["url"]): row
         for row in select(workspace, "SELECT url, title, text, language FROM pages")
@@ -155,8 +155,8 @@ def test_a_folder_and_below_with_its_robots(tmp_path: Path) -> None:
             workspace, [(collection("default", media_types=[], scope="prefix"), [f"{origin}pub/"])]
         )
         expected = {url for url in _walk(root, origin, "pub") if "space" not in url}
-        asked = {f"{origin}{path}" for path in ftp_log(log, root)}
-    assert asked == {*expected, f"{origin}robots.txt"}
+        request_log = {f"{origin}{path}" for path in ftp_log(log, root)}
+    assert request_log == {*expected, f"{origin}robots.txt"}
     states = {
         (row["state"], row["reason"])
         for row in select(workspace, "SELECT state, reason FROM urls WHERE url LIKE '%space%'")
@@ -183,11 +183,11 @@ def test_files_that_did_not_change_are_not_sent_again(tmp_path: Path) -> None:
     query = (
         "SELECT url, http_status, changed FROM visits WHERE kind = 'page' ORDER BY url, fetched_at"
     )
-    said = [
+    reply = [
         (str(row["url"]).removeprefix(origin), row["http_status"], row["changed"])
         for row in select(workspace, query)
     ]
-    assert said == [
+    assert reply == [
         ("pub/", 200, True),
         ("pub/", 200, False),
         ("pub/other.txt", 200, True),
@@ -214,10 +214,10 @@ def test_kill_nine_and_reparse(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         run_json(workspace, *_arguments(origin))
-        asked = Counter(ftp_log(log, root))
+        request_log = Counter(ftp_log(log, root))
         expected = _walk(root, origin)
-    assert {path for path, number in asked.items() if number > 2} == set()
-    assert sum(number - 1 for number in asked.values()) <= 1  # what was on its way
+    assert {path for path, number in request_log.items() if number > 2} == set()
+    assert sum(number - 1 for number in request_log.values()) <= 1  # what was on its way
     assert {str(row["url"]) for row in select(workspace, "SELECT url FROM pages")} == expected
     report: dict[str, object] = {**run_json(workspace, "reparse", "--json")}
     assert {name: report[name] for name in ("pages", "changed", "unreadable")} == {
@@ -249,13 +249,13 @@ def test_a_gopher_hole_is_crawled_whole(tmp_path: Path) -> None:
         "/page": b"<title>A page</title><p>Tarantulas wait. <a href='other.html'>more</a>",
         "/other.html": b"<title>Other</title><p>Jumping spiders jump.",
     }
-    with gopher(content) as (port, asked):
+    with gopher(content) as (port, request_log):
         host = {"host": "127.0.0.1", "port": port}
         content[""] = MENU.format(**host).encode()
         content["/more"] = MORE.format(**host).encode()
         origin = f"gopher://127.0.0.1:{port}"
         work(workspace, [(collection("default", media_types=[]), [f"{origin}/"])])
-    assert Counter(asked) == Counter(
+    assert Counter(request_log) == Counter(
         ["robots.txt", "", "/about.txt", "/more", "/wolf.pdf", "/missing", "/page", "/other.html"]
     )
     pages = {

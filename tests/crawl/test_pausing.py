@@ -87,10 +87,10 @@ def test_a_crawl_of_a_paused_collection_is_refused(tmp_path: Path) -> None:
             assert "collection 'default' is paused since" in refused.stderr
             assert "by ada: `lycosa collection resume default` resumes it" in refused.stderr
         assert "; paused" in lycosa(workspace, "collection", "list").stdout
-        known = lycosa(
+        known_urls = lycosa(
             workspace, "sql", "SELECT url FROM urls WHERE state = 'known' LIMIT 1", "--csv"
         ).stdout.split()[1]
-        assert "the collection is paused since" in lycosa(workspace, "explain", known).stdout
+        assert "the collection is paused since" in lycosa(workspace, "explain", known_urls).stdout
 
 
 def test_what_is_kept(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_what_is_kept(tmp_path: Path) -> None:
     pause(storage, "b")
     (tmp_path / "run" / "paused" / "c.json").write_text("{")
     (tmp_path / "run" / "paused" / "note").write_text("")
-    assert {name: said["by"] for name, said in paused(storage).items()} == {
+    assert {name: reply["by"] for name, reply in paused(storage).items()} == {
         "a": "ada",
         "b": "",
         "c": "",

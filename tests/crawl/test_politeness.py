@@ -69,16 +69,16 @@ def test_polite_over_kills(
             request.arrived_at_ms <= end + BUSY_MS and request.answered_at_ms >= end - LOST_MS
             for end in robot.ends
         ), request
-    found = violations(log, robot.rules(unseen))
-    asked = {request.host for request in log}
+    results = violations(log, robot.rules(unseen))
+    log_of_requests = {request.host for request in log}
     statuses = Counter(request.status for request in log)
     print(
-        f"{len(log):,} requests to {len(asked):,} hosts of "
-        f"{len({served.web.registrable(host) for host in asked}):,} domains, "
-        f"{len(robot.kills)} kills, {len(unseen)} answers lost by them, {len(found)} violations; "
+        f"{len(log):,} requests to {len(log_of_requests):,} hosts of "
+        f"{len({served.web.registrable(host) for host in log_of_requests}):,} domains, "
+        f"{len(robot.kills)} kills, {len(unseen)} answers lost by them, {len(results)} violations; "
         f"{dict(statuses)}; {progress['ended']}"
     )
-    assert Counter(violation.rule.value for violation in found) == {}, found[:5]
+    assert Counter(violation.rule.value for violation in results) == {}, results[:5]
     assert len(robot.kills) == kills
     assert {200, 302, 304, 404, 429, 503} - {304} <= statuses.keys()
 
@@ -118,13 +118,13 @@ def test_polite_over_kills_that_take_no_time(
         robot.crawl(die_after_ms=chance.randrange(200, 6_000))
     robot.crawl(max_time_ms=10_000)
     unseen, repeated = robot.unseen(robot.log)
-    found = violations(robot.log, robot.rules(unseen))
+    results = violations(robot.log, robot.rules(unseen))
     print(
-        f"{len(robot.log):,} requests, {len(unseen)} answers lost, {len(found)} violations, "
+        f"{len(robot.log):,} requests, {len(unseen)} answers lost, {len(results)} violations, "
         f"{Counter(each.status for each in robot.log)}"
     )
     assert repeated == {}
-    assert Counter(violation.rule.value for violation in found) == {}, found[:5]
+    assert Counter(violation.rule.value for violation in results) == {}, results[:5]
     assert {200, 302, 404, 503} <= {request.status for request in robot.log}
     assert len(unseen) >= kills // 2
 
@@ -154,7 +154,7 @@ def test_no_host_waits_for_another(tmp_path: Path, pages: int, seconds: int) -> 
     by_host: dict[str, list[Logged]] = defaultdict(list)
     for request in sorted(robot.log, key=lambda each: each.arrived_at_ms):
         by_host[request.host].append(request)
-    bound = asked = 0.0
+    bound = log_of_requests = 0.0
     waits = []
     for host in web.open_hosts():
         requests = [request for request in by_host[host.name] if request.arrived_at_ms < end]
@@ -163,19 +163,19 @@ def test_no_host_waits_for_another(tmp_path: Path, pages: int, seconds: int) -> 
         )
         cycle = took + max(delay_ms, courtesy * took)
         bound += min(host.size + 1, seconds * 1_000 / cycle)  # its robots.txt too
-        asked += len(requests)
+        log_of_requests += len(requests)
         for before, after in pairwise(requests):
             pause = max(delay_ms, courtesy * (before.answered_at_ms - before.arrived_at_ms))
             waits.append(after.arrived_at_ms - before.answered_at_ms - pause)
     waits.sort()
     print(
-        f"{asked:,.0f} requests in {seconds} s to {len(by_host)} hosts of 1 to "
-        f"{web.layout.hosts.size(0)} pages: {asked / bound:.3f} "
+        f"{log_of_requests:,.0f} requests in {seconds} s to {len(by_host)} hosts of 1 to "
+        f"{web.layout.hosts.size(0)} pages: {log_of_requests / bound:.3f} "
         f"of what politeness allows; beyond its pause a host waits {waits[len(waits) // 2]:.0f} "
         f"ms (median), {waits[-1]:.0f} ms at most"
     )
     assert len(by_host) == 500
-    assert asked >= 0.9 * bound
+    assert log_of_requests >= 0.9 * bound
     assert waits[len(waits) * 99 // 100] <= 20
 
 

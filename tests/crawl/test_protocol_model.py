@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 
 from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.member_state import MemberState
-from lycosa.cluster.quota_leases import Grants
+from lycosa.cluster.quota_leases import QuotaLeases
 from lycosa.core.errors import WorkspaceError
 from lycosa.crawl.membership import Lease
 from lycosa.store.compaction import vacuum as sweep
@@ -226,9 +226,11 @@ class Protocol(RuleBasedStateMachine):
                 WorkerProcess(world, f"worker-{len(world.processes)}", 0)
         else:
             raise Violation(f"the crawl came to no end; {sorted(world.visited())} were visited")
-        wanted = world.budget or PAGES
-        if len(world.visited()) != wanted:
-            raise Violation(f"the crawl ended with {len(world.visited())} pages, not {wanted}")
+        expected_pages = world.budget or PAGES
+        if len(world.visited()) != expected_pages:
+            raise Violation(
+                f"the crawl ended with {len(world.visited())} pages, not {expected_pages}"
+            )
 
 
 @pytest.fixture
@@ -309,17 +311,17 @@ def _reassigns_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_grants_of_the_dead(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Grants, "end", lambda self, claim: self._living.pop(claim, None))
+    patch.setattr(QuotaLeases, "end", lambda self, claim: self._living.pop(claim, None))
 
 
 def _new_coordinator_grants_at_once(patch: pytest.MonkeyPatch) -> None:
-    begin = Grants.__init__
+    begin = QuotaLeases.__init__
 
-    def init(self: Grants, *positional: Any, **named: Any) -> None:
+    def init(self: QuotaLeases, *positional: Any, **named: Any) -> None:
         begin(self, *positional, **named)
-        self._unheard = set()
+        self._unconfirmed = set()
 
-    patch.setattr(Grants, "__init__", init)
+    patch.setattr(QuotaLeases, "__init__", init)
 
 
 def _ends_without_looking_at_the_head(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, Request, UrlRow
-from lycosa.crawl.admission.received_links import SAID_EVERY_MS
+from lycosa.crawl.admission.received_links import RECORD_INTERVAL_MS
 from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.store.compaction.compact import compact
@@ -167,16 +167,16 @@ def test_rows_of_a_collection_that_is_not_worked_wait_for_one_that_works_it(owne
 def test_others_entries_alone_make_no_commit_until_a_sweep_may_wait(owner: Owner) -> None:
     owner.find("/a")
     owner.turn()
-    said = owner.applied
+    reply = owner.applied
     for _ in range(3):
         owner.other.commit(owner.other.next_folder(), {}, CommitContents(counters={"x": 1}))
     owner.turn(60)
     head = owner.workspace.state().head
-    assert owner.applied == said
+    assert owner.applied == reply
     assert owner.session.worker.idle()[1] == head
     compact(owner.workspace, whole=True)
-    owner.turn(SAID_EVERY_MS // 1_000 + 10)
+    owner.turn(RECORD_INTERVAL_MS // 1_000 + 10)
     assert owner.applied > head
     head = owner.workspace.state().head
-    owner.turn(2 * SAID_EVERY_MS // 1_000)
+    owner.turn(2 * RECORD_INTERVAL_MS // 1_000)
     assert owner.workspace.state().head == head

@@ -67,8 +67,8 @@ class Scripted:
     def serve(self, path: str, content_type: str, content: str) -> None:
         self.overrides[path] = lambda: (200, [("Content-Type", content_type)], content)
 
-    def answer(self, asked: Asked) -> Answer:
-        path = asked.path
+    def answer(self, request_log: Asked) -> Answer:
+        path = request_log.path
         override = self.overrides.get(path, lambda: None)()
         if override is not None:
             return override
@@ -228,9 +228,9 @@ def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
         times = []
         answer = site.answer
 
-        def timed(asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+        def timed(request_log: Asked) -> tuple[int, list[tuple[str, str]], str]:
             times.append(time.monotonic())
-            return answer(asked)
+            return answer(request_log)
 
         site.answer = timed  # type: ignore[method-assign]
         crawled = run(site.url(), render="always", delay="300ms")

@@ -179,14 +179,16 @@ def test_collections_of_other_request_profiles_fetch_apart(tmp_path: Path) -> No
         ]
         crawled = work(tmp_path / "w", jobs)
     assert len(site.to("/robots.txt")) == 1
-    asked = Counter(
+    request_log = Counter(
         (each.path, each.headers.get("accept-language"), "authorization" in each.headers)
         for each in site.asked
     )
     for path in ("/", "/open/0", "/basic/0", "/club/3"):
         member = (path, None, True) if path == "/basic/0" else (path, None, False)
         expected = Counter([(path, None, False), (path, "fi", False), member])
-        assert {key: number for key, number in asked.items() if key[0] == path} == dict(expected)
+        assert {key: number for key, number in request_log.items() if key[0] == path} == dict(
+            expected
+        )
     held = {
         name: {str(row["title"]) for row in crawled.rows("pages") if row["collection"] == name}
         for name in ("one", "two", "member")

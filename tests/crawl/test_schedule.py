@@ -72,7 +72,7 @@ def test_importance_counts_linking_pages_and_other_hosts_once_each(
         page("/p1.html", web.url("/p1.html", host=2))
     )
     crawled = run(*(web.url(host=host) for host in (1, 2, 3)), scope="any")
-    solved, found = ranked(crawled, recrawl_rules(FRESH))
+    solved, results = ranked(crawled, recrawl_rules(FRESH))
     sources: dict[str, set[str]] = defaultdict(set)
     for link in crawled.rows("links"):
         if (
@@ -91,10 +91,10 @@ def test_importance_counts_linking_pages_and_other_hosts_once_each(
         )
     assert solved.pages == solved.changed == len(visited) == 22
     assert {
-        path: round(weight, 4) for path, weight in found.items() if len(expected[path]) == 1
+        path: round(weight, 4) for path, weight in results.items() if len(expected[path]) == 1
     } == {path: min(weights) for path, weights in expected.items() if len(weights) == 1}
-    assert all(round(weight, 4) in expected[path] for path, weight in found.items())
-    assert found["/hub.html"] == pytest.approx((np.sqrt(1 + 21) + 2) * 0.7)
+    assert all(round(weight, 4) in expected[path] for path, weight in results.items())
+    assert results["/hub.html"] == pytest.approx((np.sqrt(1 + 21) + 2) * 0.7)
 
 
 def test_the_threshold_spends_the_budget(serve: ServeWeb, run: RunCrawl) -> None:
@@ -293,9 +293,9 @@ def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(
             "WARC-Payload-Digest"
         )
         assert revisit[2] == b""
-        asked = records[uri, "request"][1][1]
-        assert bool(asked.get_header("If-None-Match")) == (number == 0)
-        assert bool(asked.get_header("If-Modified-Since")) == (number == 1)
+        request_log = records[uri, "request"][1][1]
+        assert bool(request_log.get_header("If-None-Match")) == (number == 0)
+        assert bool(request_log.get_header("If-Modified-Since")) == (number == 1)
     rows = second.rows("urls")
     assert [row["changes"] for row in rows] == [0, 0, 0]
     assert all(len(json.dumps(row["history"])) > 2 for row in rows)

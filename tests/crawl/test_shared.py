@@ -82,12 +82,14 @@ def assert_one_worker_a_host(logs: dict[str, list[Logged]]) -> None:
     """No host was asked by two at once, nor by the second within the pause after the first (a
     redirected robots.txt apart).
     """
-    asked: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    log_of_requests: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
     for name, log in logs.items():
         for request in log:
             if not request.path.startswith("/robots-of/"):
-                asked[request.host].append((request.arrived_at_ms, request.answered_at_ms, name))
-    for host, requests in asked.items():
+                log_of_requests[request.host].append(
+                    (request.arrived_at_ms, request.answered_at_ms, name)
+                )
+    for host, requests in log_of_requests.items():
         requests.sort()
         for (_, ended, one), (began, _, other) in pairwise(requests):
             assert one == other or began >= ended + 1_000, (
@@ -102,9 +104,9 @@ def test_many_find_what_one_finds(tmp_path: Path, expected: Facts, workers: int)
         many.run()
         assert many.table("found").height == 0  # nothing is left unapplied
         many.close()
-        found = many.facts()
+        results = many.facts()
         for table, rows in expected.items():
-            assert found[table] == rows, table
+            assert results[table] == rows, table
         assert_one_worker_a_host(many.logs)
         assert min(len(log) for log in many.logs.values()) > 0
         assert many.found_rows < 3 * many.pages  # a page has 20 links
@@ -120,9 +122,9 @@ def test_a_depth_limit_gives_the_same_pages_however_many_work(
         many.share(["a", "b", "c", "d"])
         many.run()
         many.close()
-        found = many.facts()
+        results = many.facts()
     for table in ("urls", "pages"):
-        assert found[table] == shallow[table], table
+        assert results[table] == shallow[table], table
 
 
 @pytest.mark.parametrize(
@@ -151,9 +153,9 @@ def test_nothing_is_lost_or_doubled_when_workers_die(
                 many.join(next(names), many.leave(name) | held)
         many.run()
         many.close()
-        found = many.facts()
+        results = many.facts()
         for table, rows in expected.items():
-            assert found[table] == rows, table
+            assert results[table] == rows, table
         records = Counter(many.table("visits")["record_id"])
         assert max(records.values()) == 1
         assert_one_worker_a_host(many.logs)
@@ -216,15 +218,15 @@ def test_without_a_lease_nothing_starts_and_what_is_in_flight_waits_again(tmp_pa
         lease.answered(
             lease.sending(), PingReply(partitions=frozenset(range(PARTITIONS)), number=2)
         )
-        asked = len(many.logs["a"])
-        many.run(lambda: len(many.logs["a"]) > asked)
+        log_of_requests = len(many.logs["a"])
+        many.run(lambda: len(many.logs["a"]) > log_of_requests)
         lease.answered(
             lease.sending(), PingReply(partitions=frozenset(range(1, PARTITIONS)), number=3)
         )
-        asked = many.clock.now_ms()
-        many.run(lambda: many.clock.now_ms() > asked + 2_000)
+        log_of_requests = many.clock.now_ms()
+        many.run(lambda: many.clock.now_ms() > log_of_requests + 2_000)
         # the claim is to end: it starts nothing at all
-        assert all(request.arrived_at_ms <= asked for request in many.logs["a"])
+        assert all(request.arrived_at_ms <= log_of_requests for request in many.logs["a"])
 
 
 def test_a_robots_txt_that_was_dropped_is_asked_for_again_after_the_pause(tmp_path: Path) -> None:
@@ -248,12 +250,12 @@ def test_a_robots_txt_that_was_dropped_is_asked_for_again_after_the_pause(tmp_pa
             if not request.status and request.path == "/robots.txt"
         }
         assert len(dropped) >= 4
-        asked: dict[str, list[Logged]] = defaultdict(list)
+        log_of_requests: dict[str, list[Logged]] = defaultdict(list)
         for request in many.logs["a"]:
-            asked[request.host].append(request)
+            log_of_requests[request.host].append(request)
         again = [
             (one, other)
-            for requests in asked.values()
+            for requests in log_of_requests.values()
             for one, other in pairwise(requests)
             if one in dropped
         ]

@@ -108,9 +108,9 @@ def test_endless_indexes_and_redirects_end(
         extra=[f"{tree} {chain}"],
     )
     crawled = run(web.url())
-    asked = web.asked()
-    assert sum(path.startswith("/tree/") for path in asked) == 1 + 20
-    assert sum(path.startswith("/chain/") for path in asked) == 1 + discovery.MAX_HOPS
+    request_log = web.asked()
+    assert sum(path.startswith("/tree/") for path in request_log) == 1 + 20
+    assert sum(path.startswith("/chain/") for path in request_log) == 1 + discovery.MAX_HOPS
     assert crawled.progress.refused["too_many_sitemaps"] > 0
     assert crawled.progress.refused["sitemap_hops"] > 0
     assert crawled.progress.ended == "finished"

@@ -72,8 +72,8 @@ def test_a_domain_that_asked_for_a_rest_still_rests(tmp_path: Path) -> None:
         ).iter_rows():
             assert until > now_ms  # the windows in which hosts fail are ten minutes long
             assert clocks.domain_ready_at(domain) >= now + until - now_ms
-        asked = {request.host for request in robot.log if request.status == 429}
-        assert {web.registrable(host) for host in asked} == set(stored["registrable_domain"])
+        request_log = {request.host for request in robot.log if request.status == 429}
+        assert {web.registrable(host) for host in request_log} == set(stored["registrable_domain"])
 
 
 def test_a_domain_rests_as_its_slowest_host_wants_even_before_that_is_at_hand(
@@ -108,15 +108,15 @@ def test_crawl_delay_is_known_though_robots_txt_was_not_fetched_again(tmp_path: 
     web = Web(WebPlan.calm(seed=4, hosts=20, pages=40, crawl_delay=0.9))
     robot = simulated_robot(web, tmp_path / "workspace", courtesy_factor=0.0)
     robot.crawl(max_time_ms=5_000)
-    asked = {
+    request_log = {
         request.host
         for request in robot.log
         if request.path == "/robots.txt" and web.crawl_delay(request.host)
     }
-    assert len(asked) > 3
+    assert len(request_log) > 3
     with successor(robot) as session:
         crawl = session.crawl
-        for name in asked:
+        for name in request_log:
             host = crawl.hosts.queue(crawl.identifier.identify(f"http://{name}/")).row
             assert not crawl.robots.holds(f"http://{name}")
             assert (

@@ -52,23 +52,23 @@ class TrapCrawl:
     web: Web
     root: Path
     progress: Progress
-    asked: list[str]  # URLs in the order of the requests, robots.txt left out
+    request_log: list[str]  # URLs in the order of the requests, robots.txt left out
 
     @property
     def trapped(self) -> Counter[Trap]:
         """Requests that went into traps, by kind."""
-        return Counter(trap for trap in map(self.web.trap, self.asked) if trap is not None)
+        return Counter(trap for trap in map(self.web.trap, self.request_log) if trap is not None)
 
     @property
     def share(self) -> float:
-        return self.trapped.total() / len(self.asked)
+        return self.trapped.total() / len(self.request_log)
 
     @property
     def missing(self) -> list[str]:
-        return sorted(set(self.web.real_pages()) - set(self.asked))
+        return sorted(set(self.web.real_pages()) - set(self.request_log))
 
     def count(self, *kinds: Kind) -> int:
-        return sum(self.web.kind(url) in kinds for url in self.asked)
+        return sum(self.web.kind(url) in kinds for url in self.request_log)
 
     def put_off(self) -> Counter[str]:
         """Known URLs that are not fetched, by reason."""
@@ -82,7 +82,7 @@ class TrapCrawl:
     def line(self) -> str:
         """For the results: sizes and share."""
         return (
-            f"{len(set(self.web.real_pages()))} real pages, {len(self.asked)} fetches, "
+            f"{len(set(self.web.real_pages()))} real pages, {len(self.request_log)} fetches, "
             f"{self.trapped.total()} of traps: {self.share:.1%}"
         )
 
@@ -104,9 +104,9 @@ def crawl_web(root: Path, plan: WebPlan, *, named: int = 1, most: int) -> TrapCr
         index=False,
     )
     progress = crawl(order, clock=clock, fetcher=fetcher)
-    asked = [f"http://{entry.host}{entry.path}" for entry in fetcher.log]
+    request_log = [f"http://{entry.host}{entry.path}" for entry in fetcher.log]
     return TrapCrawl(
-        web, root, progress, [url for url in asked if web.kind(url) is not Kind.ROBOTS]
+        web, root, progress, [url for url in request_log if web.kind(url) is not Kind.ROBOTS]
     )
 
 
@@ -120,7 +120,7 @@ def test_traps_cost_little_and_every_real_page_is_found(tmp_path: Path) -> None:
     crawled = crawl_web(tmp_path / "w", mixed(1, 24, 700, 0.34), most=2_000)
     assert crawled.progress.ended == "finished"
     assert crawled.missing == []
-    assert len(set(crawled.asked)) == len(crawled.asked), "each URL once"
+    assert len(set(crawled.request_log)) == len(crawled.request_log), "each URL once"
     hosts = sum(bool(host.traps) for host in crawled.web.open_hosts())
     assert hosts >= len(TRAPS)
     assert crawled.trapped.total() <= MAX_OF_A_HOST * hosts
@@ -154,7 +154,7 @@ def test_what_only_sitemaps_name_is_found_and_reading_them_costs_little(tmp_path
     crawled = crawl_web(tmp_path / "w", plan, most=2_000)
     assert set(crawled.web.real_pages()) > set(crawled.web.real_pages(orphans=False))
     assert crawled.missing == []
-    assert len(set(crawled.asked)) == len(crawled.asked), (
+    assert len(set(crawled.request_log)) == len(crawled.request_log), (
         "each URL once, whatever is said of its date"
     )
     hosts = list(crawled.web.open_hosts())

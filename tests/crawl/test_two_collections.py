@@ -32,14 +32,14 @@ def pages_of(crawled: Crawled, name: str) -> list[str]:
 
 def responses(root: Path) -> Counter[str]:
     """Response records of all WARCs by path."""
-    found: Counter[str] = Counter()
+    results: Counter[str] = Counter()
     for warc in root.glob("data/*/archive.warc.gz"):
         with warc.open("rb") as stream:
-            found.update(
+            results.update(
                 "/" + record.headers["WARC-Target-URI"].split("/", 3)[3]
                 for record in ArchiveIterator(stream, record_types=WarcRecordType.response)
             )
-    return found
+    return results
 
 
 def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(

@@ -91,7 +91,7 @@ def _unread(workspace: Path) -> list[str]:
     return [path.name for path in (workspace / "data").glob("*-10000*")]
 
 
-def _assert_whole(workspace: Path, url: str, asked: Counter[str]) -> None:
+def _assert_whole(workspace: Path, url: str, request_log: Counter[str]) -> None:
     """Every file was asked for once, and has one page, one visit and one committed record; the
     workspace is sound.
     """
@@ -101,7 +101,7 @@ def _assert_whole(workspace: Path, url: str, asked: Counter[str]) -> None:
         | {"slow0.docx", ""}
     )
     assert {
-        path: number for path, number in asked.items() if path != "/robots.txt"
+        path: number for path, number in request_log.items() if path != "/robots.txt"
     } == dict.fromkeys((f"/{name}" for name in files), 1)
     for table in ("pages", "visits"):
         rows = Counter(
@@ -114,7 +114,7 @@ def _assert_whole(workspace: Path, url: str, asked: Counter[str]) -> None:
     lycosa(workspace, "check", "--deep")
 
 
-def _asked(server: Nginx) -> Counter[str]:
+def _request_counts(server: Nginx) -> Counter[str]:
     return Counter(request.uri for request in server.requests())
 
 
@@ -141,7 +141,7 @@ def test_kill_nine_while_a_document_is_read_fetches_nothing_twice(tmp_path: Path
         summary = _crawl(workspace, url, "--set", "crawl.document_timeout=1s")
         assert str(summary["ended"]) == "finished"
         assert int(str(summary["replayed"])) >= 1
-        _assert_whole(workspace, url, _asked(server))
+        _assert_whole(workspace, url, _request_counts(server))
     faults = select(workspace, f"SELECT faults FROM pages WHERE url = '{url}slow0.docx'")
     assert faults == [{"faults": ["document_timeout"]}]
     assert run_json(workspace, "search", "quick document", "--json")["hits"]
@@ -160,7 +160,7 @@ def test_a_crawl_that_is_stopped_leaves_what_is_not_read_to_the_next(tmp_path: P
         assert f"{url}slow0.docx" not in pages
         assert len(pages) == 2 * PAGES + 1
         _crawl(workspace, url, "--set", "crawl.document_timeout=1s")
-        _assert_whole(workspace, url, _asked(server))
+        _assert_whole(workspace, url, _request_counts(server))
 
 
 def test_what_is_read_leaves_nothing_behind(

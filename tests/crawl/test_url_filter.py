@@ -134,12 +134,12 @@ def test_media_types_of_a_collection_are_kept_and_others_dropped(
     }
     assert lengths["x"] == 0
     wide = run(web.url(), name="wide", media_types=["text/html", "application/*"])
-    kept = [
+    stored_rows = [
         row
         for row in wide.rows("visits")
         if row["collection"] == "wide" and str(row["url"]).endswith("/x")
     ]
-    assert int(str(kept[0]["content_length"])) == 200_000
+    assert int(str(stored_rows[0]["content_length"])) == 200_000
 
 
 TRAPS = {
@@ -284,9 +284,9 @@ def test_a_page_that_is_fetched_again_costs_no_budget(serve: ServeWeb, tmp_path:
         tmp_path / "w", [(chosen, [web.url()])], settings=("crawl.patience=1m",), tick=tick
     )
     assert crawled.count("pages") == 3
-    asked = Counter(web.asked())
-    assert len(asked) == 3
-    assert min(asked.values()) >= 2
+    request_log = Counter(web.asked())
+    assert len(request_log) == 3
+    assert min(request_log.values()) >= 2
     assert [row["pages"] for row in crawled.rows("hosts")] == [3]
 
 
@@ -323,12 +323,12 @@ def test_server_first_takes_a_page_of_every_host_before_a_second_of_any(
     # each host's second page comes after the first page of every host known by then
     for host, place in first.items():
         second = hosts.index(host, place + 1)
-        known = [
+        known_urls = [
             other
             for other in first
             if int(other.split(":")[0][-1]) <= int(host.split(":")[0][-1]) + 1
         ]
-        assert all(first[other] < second for other in known), hosts
+        assert all(first[other] < second for other in known_urls), hosts
     rounds = [Counter(hosts[:size]) for size in range(len(hosts) - 5)]
     spread = max(
         max(each.values()) - min(each.get(host, 0) for host in first)

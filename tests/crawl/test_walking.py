@@ -45,7 +45,7 @@ class RandomWeb:
 
     def distances(self, start: Page) -> dict[Page, int]:
         """Links from a page; a redirect is none."""
-        found = {start: 0}
+        results = {start: 0}
         level = [start]
         while level:
             following: list[Page] = []
@@ -56,11 +56,11 @@ class RandomWeb:
                     else [(target, 1) for target in self.links[page]]
                 )
                 for target, step in steps:
-                    if target not in found or found[target] > found[page] + step:
-                        found[target] = found[page] + step
+                    if target not in results or results[target] > results[page] + step:
+                        results[target] = results[page] + step
                         (following if step else level).append(target)
             level = following
-        return found
+        return results
 
     def write(self, root: Path, port: int) -> None:
         for host in range(len(HOSTS)):
@@ -116,17 +116,17 @@ def test_exactly_what_lies_within_the_depth(
     def url(page: Page) -> str:
         return f"http://{HOSTS[page[0]]}:{server.port}/{page[1]}.html"
 
-    def asked(order: CrawlOrder) -> list[Page]:
+    def request_log(order: CrawlOrder) -> list[Page]:
         mark = server.mark()
         assert crawl(order).ended in ("finished", "max_pages")
-        found = [request for request in server.requests(mark) if request.uri != "/robots.txt"]
+        results = [request for request in server.requests(mark) if request.uri != "/robots.txt"]
         return [
-            (HOSTS.index(each.server), int(each.uri[1:].removesuffix(".html"))) for each in found
+            (HOSTS.index(each.server), int(each.uri[1:].removesuffix(".html"))) for each in results
         ]
 
     # each host is named, or its private address would be refused
     seeds = [(host, 0) for host in range(len(HOSTS))]
-    first = asked(
+    first = request_log(
         CrawlOrder(
             root, config, collection, tuple(map(url, seeds)), Limits(max_pages=5), index=False
         )
@@ -140,11 +140,11 @@ def test_exactly_what_lies_within_the_depth(
             for page, distance in web.distances(start).items()
             if depth is None or distance <= depth
         }
-        fetched = asked(
+        fetched = request_log(
             CrawlOrder(root, config, collection, index=False, start=url(start), start_depth=depth)
         )
         assert sorted(fetched) == sorted(reached - visited), (start, depth)
         visited |= set(fetched)
     everything = {page for seed in seeds for page in web.distances(seed)}
-    rest = asked(CrawlOrder(root, config, collection, index=False, start="unvisited"))
+    rest = request_log(CrawlOrder(root, config, collection, index=False, start="unvisited"))
     assert sorted(rest) == sorted(everything - visited)

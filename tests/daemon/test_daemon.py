@@ -10,13 +10,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import psutil
 
 from lycosa.daemon.daemon import live_status
-from tests.daemon.daemons import LIMIT_S, QUICK, RUN, collection, daemon, rows, site
+from tests.daemon.daemons import LIMIT_S, QUICK, RUN, Running, collection, daemon, rows, site
 from tests.servers.disks import fill, small_disk
+from tests.servers.nginx import Nginx
 
 DEADLY = Path(__file__).with_name("deadly_daemon.py")
 
@@ -29,9 +31,9 @@ def check(workspace: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def asked(server: object) -> Counter[str]:
+def requested(server: Nginx) -> Counter[str]:
     """How often each path was asked for, robots.txt left out."""
-    return Counter(request.uri for request in server.requests() if request.uri != "/robots.txt")  # type: ignore[attr-defined]
+    return Counter(request.uri for request in server.requests() if request.uri != "/robots.txt")
 
 
 def test_collections_share_what_is_fetched_and_sigterm_commits(tmp_path: Path) -> None:
@@ -57,7 +59,7 @@ def test_collections_share_what_is_fetched_and_sigterm_commits(tmp_path: Path) -
         assert "only http, https" in live["bad"]["bad"]
         assert "collection bad is not crawled" in running.errors
         assert "committed" in running.errors
-        assert set(asked(server).values()) == {1}
+        assert set(requested(server).values()) == {1}
     assert Counter(row["collection"] for row in rows(workspace, "pages")) == {"one": 21, "two": 1}
     both = [row for row in rows(workspace, "visits") if row["url"] == home]
     assert sorted(row["collection"] for row in both) == ["one", "two"]
@@ -73,7 +75,7 @@ def test_changes_of_lycosa_toml_are_taken_and_wrong_ones_are_not(tmp_path: Path)
         with daemon(workspace, QUICK + collection("one", home, more="paused = true")) as running:
             file = workspace / "lycosa.toml"
             running.until(lambda: "is paused" in running.live.get("message", ""))
-            assert asked(server) == {}
+            assert requested(server) == {}
             file.write_text("[fetch]\nconections = 3\n")  # it waits for two equal looks
             running.until(lambda: "did you mean 'connections'" in running.errors)
             minute = int(time.time()) // 60 % 1440
@@ -89,7 +91,7 @@ def test_changes_of_lycosa_toml_are_taken_and_wrong_ones_are_not(tmp_path: Path)
             running.until(
                 lambda: running.worker not in (0, before) and "is paused" in running.live["message"]
             )
-            assert asked(server) == {}
+            assert requested(server) == {}
             file.write_text(
                 QUICK
                 + collection("one", home)
@@ -111,6 +113,14 @@ def test_changes_of_lycosa_toml_are_taken_and_wrong_ones_are_not(tmp_path: Path)
     check(workspace)
 
 
+def _has_worked(running: Running, server: Nginx, pages: int) -> bool:
+    return len(requested(server)) >= pages and running.worker > 0
+
+
+def _has_new_worker(running: Running, killed: int) -> bool:
+    return running.worker not in (0, killed)
+
+
 def test_a_killed_worker_is_started_again_and_nothing_is_fetched_twice(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.3", 60) as server:
@@ -119,17 +129,17 @@ def test_a_killed_worker_is_started_again_and_nothing_is_fetched_twice(tmp_path:
         )
         with daemon(workspace, QUICK + slow) as running:
             for pages in (5, 25):
-                running.until(lambda pages=pages: len(asked(server)) >= pages and running.worker)  # type: ignore[misc]
+                running.until(partial(_has_worked, running, server, pages))
                 killed = running.worker
                 os.kill(killed, signal.SIGKILL)
-                running.until(lambda killed=killed: running.worker not in (0, killed))  # type: ignore[misc]
+                running.until(partial(_has_new_worker, running, killed))
             running.until_pages(61)
             assert running.stop() == 0, running.errors
         assert "killed by signal 9 (SIGKILL)" in running.errors
         assert "(2 of 5 restarts)" in running.errors
         # of the one that was in flight nothing was archived
-        assert max(asked(server).values()) <= 2
-        assert sum(asked(server).values()) <= 63
+        assert max(requested(server).values()) <= 2
+        assert sum(requested(server).values()) <= 63
     assert len(rows(workspace, "pages")) == 61
     check(workspace)
 
@@ -184,7 +194,7 @@ def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> No
             # by the way: it tidies up once a minute, here sooner
             running.until(lambda: "a cycle was collected" in running.errors)
             assert running.stop() == 0, running.errors
-        assert asked(server)["/deadly.html"] == 1
+        assert requested(server)["/deadly.html"] == 1
     assert "signal 11 (SIGSEGV), while parsing http://127.0.6.5" in running.errors
     assert {
         row["error"] for row in rows(workspace, "visits") if row["url"].endswith("deadly.html")
@@ -241,7 +251,7 @@ def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_pat
             "delay = 0", 'delay = "60ms"'
         )
         with daemon(workspace, '[run]\ndisk_reserve = "16MiB"\n' + QUICK + slow) as running:
-            running.until(lambda: len(asked(server)) >= 5)
+            running.until(lambda: len(requested(server)) >= 5)
             fill(disk / "ballast", 8 << 20)
             running.until(
                 lambda: (
@@ -249,17 +259,17 @@ def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_pat
                     and "paused: the disk of" in running.errors
                 )
             )
-            paused, said = len(asked(server)), running.live["written_at"]
+            paused, output = len(requested(server)), running.live["written_at"]
             running.until(
-                lambda: running.live["written_at"] != said and running.live["in_flight"] == 0
+                lambda: running.live["written_at"] != output and running.live["in_flight"] == 0
             )
-            assert len(asked(server)) <= min(paused + 1, 80)
+            assert len(requested(server)) <= min(paused + 1, 80)
             (disk / "ballast").unlink()
             running.until_pages(81)
             assert running.stop() == 0, running.errors
         assert running.errors.count("paused: the disk of") == 1
         assert "the disk has enough free space again" in running.errors
-        assert set(asked(server).values()) == {1}
+        assert set(requested(server).values()) == {1}
         check(workspace)
 
 
@@ -273,7 +283,7 @@ def test_a_full_disk_is_waited_for_and_costs_no_restart(tmp_path: Path) -> None:
             "delay = 0", 'delay = "20ms"'
         )
         with daemon(workspace, "[run]\ndisk_reserve = 0\nrestarts = 0\n" + QUICK + slow) as running:
-            running.until(lambda: len(asked(server)) >= 5)
+            running.until(lambda: len(requested(server)) >= 5)
             fill(disk / "ballast", 0)
             running.until(
                 lambda: "it is restarted when the disk has enough free space" in running.errors
@@ -282,5 +292,5 @@ def test_a_full_disk_is_waited_for_and_costs_no_restart(tmp_path: Path) -> None:
             running.until_pages(81)
             assert running.stop() == 0, running.errors
         # what was in flight when the disk was full may not be archived
-        assert max(asked(server).values()) <= 2
+        assert max(requested(server).values()) <= 2
         check(workspace)

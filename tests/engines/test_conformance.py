@@ -8,7 +8,6 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -18,15 +17,9 @@ from lycosa.cluster.engine import Engine, Remote, Unreachable
 from lycosa.core.errors import UrlError, UsageError, WorkError
 from tests.engines import things
 from tests.engines.things import Thing
+from tests.waiting import until
 
 LIMIT_S = 60.0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.05)
 
 
 def answers(remote: Remote) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 
 from lycosa.cluster.engine import Unreachable
 from lycosa.cluster.engines import local
 from tests.engines.things import Thing
+from tests.waiting import until
 
 LIMIT_S = 60.0
 
@@ -26,10 +26,7 @@ def test_of_objects_that_are_gone_few_notes_stay(monkeypatch: pytest.MonkeyPatch
         for remote in gone:
             remote.kill()
         assert staying.ask("add", 1, timeout_s=LIMIT_S) == 6
-        deadline = time.monotonic() + LIMIT_S
-        while kinds(engine) != ["end", "end", "pid", "sock"] and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert kinds(engine) == ["end", "end", "pid", "sock"]
+        until(lambda: kinds(engine) == ["end", "end", "pid", "sock"])
         assert not any(remote.alive() for remote in gone)
         with pytest.raises(Unreachable, match="it was killed"):
             next(remote for remote in gone if remote.file("end").exists()).ask(

@@ -8,8 +8,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,19 +22,11 @@ from tests.daemon.daemons import daemon
 from tests.daemon.test_daemon import check
 from tests.engines import things
 from tests.engines.clusters import RayCluster, ray_cluster
+from tests.waiting import until
 
 pytestmark = pytest.mark.prove
 
 LIMIT_S = 180.0
-
-
-def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> float:
-    """Wait; how long it took, in seconds."""
-    started = time.monotonic()
-    while not condition():
-        assert time.monotonic() - started < limit_s, "it took too long"
-        time.sleep(0.05)
-    return time.monotonic() - started
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +86,10 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = str(folder / "bin" / "python")
-    wanted = f"ray=={shipping.installed('ray')}"
-    if subprocess.run([python, "-m", "pip", "install", "--quiet", wanted], check=False).returncode:
+    requirement = f"ray=={shipping.installed('ray')}"
+    if subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", requirement], check=False
+    ).returncode:
         pytest.skip("a bare node needs Ray from the package index, which cannot be reached")
     return python
 
@@ -119,8 +112,8 @@ def test_a_node_needs_nothing_but_python_and_ray(
                 ours = {str(each.node_id) for each in cluster.nodes}
                 (bare,) = [each.name for each in engine.nodes() if each.name not in ours]
                 title = engine.start("title", things.Title, node=bare)
-                found, where = title.ask("of", b"<title>The dormouse</title>", timeout_s=600)
-                assert found == "The dormouse"
+                result, where = title.ask("of", b"<title>The dormouse</title>", timeout_s=600)
+                assert result == "The dormouse"
                 assert "py_modules" in where  # our code came with the job
                 title.kill()
                 again = engine.start("title", things.Title, node=bare)
@@ -243,7 +236,7 @@ def test_a_node_that_joins_has_work_within_ten_seconds(tmp_path: Path, cluster: 
             joined = next(
                 str(node.node_id) for node in cluster.nodes if str(node.node_id) not in before
             )
-            came = until(lambda: joined in {each["node"] for each in known(workspace)})
+            came = until(lambda: joined in {each["node"] for each in worker_rows(workspace)})
             took = came + until(lambda: joined in {each["node"] for each in holders(workspace)})
             print(f"a worker {came:.1f} s after the node had joined, and work at {took:.1f} s")
             assert took <= 10.0
@@ -284,10 +277,10 @@ def start(workspace: Path, web: Sites, cluster: RayCluster) -> subprocess.Popen[
 
 def holders(workspace: Path) -> list[dict[str, Any]]:
     """Workers that hold partitions."""
-    return [each for each in known(workspace) if each["claim"] and each["partitions"]]
+    return [each for each in worker_rows(workspace) if each["claim"] and each["partitions"]]
 
 
-def known(workspace: Path) -> list[dict[str, Any]]:
+def worker_rows(workspace: Path) -> list[dict[str, Any]]:
     """Workers as the coordinator says, every two seconds."""
     try:
         document = json.loads((workspace / "run" / "cluster.json").read_text())

@@ -48,9 +48,9 @@ def test_a_cluster_that_wants_credentials(root: str, cluster: Cluster) -> None:
     assert refused.returncode == 1
     assert "LYCOSA_BULK_AUTH" in refused.stderr
     assert "wr0ng" not in refused.stderr + refused.stdout
-    said = run(root, *to, "--json", secret="Bearer t0ken")
-    assert said.returncode == 0, said.stderr
-    assert json.loads(said.stdout)["documents"] == len(cluster.documents) == 12
+    output = run(root, *to, "--json", secret="Bearer t0ken")
+    assert output.returncode == 0, output.stderr
+    assert json.loads(output.stdout)["documents"] == len(cluster.documents) == 12
     assert "0 documents" in run(root, *to, secret="Bearer t0ken").stdout
     assert not [
         path for path in Path(root).rglob("*") if path.is_file() and b"t0ken" in path.read_bytes()
@@ -60,16 +60,16 @@ def test_a_cluster_that_wants_credentials(root: str, cluster: Cluster) -> None:
 def test_refused_documents_are_listed_and_make_the_call_fail(root: str, cluster: Cluster) -> None:
     assert run(root, "--to", "opensearch", "--url", cluster.url, "--index", "first").returncode == 0
     cluster.never = {next(iter(cluster.documents))}
-    said = run(root, "--to", "opensearch", "--url", cluster.url, "--index", "second")
-    assert said.returncode == 1
-    assert "mapper_parsing_exception" in said.stderr
-    assert "11 documents" in said.stdout
+    output = run(root, "--to", "opensearch", "--url", cluster.url, "--index", "second")
+    assert output.returncode == 1
+    assert "mapper_parsing_exception" in output.stderr
+    assert "11 documents" in output.stdout
 
 
 def test_lines_in_a_file(root: str, tmp_path: Path) -> None:
     out = tmp_path / "pages.jsonl"
-    said = run(root, "--to", "jsonl", "--out", str(out))
-    assert (said.returncode, said.stdout) == (0, "")
+    output = run(root, "--to", "jsonl", "--out", str(out))
+    assert (output.returncode, output.stdout) == (0, "")
     assert out.read_text() == run(root, "--to", "jsonl", "-q").stdout
     assert len(out.read_text().splitlines()) == 12
     assert run(root, "--to", "jsonl", "--out", str(tmp_path / "none" / "x")).returncode == 1

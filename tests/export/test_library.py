@@ -79,20 +79,20 @@ def export(
 
 def documents(target: Path) -> dict[tuple[str, str], list[Any]]:
     """(language, day) -> its documents; every file is valid and says where it stands."""
-    found: dict[tuple[str, str], list[Any]] = {}
+    results: dict[tuple[str, str], list[Any]] = {}
     for path in sorted((target / "xml").glob("*/*/*.xml")):
         tree = etree.parse(str(path))
         SCHEMA_OF.assertValid(tree)
         root = tree.getroot()
         assert (root.get("language"), root.get("date")) == path.parts[-3:-1]
-        found.setdefault((path.parts[-3], path.parts[-2]), []).extend(root)
-    return found
+        results.setdefault((path.parts[-3], path.parts[-2]), []).extend(root)
+    return results
 
 
 def urls(target: Path) -> dict[tuple[str, str], list[str]]:
     return {
-        key: sorted(str(each.findtext(f"{Q}url")) for each in found)
-        for key, found in documents(target).items()
+        key: sorted(str(each.findtext(f"{Q}url")) for each in results)
+        for key, results in documents(target).items()
     }
 
 
@@ -130,14 +130,14 @@ def test_a_page_stands_on_the_days_it_changed_with_the_text_of_that_day(tmp_path
         ("en", day_name(2)): [page],
     }
     assert (report.documents, report.days, report.languages, report.unreadable) == (3, 2, 1, 0)
-    found = documents(tmp_path / "out")
+    results = documents(tmp_path / "out")
     texts = {
         key[1]: text_of(next(each for each in of_day if each.findtext(f"{Q}url") == page))
-        for key, of_day in found.items()
+        for key, of_day in results.items()
     }
     assert "First." in texts[day_name(0)]
     assert "Third." in texts[day_name(2)]
-    (latest,) = found["en", day_name(2)]
+    (latest,) = results["en", day_name(2)]
     assert latest.findtext(f"{Q}fetched-at") == f"{day_name(2)}T06:00:09.000Z"
 
     export(workspace, tmp_path / "full", chosen=LibrarySelection(full=True))
@@ -167,11 +167,11 @@ def test_what_a_document_says(tmp_path: Path) -> None:
     workspace = made(tmp_path / "w", [Fetched(f"{HOME}a", 0, page, "zh", f"{HOME}old")])
     export(workspace, tmp_path / "out", languages={"zh": "zh"})
     ((document,),) = documents(tmp_path / "out").values()
-    said = {
+    output = {
         name: document.findtext(f"{Q}{name}")
         for name in ("url", "redirected-from", "charset", "language", "collection", "headline")
     }
-    assert said == {
+    assert output == {
         "url": f"{HOME}a",
         "redirected-from": f"{HOME}old",
         "charset": "utf-8",
@@ -213,14 +213,14 @@ def test_a_huge_page_is_read_by_a_parser_with_usual_limits(tmp_path: Path) -> No
         [Fetched(HOME, 0, html("word & 𠀀 " * 1_300_000)), Fetched(f"{HOME}b", 0, html(ENGLISH))],
     )
     export(workspace, tmp_path / "out", file_bytes=2**20)
-    found = [each for of_day in documents(tmp_path / "out").values() for each in of_day]
-    assert len(found) == 2
-    assert max(len(text_of(each)) for each in found) > 10_000_000
+    results = [each for of_day in documents(tmp_path / "out").values() for each in of_day]
+    assert len(results) == 2
+    assert max(len(text_of(each)) for each in results) > 10_000_000
     assert len(list((tmp_path / "out").rglob("*.xml"))) == 2
 
 
 def test_what_is_left_out(tmp_path: Path) -> None:
-    kept, copy, hidden, excluded = (
+    retained, copy, hidden, excluded = (
         f"{HOME}kept",
         f"{HOME}kept?from=mail",
         f"{HOME}hidden",
@@ -229,7 +229,7 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     workspace = made(
         tmp_path / "w",
         [
-            Fetched(kept, 0, html(ENGLISH)),
+            Fetched(retained, 0, html(ENGLISH)),
             Fetched(copy, 0, html(ENGLISH), redirect_from=f"{HOME}go"),
             Fetched(copy, 0, html(ENGLISH), "other", f"{HOME}go"),
             Fetched(hidden, 0, html(f"{ENGLISH} hidden", robots="noindex")),
@@ -237,24 +237,26 @@ def test_what_is_left_out(tmp_path: Path) -> None:
         ],
     )
     export(workspace, tmp_path / "before")
-    assert urls(tmp_path / "before") == {("en", day_name(0)): sorted([kept, copy, copy, excluded])}
+    assert urls(tmp_path / "before") == {
+        ("en", day_name(0)): sorted([retained, copy, copy, excluded])
+    }
     exclude(workspace, ["host:bad.example"])
     info = make_generation(workspace)
     assert info.duplicates == 1
     assert current_duplicates(workspace).select("collection", "url", "canonical_of").rows() == [
-        ("default", copy, kept)
+        ("default", copy, retained)
     ]
     export(workspace, tmp_path / "after")
     # the other collection has no other of that text
-    assert urls(tmp_path / "after") == {("en", day_name(0)): [kept, copy]}
+    assert urls(tmp_path / "after") == {("en", day_name(0)): [retained, copy]}
 
 
 def test_a_purge_leaves_no_name_in_the_graph(tmp_path: Path) -> None:
-    kept, copy = "http://secret.example/kept", "http://secret.example/kept?from=mail"
+    retained, copy = "http://secret.example/kept", "http://secret.example/kept?from=mail"
     workspace = made(
         tmp_path / "w",
         [
-            Fetched(kept, 0, html(ENGLISH)),
+            Fetched(retained, 0, html(ENGLISH)),
             Fetched(copy, 0, html(ENGLISH), redirect_from=f"{HOME}go"),
         ],
     )
@@ -289,7 +291,7 @@ def test_languages_days_and_collections_are_chosen(tmp_path: Path) -> None:
     ):
         export(workspace, tmp_path / str(number), chosen=chosen, languages=languages)
         assert urls(tmp_path / str(number)) == {
-            (language, day_name(day)): found for (language, day), found in expected.items()
+            (language, day_name(day)): results for (language, day), results in expected.items()
         }
 
 
@@ -400,8 +402,8 @@ def test_whole_files_of_a_killed_export_are_not_written_again(tmp_path: Path) ->
     there = {path: path.stat().st_ino for path in (tmp_path / "out/xml").glob("*/*/*.xml")}
     assert there
     report = export(workspace, tmp_path / "out", file_bytes=20_000)
-    known = json.loads((tmp_path / "out/xml/en" / day_name(0) / "index.json").read_text())
-    assert known["files"]
+    existing = json.loads((tmp_path / "out/xml/en" / day_name(0) / "index.json").read_text())
+    assert existing["files"]
     assert report.resumed_files >= len(there) - 1
     assert sum(path.stat().st_ino == inode for path, inode in there.items()) >= len(there) - 1
 
@@ -429,8 +431,8 @@ def test_all_kinds_say_the_same(tmp_path: Path) -> None:
             text_of(document),
             document.findtext(f"{Q}fetched-at"),
         )
-        for (language, day), found in documents(tmp_path).items()
-        for document in found
+        for (language, day), results in documents(tmp_path).items()
+        for document in results
     }
     assert len(from_xml) == 21
     assert {

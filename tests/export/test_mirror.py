@@ -46,10 +46,10 @@ class _Links(HTMLParser):
         self.ids: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value for name, value in attrs if value}
-        self.ids.update(given[name] for name in ("id", "name") if name in given)
+        values = {name: value for name, value in attrs if value}
+        self.ids.update(values[name] for name in ("id", "name") if name in values)
         if tag != "base":
-            self.found += [given[name] for name in ("href", "src") if name in given]
+            self.found += [values[name] for name in ("href", "src") if name in values]
 
 
 def links(path: Path) -> _Links:
@@ -137,9 +137,9 @@ def mirror(site: tuple[str, Workspace], tmp_path_factory: pytest.TempPathFactory
 
 def test_every_requisite_is_there(mirror: MirrorReport) -> None:
     home = mirror.start.parent
-    found = sorted(str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
-    page = next(name for name in found if name.startswith("deep/"))
-    assert found == sorted(
+    results = sorted(str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
+    page = next(name for name in results if name.startswith("deep/"))
+    assert results == sorted(
         [
             "a b/index.html",
             "css/a.css",
@@ -153,7 +153,7 @@ def test_every_requisite_is_there(mirror: MirrorReport) -> None:
         ]
     )
     assert page.endswith(".html")
-    assert mirror.files == len(found)
+    assert mirror.files == len(results)
     assert "img/body.png" in (home / "css/a.css").read_text()
     assert 'url("../font/x.woff2")' in (home / "css/b.css").read_text()
     assert (home / "img/a.png").read_bytes() == PNG
@@ -245,7 +245,7 @@ def test_a_browser_shows_it(mirror: MirrorReport) -> None:
             "--host-resolver-rules=MAP * ~NOTFOUND",
             "--virtual-time-budget=3000",
         ]
-        said = subprocess.run(
+        output = subprocess.run(
             [*call, "--dump-dom", probe.as_uri()],
             capture_output=True,
             text=True,
@@ -254,7 +254,7 @@ def test_a_browser_shows_it(mirror: MirrorReport) -> None:
         )
     finally:
         probe.unlink()
-    assert "<title>1 1 true</title>" in said.stdout
+    assert "<title>1 1 true</title>" in output.stdout
 
 
 def test_a_real_site(tmp_path: Path) -> None:
@@ -371,5 +371,5 @@ def test_the_command(site: tuple[str, Workspace], tmp_path: Path) -> None:
         "127.0.8.1",
         str(tmp_path),
     ]
-    said = subprocess.run(call, capture_output=True, text=True, timeout=60, check=True)
-    assert said.stdout.startswith("9 files, 3 of them pages")
+    output = subprocess.run(call, capture_output=True, text=True, timeout=60, check=True)
+    assert output.stdout.startswith("9 files, 3 of them pages")

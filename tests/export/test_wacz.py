@@ -104,9 +104,9 @@ def test_every_line_of_the_index_leads_to_its_record(
             fields = json.loads(text)
             member = compressed[fields["offset"] : fields["offset"] + fields["length"]]
             assert fields["digest"] == f"sha256:{hashlib.sha256(member).hexdigest()}"
-            found = gzip.decompress(member).decode().splitlines()
-            assert found[0].startswith(f"{key} {stamp} ")
-            lines += found
+            results = gzip.decompress(member).decode().splitlines()
+            assert results[0].startswith(f"{key} {stamp} ")
+            lines += results
         assert lines == sorted(lines)
         assert len(lines) == report.captures == 6
         for line in lines:
@@ -148,14 +148,14 @@ def test_other_programs_take_it(workspace: Workspace, tmp_path: Path) -> None:
     if program is None:
         pytest.skip("the program 'wacz' is not installed")
     _, path = export(workspace, tmp_path)
-    said = subprocess.run(
+    output = subprocess.run(
         [program, "validate", "-f", str(path)],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert said.returncode == 0, said.stdout + said.stderr
+    assert output.returncode == 0, output.stdout + output.stderr
 
 
 def test_the_command(workspace: Workspace, tmp_path: Path) -> None:
@@ -169,10 +169,10 @@ def test_the_command(workspace: Workspace, tmp_path: Path) -> None:
         "wacz",
         "--json",
     ]
-    said = subprocess.run(
+    output = subprocess.run(
         [*call, str(tmp_path / "a.wacz")], capture_output=True, text=True, timeout=60, check=True
     )
-    assert json.loads(said.stdout)["captures"] == 6
+    assert json.loads(output.stdout)["captures"] == 6
     assert (
         subprocess.run(
             [*call, str(tmp_path / "a.zip")], capture_output=True, timeout=60, check=False

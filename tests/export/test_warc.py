@@ -161,11 +161,11 @@ def test_everything_in_one_file(workspace: Workspace, tmp_path: Path) -> None:
         (stored.exchange, stored.revisit_of, stored.visit.record_id) for stored in exported
     ] == [(stored.exchange, stored.revisit_of, stored.visit.record_id) for stored in expected]
     records = list(read_records(path))
-    known = {record.id() for record in records if record.type == "warcinfo"}
-    assert len(known) == 3  # the export's and each source's
+    existing = {record.id() for record in records if record.type == "warcinfo"}
+    assert len(existing) == 3  # the export's and each source's
     assert {
         record.id("warc-warcinfo-id") for record in records if record.type != "warcinfo"
-    } < known
+    } < existing
     assert records[0].headers["warc-filename"] == path.name
     assert b"description: exported by Lycosa" in records[0].block
 
@@ -210,8 +210,8 @@ def test_what_is_chosen(
     workspace: Workspace, tmp_path: Path, selection: WarcSelection, expected: list[str]
 ) -> None:
     report = export_warc(workspace, tmp_path / "out", selection)
-    found = [url.split(".example")[1] for path in report.files for url in urls(path)]
-    assert found == expected
+    results = [url.split(".example")[1] for path in report.files for url in urls(path)]
+    assert results == expected
     assert report.captures == len(expected)
     assert (report.index is None) == (not expected)
 

@@ -44,7 +44,7 @@ def test_a_missing_password_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("referrer", "url", "said"),
+    ("referrer", "url", "output"),
     [
         ("https://a.example/x?y", "https://a.example/z", "https://a.example/x?y"),
         ("https://a.example/x?y", "https://b.example/z", "https://a.example/"),
@@ -56,8 +56,8 @@ def test_a_missing_password_is_named() -> None:
         ("http://a.example/" + "x" * 5_000, "http://a.example/", "http://a.example/"),
     ],
 )
-def test_referer(referrer: str, url: str, said: str) -> None:
-    assert referer_for(referrer, url) == said
+def test_referer(referrer: str, url: str, output: str) -> None:
+    assert referer_for(referrer, url) == output
 
 
 def test_what_is_sent_and_what_is_recorded() -> None:

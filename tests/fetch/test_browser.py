@@ -56,9 +56,9 @@ class Rendering:
         deadline = time.monotonic() + BOUND_S
         done = 0
         while done < len(jobs):
-            wanted, ended = self.browser.pump()
+            requested, ended = self.browser.pump()
             done += len(ended)
-            for one in wanted:
+            for one in requested:
                 self.asked.append(one.url)
                 if self.never:
                     continue
@@ -441,7 +441,7 @@ def test_cookies_are_those_that_chromium_keeps(render: Rendering, url: str) -> N
         )
         page.head += [("Set-Cookie", line) for line in chosen]
         render(page)
-        said = (
+        output = (
             page.html.decode()
             .partition("found ")[2]
             .partition(" end")[0]
@@ -451,12 +451,12 @@ def test_cookies_are_those_that_chromium_keeps(render: Rendering, url: str) -> N
         jar = CookieJar(Domains(bundled_suffix_list()))
         jar.store(url, chosen, time.time_ns() // 1_000_000)
         ours = jar.header(url, time.time_ns() // 1_000_000)
-        for pair in set(said.split("; ")) ^ set(ours.split("; ")):
+        for pair in set(output.split("; ")) ^ set(ours.split("; ")):
             different[pair] = (
-                "Chromium" if pair in said.split("; ") else "ours",
+                "Chromium" if pair in output.split("; ") else "ours",
                 [line for line in chosen if pair.partition("=")[0] in line][:1],
             )
-        assert len(said.split("; ")) > 5, page.error
+        assert len(output.split("; ")) > 5, page.error
     assert different == {}
 
 

@@ -13,8 +13,8 @@ DOMAINS = Domains(bundled_suffix_list())
 NOW = 1_800_000_000_000
 
 
-def jar(*stored: tuple[str, str], most_bytes: int = 1 << 20) -> CookieJar:
-    made = CookieJar(DOMAINS, most_bytes=most_bytes)
+def jar(*stored: tuple[str, str], max_bytes: int = 1 << 20) -> CookieJar:
+    made = CookieJar(DOMAINS, max_bytes=max_bytes)
     for url, line in stored:
         made.store(url, [line], NOW)
     return made
@@ -119,7 +119,7 @@ def test_bounds() -> None:
     assert "c0=" not in held.header("http://h.example/", NOW)
     many = jar(
         *[(f"http://h{number}.example/", "a=" + "x" * 1_000) for number in range(100)],
-        most_bytes=20_000,
+        max_bytes=20_000,
     )
     assert 10 < len(many) < 20
     assert many.header("http://h99.example/", NOW)

@@ -42,10 +42,10 @@ def test_files_and_listings(files: Path) -> None:
             Request(start + path)
             for path in ("", "pub/", "pub/read%20me.txt", "pub/large.bin", "none.txt", "none/")
         ]
-        found = {
+        actual = {
             exchange.url.removeprefix(start): exchange for exchange in run(fetcher, requests, 1)
         }
-        text = found["pub/read%20me.txt"]
+        text = actual["pub/read%20me.txt"]
         assert (text.status, text.error, text.body, text.protocol, text.ip) == (
             200,
             "",
@@ -56,13 +56,13 @@ def test_files_and_listings(files: Path) -> None:
         assert parse_head(text.response_head).get("content-type") == "text/plain"
         assert not text.request_head
         for path, name in (("", b"pub"), ("pub/", b"read me.txt")):
-            assert parse_head(found[path].response_head).get("content-type") == FTP_LISTING
-            assert name in found[path].body
-        assert (len(found["pub/large.bin"].body), found["pub/large.bin"].truncated) == (
+            assert parse_head(actual[path].response_head).get("content-type") == FTP_LISTING
+            assert name in actual[path].body
+        assert (len(actual["pub/large.bin"].body), actual["pub/large.bin"].truncated) == (
             100_000,
             "length",
         )
-        assert [found[path].status for path in ("none.txt", "none/")] == [404, 404]
+        assert [actual[path].status for path in ("none.txt", "none/")] == [404, 404]
         assert fetch(fetcher, start).status == 200  # and again, after failures
 
 

@@ -52,12 +52,12 @@ def exchanges(server: HostileServer) -> dict[str, Exchange]:
         done = run(fetcher, patient)
     with open_impatient_fetcher(server.allowed()) as fetcher:
         done += run(fetcher, impatient)
-    found = {str(exchange.token): exchange for exchange in done}
-    for name, exchange in found.items():
+    actual = {str(exchange.token): exchange for exchange in done}
+    for name, exchange in actual.items():
         if exchange.error_text == REPEATED_TEXT:
             with open_fetcher(server.allowed()) as fetcher:
-                found[name] = fetch(fetcher, exchange.url)
-    return found
+                actual[name] = fetch(fetcher, exchange.url)
+    return actual
 
 
 def test_there_are_at_least_forty_and_all_have_names_of_their_own() -> None:

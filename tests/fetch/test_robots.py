@@ -255,7 +255,7 @@ def test_rules_of_other_schemes() -> None:
         "lycosa",
         "gopher://h",
     )
-    said = {
+    output = {
         path: holes.allowed(f"gopher://h/{path}")
         for path in (
             "",
@@ -267,7 +267,7 @@ def test_rules_of_other_schemes() -> None:
             "0/private.txt",
         )
     }
-    assert said == {
+    assert output == {
         "": True,
         "0/about": True,
         "1/private": False,

@@ -323,11 +323,13 @@ def _visited(urls: pl.DataFrame, share: float, random: np.random.Generator) -> p
 
 
 def _host_rows(hosts: pl.DataFrame, urls: pl.DataFrame, visited: pl.DataFrame) -> pl.DataFrame:
-    asked = visited.group_by("host_key").agg(
+    visit_counts = visited.group_by("host_key").agg(
         visited=pl.len(), last_visit_at=pl.col("visited_at").max()
     )
-    kept = urls.group_by("host_key").agg(rows=pl.len(), first_seen_at=pl.col("first_seen_at").min())
-    frame = hosts.join(kept, on="host_key").join(asked, on="host_key", how="left")
+    row_counts = urls.group_by("host_key").agg(
+        rows=pl.len(), first_seen_at=pl.col("first_seen_at").min()
+    )
+    frame = hosts.join(row_counts, on="host_key").join(visit_counts, on="host_key", how="left")
     count = pl.col("visited").fill_null(0)
     robots = pl.struct(
         origin=pl.format("https://{}", pl.col("host")),
@@ -336,7 +338,7 @@ def _host_rows(hosts: pl.DataFrame, urls: pl.DataFrame, visited: pl.DataFrame) -
         expires_at=pl.col("last_visit_at") + 86_400_000,
         body=pl.lit(""),
     )
-    known = polars_schema(TABLES["hosts"])
+    types = polars_schema(TABLES["hosts"])
     return frame.select(
         *("partition", "host_key"),
         url_key=pl.lit(0),
@@ -348,7 +350,7 @@ def _host_rows(hosts: pl.DataFrame, urls: pl.DataFrame, visited: pl.DataFrame) -
         server=pl.lit(""),
         robots=pl.when(count > 0)
         .then(pl.concat_list(robots))
-        .otherwise(pl.lit([], dtype=known["robots"])),
+        .otherwise(pl.lit([], dtype=types["robots"])),
         delay=pl.lit(1_000),
         not_before=pl.lit(None),
         latency=pl.lit(0.0),
@@ -358,7 +360,7 @@ def _host_rows(hosts: pl.DataFrame, urls: pl.DataFrame, visited: pl.DataFrame) -
         pages=count,
         bytes=count * 30_000,
         budget=pl.lit(None),
-        traps=pl.lit([], dtype=known["traps"]),
+        traps=pl.lit([], dtype=types["traps"]),
         **{name: pl.lit(0.0) for name in ("claims_right", "claims_wrong", "claims_missed")},
     )
 

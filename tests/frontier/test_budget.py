@@ -10,21 +10,21 @@ START = 1_700_000_000_000
 
 def test_no_window_holds_more_than_its_share_and_ten_minutes_worth() -> None:
     budget = Budget(1_440.0, START)  # one a minute
-    taken, waiting = list[int](), list[int]()
+    fetches, waiting = list[int](), list[int]()
     for now in range(START, START + DAY_MS, 5_000):
         budget.turn(now)
         if now % 30_000 == START % 30_000:
             waiting.append(now)  # twice what the budget has
         for due in [due for due in waiting if budget.earliest(due) <= now]:
             if budget.take(due, now):
-                taken.append(now)
+                fetches.append(now)
                 waiting.remove(due)
-    assert 1_300 <= len(taken) <= 1_440 + 10
-    for first, at in enumerate(taken):
+    assert 1_300 <= len(fetches) <= 1_440 + 10
+    for first, at in enumerate(fetches):
         for span_ms in (60_000, PERIOD_MS, 3_600_000):
-            inside = sum(1 for each in taken[first : first + 100] if each < at + span_ms)
+            inside = sum(1 for each in fetches[first : first + 100] if each < at + span_ms)
             assert inside <= span_ms / 60_000 + 11
-    assert budget.spent == len(taken)
+    assert budget.spent == len(fetches)
 
 
 def test_a_budget_saves_up_ten_minutes_and_not_more() -> None:

@@ -81,8 +81,8 @@ def test_half_an_unchanged_visit_gives_the_estimator_of_cho_and_garcia_molina(
     top = int(logs.argmax())
     left, middle, right = logs[top - 1 : top + 2]
     step = math.log(GRID[1] / GRID[0])
-    found = GRID[top] * math.exp(step * 0.5 * (left - right) / (left - 2 * middle + right))
-    assert found == pytest.approx(
+    result = GRID[top] * math.exp(step * 0.5 * (left - right) / (left - 2 * middle + right))
+    assert result == pytest.approx(
         -math.log((visits - changed + 0.5) / (visits + 0.5)) / days, rel=0.03
     )
 
@@ -113,12 +113,12 @@ def test_one_bit_a_visit_is_not_biased() -> None:
     random = np.random.default_rng(2)
     true = 3.0
     histories = [_history(random, true, random.exponential(1.0, 60) + 0.05) for _ in range(200)]
-    found = rates(_table([_stats(history) for history in histories]), FLAT)
+    result = rates(_table([_stats(history) for history in histories]), FLAT)
     counted = [
         sum(changed for _, changed in history) / sum(days for days, _ in history)
         for history in histories
     ]
-    assert np.mean(np.log(found / true)) == pytest.approx(0.0, abs=0.05)
+    assert np.mean(np.log(result / true)) == pytest.approx(0.0, abs=0.05)
     assert np.mean(np.log(np.array(counted) / true)) < -0.5
 
 
@@ -127,13 +127,13 @@ def test_more_visits_more_truth() -> None:
     true = np.exp(random.normal(math.log(0.2), 1.5, 400))
     errors = []
     for visits in (2, 10, 50):
-        found = rates(
+        result = rates(
             _table(
                 [_stats(_history(random, value, random.exponential(3.0, visits))) for value in true]
             ),
             DEFAULT_PRIOR,
         )
-        errors.append(float(np.sqrt(np.mean(np.log(found / true) ** 2))))
+        errors.append(float(np.sqrt(np.mean(np.log(result / true) ** 2))))
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.5
 
@@ -174,8 +174,8 @@ def test_long_tables_are_taken_in_pieces() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 1e5), st.booleans()), max_size=20))
 def test_any_history_gives_a_rate_within_the_grid(visits: Visits) -> None:
-    found = rate(_stats(visits, 180.0))
-    assert GRID[0] * 0.999 <= found <= GRID[-1] * 1.001
+    result = rate(_stats(visits, 180.0))
+    assert GRID[0] * 0.999 <= result <= GRID[-1] * 1.001
 
 
 def test_a_prior_is_learned_from_the_collection() -> None:

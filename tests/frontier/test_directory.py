@@ -66,10 +66,10 @@ def test_a_host_keeps_its_slot_and_is_found_by_key(
             slot = hosts.add(key, 9)
             assert slots.setdefault(key, slot) == slot
         assert sorted(slots.values()) == list(range(len(hosts)))
-        asked = [*slots, 77, 1 << 63]
-        assert [hosts.slot(key) for key in asked] == [slots.get(key) for key in asked]
-        assert hosts.slots(np.array(asked, np.uint64)).tolist() == [
-            slots.get(key, -1) for key in asked
+        looked_up = [*slots, 77, 1 << 63]
+        assert [hosts.slot(key) for key in looked_up] == [slots.get(key) for key in looked_up]
+        assert hosts.slots(np.array(looked_up, np.uint64)).tolist() == [
+            slots.get(key, -1) for key in looked_up
         ]
 
 

@@ -193,8 +193,8 @@ def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
         return pop(queue, now, closed)
 
     frontier.active.pop = counted  # type: ignore[method-assign]
-    given = [rows[0].id.host_key for _ in range(50) if (rows := frontier.next(1, {"rests"}))]
-    assert sorted(given) == list(range(151, 201))
+    host_keys = [rows[0].id.host_key for _ in range(50) if (rows := frontier.next(1, {"rests"}))]
+    assert sorted(host_keys) == list(range(151, 201))
     assert frontier.next(1, {"rests"}) == ()
     assert len(looked) <= 150 + 50
     assert frontier.next_time() is not None, "what stands aside is due"
@@ -202,8 +202,8 @@ def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
     assert [row.id.url_key for row in frontier.next(2, {"rests"})] == [7_000_002]
     frontier.close_host(8)
     frontier.finished(7, 2, 0)
-    given = [rows[0].id.host_key for _ in range(200) if (rows := frontier.next(3))]
-    assert sorted(given) == [host for host in range(1, 151) if host != 8]
+    host_keys = [rows[0].id.host_key for _ in range(200) if (rows := frontier.next(3))]
+    assert sorted(host_keys) == [host for host in range(1, 151) if host != 8]
     assert frontier.next_time() is None
 
 

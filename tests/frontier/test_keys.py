@@ -67,11 +67,11 @@ def is_a_dict(
     for key, payload in puts:
         keys.put(key, payload)
         model[key] = payload
-    asked = [*model, *others]
+    keys_asked = [*model, *others]
     assert len(keys) == len(model)
-    assert [keys.get(key) for key in asked] == [model.get(key) for key in asked]
+    assert [keys.get(key) for key in keys_asked] == [model.get(key) for key in keys_asked]
     keys.fold()
-    assert [keys.get(key) for key in asked] == [model.get(key) for key in asked]
+    assert [keys.get(key) for key in keys_asked] == [model.get(key) for key in keys_asked]
     keys.close()
 
 

@@ -169,13 +169,13 @@ def together(page: Page) -> str:
 
 
 def reached(graph: Graph, seeds: Iterable[Page]) -> set[Page]:
-    found, ahead = set(seeds), list(seeds)
+    reachable, ahead = set(seeds), list(seeds)
     while ahead:
         for target in graph[ahead.pop()]:
-            if target not in found:
-                found.add(target)
+            if target not in reachable:
+                reachable.add(target)
                 ahead.append(target)
-    return found
+    return reachable
 
 
 @st.composite
@@ -232,15 +232,15 @@ def test_every_url_is_given_once_and_none_is_lost(
                     workspace, web, collections, hosts=hosts, urls=urls, commit_pages=commit_pages
                 )
             )
-    wanted = reached(graph, [(0, 0)])
+    expected = reached(graph, [(0, 0)])
     often = 1  # two collections share a fetch
-    assert {page for page, times in web.answered.items() if times} == wanted
+    assert {page for page, times in web.answered.items() if times} == expected
     assert max(web.answered.values()) <= often
     assert stops or all(
         times <= often + failures[page] for page, times in Counter(web.asked).items()
     )
     rows = LiveTables(workspace).scan("urls").collect()
-    assert Counter(rows["state"]) == {UrlState.VISITED: len(wanted) * len(collections)}
+    assert Counter(rows["state"]) == {UrlState.VISITED: len(expected) * len(collections)}
 
 
 @given(

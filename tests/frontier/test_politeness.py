@@ -31,7 +31,7 @@ SCOOTER = DelayRules(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
 
 
 @pytest.mark.parametrize(
-    ("asked", "rule", "expected"),
+    ("inputs", "rule", "expected"),
     [
         ({"duration_ms": 20}, "delay", 1_000),
         ({"duration_ms": 300}, "courtesy_factor", 3_000),
@@ -52,10 +52,10 @@ SCOOTER = DelayRules(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
     ],
 )
 def test_the_pause_is_the_largest_of_what_is_asked(
-    asked: dict[str, int], rule: str, expected: int
+    inputs: dict[str, int], rule: str, expected: int
 ) -> None:
-    assert pause_ms(reasons(PACE, **asked)) == expected
-    assert reasons(PACE, **asked)[0] == (rule, expected)
+    assert pause_ms(reasons(PACE, **inputs)) == expected
+    assert reasons(PACE, **inputs)[0] == (rule, expected)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_factor_of_100_keeps_us_under_a_hundredth_of_a_sites_capacity(
 
 
 def test_every_part_is_told_longest_first() -> None:
-    asked = reasons(
+    inputs = reasons(
         PACE,
         duration_ms=200,
         crawl_delay_ms=5_000,
@@ -76,7 +76,7 @@ def test_every_part_is_told_longest_first() -> None:
         failures=1,
         slow_down=1.5,
     )
-    assert asked == [
+    assert inputs == [
         ("retry_after", 60_000),
         ("slow_down", 7_500),
         ("back_off", 5_000),

@@ -45,10 +45,10 @@ def drained(order: CollectionOrder, rows: list[UrlRow]) -> list[int]:
     head = Head(order, lambda row: row.not_before)
     for number, each in enumerate(rows, 1):
         head.add(each, number)
-    found = []
+    result = []
     while (popped := head.pop(0)) is not None:
-        found.append(popped[0].id.url_key)
-    return found
+        result.append(popped[0].id.url_key)
+    return result
 
 
 def test_the_kinds_of_urls() -> None:
@@ -119,7 +119,7 @@ def test_the_tables_give_first_what_has_its_turn_first(
     ]
     horizon = 100 * 40
     partitions, hosts = np.zeros(1, np.uint16), np.ones(1, np.uint64)
-    found = opened(workspace).rows(
+    result = opened(workspace).rows(
         partitions,
         hosts,
         choice=RowChoice(
@@ -133,18 +133,18 @@ def test_the_tables_give_first_what_has_its_turn_first(
     turns = drained(
         CollectionOrder(revisits=True), [each for each in rows if each.not_before <= horizon]
     )[:limit]
-    assert set(found["url_key"][: len(turns)]) <= {
+    assert set(result["url_key"][: len(turns)]) <= {
         each.id.url_key for each in rows if each.not_before <= horizon
     }
     kinds = {each.id.url_key: kind_of(each) for each in rows}
     for kind in (FIRST, LIST, AGAIN):  # which of several lines begins is not said
         given_out, expected = (
             [key for key in keys if kinds[key] == kind]
-            for keys in (found["url_key"][: len(turns)].to_list(), turns)
+            for keys in (result["url_key"][: len(turns)].to_list(), turns)
         )
         shorter = min(len(given_out), len(expected))
         assert given_out[:shorter] == expected[:shorter]
         assert abs(len(given_out) - len(expected)) <= 1
-    assert found.height == min(
+    assert result.height == min(
         limit, len(turns) + min(2, sum(each.not_before > horizon for each in rows))
     )

@@ -85,9 +85,9 @@ def test_a_table_says_the_same_as_its_rows(
             for name in ("importance", "change_rate", "claim", "silence")
         ]
         frame = frame.with_columns(columns)
-    found = frame.lazy().select(due=due_expr(rules, now)).collect()["due"]
-    assert found.dtype == pl.Int64
-    for row, due in zip(table, found.to_list(), strict=True):
+    result = frame.lazy().select(due=due_expr(rules, now)).collect()["due"]
+    assert result.dtype == pl.Int64
+    for row, due in zip(table, result.to_list(), strict=True):
         expected = due_at(rules, now=now, **row)  # type: ignore[arg-type]
         assert (due is None) == (expected is None)
         if due is not None and expected is not None:
@@ -232,7 +232,7 @@ def test_a_link_to_a_known_page(
     state: UrlState, age_ms: int, not_before: int, waiting: bool, action: LinkAction
 ) -> None:
     age = RecrawlRules(Policy.AGE, max_age_ms=60_000, timer=False, on_link=True)
-    found = on_link(
+    result = on_link(
         age,
         state=state,
         visited_at=NOON - age_ms,
@@ -241,9 +241,9 @@ def test_a_link_to_a_known_page(
         now=NOON,
         waiting=waiting,
     )
-    assert found is action
+    assert result is action
     for other in (replace(age, on_link=False), replace(age, policy=Policy.NEVER)):
-        kept = on_link(
+        other_result = on_link(
             other,
             state=state,
             visited_at=NOON - age_ms,
@@ -252,7 +252,7 @@ def test_a_link_to_a_known_page(
             now=NOON,
             waiting=waiting,
         )
-        assert kept is (LinkAction.ONLY_REFERRER if action is LinkAction.QUEUE else action)
+        assert other_result is (LinkAction.ONLY_REFERRER if action is LinkAction.QUEUE else action)
 
 
 def test_a_link_to_a_page_gone_for_good() -> None:

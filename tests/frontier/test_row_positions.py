@@ -19,22 +19,24 @@ ROWS = st.lists(st.integers(0, 40), max_size=200).map(
 @given(st.lists(st.tuples(st.integers(0, 4095), st.integers(0, (1 << 64) - 1)), min_size=2))
 def test_places_sort_as_files_do(hosts: list[tuple[int, int]]) -> None:
     hosts.sort()
-    found = places(
+    result = places(
         np.array([host[0] for host in hosts], np.uint16),
         np.array([host[1] for host in hosts], np.uint64),
     ).tolist()
-    assert found == sorted(found)
+    assert result == sorted(result)
     assert all(
         place >> 52 == host[0] and place & (1 << 52) - 1 == host[1] >> 12
-        for place, host in zip(found, hosts, strict=True)
+        for place, host in zip(result, hosts, strict=True)
     )
 
 
 @given(ROWS, st.integers(1, 30), st.lists(st.integers(0, 45), min_size=1))
-def test_a_run_holds_all_rows_of_a_place(rows: np.ndarray, step: int, wanted: list[int]) -> None:
+def test_a_run_holds_all_rows_of_a_place(
+    rows: np.ndarray, step: int, some_places: list[int]
+) -> None:
     index = FileIndex.of_parts([rows], step)
-    first, end = index.runs(np.array(wanted, np.uint64))
-    for place, begin, stop in zip(wanted, first.tolist(), end.tolist(), strict=True):
+    first, end = index.runs(np.array(some_places, np.uint64))
+    for place, begin, stop in zip(some_places, first.tolist(), end.tolist(), strict=True):
         inside = np.flatnonzero(rows == place)
         assert all(begin <= row < stop for row in inside)
         if step == 1:
@@ -68,14 +70,14 @@ def test_rows_that_are_not_sorted_are_an_error(parts: list[list[int]]) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 30))), st.integers(0, 20))
 def test_spans_cover_what_is_wanted_and_no_gap_beyond_near(
-    wanted: list[tuple[int, int]], near: int
+    some_places: list[tuple[int, int]], near: int
 ) -> None:
-    first = np.array([begin for begin, _ in wanted], np.int64)
-    found = spans(first, first + np.array([size for _, size in wanted], np.int64), near)
-    rows = {row for begin, size in wanted for row in range(begin, begin + size)}
-    covered = {row for begin, end in found for row in range(begin, end)}
+    first = np.array([begin for begin, _ in some_places], np.int64)
+    result = spans(first, first + np.array([size for _, size in some_places], np.int64), near)
+    rows = {row for begin, size in some_places for row in range(begin, begin + size)}
+    covered = {row for begin, end in result for row in range(begin, end)}
     assert rows <= covered
-    assert all(later[0] - earlier[1] > near for earlier, later in pairwise(found))
+    assert all(later[0] - earlier[1] > near for earlier, later in pairwise(result))
     assert not rows or (min(covered), max(covered)) == (min(rows), max(rows))
     for row in covered - rows:
         assert min(row - other for other in rows if other < row) <= near + 1

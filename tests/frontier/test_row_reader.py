@@ -77,9 +77,9 @@ def opened(workspace: Workspace, table: str = "urls") -> HostRowReader:
     return row_reader
 
 
-def same(found: pl.DataFrame, expected: pl.DataFrame) -> bool:
+def same(result: pl.DataFrame, expected: pl.DataFrame) -> bool:
     key = ["partition", "host_key", "url_key", "collection", "operation"]
-    return found.select(expected.columns).sort(key).equals(expected.sort(key))
+    return result.select(expected.columns).sort(key).equals(expected.sort(key))
 
 
 def columns(frame: pl.DataFrame) -> tuple[Any, Any]:
@@ -152,14 +152,14 @@ def test_a_shelf_agrees_with_the_live_tables(
             first.select(live.columns)
         )
 
-        wanted = live.gather_every(3)
-        found = row_reader.find(*columns(wanted), wanted["url_key"].to_numpy())
+        some_rows = live.gather_every(3)
+        result = row_reader.find(*columns(some_rows), some_rows["url_key"].to_numpy())
         pairs = live.join(
-            wanted.select("host_key", "url_key").unique(), on=["host_key", "url_key"], how="semi"
+            some_rows.select("host_key", "url_key").unique(), on=["host_key", "url_key"], how="semi"
         )
         assert same(
-            found.join(
-                wanted.select("host_key", "url_key").unique(),
+            result.join(
+                some_rows.select("host_key", "url_key").unique(),
                 on=["host_key", "url_key"],
                 how="semi",
             ),
@@ -219,12 +219,12 @@ def test_a_summary_counts_states_and_finds_what_is_due_first(tmp_path: Path) -> 
         .then(pl.col("not_before").dt.epoch("ms"))
         .otherwise(None)
     }
-    found = pl.concat(
+    result = pl.concat(
         [summary(frame, due) for frame in opened(workspace).live(["state", "not_before"], 1)]
     )
     by_host = {
         host: tuple(values)
-        for host, *values in found.select("host_key", "waiting", "visited", "due_at").iter_rows()
+        for host, *values in result.select("host_key", "waiting", "visited", "due_at").iter_rows()
     }
     assert by_host == {one: (2, 1, 50), two: (1, 0, None), three: (0, 1, None)}
 
@@ -258,9 +258,9 @@ def test_rows_of_hosts_come_with_their_robots(tmp_path: Path) -> None:
             )
         claim.commit(claim.next_folder(), buffers.mapping())
     live = LiveTables(workspace).scan("hosts").collect()
-    found = opened(workspace, "hosts").rows(*columns(live))
-    assert found.sort("host_key").equals(live.sort("host_key"))
-    assert found["pages"].to_list() == [2] * len(HOSTS)
+    result = opened(workspace, "hosts").rows(*columns(live))
+    assert result.sort("host_key").equals(live.sort("host_key"))
+    assert result["pages"].to_list() == [2] * len(HOSTS)
 
 
 @pytest.fixture(scope="module")
@@ -287,14 +287,14 @@ def test_a_large_state_is_what_was_asked_for(large: Workspace) -> None:
 
 def test_a_resume_from_a_large_state(large: Workspace, tmp_path: Path) -> None:
     row_reader = opened(large)
-    known, hosts = SeenUrls(str(tmp_path)), HostDirectory(str(tmp_path))
+    seen_urls, hosts = SeenUrls(str(tmp_path)), HostDirectory(str(tmp_path))
 
     def frames() -> Any:
         for frame in row_reader.live(["state", "depth"], 3_000):
             hosts.extend(summary(frame, {"default": pl.when(pl.col("state") == "known").then(0)}))
             yield frame
 
-    known.load(frames())
+    seen_urls.load(frames())
     live = LiveTables(large).scan("urls").collect()
     assert hosts.waiting.sum() == (live["state"] == "known").sum()
     assert hosts.visited.sum() == (live["state"] == "visited").sum()
@@ -303,8 +303,8 @@ def test_a_resume_from_a_large_state(large: Workspace, tmp_path: Path) -> None:
         .sample(500, seed=1)
         .iter_rows()
     ):
-        assert known.depth(UrlId(url, "", host_key, url_key, partition)) == depth
-    taken = 0
+        assert seen_urls.depth(UrlId(url, "", host_key, url_key, partition)) == depth
+    row_count = 0
     while (slots := hosts.pick(1, 0, 300)).size:
         rows = row_reader.rows(
             hosts.partition[slots],
@@ -313,9 +313,9 @@ def test_a_resume_from_a_large_state(large: Workspace, tmp_path: Path) -> None:
             RowChoice([pl.col("depth")]),
         )
         assert set(rows["host_key"]) == set(hosts.host_key[slots].tolist())
-        taken += rows.height
+        row_count += rows.height
         hosts.activate(slots)
-    assert taken == (live["state"] == "known").sum()
+    assert row_count == (live["state"] == "known").sum()
 
 
 def test_a_file_that_is_not_sorted_is_refused(

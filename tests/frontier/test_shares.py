@@ -47,12 +47,12 @@ def crawl_for(
 ) -> list[tuple[Page, int]]:
     """What is asked for in so long, with the times in ms from the start."""
     web = Web(ManualClock(), graph, apart)
-    asked: list[tuple[Page, int]] = []
+    requests: list[tuple[Page, int]] = []
     start = web.clock.now_ms()
 
     def note() -> None:
-        if len(web.asked) > len(asked):  # not a robots.txt
-            asked.append((web.asked[-1], web.clock.now_ms() - start))
+        if len(web.asked) > len(requests):  # not a robots.txt
+            requests.append((web.asked[-1], web.clock.now_ms() - start))
 
     web.observer = note
     workspace = Workspace.create(str(root / "w"))
@@ -78,7 +78,7 @@ def crawl_for(
             session.claim.release()
         finally:
             session.close()
-    return asked
+    return requests
 
 
 def settings_of(**chosen: object) -> Collection:
@@ -99,10 +99,10 @@ def test_first_visits_and_revisits_take_turns(tmp_path: Path, urls: int) -> None
     """A host that may be asked once a minute: of its 40 pages more are always due than that, and
     some were never visited.
     """
-    asked = crawl_for(
+    requests = crawl_for(
         tmp_path, tree(1, 40, 3), 1.5, settings_of(recrawl="age", max_age="5m"), urls=urls
     )
-    pages = [page for page, _ in asked]
+    pages = [page for page, _ in requests]
     firsts = [place for place, page in enumerate(pages) if page not in pages[:place]]
     assert len(firsts) == 40, "every page is visited"
     waiting = pages[10 : firsts[-1] + 1]
@@ -123,10 +123,10 @@ def test_links_do_not_make_the_same_few_pages_come_for_ever(tmp_path: Path) -> N
         page: [*links, *((0, menu) for menu in range(1, 9))]
         for page, links in tree(1, 40, 3).items()
     }
-    asked = crawl_for(
+    requests = crawl_for(
         tmp_path, graph, 2.0, settings_of(recrawl="age", max_age="4m", recrawl_triggers=["on_link"])
     )
-    times = Counter(page for page, _ in asked)
+    times = Counter(page for page, _ in requests)
     assert len(times) == 40
     menu = [times[0, number] for number in range(1, 9)]
     assert 2 <= min(menu) <= max(menu) <= min(menu) + 2
@@ -134,16 +134,16 @@ def test_links_do_not_make_the_same_few_pages_come_for_ever(tmp_path: Path) -> N
 
 def test_hosts_that_always_have_something_due_share_the_only_place(tmp_path: Path) -> None:
     """Each has its ten minutes; nobody is asked again before its pause is over."""
-    asked = crawl_for(
+    requests = crawl_for(
         tmp_path, tree(3, 6, 5), 1.5, settings_of(recrawl="age", max_age="2m"), hosts=1, urls=2
     )
-    hosts = Counter(page[0] for page, _ in asked)
-    assert min(hosts[host] for host in range(3)) >= 0.2 * len(asked)
-    assert len(asked) >= 0.8 * 90, "the place is hardly ever empty"
-    changes = sum(before[0][0] != after[0][0] for before, after in pairwise(asked))
+    hosts = Counter(page[0] for page, _ in requests)
+    assert min(hosts[host] for host in range(3)) >= 0.2 * len(requests)
+    assert len(requests) >= 0.8 * 90, "the place is hardly ever empty"
+    changes = sum(before[0][0] != after[0][0] for before, after in pairwise(requests))
     assert changes <= 90 // 10 + 6, "a host is not sent back for every page"
     for host in range(3):
-        times = [at for page, at in asked if page[0] == host]
+        times = [at for page, at in requests if page[0] == host]
         assert min(after - before for before, after in pairwise(times)) >= _MINUTE_MS
 
 
@@ -156,5 +156,5 @@ def test_hosts_share_the_places_where_connections_are_what_is_short(
     monkeypatch.setattr("lycosa.frontier.scheduler.turnover.PLACE_MS", 1_000)
     monkeypatch.setattr("lycosa.crawl.worker.REFILL_MS", 500)
     busy = settings_of(recrawl="age", max_age="1s", delay="20ms")
-    asked = crawl_for(tmp_path, tree(3, 40, 5), 5 / 3_600, busy, hosts=2, connections=1)
-    assert sum(page[0] == 2 for page, _ in asked) >= 0.25 * len(asked)
+    requests = crawl_for(tmp_path, tree(3, 40, 5), 5 / 3_600, busy, hosts=2, connections=1)
+    assert sum(page[0] == 2 for page, _ in requests) >= 0.25 * len(requests)

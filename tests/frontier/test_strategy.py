@@ -46,8 +46,8 @@ def test_the_columns_say_the_same_as_the_rank(strategy: Strategy, rows: list[Url
         frontier.add(each)
     given_out = []
     now = 0
-    while found := frontier.next(now):
-        given_out.append(found[0].id.url_key)
+    while result := frontier.next(now):
+        given_out.append(result[0].id.url_key)
         frontier.finished(1, now, 0)
         now += 1
     frame = pl.DataFrame(
@@ -82,10 +82,10 @@ def order_of_hosts(strategy: str, hosts: list[tuple[HostRow, UrlRow]]) -> list[i
     for record, first in hosts:
         frontier.open_host(record)
         frontier.add(first)
-    asked = []
-    while found := frontier.next(0):
-        asked.append(found[0].id.host_key)
-    return asked
+    sequence = []
+    while result := frontier.next(0):
+        sequence.append(result[0].id.host_key)
+    return sequence
 
 
 def test_server_first_asks_new_hosts_then_those_that_wait_longest() -> None:

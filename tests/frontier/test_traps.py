@@ -195,7 +195,7 @@ def test_soft_404s() -> None:
         titled.observe(
             "/lost/y6",
             ObservedPage(simhash=7, text_digest=6, text_length=90, title="404 Not Found"),
-        ).rule
+        )
         == PrefixRule.SOFT_404
     )
 
@@ -203,19 +203,16 @@ def test_soft_404s() -> None:
 def test_the_front_page_is_no_soft_404() -> None:
     book = PrefixBook()
     book.observe("/x", ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME)))
-    observed = book.observe(
-        "/", ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME))
-    )
-    assert observed.novel
+    page = ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME))
+    assert book.observe("/", page) == ""
     assert sum(group.repeated for group in book.groups.values()) == 0
 
 
 def test_other_statuses_teach_nothing() -> None:
     book = PrefixBook()
     for number in range(50):
-        assert not book.observe(
-            f"/a/{number}", ObservedPage(simhash=1, text_digest=1, text_length=5, status=404)
-        ).novel
+        page = ObservedPage(simhash=1, text_digest=1, text_length=5, status=404)
+        assert book.observe(f"/a/{number}", page) == ""
     assert book == PrefixBook()
 
 
@@ -288,8 +285,8 @@ def test_a_group_half_of_which_is_new_keeps_nearly_all_of_it() -> None:
     ]
     new = [(path, text) for path, text in pages if text != SAME]
     book = PrefixBook()
-    kept = [path for path, text in pages if visit(book, path, text) and text != SAME]
-    assert len(kept) > 0.9 * len(new)
+    fetched_paths = [path for path, text in pages if visit(book, path, text) and text != SAME]
+    assert len(fetched_paths) > 0.9 * len(new)
 
 
 def test_mirrors_side_by_side_are_let_live() -> None:

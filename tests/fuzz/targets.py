@@ -73,10 +73,10 @@ def url(data: bytes) -> None:
         assert len(once) <= MAX_URL_LENGTH
         assert "#" not in once or once.startswith("gopher:")
         assert normalise(once) == once
-    found = LinkResolver(BASE).resolve(text)
-    assert LinkResolver(BASE).resolve(text) == found
-    if not isinstance(found, Refusal):
-        assert normalise(found) == found
+    actual = LinkResolver(BASE).resolve(text)
+    assert LinkResolver(BASE).resolve(text) == actual
+    if not isinstance(actual, Refusal):
+        assert normalise(actual) == actual
 
 
 def robots(data: bytes) -> None:
@@ -106,10 +106,10 @@ def html(data: bytes) -> None:
 def encodings(data: bytes) -> None:
     """Encodings: whatever is said of them, what comes out is UTF-8."""
     label, _, payload = data.partition(b"\n")
-    found = decode(payload, f"text/html; charset={label.decode('latin-1')}")
-    assert found.charset
-    if found.data is not payload:  # else it was taken for UTF-8 as it is
-        found.data.decode("utf-8")
+    actual = decode(payload, f"text/html; charset={label.decode('latin-1')}")
+    assert actual.charset
+    if actual.data is not payload:  # else it was taken for UTF-8 as it is
+        actual.data.decode("utf-8")
 
 
 def feeds(data: bytes) -> None:

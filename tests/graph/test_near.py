@@ -56,8 +56,8 @@ def test_a_similarity_is_exact_for_small_sets_and_close_for_large_ones(shared: i
         np.sort(np.concatenate([drawn[:shared], drawn[-60:]])),
     )
     true = shared / (shared + 120)
-    found = similarity(one[:SKETCH], other[:SKETCH])
-    assert found == pytest.approx(true, abs=1e-9 if shared + 60 < SKETCH else 0.02)
+    result = similarity(one[:SKETCH], other[:SKETCH])
+    assert result == pytest.approx(true, abs=1e-9 if shared + 60 < SKETCH else 0.02)
 
 
 def test_crowded_bands_stay_linear() -> None:
@@ -119,9 +119,9 @@ def test_search_folds_what_is_nearly_the_same(tmp_path: Path) -> None:
         assert set(hits(corpus, "spider").values()) == {0}
         make_generation(corpus.workspace)
         assert indexer.update().put == 4
-        found = hits(corpus, "spider")
-        assert len(found) == 2
-        assert sorted(found.values()) == [0, 2]
+        result = hits(corpus, "spider")
+        assert len(result) == 2
+        assert sorted(result.values()) == [0, 2]
         assert len(hits(corpus, "spider", folded=False)) == 4
         # A copy whose text has changed since is a page of its own, before anybody ranks.
         corpus.commit([("http://b.test/s", page("quite another text about a spider that jumps"))])
@@ -247,10 +247,10 @@ def test_words_of_two_letters_are_no_languages(tmp_path: Path) -> None:
         ]
     )
     assert canonical_pages(corpus) == {"http://a.test/is/s"}
-    said = page(f"{STORY} three")
-    said.alternates = [
+    output = page(f"{STORY} three")
+    output.alternates = [
         Alternate("en-GB", "http://a.test/the/longest/of/all"),
         Alternate("de", "http://a.test/de/x"),
     ]
-    corpus.commit([("http://a.test/the/longest/of/all", said)])
+    corpus.commit([("http://a.test/the/longest/of/all", output)])
     assert canonical_pages(corpus) == {"http://a.test/the/longest/of/all"}

@@ -37,7 +37,7 @@ def corpus(tmp_path: Path) -> Corpus:
     return Corpus(str(tmp_path / "workspace"))
 
 
-def said(corpus: Corpus) -> dict[str, tuple[float, str, int]]:
+def link_signals(corpus: Corpus) -> dict[str, tuple[float, str, int]]:
     """URL -> prior, anchors, since."""
     news = link_news(corpus.workspace, range(corpus.workspace.partitions))
     assert news is not None
@@ -95,10 +95,10 @@ def test_anchors_of_many_hosts_come_first_and_oftener(corpus: Corpus) -> None:
     )
     corpus.commit(pages)
     make_generation(corpus.workspace)
-    _, anchors, _ = said(corpus)[HUB]
+    _, anchors, _ = link_signals(corpus)[HUB]
     assert anchors.splitlines() == ["The Hub"] * 6 + ["a site"] * 2 + ["home"]
-    assert said(corpus)[f"{HUB}b"][1] == "b\n"
-    assert said(corpus)["http://h1.test/"][1] == ""
+    assert link_signals(corpus)[f"{HUB}b"][1] == "b\n"
+    assert link_signals(corpus)["http://h1.test/"][1] == ""
 
 
 def test_a_link_to_a_redirect_counts_for_its_end(corpus: Corpus) -> None:
@@ -109,7 +109,7 @@ def test_a_link_to_a_redirect_counts_for_its_end(corpus: Corpus) -> None:
     corpus.redirect("http://old.test/", "http://older.test/")
     corpus.redirect("http://older.test/", HUB)
     make_generation(corpus.workspace)
-    assert said(corpus)[HUB][1] == "the new one\n" * 2  # as of any other host
+    assert link_signals(corpus)[HUB][1] == "the new one\n" * 2  # as of any other host
 
 
 def test_priors_stay_within_their_shares(corpus: Corpus) -> None:
@@ -120,7 +120,7 @@ def test_priors_stay_within_their_shares(corpus: Corpus) -> None:
     ]
     corpus.commit([*many, (HUB, page("text"))])
     make_generation(corpus.workspace)
-    priors = {url: prior for url, (prior, _, _) in said(corpus).items()}
+    priors = {url: prior for url, (prior, _, _) in link_signals(corpus).items()}
     assert max(priors, key=lambda url: priors[url]) == HUB
     assert 1.1 < priors.pop(HUB) <= 1 + PAGE_SHARE + HOST_SHARE
     assert set(priors.values()) == {1.0}
@@ -241,16 +241,16 @@ def test_copies_that_redirects_led_to_leave_the_index(corpus: Corpus) -> None:
     corpus.add(buffers, "http://a.test/page?session=1", text, "other")
     corpus.commit_buffers(buffers)
 
-    def found() -> dict[str, str]:
+    def result() -> dict[str, str]:
         hits = Searcher(corpus.root).search(SearchRequest("addresses", folded=False)).hits
         return {hit.url.removeprefix("http://a.test/"): hit.collection for hit in hits}
 
     with Indexer(corpus.root, SMALL) as indexer:
         indexer.update()
-        assert found() == {"page": "default", "page?session=1": "default, other"}
+        assert result() == {"page": "default", "page?session=1": "default, other"}
         assert make_generation(corpus.workspace).duplicates == 1
         indexer.update()
-        assert found() == {"page": "default", "page?session=1": "other"}
+        assert result() == {"page": "default", "page?session=1": "other"}
         corpus.commit(
             [
                 (
@@ -263,7 +263,7 @@ def test_copies_that_redirects_led_to_leave_the_index(corpus: Corpus) -> None:
         )
         make_generation(corpus.workspace)
         indexer.update()
-        assert found() == {"page": "default", "page?session=1": "default, other"}
+        assert result() == {"page": "default", "page?session=1": "default, other"}
 
 
 def test_an_older_graph_is_no_news_for_ever(corpus: Corpus) -> None:

@@ -103,5 +103,5 @@ def test_the_core_works_without(features: tuple[str, ...], serve: ServeWeb, tmp_
     )
     crawled = _crawl(tmp_path, web.url(), tmp_path / "core")
     assert crawled.returncode == 0, crawled.stderr
-    found = _run(tmp_path, "search", "wolf spider", path=tmp_path / "core")
-    assert web.url() in found.stdout, found.stderr
+    result = _run(tmp_path, "search", "wolf spider", path=tmp_path / "core")
+    assert web.url() in result.stdout, result.stderr

@@ -120,18 +120,18 @@ def test_chunks_come_off_and_the_end_is_found(data: bytes, size: int, more: byte
 def test_a_cut_body_gives_what_came(data: bytes, size: int, draw: st.DataObject) -> None:
     body = chunked(data, size)
     cut = draw.draw(st.integers(0, len(body) - 1))
-    found = dechunk(body[:cut])
-    assert data.startswith(found.data)
-    assert not found.complete
-    assert not found.broken
+    actual = dechunk(body[:cut])
+    assert data.startswith(actual.data)
+    assert not actual.complete
+    assert not actual.broken
 
 
 @given(st.binary(max_size=300))
 def test_no_framing_raises(data: bytes) -> None:
-    found = dechunk(data)
-    assert len(found.data) <= len(data)
-    assert found.end <= len(data)
-    assert not (found.complete and found.broken)
+    actual = dechunk(data)
+    assert len(actual.data) <= len(data)
+    assert actual.end <= len(data)
+    assert not (actual.complete and actual.broken)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_no_framing_raises(data: bytes) -> None:
     ],
 )
 def test_framing(body: bytes, data: bytes, complete: bool, broken: bool) -> None:
-    found = dechunk(body)
-    assert (found.data, found.complete, found.broken) == (data, complete, broken)
+    actual = dechunk(body)
+    assert (actual.data, actual.complete, actual.broken) == (data, complete, broken)
 
 
 # -- codings
@@ -220,8 +220,8 @@ def test_damage_in_the_middle_keeps_the_first_half(coding: str) -> None:
     ],
 )
 def test_lists_and_oddities(field: str, body: bytes, payload: bytes, error: str) -> None:
-    found = decode_body(exchange(body, f"Content-Encoding: {field}"), LIMIT)
-    assert (found.payload, found.error) == (payload, error)
+    actual = decode_body(exchange(body, f"Content-Encoding: {field}"), LIMIT)
+    assert (actual.payload, actual.error) == (payload, error)
 
 
 def test_transfer_codings_are_undone_too() -> None:
@@ -266,9 +266,9 @@ def test_a_bomb_costs_no_more_than_its_limit(coding: str, bomb: object) -> None:
     assert callable(bomb)
     body = bomb()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = decode_body(exchange(body, f"Content-Encoding: {coding}"), 4 * 2**20)
+    actual = decode_body(exchange(body, f"Content-Encoding: {coding}"), 4 * 2**20)
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert (len(found.payload), found.error, found.truncated) == (4 * 2**20, "", True)
+    assert (len(actual.payload), actual.error, actual.truncated) == (4 * 2**20, "", True)
     assert grown_kib < 64 * 1024  # the bombs hold 100 to 200 MB
 
 
@@ -315,18 +315,18 @@ def test_zstd_is_whole_where_its_own_decoder_says_so(
             whole = False
         else:
             whole, rest = frame.eof, frame.unused_data
-    found = CODINGS["zstd"](body, LIMIT)
-    assert (not found.short and not found.broken) == whole
+    actual = CODINGS["zstd"](body, LIMIT)
+    assert (not actual.short and not actual.broken) == whole
 
 
 @given(st.sampled_from(sorted(CODINGS)), st.binary(max_size=400), st.integers(0, 100))
 @settings(max_examples=300)
 def test_no_body_raises_and_limits_hold(coding: str, noise: bytes, limit: int) -> None:
     assert len(CODINGS[coding](noise, limit).data) <= limit
-    found = decode_body(
+    actual = decode_body(
         exchange(noise, f"Content-Encoding: {coding}", "Transfer-Encoding: chunked"), limit
     )
-    assert len(found.payload) <= limit
+    assert len(actual.payload) <= limit
 
 
 @given(

@@ -55,10 +55,10 @@ def test_suggestions_are_made_once_at_the_end_of_a_short_crawl(corpus: Corpus) -
         corpus.commit([("http://a.test/", page("A page of a crawl that is over soon."))])
     )
     deadline = time.monotonic() + 60
-    while (found := generations.newest(corpus.root)) is None:
+    while (generation := generations.newest(corpus.root)) is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert suggest_file.find(found.path) is None
+    assert suggest_file.find(generation.path) is None
     follows.finish()
     follows.close()
     last = generations.newest(corpus.root)

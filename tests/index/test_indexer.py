@@ -84,14 +84,14 @@ def test_nothing_new_publishes_nothing(corpus: Corpus) -> None:
 
 def test_memory_may_be_given_back_before_and_after_the_suggestions(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("The spider hunts at night."))])
-    said: list[int] = []
+    file_counts: list[int] = []
     with Indexer(
-        corpus.root, index_settings(), release_memory=lambda: said.append(len(files(corpus)))
+        corpus.root, index_settings(), release_memory=lambda: file_counts.append(len(files(corpus)))
     ) as indexer:
         indexer.update()
-        assert len(said) == 2
+        assert len(file_counts) == 2
         indexer.update()  # nothing new: nothing was made, so nothing is left behind
-    assert len(said) == 2
+    assert len(file_counts) == 2
 
 
 def test_a_new_visit_replaces_the_page(corpus: Corpus) -> None:
@@ -436,9 +436,9 @@ def test_an_update_reads_only_the_rows_of_the_ranking_that_it_needs(
     read = LinkSignals._read
 
     def counted(*arguments: Any) -> pl.DataFrame:
-        found = read(*arguments)
-        rows.append(found.height)
-        return found
+        frame = read(*arguments)
+        rows.append(frame.height)
+        return frame
 
     monkeypatch.setattr(LinkSignals, "_read", counted)
     with Indexer(corpus.root, index_settings()) as indexer:

@@ -66,11 +66,11 @@ def test_documents_lie_in_the_shard_of_their_partition(corpus: Corpus) -> None:
     report = corpus.index(3)
     assert (report.put, report.documents) == (36, 36)
     assert len(corpus.urls("common")) == 36
-    found = newest_of_all(corpus.root)
-    assert [isinstance(part, generations.Generation) for part in found] == [True] * 3
+    parts = newest_of_all(corpus.root)
+    assert [isinstance(part, generations.Generation) for part in parts] == [True] * 3
     rows = corpus.workspace.state().rows("pages")
     assert (
-        sum(part.info.documents for part in found if isinstance(part, generations.Generation))
+        sum(part.info.documents for part in parts if isinstance(part, generations.Generation))
         == rows
     )
 
@@ -126,8 +126,8 @@ def test_a_slow_shard_holds_nothing_back(corpus: Corpus) -> None:
     corpus.index(2)
     entry = corpus.commit([(f"http://{host}/later", page("Later words.")) for host in HOSTS])
     index_shard(tasks_of(corpus.root, index_settings(2))[1])
-    found = len(corpus.urls("later"))
-    assert 0 < found < len(HOSTS)
+    count = len(corpus.urls("later"))
+    assert 0 < count < len(HOSTS)
     info = current_generation(corpus.root)
     assert info is not None
     assert info.log_entry < entry  # what all of them have read

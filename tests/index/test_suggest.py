@@ -52,12 +52,12 @@ def written(folder: Path, phrases: list[Phrase], words: list[KnownWord]) -> Path
         (each.language, each.folded, each.text, each.kind, each.pages, each.weight)
         for each in phrases
     ]
-    known = [(each.language, each.text, each.folded, each.pages) for each in words]
+    indexed_words = [(each.language, each.text, each.folded, each.pages) for each in words]
     return write(
         folder,
         INFO,
         pl.DataFrame(rows, PHRASES, orient="row"),
-        pl.DataFrame(known, WORDS, orient="row"),
+        pl.DataFrame(indexed_words, WORDS, orient="row"),
     )
 
 
@@ -103,10 +103,10 @@ def test_phrases_are_found_by_the_beginning_of_each_word(tmp_path: Path) -> None
     file = made(tmp_path, phrases, [])
     typed = ["e", "ev", "event", "event l", "loop", "evenement b", "policy event", "zz"]
     for start in [*typed, "事", "循环", "이", "ци", "घ", "ໂປ", folded("이벹")]:
-        wanted = plainly(phrases, start)
-        found = file.complete(start, 24)
-        assert {phrase.text for phrase in found} <= wanted
-        assert len(found) == min(24, len(wanted)), start
+        expected = plainly(phrases, start)
+        matches = file.complete(start, 24)
+        assert {phrase.text for phrase in matches} <= expected
+        assert len(matches) == min(24, len(expected)), start
 
 
 def test_the_best_of_a_beginning_that_very_many_have(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_the_best_of_a_beginning_that_very_many_have(tmp_path: Path) -> None:
     file = made(tmp_path, phrases, [])
     for start in ("p", "page", "page ", "page 0", "page 00", "0", "page 06143", "061"):
         begun = plainly(phrases, start)
-        wanted = [phrase.text for phrase in phrases if phrase.text in begun][:10]
-        assert texts(file, start)[:10] == wanted, start
+        expected = [phrase.text for phrase in phrases if phrase.text in begun][:10]
+        assert texts(file, start)[:10] == expected, start
 
 
 def test_languages_and_words_lie_apart(tmp_path: Path) -> None:
@@ -186,21 +186,21 @@ LETTERS = st.text("abcdefßжшंнीहि한글", min_size=1, max_size=9)
 @settings(max_examples=30, deadline=None)
 @given(st.sets(LETTERS, min_size=1, max_size=60), LETTERS)
 def test_near_words_are_all_there_are(
-    tmp_path_factory: pytest.TempPathFactory, words: set[str], wanted: str
+    tmp_path_factory: pytest.TempPathFactory, words: set[str], target: str
 ) -> None:
-    known = {
+    indexed_words = {
         folded(word): KnownWord(word, folded(word), "xx", 1)
         for word in sorted(words)
         if folded(word)
     }
-    file = made(tmp_path_factory.mktemp("near"), [], list(known.values()))
-    wanted = folded(wanted)
+    file = made(tmp_path_factory.mktemp("near"), [], list(indexed_words.values()))
+    target = folded(target)
     for most in (1, 2):
-        expected = {form for form in known if 0 < word_distance(wanted, form, most) <= most}
-        assert {word.folded for word in file.similar_words(wanted, most, "xx")} == expected
-    for form in known:
+        expected = {form for form in indexed_words if 0 < word_distance(target, form, most) <= most}
+        assert {word.folded for word in file.similar_words(target, most, "xx")} == expected
+    for form in indexed_words:
         assert file.find_word(form, "xx") is not None
-    assert (file.find_word(wanted, "xx") is not None) == (wanted in known)
+    assert (file.find_word(target, "xx") is not None) == (target in indexed_words)
 
 
 def test_words_of_many_chunks(tmp_path: Path) -> None:
@@ -222,9 +222,9 @@ def test_words_of_many_chunks(tmp_path: Path) -> None:
         file.find_word(form, "de") == KnownWord(form, form, "de", place % 700)
         for place, form in enumerate(forms)
     )
-    for wanted in forms[::700]:
-        expected = {form for form in forms if word_distance(wanted, form, 1) == 1}
-        assert {word.folded for word in file.similar_words(wanted, 1, "en")} == expected
+    for target in forms[::700]:
+        expected = {form for form in forms if word_distance(target, form, 1) == 1}
+        assert {word.folded for word in file.similar_words(target, 1, "en")} == expected
 
 
 def test_a_damaged_file_says_so(tmp_path: Path) -> None:
@@ -254,9 +254,9 @@ def test_titles_headings_and_words_of_pages(corpus: Corpus) -> None:
     assert texts(file, "uber") == ["Über Spinnen"]
     assert "tarantula" in texts(file, "taran", words=True)
     assert texts(file, "not for") == []
-    known = file.find_word("tarantula", "en")
-    assert known is not None
-    assert known.pages == 4
+    word = file.find_word("tarantula", "en")
+    assert word is not None
+    assert word.pages == 4
 
 
 def test_nothing_of_what_was_excluded_is_left(corpus: Corpus) -> None:
@@ -317,15 +317,17 @@ def test_a_shard_suggests_its_own_pages(corpus: Corpus) -> None:
         corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": 3})
     ) as indexer:
         indexer.update()
-    found = [SuggestFile(path) for path in (Path(corpus.root) / "index").rglob("suggestions-*")]
+    matches = [SuggestFile(path) for path in (Path(corpus.root) / "index").rglob("suggestions-*")]
     each = [
         {phrase.text for phrase in file.complete("host", 20) if phrase.kind == TITLE}
-        for file in found
+        for file in matches
     ]
     assert len(each) == 3
     assert set().union(*each) == {f"Host {n}" for n in range(12)}
     assert sum(map(len, each)) == 12
-    assert all(phrase.kind == HEADING for file in found for phrase in file.complete("heading", 20))
+    assert all(
+        phrase.kind == HEADING for file in matches for phrase in file.complete("heading", 20)
+    )
 
 
 def test_a_file_of_an_earlier_version_is_passed_over_and_made_anew(corpus: Corpus) -> None:
@@ -364,11 +366,11 @@ def test_what_was_written_is_read(
     file = made(tmp_path_factory.mktemp("read"), list(phrases.values()), list(words.values()))
     for phrase in phrases.values():
         for place in starts(phrase.folded)[:1]:
-            found = {each.text: each for each in file.complete(phrase.folded[place:], 40)}[
+            matches = {each.text: each for each in file.complete(phrase.folded[place:], 40)}[
                 phrase.text
             ]
-            assert (found.folded, found.kind, found.pages) == (phrase.folded, HEADING, pages)
-            assert found.weight == pytest.approx(
+            assert (matches.folded, matches.kind, matches.pages) == (phrase.folded, HEADING, pages)
+            assert matches.weight == pytest.approx(
                 phrase.weight * (1.5 if place == 0 else 1.0), rel=0.001
             )
     for word in words.values():
@@ -411,8 +413,8 @@ def test_a_text_counts_for_all_pages_that_have_it(corpus: Corpus) -> None:
     corpus.index()
     file = current(corpus)
     counts = {
-        word: known.pages
+        word: indexed_words.pages
         for word in ("tarantulas", "nd", "foo", "too")
-        if (known := file.find_word(word, "en")) is not None
+        if (indexed_words := file.find_word(word, "en")) is not None
     }
     assert counts == {"tarantulas": 6, "nd": 5, "foo": 5, "too": 1}

@@ -55,9 +55,9 @@ def blocks(folder: Path) -> set[bytes]:
 
 
 def generation(root: str) -> Generation:
-    found = newest(root)
-    assert found is not None
-    return found
+    generation = newest(root)
+    assert generation is not None
+    return generation
 
 
 @pytest.mark.parametrize(
@@ -119,15 +119,15 @@ def test_texts_that_no_document_names_are_left_out(tmp_path: Path) -> None:
     texts = [some_text(generator) for _ in range(1_300)]
     writer = TextWriter(tmp_path)
     keys = add(writer, texts)
-    asked: list[str] = []
+    requests: list[str] = []
 
     def named() -> list[int]:
-        asked.append("named")
+        requests.append("named")
         return keys[::7]
 
     writer.finish(1_000, named)
     assert held(tmp_path) == len(texts)
-    assert not asked
+    assert not requests
     writer.finish(200, named)
     assert held(tmp_path) == len(keys[::7])
     read = SnippetTexts([tmp_path])
@@ -196,7 +196,7 @@ def test_pages_of_one_text_share_it_and_snippets_outlive_changes(tmp_path: Path)
     for query, count in (("lighthouse", 1), ("baker", 1), ("silt", 1)):
         hits = searcher.search(SearchRequest(query)).hits
         assert len(hits) == count
-        assert any(found and piece.lower() == query for piece, found in hits[0].snippet)
+        assert any(marked and piece.lower() == query for piece, marked in hits[0].snippet)
 
 
 def test_texts_of_replaced_pages_go_in_the_end(

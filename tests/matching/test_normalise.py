@@ -92,9 +92,11 @@ def test_many_texts_are_found_where_each_alone_is(
     folded = fold(page, folding)
     expected: dict[int, list[int]] = {}
     for number, needle in enumerate(needles):
-        wanted = fold(needle, folding).text
+        required = fold(needle, folding).text
         starts = [
-            at for at in range(len(folded.text)) if wanted and folded.text.startswith(wanted, at)
+            at
+            for at in range(len(folded.text))
+            if required and folded.text.startswith(required, at)
         ]
         if starts:
             expected[number] = list(dict.fromkeys(folded.place(at) for at in starts))
@@ -115,9 +117,9 @@ def test_positions_are_those_of_the_text_in_every_script(
     page: str, needle: str, many: bool
 ) -> None:
     others = [f"{needle}{number}" for number in range(FEW)] if many else []
-    found = PatternSet([*others, needle], Folding()).find(page)
+    result = PatternSet([*others, needle], Folding()).find(page)
     expected = [at for at in range(len(page)) if page[at : at + len(needle)] == needle]
-    assert found == {len(others): expected}
+    assert result == {len(others): expected}
 
 
 @settings(max_examples=200, deadline=None)
@@ -138,8 +140,10 @@ def test_pages_that_are_folded_as_one_are_found_as_each_alone(
     starts = [sum(len(page) + 1 for page in pages[:number]) for number in range(len(pages))]
     assert set(_pages_with(fold("\0".join(pages), folding), folded_needle, starts)) == expected
     if folding == CASE and folded_needle:
-        taken = pl.Series(pages, dtype=pl.String).str.contains(_any_case([folded_needle])).to_list()
-        assert expected <= {number for number, is_taken in enumerate(taken) if is_taken}
+        accepted = (
+            pl.Series(pages, dtype=pl.String).str.contains(_any_case([folded_needle])).to_list()
+        )
+        assert expected <= {number for number, is_taken in enumerate(accepted) if is_taken}
 
 
 def test_rust_and_unicode_agree_on_what_is_one_letter() -> None:

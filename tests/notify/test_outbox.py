@@ -53,10 +53,15 @@ class Target:
 
 
 def box_of(
-    root: Path, target: Notifier, clock: ManualClock | None = None, most: int = 1_000
+    root: Path, target: Notifier, clock: ManualClock | None = None, max_waiting: int = 1_000
 ) -> Outbox:
     return Outbox(
-        open_storage(str(root)), "watch", "file /x", lambda: target, clock or ManualClock(), most
+        open_storage(str(root)),
+        "watch",
+        "file /x",
+        lambda: target,
+        clock or ManualClock(),
+        max_waiting,
     )
 
 
@@ -77,13 +82,13 @@ def test_what_fails_is_tried_again_ever_later_and_in_order(tmp_path: Path) -> No
     assert waits[3] > 2 * waits[1]
     assert max(waits) <= MAX_WAIT_MS
     assert waits[-1] >= 0.75 * MAX_WAIT_MS
-    standing = box.standing()
-    assert (standing.waiting, standing.fails, standing.problem) == (2, 14, "it is shut")
+    state = box.state()
+    assert (state.waiting, state.fails, state.problem) == (2, 14, "it is shut")
     target.failing = None
     assert box.deliver() == 2
     assert target.got == ["n1", "n2"]
     assert box.due_in_ms() is None
-    assert box.standing().fails == 0
+    assert box.state().fails == 0
 
 
 def test_a_server_that_asks_for_more_time_gets_it(tmp_path: Path) -> None:
@@ -104,8 +109,8 @@ def test_what_is_refused_for_good_holds_up_nothing(tmp_path: Path) -> None:
     target.failing = None
     box.put([notice(2)])
     assert box.deliver() == 1
-    standing = box.standing()
-    assert (standing.delivered, standing.dropped, standing.waiting) == (1, 1, 0)
+    state = box.state()
+    assert (state.delivered, state.dropped, state.waiting) == (1, 1, 0)
 
 
 def test_cursor_and_notices_are_kept_together_and_none_is_taken_twice(tmp_path: Path) -> None:
@@ -124,10 +129,10 @@ def test_cursor_and_notices_are_kept_together_and_none_is_taken_twice(tmp_path: 
 
 def test_it_is_bounded(tmp_path: Path) -> None:
     target = Target()
-    box = box_of(tmp_path, target, most=5)
-    assert box.room == 5
+    box = box_of(tmp_path, target, max_waiting=5)
+    assert box.free_slots == 5
     box.put([notice(number) for number in range(8)])
-    assert (box.room, box.standing().dropped) == (0, 3)
+    assert (box.free_slots, box.state().dropped) == (0, 3)
     box.deliver()
     assert target.got == ["n3", "n4", "n5", "n6", "n7"]
 
@@ -195,7 +200,7 @@ root, target, most = sys.argv[1], sys.argv[2], int(sys.argv[3])
 box = Outbox(open_storage(root), "watch", target, lambda: notifier_of(target, Config()))
 print("ready", flush=True)
 number = int(box.cursor or 0)
-while number < most or box.standing().waiting:
+while number < most or box.state().waiting:
     if number < most:
         box.put([notice(number), notice(number + 1)], cursor=str(number + 2))
         number += 2

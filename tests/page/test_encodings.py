@@ -144,9 +144,9 @@ def measured(length: int = PIECE) -> dict[str, tuple[int, int, set[str]]]:
 
 
 def test_unlabelled_texts_in_all_encodings() -> None:
-    found = measured()
-    shares = {codec: right / texts for codec, (texts, right, _) in found.items()}
-    wrong = {codec: found[codec] for codec, share in shares.items() if share < 1}
+    actual = measured()
+    shares = {codec: right / texts for codec, (texts, right, _) in actual.items()}
+    wrong = {codec: actual[codec] for codec, share in shares.items() if share < 1}
     assert len(shares) >= 51, set(NATIVE) - set(shares)
     assert sum(shares.values()) / len(shares) >= SHARE, wrong
     assert min(shares.values()) >= WORST, wrong

@@ -90,13 +90,13 @@ def test_json() -> None:
         {"url": "/a"},
         "no item",
     ]
-    said = {
+    output = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": "J",
         "home_page_url": "/",
         "items": items,
     }
-    feed = read(json.dumps(said))
+    feed = read(json.dumps(output))
     assert (feed.kind, feed.faults) == ("feed", [])
     assert feed.entries == [
         SitemapEntry(f"{SITE}/a", ms(2026, 11, 3)),

@@ -285,9 +285,9 @@ def test_links_are_what_the_resolver_makes_of_each(with_base: bool) -> None:
         "http://[#x",
         "x.html#",
     ]
-    found = [("a", href, "", str(number)) for number, href in enumerate(hrefs)]
+    actual = [("a", href, "", str(number)) for number, href in enumerate(hrefs)]
     for _ in range(2):  # the second time from what is known
-        links, refused, _ = resolve_links(found, LinkResolver(URL), with_base)
+        links, refused, _ = resolve_links(actual, LinkResolver(URL), with_base)
         expected = [
             LinkResolver(URL).resolve(href) for href in hrefs if with_base or href[:1] != "#"
         ]

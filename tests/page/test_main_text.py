@@ -140,14 +140,14 @@ def _is_subsequence(part: list[str], whole: list[str]) -> bool:
     )
 )
 def test_the_main_text_is_made_of_lines_of_the_text(parts: list[str]) -> None:
-    found, _ = read_html("".join(parts).encode())
-    chosen = main_text(found).text
-    assert _is_subsequence(chosen.split("\n") if chosen else [], found.lines)
-    assert not any(sign in line for line in found.lines for sign in "\n\r\0\1\2")
+    actual, _ = read_html("".join(parts).encode())
+    chosen = main_text(actual).text
+    assert _is_subsequence(chosen.split("\n") if chosen else [], actual.lines)
+    assert not any(sign in line for line in actual.lines for sign in "\n\r\0\1\2")
     if "<pre>" not in parts:
         assert all(
             line.strip() and line == "\t".join(" ".join(cell.split()) for cell in line.split("\t"))
-            for line in found.lines
+            for line in actual.lines
         )
 
 
@@ -182,11 +182,11 @@ def test_documentation(page: str, within: str, without: str) -> None:
     path = next((path for path in (SITES / page, SITES / f"{page}.gz") if path.is_file()), None)
     if path is None:
         pytest.skip(f"{SITES / page} is not laid out (make_sites.sh)")
-    found, _ = read_html(path.read_bytes())
-    lines = main_text(found).text.split("\n")
+    actual, _ = read_html(path.read_bytes())
+    lines = main_text(actual).text.split("\n")
     assert any(within in line for line in lines)
     assert not any(line.startswith(without) for line in lines)
-    assert any(line.startswith(without) for line in found.lines)
+    assert any(line.startswith(without) for line in actual.lines)
 
 
 def test_documentation_is_never_empty() -> None:
@@ -194,13 +194,13 @@ def test_documentation_is_never_empty() -> None:
     if not paths:
         pytest.skip(f"{SITES} is not laid out (make_sites.sh)")
     for path in paths:
-        found, _ = read_html(path.read_bytes())
+        actual, _ = read_html(path.read_bytes())
         prose = sum(
             block[2] - block[3]
-            for block in found.blocks
+            for block in actual.blocks
             if block[3] * 3 < block[2] and block[2] > 100
         )
-        assert prose == 0 or main_text(found).text, path
+        assert prose == 0 or main_text(actual).text, path
 
 
 POSTS = "".join(

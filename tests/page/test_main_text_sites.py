@@ -13,12 +13,12 @@ LEAST = 0.965
 
 
 def test_the_article_is_found_in_every_language() -> None:
-    found = {
+    actual = {
         language: (ours.f1, plain.f1)
         for language, _, ours, plain in scores(
             articles([site.root for site in require_sites()]), 12
         )
     }
-    assert len(found) >= 20
-    assert {language: figures for language, figures in found.items() if figures[0] < LEAST} == {}
-    assert all(ours > plain + 0.1 for ours, plain in found.values())
+    assert len(actual) >= 20
+    assert {language: figures for language, figures in actual.items() if figures[0] < LEAST} == {}
+    assert all(ours > plain + 0.1 for ours, plain in actual.values())

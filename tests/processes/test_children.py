@@ -28,17 +28,17 @@ def _two_threads_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("on one core polars has one thread anyway")
 
 
-@pytest.mark.parametrize("said", ["", "3"])
+@pytest.mark.parametrize("setting", ["", "3"])
 def test_a_patient_child_has_one_thread_of_polars_or_what_the_environment_says(
-    said: str, monkeypatch: pytest.MonkeyPatch
+    setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if said:
-        monkeypatch.setenv(POLARS_THREADS, said)
+    if setting:
+        monkeypatch.setenv(POLARS_THREADS, setting)
     child = Child("threads", _threads, patient=True)
     assert child.wait(60)
     child.listen()
     assert child.end() == ""
-    assert child.reports[0].text == (said or "1")
+    assert child.reports[0].text == (setting or "1")
 
 
 def test_the_processes_of_the_local_engine_have_one() -> None:

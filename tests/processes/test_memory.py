@@ -59,21 +59,23 @@ def _of_files_kb() -> int:
 
 
 def _resident_kb(kind: str) -> int:
-    found = re.search(rf"^{kind}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1])
+    result = re.search(
+        rf"^{kind}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE
+    )
+    assert result is not None
+    return int(result[1])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux only")
 def test_freed_memory_between_what_is_kept_is_given_back() -> None:
     # each in the heap, which the last ones keep from shrinking by itself
     blocks = [b"x" * (64_000 + number) for number in range(800)]
-    kept = blocks[::50] + blocks[-1:]
+    remaining = blocks[::50] + blocks[-1:]
     del blocks
     before = _resident_kb("RssAnon")
     give_back()
     assert _resident_kb("RssAnon") < before - 10_000
-    assert len(kept) == 17
+    assert len(remaining) == 17
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux only")

@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 DIMENSIONS = 256
-TOLD = {"automobile": "auto car", "wagen": "auto car", "kereta": "auto car", "vehicle": "auto car"}
+SYNONYMS = {
+    "automobile": "auto car",
+    "wagen": "auto car",
+    "kereta": "auto car",
+    "vehicle": "auto car",
+}
 
 
 class Letters:
@@ -23,8 +28,8 @@ class Letters:
         rows = np.zeros((len(texts), DIMENSIONS), np.float32)
         for row, text in enumerate(texts):
             for word in text.lower().split():
-                for known in TOLD.get(word.strip(".,"), word).split():
-                    framed = f"^{known}$"
+                for synonym in SYNONYMS.get(word.strip(".,"), word).split():
+                    framed = f"^{synonym}$"
                     for start in range(len(framed) - 2):
                         rows[
                             row, xxh3_64_intdigest(framed[start : start + 3].encode()) % DIMENSIONS

@@ -59,7 +59,9 @@ def searcher(root: str) -> Searcher:
 def ask(
     searcher: Searcher, text: str, *languages: str, edits: tuple[str, ...] = (), **more: object
 ) -> SearchResults:
-    understood = tuple(found for given in edits if (found := edit(given)) is not None)
+    understood = tuple(
+        matches for alternatives in edits if (matches := edit(alternatives)) is not None
+    )
     return searcher.search(SearchRequest(text, across=Across(languages, edits=understood), **more))  # type: ignore[arg-type]
 
 
@@ -88,8 +90,8 @@ def urls(results: SearchResults) -> list[str]:
 def test_pages_in_all_languages_are_found(
     searcher: Searcher, query: str, expected: set[str]
 ) -> None:
-    found = urls(ask(searcher, query))
-    assert set(found[: len(expected)]) == expected, found
+    matches = urls(ask(searcher, query))
+    assert set(matches[: len(expected)]) == expected, matches
 
 
 def test_pages_that_merely_hold_the_typed_words_come_last(tmp_path: Path) -> None:
@@ -138,11 +140,11 @@ def test_pages_that_merely_hold_the_typed_words_come_last(tmp_path: Path) -> Non
     dictionary = tmp_path / "en-de.tsv"
     dictionary.write_text(GERMAN, encoding="utf-8")
     add_dictionary(corpus.root, dictionary)
-    found = urls(ask(Searcher(corpus.root), "river house", count=20, per_host=0))
-    assert set(found[:8]) == {
+    matches = urls(ask(Searcher(corpus.root), "river house", count=20, per_host=0))
+    assert set(matches[:8]) == {
         f"{language}.test/{n}" for language in ("en", "de") for n in range(4)
-    }, found
-    assert set(found[8:]) == {"de.test/typed", "fr.test/typed"}
+    }, matches
+    assert set(matches[8:]) == {"de.test/typed", "fr.test/typed"}
 
 
 def test_only_the_languages_that_are_named_are_asked(searcher: Searcher) -> None:

@@ -45,10 +45,12 @@ def test_pairs_are_joined_where_the_index_holds_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "matches"),
     [("system requirements", "one"), ("installation guide", "two"), ("spider guide", "three")],
 )
-def test_compounds_are_found_and_so_are_words_apart(tmp_path: Path, query: str, found: str) -> None:
+def test_compounds_are_found_and_so_are_words_apart(
+    tmp_path: Path, query: str, matches: str
+) -> None:
     corpus = Corpus(str(tmp_path / "w"))
     texts = {
         "one": "Die Systemanforderungen stehen hier.",
@@ -64,5 +66,5 @@ def test_compounds_are_found_and_so_are_words_apart(tmp_path: Path, query: str, 
     path.write_text(DICTIONARY, encoding="utf-8")
     add_dictionary(corpus.root, path)
     results = Searcher(corpus.root).search(SearchRequest(query, across=Across(("de",), "en")))
-    assert results.hits[0].url == f"http://de.test/{found}"
+    assert results.hits[0].url == f"http://de.test/{matches}"
     assert any(marked for _, marked in results.hits[0].snippet)

@@ -529,15 +529,17 @@ def test_a_score_is_explained(searcher: Searcher) -> None:
     ):
         for hit in searcher.search(SearchRequest(query, explain=True)).hits:
             assert hit.explanation is not None
-            told = hit.explanation
-            assert told.words * told.prior * told.freshness == pytest.approx(hit.score, rel=1e-3), (
-                query
-            )
-            assert told.parts
-            assert all(part.score > 0 for part in told.parts)
-            assert 0.8 * told.words < sum(part.score for part in told.parts) < 1.001 * told.words, (
-                query
-            )
+            details = hit.explanation
+            assert details.words * details.prior * details.freshness == pytest.approx(
+                hit.score, rel=1e-3
+            ), query
+            assert details.parts
+            assert all(part.score > 0 for part in details.parts)
+            assert (
+                0.8 * details.words
+                < sum(part.score for part in details.parts)
+                < 1.001 * details.words
+            ), query
     assert searcher.search(SearchRequest("event")).hits[0].explanation is None
 
 
@@ -612,9 +614,9 @@ def test_every_article_is_found_by_its_own_rare_words(declarations: Searcher, st
             :3
         ]
         query = " ".join(unit.surface for unit in rare)
-        found = urls(declarations.search(SearchRequest(query)))
-        assert f"{stem}.test/{number}" in found, query
-        first += found[0] == f"{stem}.test/{number}"
+        matches = urls(declarations.search(SearchRequest(query)))
+        assert f"{stem}.test/{number}" in matches, query
+        first += matches[0] == f"{stem}.test/{number}"
     # A word may stand in another language's article too; Chinese in two scripts shares many.
     assert first >= (24 if stem.startswith("zh") else 28)
 

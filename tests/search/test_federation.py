@@ -156,10 +156,10 @@ def test_suggestions_of_replicas_are_those_of_one_index(
         here, there = (
             each.suggest(SuggestRequest(typed)) for each in (searcher, service.federation)
         )
-        assert [(found.text, found.pages) for found in there] == [
-            (found.text, found.pages) for found in here
+        assert [(matches.text, matches.pages) for matches in there] == [
+            (matches.text, matches.pages) for matches in here
         ], typed
-        carried += sum(found.weight == 0 for found in there)
+        carried += sum(matches.weight == 0 for matches in there)
     assert carried == 3
 
 
@@ -270,8 +270,8 @@ def test_reads_spread_over_replicas(service: Service) -> None:
         assert all(results.total for results in pool.map(service.search, ["web night"] * 40))
     after = service.federation.calls
     for shard in service.keeper.replicas():
-        asked = [after[replica.name] - before.get(replica.name, 0) for replica in shard]
-        assert min(asked) > 0.3 * max(asked), asked
+        requests = [after[replica.name] - before.get(replica.name, 0) for replica in shard]
+        assert min(requests) > 0.3 * max(requests), requests
 
 
 def test_a_dead_replica_has_a_twin_and_is_replaced(service: Service) -> None:

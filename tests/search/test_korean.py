@@ -40,7 +40,7 @@ def update(corpus: Corpus, kind: str, shards: int = 1) -> str:
         return indexer.update().rebuilt
 
 
-def asked(root: str, text: str, across: Across | None = None) -> SearchResults:
+def ask(root: str, text: str, across: Across | None = None) -> SearchResults:
     return Searcher(root).search(SearchRequest(text, 100, per_host=0, folded=False, across=across))
 
 
@@ -99,9 +99,9 @@ def test_shards_of_both_kinds_are_asked_by_both(corpus: Corpus, tmp_path: Path) 
     path = tmp_path / "en-ko.tsv"
     path.write_text("operating system\t운영체제\ninstallation\t설치\n", encoding="utf-8")
     add_dictionary(corpus.root, path)
-    assert asked(corpus.root, "파일시스템을").total == len(HOSTS)
-    assert 0 < asked(corpus.root, "만들다").total < len(HOSTS)  # where verbs have stems
-    hits = asked(corpus.root, "operating system", Across(("ko",), "en")).hits
+    assert ask(corpus.root, "파일시스템을").total == len(HOSTS)
+    assert 0 < ask(corpus.root, "만들다").total < len(HOSTS)  # where verbs have stems
+    hits = ask(corpus.root, "operating system", Across(("ko",), "en")).hits
     assert {hit.host for hit in hits} == {*HOSTS, "en.test"}
     assert len(hits) == len(HOSTS) + 1
     replicas = [Replica(corpus.root, each) for each in shards_of(2)]
@@ -160,10 +160,10 @@ def test_tables_of_either_kind_translate_for_either_index(tmp_path: Path, kind: 
     other = KIWI if kind == BIGRAMS else BIGRAMS
     for now in (kind, other):
         update(corpus, now)
-        results = asked(corpus.root, "bridge", Across(("ko",), "en"))
+        results = ask(corpus.root, "bridge", Across(("ko",), "en"))
         assert not [note for note in results.notes if "table" in note]
         assert {hit.language for hit in results.hits} == {"en", "ko"}, now
-        back = asked(corpus.root, "다리", Across(("en",), "ko"))
+        back = ask(corpus.root, "다리", Across(("en",), "ko"))
         assert {hit.language for hit in back.hits} == {"en", "ko"}, now
 
 
@@ -174,9 +174,9 @@ def test_an_index_that_needs_what_is_not_installed_says_so(
     update(corpus, KIWI)
     monkeypatch.setattr(korean, "find_spec", lambda name: None)
     monkeypatch.setattr(analyze, "_by_morphemes", analyze._by_morphemes.__wrapped__)
-    results = asked(corpus.root, "파일시스템을 만들다")
+    results = ask(corpus.root, "파일시스템을 만들다")
     assert any("lycosa[ko]" in note for note in results.notes)
-    plain = asked(corpus.root, "file system")
+    plain = ask(corpus.root, "file system")
     assert plain.total == 1
     assert not plain.notes
     with pytest.raises(UsageError, match=r"lycosa\[ko\]"):

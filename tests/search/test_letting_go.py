@@ -34,11 +34,11 @@ def uncollected() -> Iterator[None]:
 
 def mapped(root: str) -> dict[int, set[str]]:
     """The files of each generation that this process has mapped, by the kernel's word."""
-    found: dict[int, set[str]] = {}
+    matches: dict[int, set[str]] = {}
     for line in Path("/proc/self/maps").read_text().splitlines():
         if root in line and (match := _MAPPED.search(line)):
-            found.setdefault(int(match[1]), set()).add(match[2])
-    return found
+            matches.setdefault(int(match[1]), set()).add(match[2])
+    return matches
 
 
 def test_a_generation_that_was_replaced_is_not_held(tmp_path: Path, uncollected: None) -> None:
@@ -103,4 +103,4 @@ def test_suggestions_that_rest_stay_open(tmp_path: Path, monkeypatch: pytest.Mon
         )
         indexer.update()
         assert searcher.reload()
-        assert [found.text for found in searcher.suggest(SuggestRequest("shi"))] == ["Ship"]
+        assert [matches.text for matches in searcher.suggest(SuggestRequest("shi"))] == ["Ship"]

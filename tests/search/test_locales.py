@@ -80,8 +80,8 @@ def test_the_page_in_one_language_comes_first(root: str) -> None:
         "sources.list",
         "which field gives the base URL of a source?",
     ):
-        found = Searcher(root).search(SearchRequest(query, 20, per_host=0, folded=False)).hits
-        assert [hit.url for hit in found[:1]] == ["http://handbook.test/en-US/0.html"], query
+        matches = Searcher(root).search(SearchRequest(query, 20, per_host=0, folded=False)).hits
+        assert [hit.url for hit in matches[:1]] == ["http://handbook.test/en-US/0.html"], query
 
 
 def test_a_translated_title_still_finds_its_page(root: str) -> None:
@@ -95,11 +95,13 @@ def test_near_duplicates_are_shown_once(root: str) -> None:
     make_generation(Workspace.open(root))
     with Indexer(root, index_settings()) as indexer:
         indexer.update()
-    found = Searcher(root).search(SearchRequest("apt sources list deb-src mirror", per_host=0)).hits
-    assert [(hit.url, hit.copies) for hit in found if hit.url.endswith("/0.html")] == [
+    matches = (
+        Searcher(root).search(SearchRequest("apt sources list deb-src mirror", per_host=0)).hits
+    )
+    assert [(hit.url, hit.copies) for hit in matches if hit.url.endswith("/0.html")] == [
         ("http://handbook.test/en-US/0.html", 4)
     ]
-    assert found[0].url == "http://handbook.test/en-US/0.html"
+    assert matches[0].url == "http://handbook.test/en-US/0.html"
 
 
 REWRITE = (

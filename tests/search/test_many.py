@@ -50,14 +50,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Halves:
 
 @pytest.fixture(scope="module")
 def many(made: Halves) -> Iterator[FederatedSearch]:
-    found = FederatedSearch(
+    matches = FederatedSearch(
         [
             LocalBackend(name, Searcher(root))
             for name, root in (("first", made.first), ("second", made.second))
         ]
     )
-    yield found
-    found.close()
+    yield matches
+    matches.close()
 
 
 def urls(results: SearchResults) -> list[str]:
@@ -80,8 +80,8 @@ def agreement(one: SearchResults, together: SearchResults) -> tuple[int, int]:
 def test_suggestions_are_those_of_all_workspaces(made: Halves, many: FederatedSearch) -> None:
     one = Searcher(made.whole).suggest(SuggestRequest("spider w", 5))
     assert (
-        [found.text for found in many.suggest(SuggestRequest("spider w", 5))]
-        == [found.text for found in one]
+        [matches.text for matches in many.suggest(SuggestRequest("spider w", 5))]
+        == [matches.text for matches in one]
         != []
     )
 
@@ -127,14 +127,14 @@ def test_a_page_that_both_have_is_shown_once(many: FederatedSearch, made: Halves
     assert all(
         Searcher(root).holds(url) for root in (made.first, made.second) for url in shared[:3]
     )
-    found = list(
+    matches = list(
         itertools.chain.from_iterable(
             urls(many.search(SearchRequest("site:host0.test", 10, offset)))
             for offset in range(0, 60, 10)
         )
     )
-    assert len(found) == len(set(found)) == 30
-    assert set(shared) & set(found)
+    assert len(matches) == len(set(matches)) == 30
+    assert set(shared) & set(matches)
     whole = Searcher(made.whole).search(SearchRequest("site:host0.test"))
     assert many.search(SearchRequest("site:host0.test")).total == whole.total
 

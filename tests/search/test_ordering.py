@@ -41,10 +41,10 @@ def ranking(count: int, seed: int, *, hosts: int = 7, groups: int = 10_000) -> l
 @pytest.mark.parametrize("groups", [10_000, 100])
 def test_pages_come_from_one_order(count: int, groups: int) -> None:
     ranked = ranking(count, count, groups=groups)
-    asked: list[int] = []
+    requests: list[int] = []
 
     def fetch(limit: int) -> tuple[int, list[Ranked[int]]]:
-        asked.append(limit)
+        requests.append(limit)
         return len(ranked), ranked[:limit]
 
     whole = listing(fetch, 0, 1_000, per_host=2, folded=True)
@@ -123,8 +123,8 @@ def test_behind_very_many_copies_the_search_ends() -> None:
         limits.append(limit)
         return 10**6, [Ranked(1.0, place, 1, 5) for place in range(limit)]
 
-    found = listing(fetch, 0, 10, per_host=2, folded=True)
-    assert [(page.place, page.copies) for page in found.pages] == [(0, MAX_WINDOWS * WINDOW - 1)]
+    matches = listing(fetch, 0, 10, per_host=2, folded=True)
+    assert [(page.place, page.copies) for page in matches.pages] == [(0, MAX_WINDOWS * WINDOW - 1)]
     assert limits[-1] == MAX_WINDOWS * WINDOW
     assert len(limits) == 5
 

@@ -28,20 +28,20 @@ def test_the_first_ten_of_eight_shards_are_those_of_one_index(tmp_path: Path, ho
     if not SITES.is_dir():
         pytest.fail(f"{SITES} is missing: run scripts/make_sites.sh")
     one, many, samples, _ = prepare(str(tmp_path), SITES, 10_000, SHARDS, hosts)
-    asked = queries(samples, 3 * QUERIES)
+    requests = queries(samples, 3 * QUERIES)
     whole = Searcher(one)
-    full = [query for query in asked if whole.search(SearchRequest(query)).total >= 10][:QUERIES]
+    full = [query for query in requests if whole.search(SearchRequest(query)).total >= 10][:QUERIES]
     assert len(full) == QUERIES
     together = agreement(whole.search, Searcher(many).search, full)
     print(f"\nshards in one process: {together.line()}")
     with replicas(many) as (federation, _):
         far = agreement(whole.search, federation.search, full)
     print(f"replicas: {far.line()}")
-    for found in (together, far):
-        assert found.totals_differ == 0
-        assert len(found.agreed) == QUERIES
-        assert found.mean >= BAR
-        assert sum(found.same_pages) / QUERIES >= BAR
+    for matches in (together, far):
+        assert matches.totals_differ == 0
+        assert len(matches.agreed) == QUERIES
+        assert matches.mean >= BAR
+        assert sum(matches.same_pages) / QUERIES >= BAR
 
 
 def test_replicas_on_ray_nodes(tmp_path: Path) -> None:

@@ -32,10 +32,10 @@ FIRST = 0.95  # of the articles of a declaration
 
 @pytest.mark.parametrize("name", sorted(FLOORS))
 def test_questions_are_answered_better_than_by_plain_bm25(name: str, tmp_path: Path) -> None:
-    found = {collection.name: collection for collection in judged(DATA)}
-    if name not in found:
+    matches = {collection.name: collection for collection in judged(DATA)}
+    if name not in matches:
         pytest.skip(f"{name} is not there (set LYCOSA_TEST_DATA)")
-    collection = found[name]
+    collection = matches[name]
     _, held_out = halves(collection)
     searcher = index_collection(str(tmp_path / "workspace"), collection)
     off, auto = (

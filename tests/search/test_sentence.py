@@ -159,13 +159,13 @@ def test_of_many_words_the_rarest_are_used_and_a_note_says_so(searcher: Searcher
 
 
 def test_any_word_matches_and_all_words_come_first(searcher: Searcher) -> None:
-    found = searcher.search(
+    matches = searcher.search(
         SearchRequest(
             "what is the bread that people bake from flour?", language="en", feedback="off"
         )
     ).hits
-    assert found[0].url == "http://a.test/bread"
-    assert all("garden" not in hit.title.lower() for hit in found)
+    assert matches[0].url == "http://a.test/bread"
+    assert all("garden" not in hit.title.lower() for hit in matches)
     strict = searcher.search(
         SearchRequest(
             "flutter damages the elastic structure of aircraft", language="en", feedback="off"
@@ -220,8 +220,10 @@ def test_scores_with_feedback_are_explained(searcher: Searcher) -> None:
         SearchRequest(TOPIC, language="en", feedback="on", explain=True)
     ).hits:
         assert hit.explanation is not None
-        told = hit.explanation
-        assert told.words * told.prior * told.freshness == pytest.approx(hit.score, rel=1e-3)
+        details = hit.explanation
+        assert details.words * details.prior * details.freshness == pytest.approx(
+            hit.score, rel=1e-3
+        )
 
 
 def test_strength_falls_with_the_lead_of_the_first_page() -> None:
@@ -249,7 +251,7 @@ def test_an_expansion_reaches_other_shards(searcher: Searcher) -> None:
     assert index is not None
     request = SearchRequest(TOPIC, language="en", feedback="on")
     question = answers._with_feedback(
-        index, answers._question(index, parse_query(TOPIC), request), request
+        index, answers._search_query(index, parse_query(TOPIC), request), request
     )
     assert question.expansion is not None
     sent = json.loads(QueryMessage.of(TOPIC, question).model_dump_json())

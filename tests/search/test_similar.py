@@ -58,11 +58,11 @@ def searcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.mark.parametrize("topic", list(TOPICS))
 def test_pages_of_the_same_topic(searcher: Searcher, topic: str) -> None:
-    found = searcher.search(SearchRequest(f"similar:http://{topic}0.test/", count=8))
-    assert found.notes == []
-    assert all(hit.url.startswith(f"http://{topic}") for hit in found.hits)
-    assert len(found.hits) == 8
-    assert f"http://{topic}0.test/" not in {hit.url for hit in found.hits}
+    matches = searcher.search(SearchRequest(f"similar:http://{topic}0.test/", count=8))
+    assert matches.notes == []
+    assert all(hit.url.startswith(f"http://{topic}") for hit in matches.hits)
+    assert len(matches.hits) == 8
+    assert f"http://{topic}0.test/" not in {hit.url for hit in matches.hits}
 
 
 def test_its_copies_and_other_languages_are_left_out(searcher: Searcher) -> None:
@@ -77,14 +77,14 @@ def test_pages_that_are_left_out_do_not_end_the_search(
     searcher: Searcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ordering, "WINDOW", 2)
-    found = searcher.search(SearchRequest("similar:http://spiders0.test/", count=8))
-    assert len(found.hits) == 8
+    matches = searcher.search(SearchRequest("similar:http://spiders0.test/", count=8))
+    assert len(matches.hits) == 8
 
 
 def test_more_words_narrow_it(searcher: Searcher) -> None:
-    found = searcher.search(SearchRequest("similar:http://spiders0.test/ venom", count=50))
-    assert 0 < found.total < 13
-    assert all(any("venom" in text for text, match in hit.snippet if match) for hit in found.hits)
+    matches = searcher.search(SearchRequest("similar:http://spiders0.test/ venom", count=50))
+    assert 0 < matches.total < 13
+    assert all(any("venom" in text for text, match in hit.snippet if match) for hit in matches.hits)
     assert (
         searcher.search(SearchRequest("similar:http://spiders0.test/ site:bread3.test")).total == 0
     )
@@ -94,9 +94,9 @@ def test_more_words_narrow_it(searcher: Searcher) -> None:
     "address", ["http://nowhere.test/", "http://spiders0.test/%22", "spiders0.test/none", 'a"b']
 )
 def test_a_page_that_is_not_there(searcher: Searcher, address: str) -> None:
-    found = searcher.search(SearchRequest(similar_query(address)))
-    assert found.total == 0 or "was searched for as words" in found.notes[0]
-    assert found.notes
+    matches = searcher.search(SearchRequest(similar_query(address)))
+    assert matches.total == 0 or "was searched for as words" in matches.notes[0]
+    assert matches.notes
 
 
 def test_explained(searcher: Searcher) -> None:

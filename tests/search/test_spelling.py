@@ -54,7 +54,7 @@ def meant(searcher: Searcher | ShardedSearch, text: str, **more: object) -> str:
     return "" if spelling is None else spelling.query
 
 
-SLIPS = [
+MISSPELLINGS = [
     ("tarantla", "tarantula"), ("tarnatula", "tarantula"), ("configuraton", "configuration"), ("asynchronuos", "asynchronous"),
     ("Zwischenspeichr", "zwischenspeicher"), ("настойка", "настройка"), ("сервреа", "сервера"), ("المستخدمم", "والمستخدم"),
     ("विन्यसा", "विन्यास"), ("설치프로그렘", "설치프로그램"), ("설치포로그램", "설치프로그램"), ("安装陈序", "安装程序"),
@@ -62,12 +62,12 @@ SLIPS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("typed", "wanted"), SLIPS)
-def test_slips(searcher: Searcher, typed: str, wanted: str) -> None:
+@pytest.mark.parametrize(("typed", "expected"), MISSPELLINGS)
+def test_misspelled_words(searcher: Searcher, typed: str, expected: str) -> None:
     spelling = searcher.search(SearchRequest(typed)).did_you_mean
     assert spelling is not None
-    assert spelling.query == wanted
-    assert spelling.total == searcher.search(SearchRequest(wanted)).total >= 6
+    assert spelling.query == expected
+    assert spelling.total == searcher.search(SearchRequest(expected)).total >= 6
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_a_named_language_decides(searcher: Searcher) -> None:
 
 def test_replicas_say_the_same(root: str, searcher: Searcher) -> None:
     for federation in federations(root):
-        for typed, wanted in SLIPS:
-            assert meant(federation, typed) == wanted
+        for typed, expected in MISSPELLINGS:
+            assert meant(federation, typed) == expected
 
 
 def federations(root: str) -> Iterator[ShardedSearch]:
@@ -123,8 +123,8 @@ def federations(root: str) -> Iterator[ShardedSearch]:
 
 
 def test_the_command_says_so(root: str) -> None:
-    said = run("-w", root, "search", "-n", "2", "databse", "server")
-    assert "Did you mean: database server (6)" in said.err
+    messages = run("-w", root, "search", "-n", "2", "databse", "server")
+    assert "Did you mean: database server (6)" in messages.err
     assert json.loads(run("-w", root, "search", "--json", "databse").out)["did_you_mean"] == {
         "query": "database",
         "total": 6,
@@ -135,4 +135,4 @@ def test_the_command_says_so(root: str) -> None:
         ]
         is None
     )
-    assert "more from this site: site:" not in said.out
+    assert "more from this site: site:" not in messages.out

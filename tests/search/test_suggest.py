@@ -43,11 +43,11 @@ def searcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def texts(searcher: Searcher, typed: str, language: str = "", count: int = 10) -> list[str]:
-    return [found.text for found in searcher.suggest(SuggestRequest(typed, count, language))]
+    return [matches.text for matches in searcher.suggest(SuggestRequest(typed, count, language))]
 
 
 @pytest.mark.parametrize(
-    ("typed", "wanted"),
+    ("typed", "expected"),
     [
         ("evenem", "Événement unique"),
         ("SAIS", "Événements de la Saison"),
@@ -64,8 +64,8 @@ def texts(searcher: Searcher, typed: str, language: str = "", count: int = 10) -
         ("  Wolfs", "Wolfsspinnen"),
     ],
 )
-def test_by_the_beginning_of_any_word(searcher: Searcher, typed: str, wanted: str) -> None:
-    assert wanted in texts(searcher, typed)
+def test_by_the_beginning_of_any_word(searcher: Searcher, typed: str, expected: str) -> None:
+    assert expected in texts(searcher, typed)
 
 
 def test_only_a_languages(searcher: Searcher) -> None:
@@ -74,8 +74,8 @@ def test_only_a_languages(searcher: Searcher) -> None:
 
 
 def test_what_begins_with_it_stands_first(searcher: Searcher) -> None:
-    found = texts(searcher, "wolf")
-    assert found.index("Wolf spiders of Europe") < found.index("The wolf and the lamb")
+    matches = texts(searcher, "wolf")
+    assert matches.index("Wolf spiders of Europe") < matches.index("The wolf and the lamb")
 
 
 @pytest.mark.parametrize("typed", ["", "   ", "\x00", "\ud800", "*" * 5_000, "site:", '"', "zzzz"])

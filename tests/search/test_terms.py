@@ -48,8 +48,8 @@ def test_counts_are_those_of_a_plain_count(corpus: Corpus) -> None:
     )
     documents = Counter(word for text in texts for word in set(text.split()))
     total = Counter(word for text in texts for word in text.split())
-    found = terms(corpus, count=1_000)
-    assert {text: (term.documents, term.total) for text, term in found.items()} == {
+    matches = terms(corpus, count=1_000)
+    assert {text: (term.documents, term.total) for text, term in matches.items()} == {
         word: (documents[word], total[word])
         for word in total
         if word.startswith("word") and documents[word] <= 10
@@ -154,8 +154,8 @@ def test_what_rises_is_found_and_what_always_was_is_not(corpus: Corpus) -> None:
     assert [term.text for term in report.terms] == ["election"]
     assert (report.pages, report.recent_pages) == (120, 20)
     assert report.terms[0].recent == report.terms[0].documents == 15
-    said = run("-w", corpus.root, "terms", "--rising", "--json")
-    assert [term["text"] for term in said.json["terms"]] == ["election"]  # type: ignore[attr-defined]
+    messages = run("-w", corpus.root, "terms", "--rising", "--json")
+    assert [term["text"] for term in messages.json["terms"]] == ["election"]  # type: ignore[attr-defined]
     assert "election" in run("-w", corpus.root, "terms", "--rising").out
     assert run("-w", corpus.root, "terms", "--period", "soon").code == 2
 
@@ -201,12 +201,12 @@ def test_stop_words_are_everyday_or_spread_by_chance(corpus: Corpus) -> None:
         (f"http://t.test/{number}", page("the quiet tuba", language="en")) for number in range(30)
     ]
     corpus.commit(pages)
-    found = {
+    matches = {
         (term.text, term.language)
         for term in workspace_terms(corpus.root, TermsRequest(count=1_000, language="en")).terms
     }
-    assert ("which", "en") not in found
-    assert ("the", "en") not in found
+    assert ("which", "en") not in matches
+    assert ("the", "en") not in matches
     few = {
         term.text
         for term in workspace_terms(corpus.root, TermsRequest(count=1_000, language="de")).terms

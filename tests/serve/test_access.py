@@ -21,11 +21,11 @@ from fastapi import Depends, FastAPI
 from lycosa.commands.maintenance.tokens import OWNER, PREFIX, Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError
-from lycosa.serve.access import COOKIE, GUESSES_A_MINUTE, Access
 from lycosa.serve.app import create_app
-from lycosa.serve.lanes import Lane, lane_of
-from lycosa.serve.login import own_path
-from lycosa.serve.rates import Rates, is_loopback, network_of
+from lycosa.serve.web.access import COOKIE, GUESSES_A_MINUTE, Access
+from lycosa.serve.web.concurrency import RequestKind, request_kind
+from lycosa.serve.web.login import own_path
+from lycosa.serve.web.rate_limits import RateLimiter, is_loopback, network_of
 from lycosa.store.coordination.owner import own
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
@@ -61,7 +61,7 @@ def client(root: str) -> Client:
 def _sharing_sessions(app: FastAPI, access: Access) -> None:
     @app.post("/enter")
     def enter(token: str) -> dict[str, str | None]:
-        return {"cookie": access.open(token, "127.0.0.1")}
+        return {"cookie": access.open_session(token, "127.0.0.1")}
 
 
 def write(client: Client, **headers: str) -> httpx.Response:
@@ -137,8 +137,8 @@ def test_a_revoked_token_is_worth_nothing(
     monkeypatch.setattr("lycosa.commands.maintenance.tokens._KEPT_MS", 0)
     token = tokens.add("ada")
     cookie = client.request("POST", "/enter", {"token": token}).json()["cookie"]
-    csrf = Access(tokens)  # another process's key: its sessions are not ours
-    assert csrf.open(token, "a") != cookie
+    other = Access(tokens)  # another process's key: its sessions are not ours
+    assert other.open_session(token, "a") != cookie
     assert write(client, authorization=f"Bearer {token}").status_code == 200
     tokens.remove("ada")
     assert write(client, authorization=f"Bearer {token}").status_code == 401
@@ -234,20 +234,20 @@ def test_readers_elsewhere_are_held_to_their_rate(client: Client) -> None:
 
 def test_buckets() -> None:
     now = [0.0]
-    rates = Rates(0.5, 2, lambda: now[0])
+    rates = RateLimiter(0.5, 2, lambda: now[0])
     assert [rates.take("a") for _ in range(3)] == [0, 0, 2]
     assert rates.take("b") == 0
     now[0] = 1.0
     assert rates.take("a") == 1
     now[0] = 2.0
     assert (rates.wait("a"), rates.take("a"), rates.take("a")) == (0, 0, 2)
-    free = Rates(0, 0)
+    free = RateLimiter(0, 0)
     assert all(free.take("a") == 0 for _ in range(9))
 
 
 def test_buckets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lycosa.serve.rates.MAX_KEPT", 3)
-    rates = Rates(1, 1, lambda: 0.0)
+    monkeypatch.setattr("lycosa.serve.web.rate_limits.MAX_ADDRESSES", 3)
+    rates = RateLimiter(1, 1, lambda: 0.0)
     for who in "abcd":
         assert rates.take(who) == 0
     assert rates.take("d") == 1
@@ -351,7 +351,11 @@ def test_page_and_api_ask_for_a_token_alike(root: str, tokens: Tokens) -> None:
             assert status == expected, (method, path)
         elif path not in {*OPEN_WRITES, "/language"}:
             assert status not in (303, 401), (method, path)
-    slow = {path for kind, path in routes if kind != "GET" and lane_of(kind, path) is Lane.OTHER}
+    slow = {
+        path
+        for kind, path in routes
+        if kind != "GET" and request_kind(kind, path) is RequestKind.OTHER
+    }
     assert slow == {
         "/api/v1/exclusions",
         "/crawl/exclude",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.serve.app import create_app
-from lycosa.serve.security import SECURITY_HEADERS, allowed_hosts, host_of
+from lycosa.serve.web.security import SECURITY_HEADERS, allowed_hosts, host_of
 from tests.serve.client import Client
 from tests.serve.conftest import HOSTILE_TITLE
 from tests.serve.pages import OUR_SCRIPTS, Document

@@ -18,8 +18,8 @@ import pytest
 
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.core.errors import WorkError
-from lycosa.serve import beside
-from lycosa.serve.beside import PagesBeside, Served
+from lycosa.serve import processes as beside
+from lycosa.serve.processes import ServerOptions, ServerProcesses
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.daemon.daemons import QUICK, RUN, collection, site
@@ -154,6 +154,6 @@ def test_a_server_that_does_not_start_is_reported(
     Workspace.create(str(tmp_path / "w"))
     with (
         pytest.raises(WorkError, match="did not accept connections within"),
-        PagesBeside(Served(str(tmp_path / "w"), "127.0.6.44", 0, ()), print),
+        ServerProcesses(ServerOptions(str(tmp_path / "w"), "127.0.6.44", 0, ()), print),
     ):
         pass

@@ -9,10 +9,10 @@ from contextlib import suppress
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from lycosa.serve import bodies
 from lycosa.serve.app import create_app
-from lycosa.serve.bodies import MAX_BODY_BYTES, BufferedBodies
-from lycosa.serve.lanes import AT_ONCE, Lane, Lanes
+from lycosa.serve.web import request_bodies as bodies
+from lycosa.serve.web.concurrency import MAX_CONCURRENT, ConcurrencyLimiter, RequestKind
+from lycosa.serve.web.request_bodies import MAX_BODY_BYTES, BufferedBodies
 from tests.serve.client import Client
 
 
@@ -49,10 +49,10 @@ async def _post(
 
 def test_clients_that_send_slowly_occupy_no_place() -> None:
     async def scenario() -> None:
-        app = BufferedBodies(Lanes(_echo, signed_in=lambda scope: False))
+        app = BufferedBodies(ConcurrencyLimiter(_echo, signed_in=lambda scope: False))
         slow = [
             asyncio.create_task(_post(app, [b"token="], ends=False))
-            for _ in range(2 * AT_ONCE[Lane.CHANGE])
+            for _ in range(2 * MAX_CONCURRENT[RequestKind.CHANGE])
         ]
         await asyncio.sleep(0)
         answered = await asyncio.wait_for(_post(app, [b"token=", b"x"]), 5)

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from lycosa.cli.main import app as program
 from lycosa.commands.inspection.status import workspace_status
 from lycosa.serve.app import create_app
-from lycosa.serve.cached import FRAME_POLICY, RAW_POLICY, cached_address, file_name
-from lycosa.serve.cached_html import MOST_BYTES, safe_page
-from lycosa.serve.security import SECURITY_HEADERS
+from lycosa.serve.captures.cached import FRAME_POLICY, RAW_POLICY, cached_address, file_name
+from lycosa.serve.captures.sanitizer import MOST_BYTES, safe_page
+from lycosa.serve.web.security import SECURITY_HEADERS
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise

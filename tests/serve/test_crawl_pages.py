@@ -12,9 +12,9 @@ from lycosa.captures.history import STEPS_MS, visits_over_time
 from lycosa.commands.inspection.status import workspace_status
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.crawl.session.pausing import paused
-from lycosa.serve.access import COOKIE
 from lycosa.serve.app import create_app
-from lycosa.serve.kept import Kept
+from lycosa.serve.web.access import COOKIE
+from lycosa.serve.web.ttl_cache import TtlCache
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -152,7 +152,7 @@ def test_adding_needs_a_token_and_stays_in_scope(writer: Client, copy: str, toke
     added = writer.send(
         "POST", "/crawl/add", f"urls={seed}?a%0A%0A{seed}?b&csrf={csrf}", {**FORM, **headers}
     )
-    assert (added.status_code, added.headers["location"]) == (303, "/crawl?said=added")
+    assert (added.status_code, added.headers["location"]) == (303, "/crawl?notice=added")
     assert len(list((Path(copy) / "inbox").iterdir())) == 2
 
 
@@ -161,7 +161,7 @@ def test_pausing(writer: Client, copy: str, token: str) -> None:
     done = writer.send(
         "POST", "/crawl/pause", f"collection=default&paused=yes&csrf={csrf}", {**FORM, **headers}
     )
-    assert done.headers["location"] == "/crawl?said=paused"
+    assert done.headers["location"] == "/crawl?notice=paused"
     assert paused(open_storage(copy))["default"]["by"] == "ada"
     assert "Resume" in writer.get("/crawl", headers=headers).text
     bearer = {"authorization": f"Bearer {token}"}
@@ -192,29 +192,30 @@ def test_excluding_says_what_it_will_do_first(writer: Client, copy: str, token: 
     done = writer.send(
         "POST", "/crawl/exclude", f"rule=host:{host}&csrf={csrf}", {**FORM, **headers}
     )
-    assert (done.status_code, done.headers["location"]) == (303, "/crawl?said=excluded")
+    assert (done.status_code, done.headers["location"]) == (303, "/crawl?notice=excluded")
     assert f"host:{host}" in Workspace.open(copy).state().exclusions.rules
     assert writer.get("/api/v1/search", {"q": f"site:{host}"}).json()["total"] == 0
     assert COOKIE in headers["cookie"]
 
 
-def test_what_is_kept_is_made_once() -> None:
-    made: list[str] = []
+def test_a_cached_value_is_computed_once() -> None:
+    computed: list[str] = []
     now = [0.0]
-    kept = Kept[str, int](lambda key: made.append(key) or len(made), 5, most=2, now=lambda: now[0])  # type: ignore[func-returns-value]
-    assert [kept.get("a"), kept.get("a"), kept.get("b")] == [1, 1, 2]
+
+    def compute(key: str) -> int:
+        computed.append(key)
+        if key == "x":
+            raise ValueError(key)
+        return len(computed)
+
+    cache = TtlCache[str, int](compute, 5, max_entries=2, now=lambda: now[0])
+    assert [cache.get("a"), cache.get("a"), cache.get("b")] == [1, 1, 2]
     now[0] = 6
-    assert kept.get("a") == 3
-    kept.get("c")
-    kept.get("d")
-    assert kept.get("a") == 6, "the one asked for longest ago was forgotten"
-
-    def fails(key: str) -> int:
-        made.append(key)
-        raise ValueError(key)
-
-    broken = Kept[str, int](fails, 5)
+    assert cache.get("a") == 3
+    cache.get("c")
+    cache.get("d")
+    assert cache.get("a") == 6, "the least recently used entry was evicted"
     for _ in range(2):
         with pytest.raises(ValueError, match="x"):
-            broken.get("x")
-    assert made[-2:] == ["x", "x"]
+            cache.get("x")
+    assert computed[-2:] == ["x", "x"], "exceptions are not cached"

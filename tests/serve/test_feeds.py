@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 from lxml import etree, html
 
 from lycosa.search.engine.searcher import Hit, SearchResults
-from lycosa.serve.feeds import atom, rss
-from lycosa.serve.present import Filters
+from lycosa.serve.search.feeds import atom, rss
+from lycosa.serve.search.views import PageQuery
 from tests.serve.client import Client
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -87,7 +87,10 @@ def test_text_of_strangers_stays_text(client: Client) -> None:
         1.0,
     )
     results = SearchResults("q\x01", 1, [hit], 0.1, 0, 1, [])
-    for written in (rss(Filters("q\x01"), results, BASE), atom(Filters("q\x01"), results, BASE)):
+    for written in (
+        rss(PageQuery("q\x01"), results, BASE),
+        atom(PageQuery("q\x01"), results, BASE),
+    ):
         text = "".join(etree.fromstring(written).itertext())
         assert "ab <c>" in text
         assert "x]]>" in text

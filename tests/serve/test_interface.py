@@ -4,6 +4,7 @@ every language.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import polib
 import pytest
 from markupsafe import Markup
 
-from lycosa.serve.interface import COOKIE, LANGUAGES, chosen_language, interface
+from lycosa.serve.web.i18n import COOKIE, LANGUAGES, chosen_language, interface
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
@@ -66,13 +67,11 @@ def test_plurals_numbers_and_days_by_each_language_s_rules() -> None:
 
 def test_days_are_utc_wherever_the_server_stands() -> None:
     # 23:30 UTC
-    code = (
-        "from lycosa.serve.interface import interface; print(interface('en').time(1772580600000))"
-    )
+    code = "from lycosa.serve.web.i18n import interface; print(interface('en').time(1772580600000))"
     for zone in ("Asia/Tokyo", "Pacific/Kiritimati", "America/Los_Angeles"):
         done = subprocess.run(
             [sys.executable, "-c", code],
-            env={"TZ": zone},
+            env=os.environ | {"TZ": zone},
             capture_output=True,
             text=True,
             check=True,
@@ -163,7 +162,7 @@ def test_the_choice_is_kept(client: Client) -> None:
 @pytest.mark.parametrize("code", [code for code in LANGUAGES if code != "en"])
 def test_every_translation_can_be_formatted(code: str) -> None:
     words = interface(code)
-    for entry in polib.pofile(str(ROOT / "src/lycosa/serve/translations" / f"{code}.po")):
+    for entry in polib.pofile(str(ROOT / "src/lycosa/serve/web/translations" / f"{code}.po")):
         numbers = re.findall(r"\{(\w+), (?:number|plural)", entry.msgid)
         values: dict[str, str | float] = dict.fromkeys(re.findall(r"\{(\w+)\}", entry.msgid), "x")
         for number in (0, 1, 2, 5, 21, 1000.5):

@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from lycosa.serve.lanes import ANONYMOUS, AT_ONCE, Lane, Lanes, lane_of
-from lycosa.serve.source import SearchSource
+from lycosa.serve.search.sources import SearchSource
+from lycosa.serve.web.concurrency import (
+    MAX_ANONYMOUS,
+    MAX_CONCURRENT,
+    ConcurrencyLimiter,
+    RequestKind,
+    request_kind,
+)
 
 
 class Works:
@@ -38,7 +44,7 @@ class Works:
         self._now -= 1
 
 
-async def _ask(lanes: Lanes, method: str, path: str, query: str = "") -> None:
+async def _ask(lanes: ConcurrencyLimiter, method: str, path: str, query: str = "") -> None:
     async def receive() -> Message:
         return {"type": "http.request"}
 
@@ -64,13 +70,13 @@ def _run(scenario: Any) -> None:
 def test_a_crowd_is_let_in_in_turn() -> None:
     async def scenario() -> None:
         works = Works()
-        lanes = Lanes(works, signed_in=lambda scope: True)
+        lanes = ConcurrencyLimiter(works, signed_in=lambda scope: True)
         crowd = [
             asyncio.create_task(_ask(lanes, "GET", "/api/v1/search", str(number)))
             for number in range(200)
         ]
         await _settle()
-        assert len(works.begun) == AT_ONCE[Lane.SEARCH]
+        assert len(works.begun) == MAX_CONCURRENT[RequestKind.SEARCH]
         change = asyncio.create_task(_ask(lanes, "POST", "/api/v1/urls"))
         report = asyncio.create_task(_ask(lanes, "GET", "/api/v1/status"))
         typing = asyncio.create_task(_ask(lanes, "GET", "/api/v1/suggest"))
@@ -83,7 +89,7 @@ def test_a_crowd_is_let_in_in_turn() -> None:
         await asyncio.gather(*crowd, change, report, typing)
         searches = [each for each in works.begun if each.startswith("/api/v1/search")]
         assert searches == [f"/api/v1/search{number}" for number in range(200)]
-        assert works.most <= AT_ONCE[Lane.SEARCH] + 3
+        assert works.most <= MAX_CONCURRENT[RequestKind.SEARCH] + 3
 
     _run(scenario())
 
@@ -92,8 +98,8 @@ def test_a_crowd_is_let_in_in_turn() -> None:
 def test_an_answer_that_has_begun_holds_no_place(how: str) -> None:
     async def scenario() -> None:
         works = Works()
-        lanes = Lanes(works, signed_in=lambda scope: True)
-        count = 3 * AT_ONCE[Lane.CHANGE]
+        lanes = ConcurrencyLimiter(works, signed_in=lambda scope: True)
+        count = 3 * MAX_CONCURRENT[RequestKind.CHANGE]
         tasks = [
             asyncio.create_task(_ask(lanes, "POST", "/api/v1/hunts", how)) for _ in range(count)
         ]
@@ -111,20 +117,20 @@ def test_an_answer_that_has_begun_holds_no_place(how: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "lane"),
     [
-        ("GET", "/", Lane.SEARCH),
-        ("GET", "/api/v1/search", Lane.SEARCH),
-        ("GET", "/api/v1/suggest", Lane.TYPING),
-        ("POST", "/api/v1/peer/find", Lane.PEER),
-        ("POST", "/api/v1/urls", Lane.CHANGE),
-        ("DELETE", "/api/v1/watches/1", Lane.CHANGE),
-        ("POST", "/api/v1/exclusions", Lane.OTHER),
-        ("GET", "/sites", Lane.REPORT),
-        ("GET", "/healthz", Lane.NONE),
-        ("GET", "/static/style.css", Lane.NONE),
+        ("GET", "/", RequestKind.SEARCH),
+        ("GET", "/api/v1/search", RequestKind.SEARCH),
+        ("GET", "/api/v1/suggest", RequestKind.TYPING),
+        ("POST", "/api/v1/peer/find", RequestKind.PEER),
+        ("POST", "/api/v1/urls", RequestKind.CHANGE),
+        ("DELETE", "/api/v1/watches/1", RequestKind.CHANGE),
+        ("POST", "/api/v1/exclusions", RequestKind.OTHER),
+        ("GET", "/sites", RequestKind.REPORT),
+        ("GET", "/healthz", RequestKind.NONE),
+        ("GET", "/static/style.css", RequestKind.NONE),
     ],
 )
-def test_lanes(method: str, path: str, lane: Lane) -> None:
-    assert lane_of(method, path) is lane
+def test_lanes(method: str, path: str, lane: RequestKind) -> None:
+    assert request_kind(method, path) is lane
 
 
 def test_whoever_comes_while_a_new_index_is_opened_gets_the_old_one(workspace: str) -> None:
@@ -137,12 +143,20 @@ def test_whoever_comes_while_a_new_index_is_opened_gets_the_old_one(workspace: s
 def test_anonymous_readers_leave_places_to_those_who_signed_in() -> None:
     async def scenario() -> None:
         works = Works()
-        lanes = Lanes(works, signed_in=lambda scope: scope["query_string"] == b"token")
+        lanes = ConcurrencyLimiter(works, signed_in=lambda scope: scope["query_string"] == b"token")
         crowd = [asyncio.create_task(_ask(lanes, "GET", "/api/v1/terms")) for _ in range(50)]
         logins = [asyncio.create_task(_ask(lanes, "POST", "/login")) for _ in range(50)]
         await _settle()
-        assert works.begun.count("/api/v1/terms") == ANONYMOUS[Lane.REPORT] < AT_ONCE[Lane.REPORT]
-        assert works.begun.count("/login") == ANONYMOUS[Lane.CHANGE] < AT_ONCE[Lane.CHANGE]
+        assert (
+            works.begun.count("/api/v1/terms")
+            == MAX_ANONYMOUS[RequestKind.REPORT]
+            < MAX_CONCURRENT[RequestKind.REPORT]
+        )
+        assert (
+            works.begun.count("/login")
+            == MAX_ANONYMOUS[RequestKind.CHANGE]
+            < MAX_CONCURRENT[RequestKind.CHANGE]
+        )
         signed = [
             asyncio.create_task(_ask(lanes, method, path, "token"))
             for method, path in (("GET", "/api/v1/terms"), ("POST", "/watch"))
@@ -156,7 +170,7 @@ def test_anonymous_readers_leave_places_to_those_who_signed_in() -> None:
 
 
 def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lycosa.serve.lanes.MAX_WAITING", 3)
+    monkeypatch.setattr("lycosa.serve.web.concurrency.MAX_WAITING", 3)
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -167,10 +181,10 @@ def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.MonkeyPatch
 
     async def scenario() -> None:
         works = Works()
-        lanes = Lanes(works, signed_in=lambda scope: False)
+        lanes = ConcurrencyLimiter(works, signed_in=lambda scope: False)
         crowd = [
             asyncio.create_task(_ask(lanes, "GET", "/site"))
-            for _ in range(3 + ANONYMOUS[Lane.REPORT])
+            for _ in range(3 + MAX_ANONYMOUS[RequestKind.REPORT])
         ]
         await _settle()
         await lanes(

@@ -195,7 +195,7 @@ def test_a_file_is_made_and_taken_by_the_api(copy: str) -> None:
 
 
 def test_the_kinds_of_files_are_those_of_exports(client: Client) -> None:
-    schema = client.get("/api/v1/openapi.json").json()["components"]["schemas"]["WantedFiles"]
+    schema = client.get("/api/v1/openapi.json").json()["components"]["schemas"]["FilesRequest"]
     assert set(schema["properties"]["kind"]["enum"]) == set(FORMATS)
 
 

@@ -11,12 +11,9 @@ from hypothesis import strategies as st
 
 from lycosa.search.engine.searcher import Hit, SearchResults
 from lycosa.search.suggest.spelling import Spelling
-from lycosa.serve.frame import TEMPLATES
-from lycosa.serve.interface import interface
-from lycosa.serve.languages import direction, language_name
-from lycosa.serve.pages import languages_offered
-from lycosa.serve.present import (
-    Filters,
+from lycosa.serve.search.pages import languages_offered
+from lycosa.serve.search.views import (
+    PageQuery,
     facet_views,
     iso_day,
     joined,
@@ -25,6 +22,9 @@ from lycosa.serve.present import (
     result_view,
     web_href,
 )
+from lycosa.serve.web.i18n import interface
+from lycosa.serve.web.languages import direction, language_name
+from lycosa.serve.web.rendering import TEMPLATES
 from tests.serve.pages import OUR_SCRIPTS, Document
 
 NOON = 1_772_539_200_000  # 2026-03-03T12:00:00Z
@@ -57,7 +57,7 @@ def test_facets_that_would_narrow_the_search_are_links() -> None:
         "date": {"earlier": 3, "2024": 1, "2026": 2},
         "collection": {},
     }
-    views = facet_views(facets, Filters("wolf spider", sort="date"))
+    views = facet_views(facets, PageQuery("wolf spider", sort="date"))
     assert [(view.label, view.values) for view in views] == [
         (
             "Language",
@@ -146,7 +146,7 @@ def test_day(at_ms: int, shown: tuple[str, str]) -> None:
 @given(st.text(max_size=40), st.text(max_size=8), st.text(max_size=20))
 def test_addresses_read_back(query: str, language: str, site: str) -> None:
     values = parse_qs(
-        urlsplit(Filters(query, language, site).address(page=3)).query, keep_blank_values=True
+        urlsplit(PageQuery(query, language, site).address(page=3)).query, keep_blank_values=True
     )
     wanted = {
         name: [value]
@@ -170,22 +170,25 @@ def test_addresses_read_back(query: str, language: str, site: str) -> None:
     ],
 )
 def test_page_links(total: int, page: int, numbers: list[int]) -> None:
-    links = page_links(total, page, Filters("x"), last_page=100)
+    links = page_links(total, page, PageQuery("x"), last_page=100)
     assert [link.number for link in links] == numbers
     assert [link.number for link in links if link.current] == ([page] if numbers else [])
 
 
 def test_published_date_wins_over_fetched() -> None:
-    assert (result_view(hit(), Filters("x")).published, result_view(hit(), Filters("x")).date) == (
+    assert (
+        result_view(hit(), PageQuery("x")).published,
+        result_view(hit(), PageQuery("x")).date,
+    ) == (
         False,
         "2026-03-03",
     )
-    view = result_view(hit(published_at=0), Filters("x"))
+    view = result_view(hit(published_at=0), PageQuery("x"))
     assert (view.published, view.date) == (True, "1970-01-01")
 
 
 def test_a_page_without_title_is_named_by_its_address() -> None:
-    assert result_view(hit("https://a.example/%E8%8C%B6", title="  "), Filters("x")).title == [
+    assert result_view(hit("https://a.example/%E8%8C%B6", title="  "), PageQuery("x")).title == [
         ("https://a.example/茶", False)
     ]
 
@@ -243,7 +246,7 @@ def test_no_text_breaks_out_of_the_page(
         1.0,
         [(evil, True)],
     )
-    filters = Filters(query + evil, language + evil, evil, evil)
+    filters = PageQuery(query + evil, language + evil, evil, evil)
     results = SearchResults(
         query, 1, [found], 1.0, 0, 1, [evil], did_you_mean=Spelling(query + evil, 1)
     )
@@ -258,7 +261,7 @@ def test_no_text_breaks_out_of_the_page(
             pages=[],
             last_page=1,
             own="",
-            asked=[],
+            translations=[],
         ),
         TEMPLATES.get_template("start.html").render(
             filters=filters, languages=languages_offered({evil: 1}, evil)

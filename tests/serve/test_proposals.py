@@ -11,7 +11,7 @@ from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError
 from lycosa.serve.app import create_app
-from lycosa.serve.proposals import AN_HOUR
+from lycosa.serve.services import PROPOSALS_PER_HOUR
 from lycosa.store.storage.storage import Storage, open_storage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -88,9 +88,9 @@ def test_from_the_form_to_the_crawl(root: str) -> None:
         client.send(
             "POST", "/propose", f"url=https://example.org/{number}&note=x", FORM
         ).status_code
-        for number in range(AN_HOUR + 2)
+        for number in range(PROPOSALS_PER_HOUR + 2)
     ]
-    assert sent == [303] * AN_HOUR + [429] * 2
+    assert sent == [303] * PROPOSALS_PER_HOUR + [429] * 2
     assert (
         client.send(
             "POST", "/propose", "url=https://example.org/", {**FORM, "sec-fetch-site": "cross-site"}
@@ -107,7 +107,7 @@ def test_from_the_form_to_the_crawl(root: str) -> None:
     assert "is+not+accepted+by+collection" in refused.headers["location"], (
         "it lies outside the scope, and waits on"
     )
-    assert len(proposals(storage)) == AN_HOUR
+    assert len(proposals(storage)) == PROPOSALS_PER_HOUR
     inside = storage_with(storage, seed)
     client.send(
         "POST", "/proposals", f"decision=take&proposal={inside}&csrf={csrf}", {**FORM, **headers}

@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from lycosa.config.reading import parse_config
 from lycosa.core.errors import ConfigError
-from lycosa.serve.proxies import TrustedProxies
+from lycosa.serve.web.proxies import TrustedProxies
 
 
 def seen(trusted: tuple[str, ...], sender: str, *headers: tuple[str, str]) -> tuple[str, str]:

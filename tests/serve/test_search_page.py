@@ -1,4 +1,4 @@
-"""The search page whole: other languages and their mended translations, the advanced form, keys,
+"""The search page whole: other languages and their edited_translations translations, the advanced form, keys,
 sites that a reader blocks or prefers.
 """
 
@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from lycosa.serve.across_form import mended
-from lycosa.serve.advanced import built_query
+from lycosa.serve.search.advanced import built_query
+from lycosa.serve.search.translation_form import edited_translations
 from tests.serve.browser import Browser
 from tests.serve.client import Client
 from tests.serve.pages import Document
@@ -84,13 +84,13 @@ def test_other_languages_are_asked_and_their_words_mended(client: Client) -> Non
 
 def test_mending_twice() -> None:
     before = ("ru:museum=музей", "de:house=Haus")
-    assert mended({}, before) is None
-    assert mended({"w.ru.museum": "a", "o.ru.museum": "a"}, before) == before
-    assert mended({"w.ru.museum": "b", "o.ru.museum": "a", "w.x": "y"}, before) == (
+    assert edited_translations({}, before) is None
+    assert edited_translations({"w.ru.museum": "a", "o.ru.museum": "a"}, before) == before
+    assert edited_translations({"w.ru.museum": "b", "o.ru.museum": "a", "w.x": "y"}, before) == (
         "ru:museum=b",
         "de:house=Haus",
     )
-    assert mended({"w.RU.Museum": "", "o.RU.Museum": "a"}, ()) == ("RU:Museum=",)
+    assert edited_translations({"w.RU.Museum": "", "o.RU.Museum": "a"}, ()) == ("RU:Museum=",)
 
 
 def test_keys(chromium: Browser, address: str) -> None:

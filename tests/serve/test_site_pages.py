@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from lycosa.serve.site_pages import LISTS
+from lycosa.serve.sites.pages import LISTS
 from lycosa.site.report import report_of
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace

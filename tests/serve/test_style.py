@@ -11,7 +11,9 @@ import pytest
 
 import lycosa.serve
 
-STYLE = (Path(lycosa.serve.__path__[0]) / "static" / "style.css").read_text(encoding="utf-8")
+STYLE = (Path(lycosa.serve.__path__[0]) / "web" / "static" / "style.css").read_text(
+    encoding="utf-8"
+)
 PAIRS = [
     (text, ground) for text in ("ink", "soft", "link", "seen", "accent") for ground in ("paper", "panel")
 ] + [("on-accent", "accent"), ("on-mark", "mark")]  # fmt: skip

@@ -42,7 +42,9 @@ def test_a_watch_is_added_listed_matched_and_removed(root: str) -> None:
             "delivered": 0,
             "waiting": 0,
             "dropped": 0,
+            "fails": 0,
             "problem": "",
+            "delivered_at": 0,
         }
     ]
     with paper("127.0.7.91") as site:

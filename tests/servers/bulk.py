@@ -83,12 +83,12 @@ class Cluster:
             return {what: {"_id": name, "status": 409, "error": error}}
         self.versions[name] = version
         if source is None:
-            known = self.documents.pop(name, None)
+            expected = self.documents.pop(name, None)
             return {
                 what: {
                     "_id": name,
-                    "result": "deleted" if known else "not_found",
-                    "status": 200 if known else 404,
+                    "result": "deleted" if expected else "not_found",
+                    "status": 200 if expected else 404,
                 }
             }
         created = name not in self.documents
@@ -248,12 +248,12 @@ class _Handler(BaseHTTPRequestHandler):
             state.during()
         if "filter_path" in query:
             items = [
-                {what: {key: said[key] for key in ("status", "error") if key in said}}
+                {what: {key: output[key] for key in ("status", "error") if key in output}}
                 for item in items
-                for what, said in item.items()
+                for what, output in item.items()
             ]
         return 200, {
-            "errors": any("error" in said for item in items for said in item.values()),
+            "errors": any("error" in output for item in items for output in item.values()),
             "items": items[fault == WRONG_COUNT :],
         }
 
@@ -264,7 +264,9 @@ class _Handler(BaseHTTPRequestHandler):
         if path.endswith("/delete-tasks"):
             task = json.loads(body)["query"]
             state.delete_tasks.append(task)
-            state.ingested = [document for document in state.ingested if not _found(task, document)]
+            state.ingested = [
+                document for document in state.ingested if not _matches_query(task, document)
+            ]
             return 200, {"opstamp": len(state.delete_tasks)}
         if path.endswith("/ingest"):
             documents = [json.loads(line) for line in body.split(b"\n")[:-1]]
@@ -292,7 +294,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
 
-def _found(task: str, document: dict[str, Any]) -> bool:
+def _matches_query(task: str, document: dict[str, Any]) -> bool:
     """Whether a query of `field:word OR field:prefix*` finds a document; a reserved character must
     be escaped.
     """

@@ -107,9 +107,6 @@ class Nginx:
             while connection.recv(65_536):
                 pass
 
-    def error_log(self) -> str:
-        return (self.directory / "error.log").read_text(errors="replace")
-
 
 def _request(line: bytes) -> Request:
     fields = json.loads(line.decode("utf-8", "replace"))

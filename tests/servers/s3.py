@@ -1,7 +1,6 @@
-"""S3 on loopback: moto's server, with faults that S3 and networks have.
+"""An S3 server on loopback (moto) with the failures of real stores and networks.
 
-Moto looks whether a name is there and writes it in two steps; S3 does not, so conditional requests
-take turns here.
+Moto checks a name and writes it in two steps, unlike S3, so requests are serialized here.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ import re
 import socket
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
-import boto3
 import pytest
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,
@@ -39,49 +37,46 @@ _REFUSALS = {
 }
 
 
+Rule = Callable[[str, str], bool]
+"""(method, key) -> whether a failure happens to this request."""
+
+
+def never(method: str, key: str) -> bool:
+    return False
+
+
 @dataclass
 class Faults:
-    """What goes wrong: rules are asked in turn, each with (method, key); the first that says so
-    decides.
+    """The failures of the server.
 
-    `drop`: the request is done and its answer lost. `refuse`: 503, 500 or 409 before it is done.
-    `stale`: listings lack the keys that were written within so many seconds. `cut`: half of the
-    answer's body comes, then the connection is reset. `late`: the answer comes so many seconds
-    after it is done. `say`: other bytes instead of the answer's.
+    `drop`: the request is executed, and its response lost. `refuse`: status 500, 503 or 409 before
+    it is executed (0: none). `stale_s`: listings lack keys written within this time. `cut`: the
+    connection is reset after half of the body. `late`: seconds by which a response is delayed.
+    `say`: the body that is sent instead (None: the real one).
     """
 
-    drop: Callable[[str, str], bool] = lambda method, key: False
-    refuse: Callable[[str, str], int] = lambda method, key: 0
+    drop: Rule = never
+    refuse: Callable[[str, str], int] = never
     stale_s: float = 0.0
-    cut: Callable[[str, str], bool] = lambda method, key: False
-    late: Callable[[str, str], float] = lambda method, key: 0.0
+    cut: Rule = never
+    late: Callable[[str, str], float] = never
     say: Callable[[str, str], bytes | None] = lambda method, key: None
     requests: list[tuple[str, str]] = field(default_factory=list)
     dropped: int = 0
     refused: int = 0
     hidden: int = 0
     cuts: int = 0
-    said: int = 0
+    replaced: int = 0
 
     def clear(self) -> None:
-        """Nothing goes wrong any more."""
-        self.drop, self.refuse, self.stale_s = (
-            (lambda method, key: False),
-            (lambda method, key: 0),
-            0.0,
-        )
-        self.cut, self.late, self.say = (
-            (lambda method, key: False),
-            (lambda method, key: 0.0),
-            (lambda method, key: None),
-        )
+        """Stop all failures; the counters stay."""
+        for name in ("drop", "refuse", "stale_s", "cut", "late", "say"):
+            setattr(self, name, self.__dataclass_fields__[name].default)
 
 
 @dataclass(frozen=True)
 class S3Server:
-    """A running server: its address, what goes wrong there, and the environment that leads a client
-    to it.
-    """
+    """A running server, its failures, and the environment of its clients."""
 
     endpoint: str
     faults: Faults
@@ -90,7 +85,7 @@ class S3Server:
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """Moto's S3 at a free port of 127.0.0.1, with one bucket, `BUCKET`."""
+    """Run a server with the bucket `BUCKET`."""
     faults = Faults()
     application = _Faulty(DomainDispatcherApplication(create_backend_app), faults)
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=_Handler)
@@ -108,15 +103,8 @@ def s3_server() -> Iterator[S3Server]:
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     }
     try:
-        client = boto3.client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name="us-east-1",
-            aws_access_key_id=KEY_ID,
-            aws_secret_access_key=SECRET,
-        )
-        client.create_bucket(Bucket=BUCKET)
-        client.close()
+        with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")):
+            pass
         yield S3Server(endpoint, faults, environment)
     finally:
         server.shutdown()
@@ -132,7 +120,7 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def location(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Where a workspace of the test's own may lie; nothing goes wrong there at first."""
+    """The location for a workspace; without failures at first."""
     for name, value in {**server.environment, "LYCOSA_CACHE": str(tmp_path / "cache")}.items():
         monkeypatch.setenv(name, value)
     server.faults.clear()
@@ -144,7 +132,7 @@ class _Handler(MotoRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log(self, type: str, message: str, *args: object) -> None:
-        """Says nothing."""
+        """Do not log."""
 
 
 def _cut(body: bytes, connection: socket.socket) -> Iterator[bytes]:
@@ -154,7 +142,7 @@ def _cut(body: bytes, connection: socket.socket) -> Iterator[bytes]:
 
 
 class _Faulty:
-    """Moto behind the faults."""
+    """Moto with failures."""
 
     def __init__(
         self, application: Callable[[dict[str, Any], _Start], _Answer], faults: Faults
@@ -179,7 +167,7 @@ class _Faulty:
                 [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))],
             )
             return [body]
-        with self._turns:  # what moto does is short
+        with self._turns:
             if method in ("PUT", "POST"):
                 self._written[key] = time.monotonic()
             answered = self._answer(environ, start_response, method, key)
@@ -189,60 +177,45 @@ class _Faulty:
     def _answer(
         self, environ: dict[str, Any], start_response: _Start, method: str, key: str
     ) -> _Answer:
+        faults = self._faults
         started: list[Any] = []
 
         def start(status: str, headers: list[tuple[str, str]], error: Any = None) -> Any:
             started[:] = [status, headers]
 
         body = b"".join(self._application(environ, start))
-        if self._faults.drop(method, key):
-            self._faults.dropped += 1
-            connection: socket.socket = environ["werkzeug.socket"]
-            connection.shutdown(socket.SHUT_RDWR)
+        if faults.drop(method, key):
+            faults.dropped += 1
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             start_response("500 Lost", [("Content-Length", "0")])
             return [b""]
         status, headers = started
-        if (
-            self._faults.stale_s
-            and method == "GET"
-            and "list-type" in parse_qs(environ.get("QUERY_STRING", ""))
-        ):
+        if faults.stale_s and "list-type" in environ.get("QUERY_STRING", ""):
             body = self._without_new(body)
-            headers = [(name, value) for name, value in headers if name.lower() != "content-length"]
-            headers.append(("Content-Length", str(len(body))))
-        other = self._faults.say(method, key)
+        other = faults.say(method, key)
         if other is not None:
-            self._faults.said += 1
-            status, headers, body = (
-                "200 OK",
-                [("Content-Type", "application/xml"), ("Content-Length", str(len(other)))],
-                other,
-            )
+            faults.replaced += 1
+            status, body = "200 OK", other
+        if method != "HEAD":
+            headers = [item for item in headers if item[0].lower() != "content-length"]
+            headers.append(("Content-Length", str(len(body))))
         start_response(status, headers)
-        if body and method != "HEAD" and self._faults.cut(method, key):
-            self._faults.cuts += 1
+        if body and method != "HEAD" and faults.cut(method, key):
+            faults.cuts += 1
             return _cut(body, environ["werkzeug.socket"])
         return [body]
 
-    def _without_new(self, body: bytes) -> bytes:
-        def keep(match: re.Match[bytes]) -> bytes:
-            inside = re.search(rb"<(?:Key|Prefix)>([^<]*)</", match[0])
-            name = inside[1].decode() if inside else ""
-            newest = max(
-                (at for key, at in self._written.items() if key.startswith(name)), default=0.0
-            )
-            oldest = min(
-                (at for key, at in self._written.items() if key.startswith(name)), default=0.0
-            )
-            new = (
-                oldest if match[0].startswith(b"<CommonPrefixes") else newest
-            ) > time.monotonic() - self._faults.stale_s
+    def _without_new(self, listing: bytes) -> bytes:
+        """Remove recently written keys from a listing."""
+        since = time.monotonic() - self._faults.stale_s
+
+        def retain(match: re.Match[bytes]) -> bytes:
+            name = match["name"].decode()
+            times = [at for key, at in self._written.items() if key.startswith(name)]
+            is_folder = match[0].startswith(b"<CommonPrefixes")
+            new = bool(times) and (min(times) if is_folder else max(times)) > since
             self._faults.hidden += new
             return b"" if new else match[0]
 
-        return re.sub(
-            rb"<Contents>.*?</Contents>|<CommonPrefixes>.*?</CommonPrefixes>",
-            keep,
-            body,
-            flags=re.DOTALL,
-        )
+        pattern = rb"<(Contents|CommonPrefixes)>.*?<(?:Key|Prefix)>(?P<name>[^<]*)</.*?</\1>"
+        return re.sub(pattern, retain, listing, flags=re.DOTALL)

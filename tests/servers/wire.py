@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-SEND_PIECE = 65_536
-
 
 class Hang(Exception):
     """The client has gone, or the server stops: the endpoint's work is over."""

@@ -65,9 +65,9 @@ def paper(address: str) -> Iterator[Paper]:
     class Handler(_Quiet):
         def do_GET(self) -> None:
             site.asked[self.path] += 1
-            found = site.pages.get(self.path)
-            body = (found or "gone").encode()
-            self.send_response(200 if found is not None else 404)
+            result = site.pages.get(self.path)
+            body = (result or "gone").encode()
+            self.send_response(200 if result is not None else 404)
             self.send_header(
                 "Content-Type",
                 "text/html; charset=utf-8" if self.path != "/robots.txt" else "text/plain",
@@ -126,7 +126,7 @@ def crawled(
     """Crawl to the end, without an index."""
     chosen = Collection.model_validate(QUICK | collection)
     settings = config or parse_config("", overrides=("crawl.patience=1s",))
-    said: list[str] = []
+    output: list[str] = []
     order = CrawlOrder(
         root,
         settings,
@@ -134,6 +134,6 @@ def crawled(
         seeds,
         index=False,
         site=SiteScope.of(site) if site else None,
-        say=said.append,
+        say=output.append,
     )
     return crawl(order)

@@ -20,6 +20,10 @@ WORDS = (
     "The lighthouse stands on the cliff above the harbour, and page number {} tells of what "
     "its keeper saw in that year."
 )
+SPECIAL_LINKS = (
+    *("/chain-0", "/round-1", "/to-nowhere", "same-1.html", "same-2.html", "own.html"),
+    *("untitled.html", "en.html", "empty.html"),
+)
 
 
 @dataclass
@@ -58,18 +62,7 @@ def lay(root: Path, rows: int = 5) -> tuple[Planted, str]:
         planted.broken |= {("/missing.html", f"/row/{row}/"), ("/error", f"/row/{row}/b.html")}
         planted.depth |= {f"/row/{row}/": 1, f"/row/{row}/a.html": 2, f"/row/{row}/b.html": 3}
     chain = [f"/chain-{number}" for number in range(4)]
-    page(
-        "/special/",
-        chain[0],
-        "/round-1",
-        "/to-nowhere",
-        "same-1.html",
-        "same-2.html",
-        "own.html",
-        "untitled.html",
-        "en.html",
-        "empty.html",
-    )
+    page("/special/", *SPECIAL_LINKS)
     planted.depth["/special/"] = 1
     page("/end.html")
     planted.depth["/end.html"] = 2
@@ -99,20 +92,28 @@ def lay(root: Path, rows: int = 5) -> tuple[Planted, str]:
     page("/lonely/3.html", "/row/0/")
     page("/lonely/seeded.html")  # a seed: the sitemap is not what named it first
     planted.orphans = {"/lonely/1.html", "/lonely/3.html", "/lonely/seeded.html"}
+    _write(root, files)
+    return planted, _rules(chain)
+
+
+def _write(root: Path, files: dict[str, str]) -> None:
     for path, text in files.items():
         place = root / (path.lstrip("/") + ("index.html" if path.endswith("/") else ""))
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
+
+
+def _rules(chain: list[str]) -> str:
+    """The nginx rules of redirects and errors."""
     moves = {
         **dict(zip(chain, [*chain[1:], "/end.html"], strict=True)),
         "/moved-once": "/target.html",
         "/to-nowhere": "/nowhere.html",
+        "/round-1": "/round-2",
+        "/round-2": "/round-1",
     }
-    moves |= {"/round-1": "/round-2", "/round-2": "/round-1"}
     rules = [f"location = {path} {{ return 301 {target}; }}" for path, target in moves.items()]
-    return planted, " ".join(
-        [*rules, "location = /error { return 410; }", "absolute_redirect off;"]
-    )
+    return " ".join([*rules, "location = /error { return 410; }", "absolute_redirect off;"])
 
 
 def _alternates(*languages: str) -> str:

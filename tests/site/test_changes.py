@@ -63,20 +63,22 @@ def root(tmp_path: Path) -> str:
 def _since(
     root: str, day: int, site: str = "", **options: bool
 ) -> dict[tuple[str, str], PageChange]:
-    found = changes_of(root, Config(), datetime.fromtimestamp(at(day) / 1000, UTC), site, **options)
-    return {(change.kind, change.url): change for change in found}
+    result = changes_of(
+        root, Config(), datetime.fromtimestamp(at(day) / 1000, UTC), site, **options
+    )
+    return {(change.kind, change.url): change for change in result}
 
 
 def test_what_changed_since_is_told_with_the_difference(root: str) -> None:
     for _ in range(2):
-        found = _since(root, 5)
-        assert set(found) == {
+        result = _since(root, 5)
+        assert set(result) == {
             ("new", "http://a.example/new"),
             ("gone", "http://a.example/gone"),
             ("changed", "http://a.example/changed"),
             ("changed", "http://b.example/changed"),
         }
-        changed = found["changed", "http://a.example/changed"]
+        changed = result["changed", "http://a.example/changed"]
         assert changed.difference == (
             "@@ -1,3 +1,3 @@",
             " First block.",
@@ -89,10 +91,10 @@ def test_what_changed_since_is_told_with_the_difference(root: str) -> None:
         )
         # A visit that answered 304 begins no version: the text that is live is that of the day
         # before.
-        assert found["changed", "http://b.example/changed"].at == datetime.fromtimestamp(
+        assert result["changed", "http://b.example/changed"].at == datetime.fromtimestamp(
             at(6) / 1000, UTC
         )
-        assert found["gone", "http://a.example/gone"].reason == "http_404"
+        assert result["gone", "http://a.example/gone"].reason == "http_404"
         compact(Workspace.open(root))
 
 

@@ -21,8 +21,8 @@ from lycosa.url.site_name import site_name
         )
     )
 )
-def test_depths_are_shortest_paths(given: tuple[int, list[tuple[int, int]]]) -> None:
-    count, pairs = given
+def test_depths_are_shortest_paths(graph: tuple[int, list[tuple[int, int]]]) -> None:
+    count, pairs = graph
     expected = {0: 0}
     for _ in range(count):  # relaxed until nothing falls, as Bellman and Ford have it
         for source, target in pairs:

@@ -23,8 +23,8 @@ Site = tuple[str, str, Planted]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with crawled(tmp_path_factory.mktemp("site")) as found:
-        yield found
+    with crawled(tmp_path_factory.mktemp("site")) as result:
+        yield result
 
 
 def _path(origin: str, url: str) -> str:

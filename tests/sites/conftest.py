@@ -26,16 +26,16 @@ def expected(served: ServedSites, tmp_path_factory: pytest.TempPathFactory) -> d
     """URL -> status: what the walk over the files says that a crawl of all six sites fetches."""
     base = tmp_path_factory.getbasetemp()
     # the walk takes 8 s: once for all workers
-    kept = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "walked.json"
-    with kept.with_suffix(".lock").open("w") as lock:
+    retained = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "walked.json"
+    with retained.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
+        if not retained.exists():
             port = f":{served.server.port}/"
-            found = expected_urls(served.roots(), served.seeds()).items()
-            kept.write_text(
-                json.dumps({url.replace(port, PORT, 1): status for url, status in found})
+            actual = expected_urls(served.roots(), served.seeds()).items()
+            retained.write_text(
+                json.dumps({url.replace(port, PORT, 1): status for url, status in actual})
             )
     return {
         url.replace(PORT, f":{served.server.port}/", 1): status
-        for url, status in json.loads(kept.read_text()).items()
+        for url, status in json.loads(retained.read_text()).items()
     }

@@ -75,17 +75,17 @@ def _decoded(path: str) -> bytes | None:
     raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), path.encode())
     if b"\0" in raw:
         return None
-    kept: list[bytes] = []
+    retained: list[bytes] = []
     segments = raw.split(b"/")
     for segment in segments:
         if segment == b"..":
-            if not kept:
+            if not retained:
                 return None
-            kept.pop()
+            retained.pop()
         elif segment not in (b"", b"."):
-            kept.append(segment)
-    folder = bool(kept) and segments[-1] in (b"", b".", b"..")
-    return b"/" + b"/".join(kept) + (b"/" if folder else b"")
+            retained.append(segment)
+    folder = bool(retained) and segments[-1] in (b"", b".", b"..")
+    return b"/" + b"/".join(retained) + (b"/" if folder else b"")
 
 
 def listing(folder: bytes) -> bytes:

@@ -93,3 +93,18 @@ def test_nginx_saw_what_the_visits_say(
         == dict(_visits(workspace))
         == expected
     )
+
+
+def test_the_walk_reaches_the_sites(served: ServedSites, expected: dict[str, int]) -> None:
+    """Most HTML files of each site are linked from its seeds; a walk that stopped early would show
+    here.
+    """
+    for site in served.sites:
+        origin = served.origin(site.name)
+        files = sum(1 for path in site.root.rglob("*.html") if path.is_file())
+        reached = sum(
+            1
+            for url, status in expected.items()
+            if status == 200 and url.startswith(f"{origin}/") and url.endswith(".html")
+        )
+        assert reached >= 0.95 * files, f"{site.name}: {reached} of {files}"

@@ -99,19 +99,19 @@ def _normal(scheme: str, authority: str, path: str, query: str | None) -> Split:
 
 def _without_dots(path: str) -> str:
     """RFC 3986 section 5.2.4 on an absolute path, empty segments kept."""
-    kept: list[str] = []
+    retained: list[str] = []
     segments = path.split("/")[1:]
     for number, segment in enumerate(segments):
         dots = _DOTS.get(segment.lower())
         last = number == len(segments) - 1
         if dots is None:
-            kept.append(segment)
+            retained.append(segment)
             continue
-        if dots == ".." and kept:
-            kept.pop()
+        if dots == ".." and retained:
+            retained.pop()
         if last:
-            kept.append("")
-    return "/" + "/".join(kept)
+            retained.append("")
+    return "/" + "/".join(retained)
 
 
 def _percent(text: str, safe: str) -> str:

@@ -50,12 +50,12 @@ def expected_urls(roots: Mapping[str, Path], seeds: Iterable[str]) -> dict[str, 
         parts = waiting.popleft()
         given = answer(roots[parts.origin], parts.path, parts.query)
         statuses[parts.url] = given.status
-        found: Iterable[Split | None] = ()
+        actual: Iterable[Split | None] = ()
         if given.location:
-            found = (join(parts, given.location),)
+            actual = (join(parts, given.location),)
         elif given.status == 200 and given.content_type in PARSED_TYPES:
-            found = links(given.body(), parts)
-        for target in found:
+            actual = links(given.body(), parts)
+        for target in actual:
             if target is not None and target.origin in roots and target.url not in seen:
                 seen.add(target.url)
                 waiting.append(target)

@@ -1,9 +1,9 @@
-"""A buffer without polars, and commits of it: for processes that are started often, forked, and
-killed.
-"""
+"""Commits without polars, for processes that are started often, forked or killed."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from lycosa.store.log.transaction import CommitContents
@@ -11,7 +11,7 @@ from lycosa.store.workspace import Workspace
 
 
 class FakeBuffer:
-    """Writes the bytes that it is given; says that they are one row."""
+    """A buffer of one row with given bytes."""
 
     rows = 1
 
@@ -23,7 +23,7 @@ class FakeBuffer:
 
 
 def commit_rounds(workspace: Workspace, rounds: int, partition: int = 0) -> None:
-    """So many commits of worker `w<partition>`."""
+    """Commit `rounds` times as worker `w<partition>`."""
     claim = workspace.claim(f"w{partition}", [partition])
     for number in range(rounds):
         claim.commit(
@@ -31,3 +31,21 @@ def commit_rounds(workspace: Workspace, rounds: int, partition: int = 0) -> None
             {"urls": FakeBuffer(b"x" * (number + 1))},
             CommitContents(counters={"rounds": 1}),
         )
+
+
+_RACER = """
+import sys
+from lycosa.store.workspace import Workspace
+from tests.store.racing import commit_rounds
+
+commit_rounds(Workspace.open(sys.argv[1]), int(sys.argv[3]), int(sys.argv[2]))
+"""
+
+
+def race(location: str, racers: int, rounds: int) -> None:
+    """Run `commit_rounds` in several processes at once."""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", _RACER, location, str(place), str(rounds)])
+        for place in range(racers)
+    ]
+    assert [process.wait() for process in processes] == [0] * racers

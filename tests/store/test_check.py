@@ -1,4 +1,4 @@
-"""`verify` on sound workspaces, and each planted fault found where it is."""
+"""`verify` on valid workspaces, and with one planted problem each."""
 
 from __future__ import annotations
 
@@ -40,14 +40,21 @@ def crawled(workspace: Workspace) -> Workspace:
 
 def errors(workspace: Workspace, *, deep: bool = False) -> list[str]:
     report = verify(workspace, deep=deep)
-    found = [
+    results = [
         f"{finding.where}: {finding.what}"
         for finding in report.findings
         if finding.severity == "error"
     ]
-    assert report.ok == (not found)
+    assert report.ok == (not results)
     assert all(finding.remedy for finding in report.findings)
-    return found
+    return results
+
+
+def assert_errors(workspace: Workspace, *expected: str, deep: bool = False) -> None:
+    """Each expected text is in an error."""
+    results = errors(workspace, deep=deep)
+    for text in expected:
+        assert any(text in error for error in results), (text, results)
 
 
 def table_path(workspace: Workspace, table: str, place: int = 0) -> str:
@@ -127,52 +134,72 @@ def test_a_torn_log_entry(crawled: Workspace) -> None:
     assert "not JSON" in torn
 
 
-def test_a_commit_under_a_claim_that_was_outranked(crawled: Workspace) -> None:
-    rewrite_entry(
-        crawled, 2, lambda document: document.update(kind="claim", claim=2, partitions=[[0, 7]])
-    )
-    assert any(
-        "log/00000003.json" in error and "claim 1, which does not hold" in error
-        for error in errors(crawled)
-    )
+@pytest.mark.parametrize(
+    ("number", "change", "expected"),
+    [
+        pytest.param(
+            2,
+            lambda document: document.update(kind="claim", claim=2, partitions=[[0, 7]]),
+            "log/00000003.json: a commit under claim 1, which does not hold",
+            id="a commit of a fenced claim",
+        ),
+        pytest.param(
+            1,
+            lambda document: document.update(partitions=[[0, 8]]),
+            "log/00000001.json: it claims partition 8, which does not exist",
+            id="an unknown partition",
+        ),
+        pytest.param(
+            2,
+            lambda document: document["files"]["pages"][0].update(rows=6),
+            "it has 5 rows, but 6 according to the log",
+            id="a different number of rows",
+        ),
+        pytest.param(
+            3,
+            lambda document: document["files"].update(
+                urls=[document["files"]["urls"][0] | {"path": "data/00000001-1/urls.parquet"}]
+            ),
+            "2 log entries refer to it",
+            id="two entries with one file",
+        ),
+        pytest.param(
+            2,
+            lambda document: document["counters"].update(visits=4),
+            "log/00000002.json: its counter of visits is 4, but its files have 5 rows",
+            id="a wrong counter",
+        ),
+    ],
+)
+def test_an_entry_that_contradicts_the_log(
+    crawled: Workspace, number: int, change: Callable[[Any], None], expected: str
+) -> None:
+    rewrite_entry(crawled, number, change)
+    assert_errors(crawled, expected)
 
 
-def test_a_claim_of_a_partition_that_does_not_exist(crawled: Workspace) -> None:
-    rewrite_entry(crawled, 1, lambda document: document.update(partitions=[[0, 8]]))
-    assert errors(crawled) == ["log/00000001.json: it claims partition 8, which does not exist"]
-
-
-@pytest.mark.parametrize("table", ["visits", "pages", "links", "urls", "hosts"])
-def test_a_deleted_table_file(crawled: Workspace, table: str) -> None:
-    path = table_path(crawled, table)
-    os.unlink(path)
-    assert any(
-        path.endswith(error.partition(":")[0]) and "it is missing" in error
-        for error in errors(crawled)
-    )
-
-
-@pytest.mark.parametrize("table", ["visits", "pages", "links", "urls", "hosts"])
-def test_one_changed_byte_of_a_table_file(crawled: Workspace, table: str) -> None:
-    path = Path(table_path(crawled, table))
+def flip_byte(path: Path, share: int) -> None:
     content = bytearray(path.read_bytes())
-    content[len(content) // 3] ^= 1
+    content[len(content) // share] ^= 1
     path.write_bytes(content)
-    assert any(
-        str(path).endswith(error.partition(":")[0]) and "its bytes have changed" in error
-        for error in errors(crawled)
-    )
 
 
-def test_a_cut_table_file(crawled: Workspace) -> None:
-    path = table_path(crawled, "pages")
-    os.truncate(path, 100)
-    assert any("it has 100 bytes, but " in error for error in errors(crawled))
-
-
-def test_a_file_with_other_rows_than_the_log_says(crawled: Workspace) -> None:
-    rewrite_entry(crawled, 2, lambda document: document["files"]["pages"][0].update(rows=6))
-    assert any("it has 5 rows, but 6 according to the log" in error for error in errors(crawled))
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (os.unlink, "it is missing"),
+        (lambda path: flip_byte(Path(path), 3), "its bytes have changed"),
+        (lambda path: os.truncate(path, 100), "it has 100 bytes, but "),
+    ],
+    ids=["deleted", "changed", "truncated"],
+)
+@pytest.mark.parametrize("table", ["visits", "pages", "links", "urls", "hosts"])
+def test_a_damaged_table_file(
+    crawled: Workspace, table: str, damage: Callable[[str], None], expected: str
+) -> None:
+    path = crawled.state().files[table][0].path
+    damage(crawled.path(path))
+    assert_errors(crawled, f"{path}: {expected}")
 
 
 def test_rows_out_of_order(crawled: Workspace) -> None:
@@ -181,15 +208,7 @@ def test_rows_out_of_order(crawled: Workspace) -> None:
     pl.read_parquet(path).reverse().write_parquet(path)
     change = {"bytes": os.path.getsize(path), "digest": crawled.storage.files.digest(file.path)}
     rewrite_entry(crawled, file.entry, lambda document: document["files"]["urls"][0].update(change))
-    assert any("not sorted" in error for error in errors(crawled))
-
-
-def test_two_entries_that_name_one_file(crawled: Workspace) -> None:
-    entry = json.loads(Path(crawled.path(entry_path(2))).read_text())
-    rewrite_entry(
-        crawled, 3, lambda document: document["files"].update(urls=entry["files"]["urls"])
-    )
-    assert any("2 log entries refer to it" in error for error in errors(crawled))
+    assert_errors(crawled, "not sorted")
 
 
 @pytest.mark.parametrize("deep", [False, True])
@@ -197,43 +216,62 @@ def test_a_missing_and_a_cut_archive(crawled: Workspace, deep: bool) -> None:
     first, second = crawled.state().warcs
     os.unlink(crawled.path(first))
     os.truncate(crawled.path(second), 50)
-    found = errors(crawled, deep=deep)
-    assert any(error.startswith(f"{first}: it is missing") for error in found)
-    assert any(error.startswith(f"{second}: it has 50 bytes") for error in found)
+    assert_errors(crawled, f"{first}: it is missing", f"{second}: it has 50 bytes", deep=deep)
 
 
-def test_a_changed_byte_of_an_archive_is_found_by_a_deep_check(crawled: Workspace) -> None:
+def test_a_changed_byte_of_an_archive_needs_a_deep_check(crawled: Workspace) -> None:
     name = next(iter(crawled.state().warcs))
-    path = Path(crawled.path(name))
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    flip_byte(Path(crawled.path(name)), 2)
     assert errors(crawled) == []
-    found = errors(crawled, deep=True)
-    assert any(error.startswith(name) and "its bytes have changed" in error for error in found)
-    assert any(error.startswith(name) and "not a valid record" in error for error in found)
-    assert any(
-        error.startswith(name) and "visits with a wrong record position: 1" in error
-        for error in found
-    )
+    [wrong] = [error for error in errors(crawled, deep=True) if "wrong record position: 1" in error]
+    assert wrong.startswith(name)
+    [invalid] = [error for error in errors(crawled, deep=True) if "not a valid record" in error]
+    assert invalid.startswith(name)
+    assert_errors(crawled, f"{name}: its bytes have changed", deep=True)
 
 
-def test_a_url_with_two_states(crawled: Workspace) -> None:
-    def double(frame: pl.DataFrame) -> pl.DataFrame:
-        return pl.concat(
-            [frame, frame.head(1).with_columns(pl.col("url_key") ^ 1, state=pl.lit("known"))]
-        )
-
-    replace_rows(crawled, "urls", double)
-    assert any(
-        error.startswith("urls: URLs with more than one state: 1, for example")
-        for error in errors(crawled)
-    )
-
-
-def test_a_state_that_is_not_in_the_vocabulary(crawled: Workspace) -> None:
-    replace_rows(crawled, "urls", lambda frame: frame.with_columns(state=pl.lit("queued")))
-    assert "urls.state: 'queued' is not an allowed value" in errors(crawled)
+@pytest.mark.parametrize(
+    ("table", "change", "expected"),
+    [
+        pytest.param(
+            "urls",
+            lambda rows: pl.concat(
+                [rows, rows.head(1).with_columns(pl.col("url_key") ^ 1, state=pl.lit("known"))]
+            ),
+            "urls: URLs with more than one state: 1, for example",
+            id="a URL with two states",
+        ),
+        pytest.param(
+            "urls",
+            lambda rows: rows.with_columns(state=pl.lit("queued")),
+            "urls.state: 'queued' is not an allowed value",
+            id="an unknown state",
+        ),
+        pytest.param(
+            "pages",
+            lambda rows: pl.concat([rows, rows.head(1)]),
+            "pages: exchanges with more than one page in one commit: 1",
+            id="two pages of an exchange",
+        ),
+        pytest.param(
+            "visits",
+            lambda rows: rows.with_columns(warc_offset=pl.lit(10**9, dtype=pl.Int64)),
+            "visits: visits whose position is outside their WARC file: 5",
+            id="a record outside its file",
+        ),
+        pytest.param(
+            "visits",
+            lambda rows: rows.with_columns(warc_file=pl.lit("data/00000001-9/archive.warc.gz")),
+            "visits: visits in a WARC file that is not committed: 5",
+            id="an uncommitted file",
+        ),
+    ],
+)
+def test_rows_that_must_not_exist(
+    crawled: Workspace, table: str, change: Callable[[pl.DataFrame], pl.DataFrame], expected: str
+) -> None:
+    replace_rows(crawled, table, change)
+    assert_errors(crawled, expected)
 
 
 def test_two_urls_with_one_key(crawled: Workspace) -> None:
@@ -242,10 +280,10 @@ def test_two_urls_with_one_key(crawled: Workspace) -> None:
         url_row(UrlId(f"http://{HOST}/other", url.host, url.host_key, url.url_key, url.partition))
     )
     commit(crawled, buffers)
-    found = errors(crawled)
-    assert any("URLs with the same key: 1" in error for error in found)
-    assert any(
-        error.startswith("urls: keys or partitions that do not match the URL: 1") for error in found
+    assert_errors(
+        crawled,
+        "URLs with the same key: 1",
+        "urls: keys or partitions that do not match the URL: 1",
     )
 
 
@@ -256,33 +294,32 @@ def test_an_excluded_url_without_a_reason_and_a_visited_one_without_a_visit(
     buffers.add_url(url_row(identify(crawled, f"http://{HOST}/x"), "excluded"))
     buffers.add_url(url_row(identify(crawled, f"http://{HOST}/y"), "visited"))
     commit(crawled, buffers)
-    found = "\n".join(errors(crawled))
-    assert f"excluded URLs without a known reason: 1, for example http://{HOST}/x" in found
-    assert f"visited URLs without a row in visits: 1, for example http://{HOST}/y" in found
-    assert f"visited URLs without a time: 1, for example http://{HOST}/y" in found
+    assert_errors(
+        crawled,
+        f"excluded URLs without a known reason: 1, for example http://{HOST}/x",
+        f"visited URLs without a row in visits: 1, for example http://{HOST}/y",
+        f"visited URLs without a time: 1, for example http://{HOST}/y",
+    )
+
+
+class Rows:
+    """A frame as the buffer of a commit."""
+
+    rows = 1
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+
+    def write(self, path: str) -> None:
+        self._frame.write_parquet(path)
 
 
 def test_an_exchange_that_was_committed_twice(crawled: Workspace) -> None:
-    rows = pl.read_parquet(table_path(crawled, "visits"))
+    rows = pl.read_parquet(table_path(crawled, "visits")).head(1)
     claim = crawled.claim("w2")
-    folder = claim.next_folder()
-
-    class Again:
-        rows = 1
-
-        def write(self, path: str) -> None:
-            rows.head(1).write_parquet(path)
-
-    claim.commit(folder, {"visits": Again()}, CommitContents(counters={"visits": 1}))
-    assert any(error.startswith("visits: duplicate exchanges: 1") for error in errors(crawled))
-
-
-def test_an_exchange_that_became_two_pages(crawled: Workspace) -> None:
-    replace_rows(crawled, "pages", lambda frame: pl.concat([frame, frame.head(1)]))
-    assert any(
-        error.startswith("pages: exchanges with more than one page in one commit: 1")
-        for error in errors(crawled)
-    )
+    contents = CommitContents(counters={"visits": 1})
+    claim.commit(claim.next_folder(), {"visits": Rows(rows)}, contents)
+    assert_errors(crawled, "visits: duplicate exchanges: 1")
 
 
 def test_a_page_without_a_visit_and_links_without_a_page(crawled: Workspace) -> None:
@@ -293,57 +330,24 @@ def test_a_page_without_a_visit_and_links_without_a_page(crawled: Workspace) -> 
     buffers.add_page(visit, make_page(1))
     buffers.links.add_links(make_visit(second), make_page(2, ["http://z/"]).links)
     commit(crawled, buffers)
-    found = errors(crawled)
-    assert any(error.startswith("pages: pages without a row in visits: 1") for error in found)
-    assert any(error.startswith("links: links whose source is not a page: 1") for error in found)
-
-
-def test_a_visit_outside_its_archive_and_one_without(crawled: Workspace) -> None:
-    replace_rows(
+    assert_errors(
         crawled,
-        "visits",
-        lambda frame: frame.with_columns(warc_offset=pl.lit(10**9, dtype=pl.Int64)),
-    )
-    assert any(
-        error.startswith("visits: visits whose position is outside their WARC file: 5")
-        for error in errors(crawled)
-    )
-    replace_rows(
-        crawled,
-        "visits",
-        lambda frame: frame.with_columns(
-            warc_offset=pl.lit(0, dtype=pl.Int64),
-            warc_file=pl.lit("data/00000001-9/archive.warc.gz"),
-        ),
-    )
-    assert any(
-        error.startswith("visits: visits in a WARC file that is not committed: 5")
-        for error in errors(crawled)
+        "pages: pages without a row in visits: 1",
+        "links: links whose source is not a page: 1",
     )
 
 
 def test_a_visit_that_points_at_another_record_is_found_by_a_deep_check(crawled: Workspace) -> None:
     replace_rows(crawled, "visits", lambda frame: frame.with_columns(pl.col("warc_offset").first()))
     assert errors(crawled) == []
-    assert any(
-        "visits with a wrong record position: 4" in error for error in errors(crawled, deep=True)
-    )
+    assert_errors(crawled, "visits with a wrong record position: 4", deep=True)
 
 
 def test_an_archived_exchange_without_a_visit_is_found_by_a_deep_check(crawled: Workspace) -> None:
     record = pl.read_parquet(table_path(crawled, "visits"))["record_id"][0]
     for table in ("visits", "pages"):
         replace_rows(crawled, table, lambda frame: frame.filter(pl.col("record_id") != record))
-    assert any(
-        "exchanges without a row in visits: 1" in error for error in errors(crawled, deep=True)
-    )
-
-
-def test_counters_that_do_not_add_up(crawled: Workspace) -> None:
-    rewrite_entry(crawled, 2, lambda document: document["counters"].update(visits=4))
-    assert errors(crawled) == [
-        "log/00000002.json: its counter of visits is 4, but its files have 5 rows"
-    ]
+    assert_errors(crawled, "exchanges without a row in visits: 1", deep=True)
 
 
 @pytest.mark.parametrize("column", ["partition", "host_key", "url_key"])
@@ -357,10 +361,7 @@ def test_keys_that_the_url_does_not_give(crawled: Workspace, table: str, column:
             pl.when(first).then(pl.col(column) ^ 1).otherwise(pl.col(column)).alias(column)
         ),
     )
-    assert any(
-        error.startswith(f"{table}: keys or partitions that do not match the URL: 1")
-        for error in errors(crawled)
-    )
+    assert_errors(crawled, f"{table}: keys or partitions that do not match the URL: 1")
 
 
 def test_found_rows_and_hosts_with_wrong_keys(crawled: Workspace) -> None:
@@ -375,14 +376,10 @@ def test_found_rows_and_hosts_with_wrong_keys(crawled: Workspace) -> None:
     )
     buffers.add_host(HostRow("z.example.org", 3, 4, "example.org", 1))
     commit(crawled, buffers)
-    found = errors(crawled)
-    assert any(
-        error.startswith("found: keys or partitions that do not match the URL: 1")
-        for error in found
-    )
-    assert any(
-        error.startswith("hosts: keys or partitions that do not match the host: 1")
-        for error in found
+    assert_errors(
+        crawled,
+        "found: keys or partitions that do not match the URL: 1",
+        "hosts: keys or partitions that do not match the host: 1",
     )
 
 
@@ -392,14 +389,7 @@ def test_found_rows_and_hosts_with_wrong_keys(crawled: Workspace) -> None:
 def test_a_host_that_counts_wrong(crawled: Workspace, column: str, by: int) -> None:
     frame = pl.read_parquet(table_path(crawled, "hosts", 1)).with_columns(pl.col(column) + by)
     claim = crawled.claim("w2")
-
-    class Wrong:
-        rows = 1
-
-        def write(self, path: str) -> None:
-            frame.write_parquet(path)
-
-    claim.commit(claim.next_folder(), {"hosts": Wrong()})
+    claim.commit(claim.next_folder(), {"hosts": Rows(frame)})
     assert errors(crawled) == [
         f"hosts: hosts with a wrong number of {column} URLs: 1, for example {HOST}"
     ]
@@ -436,12 +426,12 @@ def test_a_sample_of_keys_is_spread_over_the_table(crawled: Workspace) -> None:
     replace_rows(
         crawled, "urls", lambda frame: frame.with_columns(url_key=pl.lit(5, dtype=pl.UInt64))
     )
-    found = [
+    results = [
         finding
         for finding in verify(crawled, key_sample=3).findings
         if finding.where == "urls" and "keys or partitions" in finding.what
     ]
-    assert len(found) == 1
+    assert len(results) == 1
 
 
 @pytest.fixture
@@ -476,25 +466,26 @@ def change_merged(workspace: Workspace, change: Callable[[pl.DataFrame], pl.Data
     rewrite_entry(workspace, number, lambda document: document["files"]["pages"][0].update(agree))
 
 
-def test_a_merged_file_whose_rows_do_not_say_when_they_came(merged: Workspace) -> None:
-    change_merged(merged, lambda frame: frame.drop("entry"))
-    assert any("it was compacted, but has no column entry" in error for error in errors(merged))
-
-
-def test_a_merged_file_with_rows_that_came_later_than_it_says(merged: Workspace) -> None:
-    change_merged(merged, lambda frame: frame.with_columns(pl.col("entry") + 100))
-    assert any("rows of entries after 3" in error for error in errors(merged))
-
-
-def test_a_merge_that_lost_a_row_is_found(merged: Workspace) -> None:
-    change_merged(merged, lambda frame: frame.head(0))
-    assert any("links whose source is not a page" in error for error in errors(merged))
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda rows: rows.drop("entry"), "it was compacted, but has no column entry"),
+        (lambda rows: rows.with_columns(pl.col("entry") + 100), "rows of entries after 3"),
+        (lambda rows: rows.head(0), "links whose source is not a page"),
+    ],
+    ids=["no entries", "later entries", "no rows"],
+)
+def test_a_merged_file_with_wrong_rows(
+    merged: Workspace, change: Callable[[pl.DataFrame], pl.DataFrame], expected: str
+) -> None:
+    change_merged(merged, change)
+    assert_errors(merged, expected)
 
 
 def test_a_merged_file_that_is_gone(merged: Workspace) -> None:
     path = merged.state().files["urls"][0].path
     os.unlink(merged.path(path))
-    assert any(error.startswith(f"{path}: it is missing") for error in errors(merged))
+    assert_errors(merged, f"{path}: it is missing")
 
 
 def test_replaced_files_may_be_gone_and_merged_ones_may_be_left(merged: Workspace) -> None:

@@ -108,14 +108,14 @@ def lay(root: Path) -> None:
 
 def answers(machine: Machine, out: Path) -> dict[str, object]:
     """What the workspace says, without times."""
-    found = json.loads(machine.run("search", "spider hunts", "-n", "100", "--json"))
+    results = json.loads(machine.run("search", "spider hunts", "-n", "100", "--json"))
     machine.run("export", "warc", str(out))
     return {
         "pages": machine.rows("SELECT url, title, main_text, text_digest FROM pages"),
         "visits": machine.rows("SELECT url, http_status, digest FROM visits WHERE kind = 'page'"),
         "urls": machine.rows("SELECT url, state, depth FROM urls"),
         "links": machine.rows("SELECT source, target, anchor FROM links"),
-        "found": sorted((hit["url"], hit["title"]) for hit in found["hits"]),
+        "found": sorted((hit["url"], hit["title"]) for hit in results["hits"]),
         "exported": sum(
             "robots.txt" not in line
             for path in out.glob("*-00000.cdxj")
@@ -139,22 +139,24 @@ def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(
         mark = server.mark()
         first.kill_crawl(server, origin, after=25)
         first.kill_crawl(server, origin, after=8)
-        asked = Counter(request.uri for request in server.requests(mark))
+        requested = Counter(request.uri for request in server.requests(mark))
         # in flight at a kill
-        assert max(count for uri, count in asked.items() if uri != "/robots.txt") <= 1 + 2, asked
-        again = {uri for uri, count in asked.items() if count > 1} - {"/robots.txt"}
+        assert max(count for uri, count in requested.items() if uri != "/robots.txt") <= 1 + 2, (
+            requested
+        )
+        again = {uri for uri, count in requested.items() if count > 1} - {"/robots.txt"}
         assert len(again) <= 2, f"fetched again on the machine whose spool has them: {again}"
         # Another machine: what only the first one's spool holds is fetched again, and no more than
         # that.
-        kept = len(second.rows("SELECT url FROM visits WHERE kind = 'page'"))
+        retained = len(second.rows("SELECT url FROM visits WHERE kind = 'page'"))
         mark = server.mark()
         second.run(*second.crawl(origin)[len(second.command()) :])
         fetched = sum(request.uri != "/robots.txt" for request in server.requests(mark))
-        assert fetched <= PAGES - kept
+        assert fetched <= PAGES - retained
         assert json.loads(second.run("sql", "SELECT count(*) AS n FROM pages", "--json")) == [
             {"n": PAGES}
         ]
-        report = second.run("merge", "--full")
+        report = second.run("compact", "--full")
         assert "became" in report
         expected, out = answers(folder, tmp_path / "out-folder"), tmp_path / "out-remote"
         assert answers(second, out) == expected
@@ -168,5 +170,5 @@ def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(
         assert all(last[name] == expected[name] for name in ("pages", "urls", "links", "found"))
         exchanges = first.rows("SELECT DISTINCT record_id FROM visits WHERE kind = 'page'")
         assert last["exported"] == len(exchanges)
-        assert len(exchanges) <= sum(asked.values()) + fetched
+        assert len(exchanges) <= sum(requested.values()) + fetched
         assert "no errors" in first.run("check", "--deep")

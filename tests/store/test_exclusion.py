@@ -21,7 +21,7 @@ def rules(*texts: str) -> Exclusions:
 
 
 @pytest.mark.parametrize(
-    ("written", "kept"),
+    ("written", "retained"),
     [
         ("host:WWW.Example.ORG", "host:www.example.org"),
         ("host: bücher.example", "host:xn--bcher-kva.example"),
@@ -32,9 +32,9 @@ def rules(*texts: str) -> Exclusions:
         ("prefix:http://www.example.org", "prefix:www.example.org/"),
     ],
 )
-def test_rules_are_kept_in_one_form(written: str, kept: str) -> None:
-    assert parse_rule(written.replace(": ", ":")) == kept
-    assert parse_rule(kept) == kept
+def test_rules_are_kept_in_one_form(written: str, retained: str) -> None:
+    assert parse_rule(written.replace(": ", ":")) == retained
+    assert parse_rule(retained) == retained
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from lycosa.core.errors import OwnedError
 from lycosa.store.coordination.leadership import (
     NOTE,
     RETAINED_EPOCHS,
-    Candidate,
+    LeaderCandidate,
     Leadership,
     Timing,
     epoch_path,
@@ -27,8 +27,8 @@ from lycosa.store.workspace import Workspace
 TIMING = Timing(hold=1_500, reassign=3_000)
 
 
-def candidate(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> Candidate:
-    return Candidate(workspace.storage, f"leader of {cluster}", cluster, TIMING, clock)
+def candidate(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> LeaderCandidate:
+    return LeaderCandidate(workspace.storage, f"leader of {cluster}", cluster, TIMING, clock)
 
 
 def lead(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> Leadership:
@@ -125,7 +125,7 @@ def test_of_many_only_one_wins_an_epoch(workspace: Workspace) -> None:
     start, won = threading.Barrier(8), []
 
     def run(number: int) -> None:
-        each = Candidate(workspace.storage, str(number), str(number), TIMING, SystemClock())
+        each = LeaderCandidate(workspace.storage, str(number), str(number), TIMING, SystemClock())
         start.wait()
         leadership = each.look()
         if leadership is not None:
@@ -171,7 +171,7 @@ def test_a_plain_crawl_keeps_out_of_a_living_cluster_and_takes_over_a_dead_one(
     workspace: Workspace,
 ) -> None:
     timing = Timing(hold=250, reassign=500)
-    leadership = Candidate(workspace.storage, "leader", "c", timing).look()
+    leadership = LeaderCandidate(workspace.storage, "leader", "c", timing).look()
     assert leadership is not None
     ending = threading.Event()
 

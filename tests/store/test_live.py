@@ -151,13 +151,13 @@ def test_live_rows_are_those_of_the_model(
         assert dict(hosts.iter_rows()) == model.hosts
         visits = live.scan("visits").select(pl.col("fetched_at").dt.epoch("ms")).collect()
         assert sorted(visits["fetched_at"]) == model.visits
-        found = live.scan("found", entry=True).select("url_key", "priority", "entry").collect()
+        results = live.scan("found", entry=True).select("url_key", "priority", "entry").collect()
         unapplied = [
             (key, float(priority), entry)
             for key, priority, entry in model.found
             if entry > model.applied.get(key // 2, 0)
         ]
-        assert sorted(found.iter_rows()) == sorted(unapplied)
+        assert sorted(results.iter_rows()) == sorted(unapplied)
 
 
 def test_tables_without_files_are_empty_and_have_their_columns(workspace: Workspace) -> None:

@@ -7,9 +7,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
-import sys
-import textwrap
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +33,7 @@ from lycosa.store.log.transaction import append
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.local import LocalStorage
 from lycosa.store.workspace import Workspace
+from tests.store.racing import race
 
 
 @pytest.fixture
@@ -272,30 +270,10 @@ def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(
     assert {len(part) for part in won} == {rounds}
 
 
-RACE = """
-    import sys
-    from lycosa.store.log.transaction import CommitContents
-    from lycosa.store.workspace import Workspace
-    from tests.store.racing import FakeBuffer
-
-    workspace = Workspace.open(sys.argv[1])
-    partition, rounds = int(sys.argv[2]), int(sys.argv[3])
-    claim = workspace.claim(f"w{partition}", [partition])
-    for number in range(rounds):
-        contents = CommitContents(counters={"rounds": 1})
-        claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x" * number)}, contents)
-"""
-
-
 def test_processes_commit_side_by_side_and_lose_nothing(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
     rounds = 60
-    script = textwrap.dedent(RACE)
-    racers = [
-        subprocess.Popen([sys.executable, "-c", script, workspace.root, str(place), str(rounds)])
-        for place in range(3)
-    ]
-    assert [racer.wait() for racer in racers] == [0, 0, 0]
+    race(workspace.root, 3, rounds)
     state = workspace.state()
     assert state.head == 3 * (rounds + 1)
     assert state.counters == {"rounds": 3 * rounds}

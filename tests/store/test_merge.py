@@ -196,13 +196,13 @@ def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(
         """Another machine, where our lock is not seen."""
         monkeypatch.setattr(merging, "write_rows", write)
         monkeypatch.setattr("lycosa.store.coordination.maintenance.LOCK", "run/other.lock")
-        assert compact(workspace, CompactionSettings(gather=4)).entries == [6]
+        assert compact(workspace, CompactionSettings(gather=4)).entries == (6,)
         return write(*arguments, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(merging, "write_rows", merge_elsewhere)
     report = compact(workspace, CompactionSettings(gather=4))
     assert "not live" in report.gave_up
-    assert report.entries == []
+    assert report.entries == ()
     live = [file.path for file in workspace.state().files["urls"]]
     assert workspace.storage.files_below("base") == live
     assert LiveTables(workspace).scan("urls").collect().height == 4

@@ -60,7 +60,7 @@ def commit_both(
     seen = LiveTables(workspace).scan("urls").collect()
     for host in (BAD, GOOD):
         first = identify(workspace, f"http://{host}/")
-        known = set(seen.filter(pl.col("host_key") == first.host_key)["url"]) | {
+        expected = set(seen.filter(pl.col("host_key") == first.host_key)["url"]) | {
             visit.url for visit in visits if visit.host == host
         }
         domain = host.partition(".")[2]
@@ -71,8 +71,8 @@ def commit_both(
                 first.host_key,
                 domain,
                 at,
-                visited=len(known),
-                pages=len(known),
+                visited=len(expected),
+                pages=len(expected),
             )
         )
     writer.close(sync=True)
@@ -91,7 +91,7 @@ def commit_both(
 
 def secrets(workspace: Workspace) -> list[str]:
     """Files with anything of the bad host, unpacked."""
-    found = []
+    results = []
     for path in sorted(Path(workspace.root).rglob("*")):
         if path.name.endswith(".warc.gz"):
             exchanges = list(read_exchanges(path))
@@ -111,15 +111,15 @@ def secrets(workspace: Workspace) -> list[str]:
         else:
             bad = False
         if bad:
-            found.append(str(path.relative_to(workspace.root)))
-    return found
+            results.append(str(path.relative_to(workspace.root)))
+    return results
 
 
 def good_facts(workspace: Workspace) -> dict[str, pl.DataFrame]:
     """What is said of the good host; of places in archives, what is found there."""
-    found = facts(workspace)
+    results = facts(workspace)
     frames = {}
-    for name, frame in found.items():
+    for name, frame in results.items():
         about = next(column for column in ("host", "url", "source") if column in frame.columns)
         good = frame.filter(pl.col(about).str.contains(GOOD, literal=True))
         frames[name] = good.drop("warc_file", "warc_offset") if name == "visits" else good
@@ -201,7 +201,7 @@ def test_a_purge_removes_the_last_byte_and_nothing_else(
     if first != "nothing":
         compact(workspace, CompactionSettings(gather=2), whole=first == "whole")
     before = good_facts(workspace)
-    kept = {
+    retained = {
         stored.visit.record_id: stored
         for path in workspace.state().warcs
         for stored in read_exchanges(workspace.path(path))
@@ -221,7 +221,9 @@ def test_a_purge_removes_the_last_byte_and_nothing_else(
         for stored in read_exchanges(workspace.path(path))
     }
     assert {record: stored.exchange for record, stored in left.items()} == {
-        record: stored.exchange for record, stored in kept.items() if GOOD in stored.exchange.url
+        record: stored.exchange
+        for record, stored in retained.items()
+        if GOOD in stored.exchange.url
     }
     checked = verify(workspace, deep=True)
     assert checked.ok

@@ -1,23 +1,18 @@
-"""S3 that loses answers, refuses, and lists what was some time ago: the log, claims and commits
-stay right.
-"""
+"""The log, claims and commits on S3 with lost responses, refusals and stale listings."""
 
 from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
-import textwrap
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from lycosa.core.errors import ClaimLost, StorageError
+from lycosa.core.errors import ClaimLost, StorageError, UsageError
 from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.exclusion.purge import exclude
@@ -26,12 +21,10 @@ from lycosa.store.log.transaction import CommitContents, append
 from lycosa.store.storage import object_store
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
-from tests.servers.s3 import KEY_ID, SECRET, S3Server, location, server
-from tests.store.racing import FakeBuffer, commit_rounds
+from tests.servers.s3 import KEY_ID, SECRET, Rule, S3Server, location, server
+from tests.store.racing import FakeBuffer, commit_rounds, race
 
 __all__ = ["location", "server"]
-
-Rule = Callable[[str, str], bool]
 
 
 @pytest.fixture
@@ -165,15 +158,6 @@ def test_a_stale_listing_after_a_sweep_finds_the_snapshot_all_the_same(
     assert len(Workspace.open(location).state().exclusions.rules) == 220
 
 
-RACE = """
-    import sys
-    from lycosa.store.workspace import Workspace
-    from tests.store.racing import commit_rounds
-
-    commit_rounds(Workspace.open(sys.argv[1]), int(sys.argv[3]), int(sys.argv[2]))
-"""
-
-
 def test_processes_commit_side_by_side_under_all_faults_and_lose_nothing(
     location: str, server: S3Server
 ) -> None:
@@ -189,14 +173,7 @@ def test_processes_commit_side_by_side_under_all_faults_and_lose_nothing(
     server.faults.refuse = lambda method, key: chance.choice((500, 503)) if one_in(0.05) else 0
     server.faults.stale_s = 60.0
     rounds = 12
-    script = textwrap.dedent(RACE)
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, location, str(place), str(rounds)], env=dict(os.environ)
-        )
-        for place in range(3)
-    ]
-    assert [racer.wait() for racer in racers] == [0, 0, 0]
+    race(location, 3, rounds)
     assert server.faults.dropped
     server.faults.clear()
     state = workspace.state()
@@ -217,14 +194,14 @@ def test_no_message_holds_a_credential(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     workspace = Workspace.create(location, partitions=4)
-    told: list[str] = []
+    messages: list[str] = []
 
     def fail() -> None:
         with pytest.raises(StorageError) as caught:
             Workspace.open(location)
         error: BaseException | None = caught.value
         while error is not None:
-            told.append(f"{error!r} {error}")
+            messages.append(f"{error!r} {error}")
             error = error.__cause__ or error.__context__
 
     server.faults.refuse = lambda method, key: 500
@@ -235,7 +212,7 @@ def test_no_message_holds_a_credential(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-secret-of-mine")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://user:password-in-a-url@127.0.0.1:9")
     fail()
-    text = "\n".join(told) + "".join(capsys.readouterr())
+    text = "\n".join(messages) + "".join(capsys.readouterr())
     assert "cannot be reached" in text
     for secret in (KEY_ID, SECRET, "another-secret-of-mine", "password-in-a-url"):
         assert secret not in text
@@ -259,3 +236,23 @@ def once_each(rule: Rule) -> Rule:
         return True
 
     return first
+
+
+@pytest.mark.parametrize(
+    ("location", "endpoint"),
+    [
+        ("az://container/x", ""),  # without AZURE_STORAGE_ACCOUNT_NAME
+        ("s3://bucket/x", "not a URL"),
+    ],
+)
+def test_an_unusable_environment_is_refused(
+    location: str, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(UsageError, match="the environment is incomplete or invalid"):
+        open_storage(location)
+
+
+def test_google_cloud_storage_is_another_scheme() -> None:
+    storage = open_storage("gs://bucket/a/b")
+    assert (storage.root, storage.on_disk) == ("gs://bucket/a/b", False)

@@ -78,9 +78,9 @@ def test_drafts_that_are_settled_dropped_and_read_at_once_are_never_lost(storage
         def read(
             path: str = path, size: int = published.bytes, digest: str = published.digest
         ) -> None:
-            found = storage.files.local_path(path, size, digest)
+            results = storage.files.local_path(path, size, digest)
             time.sleep(0.02)  # polars opens a file only when it reads it
-            assert Path(found).read_bytes() == content
+            assert Path(results).read_bytes() == content
 
         settle, drop = (
             functools.partial(storage.files.finalize, folder),
@@ -346,9 +346,9 @@ def test_a_folder_is_published_whole_once(
     for place in (storage, other):
         assert [name for name in place.names("index") if name.isdigit()] == ["00000001", "00000002"]
         for number, content in ((1, b"first"), (2, b"second")):
-            found = place.folders.local_path(f"index/{number:08d}")
-            assert found is not None
-            assert {path.name: path.read_bytes() for path in Path(found).iterdir()} == {
+            results = place.folders.local_path(f"index/{number:08d}")
+            assert results is not None
+            assert {path.name: path.read_bytes() for path in Path(results).iterdir()} == {
                 "meta.json": content,
                 "segment": content,
             }
@@ -370,12 +370,12 @@ def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(
     storage.folders.publish(str(folder), "index/00000001")
     monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))
     other = open_storage(storage.root)
-    found: list[int | None] = []
+    results: list[int | None] = []
     begun = threading.Event()
 
     def read() -> None:
         begun.set()
-        while not found or found[-1] is not None:
+        while not results or results[-1] is not None:
             path = other.folders.local_path("index/00000001")
             try:
                 count = None if path is None else len(os.listdir(path))
@@ -383,14 +383,14 @@ def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(
                 count = None
             if path is not None and count != 10 and not os.path.exists(path):
                 count = None  # opened, and it went before it was listed
-            found.append(count)
+            results.append(count)
 
     reader = threading.Thread(target=read)
     reader.start()
     begun.wait()
     storage.folders.remove("index/00000001")
     reader.join()
-    assert set(found) <= {10, None}
+    assert set(results) <= {10, None}
 
 
 def test_locks_and_scratch_are_of_this_machine(storage: Storage) -> None:

@@ -50,14 +50,14 @@ def merged(workspace: Workspace) -> Workspace:
 
 
 def test_replaced_files_go_after_a_day_and_archives_stay(merged: Workspace) -> None:
-    before, kept = facts(merged), archives(merged)
+    before, retained = facts(merged), archives(merged)
     assert len(tables(merged)) == 15
     assert vacuum(merged, now_ms=NOW + DAY_MS - 1).files == 0
     report = vacuum(merged, now_ms=NOW + DAY_MS + 1)
     assert (report.files, len(tables(merged))) == (10, 5)
     assert report.bytes > 0
     assert same(before, facts(merged))
-    assert archives(merged) == kept
+    assert archives(merged) == retained
     assert verify(merged, deep=True).ok
     assert vacuum(merged, now_ms=NOW + 9 * DAY_MS).files == 0
 

@@ -99,7 +99,7 @@ def test_creating_twice_is_refused_and_opening_what_is_not_there_too(
 
 
 @pytest.mark.parametrize(
-    "location", ["gs://bucket", "memory://x", "https://example.org/w", "hdfs://host/crawl"]
+    "location", ["ftp://bucket", "memory://x", "https://example.org/w", "hdfs://host/crawl"]
 )
 def test_storage_without_its_own_create_if_absent_is_refused(location: str) -> None:
     for act in (Workspace.open, Workspace.create, Workspace.open_or_create):

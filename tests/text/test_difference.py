@@ -11,12 +11,12 @@ import pytest
 from lycosa.text.difference import CAME, GONE, MAX_SHOWN, SAME, Difference, difference
 
 
-def patched(old: str, found: Difference) -> str:
+def patched(old: str, result: Difference) -> str:
     """The new text, from the old one and the difference."""
     before = old.split("\n") if old else []
     made: list[str] = []
     place = 0
-    for piece in (piece for stretch in found.stretches for piece in stretch):
+    for piece in (piece for stretch in result.stretches for piece in stretch):
         if piece.kind in (SAME, GONE):
             assert tuple(before[piece.old : piece.old + len(piece.blocks)]) == piece.blocks
             made += before[place : piece.old]
@@ -38,10 +38,10 @@ def test_a_difference_leads_from_the_old_text_to_the_new(seed: int) -> None:
     for _ in range(generator.randrange(0, 20)):
         new.insert(generator.randrange(0, len(new) + 1), generator.choice(words))
     before, after = "\n".join(old), "\n".join(new)
-    found = difference(before, after)
-    assert patched(before, found) == after
-    assert bool(found) == (before != after)
-    assert len(new) - len(old) == found.came - found.gone
+    result = difference(before, after)
+    assert patched(before, result) == after
+    assert bool(result) == (before != after)
+    assert len(new) - len(old) == result.came - result.gone
 
 
 @pytest.mark.parametrize(
@@ -90,17 +90,17 @@ def test_time_is_bounded(make: object) -> None:
     for count in (8_000, 80_000):
         old, new = make(count)
         begin = time.process_time()
-        found = difference(old, new)
+        result = difference(old, new)
         took.append(time.process_time() - begin)
-        assert found
+        assert result
         assert (
             sum(
                 len(piece.blocks)
-                for stretch in found.stretches
+                for stretch in result.stretches
                 for piece in stretch
                 if piece.kind != SAME
             )
             <= MAX_SHOWN
         )
-        assert found.cut
+        assert result.cut
     assert took[1] < 40 * took[0] + 2.0

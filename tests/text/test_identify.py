@@ -50,9 +50,9 @@ def test_indonesian_and_malay_sentences_that_were_not_counted(language: str) -> 
 
 @pytest.mark.parametrize("stem", declaration_languages())
 def test_a_whole_document(stem: str) -> None:
-    found = identify("\n".join(declaration(stem).values()))
-    assert found.language == stem.split("-")[0]
-    assert 0 < found.score <= 1
+    result = identify("\n".join(declaration(stem).values()))
+    assert result.language == stem.split("-")[0]
+    assert 0 < result.score <= 1
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_a_half_translated_page_is_in_the_other_language() -> None:
         "Для новых пользователей, персональных компьютеров и домашних систем самым "
         "простым будет один раздел. "
     )
-    found = identify(untranslated * 2 + translated)
-    assert found.language == "ru"
-    assert found.others == ("en",)
+    result = identify(untranslated * 2 + translated)
+    assert result.language == "ru"
+    assert result.others == ("en",)
     assert identify(untranslated * 4 + translated[:30]).language == "en"
 
 
@@ -154,8 +154,8 @@ def test_other_languages_are_reported() -> None:
         "Каждый человек имеет право на жизнь, на свободу и на личную неприкосновенность. "
         "Никто не должен содержаться в рабстве. "
     )
-    found = identify(english * 2 + russian * 2)
-    assert {found.language, *found.others} >= {"en", "ru"}
+    result = identify(english * 2 + russian * 2)
+    assert {result.language, *result.others} >= {"en", "ru"}
 
 
 def test_a_long_text_is_judged_as_a_whole() -> None:
@@ -167,18 +167,18 @@ def test_a_long_text_is_judged_as_a_whole() -> None:
         "Niemand darf der Folter oder grausamer, unmenschlicher oder erniedrigender "
         "Behandlung oder Strafe unterworfen werden. "
     )
-    found = identify(english * 12 + german * 30)
-    assert found.language == "de"
-    assert found.others == ("en",)
+    result = identify(english * 12 + german * 30)
+    assert result.language == "de"
+    assert result.others == ("en",)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=()), max_size=300))
 @settings(max_examples=300)
 def test_never_raises(text: str) -> None:
-    found = identify(text)
-    assert isinstance(found.language, str)
-    assert 0.0 <= found.score <= 1.0
-    assert found.language not in found.others
+    result = identify(text)
+    assert isinstance(result.language, str)
+    assert 0.0 <= result.score <= 1.0
+    assert result.language not in result.others
 
 
 def test_the_default_languages() -> None:

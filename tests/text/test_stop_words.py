@@ -68,17 +68,17 @@ def test_a_list_of_folders_has_no_language() -> None:
 
 
 def test_the_large_model_is_hardly_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def note(sample: str, expected: frozenset[str] | None) -> tuple[str, float]:
-        asked.append(sample)
+        requests.append(sample)
         return "", 0.0
 
     monkeypatch.setattr(identify_module, "_by_bytes", note)
     sentences = [sentence for sentences in sib200().values() for sentence in sentences]
     for sentence in sentences:
         identify(sentence)
-    assert len(asked) <= LARGE_MODEL_SHARE * len(sentences)
+    assert len(requests) <= LARGE_MODEL_SHARE * len(sentences)
 
 
 @given(

@@ -19,17 +19,17 @@ def test_lines_that_one_side_lacks_are_left_out() -> None:
     one = "\n".join(text for place, text in enumerate(english) if place not in gone)
     other = "\n".join(text for place, text in enumerate(german) if place not in lacking)
     truth = set(zip(english, german, strict=True))
-    found = list(aligned(one, other, "en", "de"))
-    right = sum(pair in truth for pair in found)
-    assert right >= 0.9 * len(found)
+    result = list(aligned(one, other, "en", "de"))
+    right = sum(pair in truth for pair in result)
+    assert right >= 0.9 * len(result)
     assert right >= 0.85 * (120 - len(gone | lacking))
 
 
 def test_sentences_of_a_paragraph_part_where_their_translations_do() -> None:
     english = [text for _, text in sib200_numbered("en")[:8]]
     chinese = [text for _, text in sib200_numbered("zh")[:8]]
-    found = list(aligned(" ".join(english), "".join(chinese), "en", "zh"))
-    assert len(set(found) & set(zip(english, chinese, strict=True))) >= 5
+    result = list(aligned(" ".join(english), "".join(chinese), "en", "zh"))
+    assert len(set(result) & set(zip(english, chinese, strict=True))) >= 5
 
 
 def test_code_and_numbers_hold_lines_together() -> None:

@@ -170,5 +170,5 @@ def test_texts_side_by_side(tmp_path: Path) -> None:
 
 @given(st.text(max_size=80))
 def test_any_line_is_taken_apart(line: str) -> None:
-    assert all(found.strip() == found and found for found in translations(line))
+    assert all(result.strip() == result and result for result in translations(line))
     assert all(0 < entry.weight <= 1 for entry in [*wiktionary([line]), *columns([line])])

@@ -79,8 +79,8 @@ def test_words_that_nobody_knows_resemble_some_that_are_known(russian: Translati
 def test_names_are_found_by_their_sound(tmp_path: Path) -> None:
     made = Learned([("president", "путин", 0.5)], {"president": "president"}, {"путин": "Путин"}, 1)
     assert sound("Путин") == "putin"
-    (found,) = table(tmp_path, "en", "ru", made).resembling("putin", "en", "ru")
-    assert (found.key, found.surface, found.weight < 0.6) == ("путин", "Путин", True)
+    (result,) = table(tmp_path, "en", "ru", made).resembling("putin", "en", "ru")
+    assert (result.key, result.surface, result.weight < 0.6) == ("путин", "Путин", True)
 
 
 def test_english_joins_languages_that_no_table_joins(

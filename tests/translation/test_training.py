@@ -111,14 +111,14 @@ def test_rank_learns_from_translated_pages(ranked: Ranked) -> None:
         "de": expected,
         "zh": expected,
     }
-    found = newest(ranked.corpus.workspace)
-    assert found is not None
-    assert found[0].translations == 2
-    german = TranslationTable(found[1] / table_name("en", "de"))
+    result = newest(ranked.corpus.workspace)
+    assert result is not None
+    assert result[0].translations == 2
+    german = TranslationTable(result[1] / table_name("en", "de"))
     assert german.info.kind == "crawl"
     assert german.lookup("water", "en", "de")[0].key == "wass"
     assert german.lookup("wass", "de", "en")[0].surface.lower() == "water"
-    chinese = TranslationTable(found[1] / table_name("en", "zh"))
+    chinese = TranslationTable(result[1] / table_name("en", "zh"))
     assert "水" in {each.key for each in chinese.lookup("water", "en", "zh")[:3]}
 
 
@@ -137,9 +137,9 @@ def test_language_bars_pair_pages_but_not_with_home_pages(tmp_path: Path) -> Non
         )
         pages.append((f"http://a.test/seite-{number}", page("Eine deutsche Seite.", language="de")))
     corpus.commit(pages)
-    found = find_parallel(LiveTables(corpus.workspace)).pairs
-    assert dict(found.group_by("language").len().iter_rows()) == {"de": 3}
-    assert found["hub_url_key"].n_unique() == 3
+    result = find_parallel(LiveTables(corpus.workspace)).pairs
+    assert dict(result.group_by("language").len().iter_rows()) == {"de": 3}
+    assert result["hub_url_key"].n_unique() == 3
 
 
 def test_without_translated_pages_nothing_is_learned(tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ def test_without_translated_pages_nothing_is_learned(tmp_path: Path) -> None:
 
 
 def _tables(corpus: Corpus) -> dict[str, bytes]:
-    found = newest(corpus.workspace)
-    assert found is not None
-    return {path.name: path.read_bytes() for path in found[1].glob("translations-*.sqlite")}
+    result = newest(corpus.workspace)
+    assert result is not None
+    return {path.name: path.read_bytes() for path in result[1].glob("translations-*.sqlite")}
 
 
 def _learned(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -205,9 +205,9 @@ def test_too_little_is_remembered_too(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_damaged_generation_teaches_nothing(
     taught: Corpus, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    found = newest(taught.workspace)
-    assert found is not None
-    path = found[1] / ("training.json" if damage == "lessons" else "translations-en-de.sqlite")
+    result = newest(taught.workspace)
+    assert result is not None
+    path = result[1] / ("training.json" if damage == "lessons" else "translations-en-de.sqlite")
     if damage == "gone":
         path.unlink()
     else:
@@ -231,10 +231,10 @@ def test_a_table_of_another_format_is_not_taken_over(
         TranslationTable(_newest_table(taught, "de"))
     opened = open_tables(taught.workspace.storage)
     assert (opened.tables, len(opened.problems)) == ([], 2)
-    found = [
+    result = [
         each for each in check_workspace(taught.root).findings if each.where.endswith(".sqlite")
     ]
-    assert [(each.severity, each.repair, "format 9" in each.what) for each in found] == [
+    assert [(each.severity, each.repair, "format 9" in each.what) for each in result] == [
         ("error", "graph", True)
     ] * 2
     assert _learned(taught, monkeypatch) == ["de", "zh"]
@@ -242,9 +242,9 @@ def test_a_table_of_another_format_is_not_taken_over(
 
 
 def _newest_table(corpus: Corpus, language: str) -> Path:
-    found = newest(corpus.workspace)
-    assert found is not None
-    return found[1] / table_name("en", language)
+    result = newest(corpus.workspace)
+    assert result is not None
+    return result[1] / table_name("en", language)
 
 
 def test_nothing_of_a_purged_page_stays_in_a_table(

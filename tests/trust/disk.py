@@ -179,10 +179,10 @@ class Recorder:
         """Note what changed since the last look."""
         self._busy = True
         try:
-            found: dict[int, _Seen] = {}
+            matches: dict[int, _Seen] = {}
             names: dict[tuple[int, str], int] = {}
             wrote: list[Wrote] = []
-            self._walk(self.root, self._root_inode, found, names, wrote)
+            self._walk(self.root, self._root_inode, matches, names, wrote)
             before = {
                 (seen.node, name): inode
                 for seen in self._seen.values()
@@ -194,14 +194,16 @@ class Recorder:
                 if place not in names:
                     changed.setdefault(self._seen[inode].node, []).append((*place, None))
             for place, inode in names.items():
-                if before.get(place) != inode or self._seen[inode].node != found[inode].node:
-                    changed.setdefault(found[inode].node, []).append((*place, found[inode].node))
-            folders = frozenset(seen.node for seen in found.values() if seen.stamp == _FOLDER)
+                if before.get(place) != inode or self._seen[inode].node != matches[inode].node:
+                    changed.setdefault(matches[inode].node, []).append(
+                        (*place, matches[inode].node)
+                    )
+            folders = frozenset(seen.node for seen in matches.values() if seen.stamp == _FOLDER)
             self.changes.extend(wrote)
             self.changes.extend(
                 Named(tuple(each), folders & {node}) for node, each in changed.items()
             )
-            self._seen = found
+            self._seen = matches
         finally:
             self._busy = False
 
@@ -209,12 +211,12 @@ class Recorder:
         self,
         path: str,
         inode: int,
-        found: dict[int, _Seen],
+        matches: dict[int, _Seen],
         names: dict[tuple[int, str], int],
         wrote: list[Wrote],
     ) -> None:
         old = self._seen.get(inode)
-        here = found[inode] = _Seen(
+        here = matches[inode] = _Seen(
             self._new() if old is None or old.stamp != _FOLDER else old.node, _FOLDER
         )
         try:
@@ -227,21 +229,21 @@ class Recorder:
             except FileNotFoundError:
                 continue
             if stat.S_ISDIR(about.st_mode):
-                self._walk(entry.path, about.st_ino, found, names, wrote)
-            elif about.st_ino not in found and not self._file(entry.path, about, found, wrote):
+                self._walk(entry.path, about.st_ino, matches, names, wrote)
+            elif about.st_ino not in matches and not self._file(entry.path, about, matches, wrote):
                 continue
             here.entries[entry.name] = about.st_ino
             names[(here.node, entry.name)] = about.st_ino
 
     def _file(
-        self, path: str, about: os.stat_result, found: dict[int, _Seen], wrote: list[Wrote]
+        self, path: str, about: os.stat_result, matches: dict[int, _Seen], wrote: list[Wrote]
     ) -> bool:
         old = self._seen.get(about.st_ino)
         if old is not None and old.stamp == _FOLDER:
             old = None  # the number of a folder that is gone
         stamp = (about.st_ctime_ns, about.st_size)
         if old is not None and old.stamp == stamp and self._now() - about.st_ctime_ns > _TICK_NS:
-            found[about.st_ino] = old
+            matches[about.st_ino] = old
             return True
         try:
             content = self._read(path)
@@ -250,9 +252,9 @@ class Recorder:
         if old is None or old.content != content:
             node = self._new() if old is None else old.node
             wrote.append(Wrote(node, content, stat.S_IMODE(about.st_mode)))
-            found[about.st_ino] = _Seen(node, stamp, content)
+            matches[about.st_ino] = _Seen(node, stamp, content)
         else:
-            found[about.st_ino] = _Seen(old.node, stamp, content)
+            matches[about.st_ino] = _Seen(old.node, stamp, content)
         return True
 
     def _read(self, path: str) -> bytes:
@@ -349,10 +351,10 @@ class Disk:
         if leaves is Leaves.ALL or file.safe == file.now:
             return file.now
         if leaves is Leaves.ZEROS:
-            return _zeroed(file, _kept(file), len(file.now))
+            return _zeroed(file, _remaining(file), len(file.now))
         if leaves is not Leaves.CHANCE:
             return file.safe
-        same = _kept(file)
+        same = _remaining(file)
         match chance.randrange(4):
             case 0:
                 return file.safe
@@ -365,7 +367,7 @@ class Disk:
                 return _zeroed(file, start, chance.randint(start, max(start, len(file.now))))
 
 
-def _kept(file: _File) -> int:
+def _remaining(file: _File) -> int:
     """How many bytes at the start of a file are as they were when it was synced."""
     if file.now.startswith(file.safe):
         return len(file.safe)

@@ -97,12 +97,12 @@ Say = Callable[[str, int, int], Reply]
 """Of a name, a type and how often that was asked before."""
 
 
-def addresses(*found: str, ttl: int = 60) -> Say:
+def addresses(*result: str, ttl: int = 60) -> Say:
     """A name with these addresses, IPv4 and IPv6."""
 
     def say(name: str, kind: int, before: int) -> Reply:
         return Reply(
-            [(name, kind, ttl, each) for each in found if (":" in each) == (kind == AAAA)]
+            [(name, kind, ttl, each) for each in result if (":" in each) == (kind == AAAA)]
             if kind in (A, AAAA)
             else ()
         )
@@ -228,8 +228,14 @@ class Island:
     asked: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def clear(self) -> None:
-        for kept in (self.names.names, self.names.asked, self.sites, self.asked, self.trap.heard):
-            kept.clear()
+        for remaining in (
+            self.names.names,
+            self.names.asked,
+            self.sites,
+            self.asked,
+            self.trap.heard,
+        ):
+            remaining.clear()
 
 
 class _Server(ThreadingHTTPServer):
@@ -294,12 +300,12 @@ def _lay() -> Island:
     for command in commands:
         if not command.startswith(loopback):
             subprocess.run([ip, *command.split()], check=True)
-    with tempfile.NamedTemporaryFile("w") as told:  # what is bound stays, though its name goes
-        told.write(f"nameserver {NAME_SERVER}\noptions timeout:1 attempts:1\n")
-        told.flush()
-        os.chmod(told.name, 0o644)
+    with tempfile.NamedTemporaryFile("w") as messages:  # what is bound stays, though its name goes
+        messages.write(f"nameserver {NAME_SERVER}\noptions timeout:1 attempts:1\n")
+        messages.flush()
+        os.chmod(messages.name, 0o644)
         subprocess.run(
-            [require_program("mount"), "--bind", told.name, "/etc/resolv.conf"], check=True
+            [require_program("mount"), "--bind", messages.name, "/etc/resolv.conf"], check=True
         )
     _wait_for_addresses()
     made = Island(Names(), Trap())

@@ -168,8 +168,8 @@ def test_a_name_that_changes_between_two_fetches(here: Island, inner: str) -> No
     """
 
     def say(name: str, kind: int, before: int) -> Reply:
-        found = inner if here.asked["lies.test", "/"] else PUBLIC[0]
-        return Reply([(name, kind, 0, found)] if (":" in found) == (kind == AAAA) else [])
+        result = inner if here.asked["lies.test", "/"] else PUBLIC[0]
+        return Reply([(name, kind, 0, result)] if (":" in result) == (kind == AAAA) else [])
 
     here.names.names["lies.test"] = say
     with open_fetcher([]) as fetcher:
@@ -188,11 +188,11 @@ def test_a_name_that_is_another_one_each_time_it_is_asked_for(here: Island) -> N
         return Reply([(name, A, 0, (PUBLIC[0], "127.0.0.99")[before % 2])] if kind == A else [])
 
     here.names.names["lies.test"] = say
-    found = []
+    result = []
     for _ in range(20):
         with open_fetcher([]) as fetcher:
-            found.append(fetch(fetcher, "http://lies.test/"))
-    assert {(exchange.error, exchange.ip) for exchange in found} == {
+            result.append(fetch(fetcher, "http://lies.test/"))
+    assert {(exchange.error, exchange.ip) for exchange in result} == {
         ("", PUBLIC[0]),
         ("address_refused", "127.0.0.99"),
     }

@@ -131,9 +131,9 @@ def survives(life: Life, root: Path, promised: dict[str, int], why: str) -> None
     workspace = Workspace.open(str(root))
     state = workspace.state()
     assert promised.get("entry", min(life.facts)) <= state.head <= life.head, why
-    found = facts(workspace)
+    result = facts(workspace)
     different = [
-        name for name, frame in life.facts[state.head].items() if not frame.equals(found[name])
+        name for name, frame in life.facts[state.head].items() if not frame.equals(result[name])
     ]
     assert not different, f"{why}: {different} are not as of entry {state.head}"
     report = verify(workspace, deep=True)

@@ -44,7 +44,7 @@ class Outcome:
     """What became of each path, and how much memory the crawl held at most."""
 
     rows: dict[str, dict[str, object]]
-    asked: Counter[str]
+    requests: Counter[str]
     refused: dict[str, int]
     peak_mib: float
     ended: str
@@ -211,7 +211,7 @@ def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFacto
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
-    asked = subprocess.run(
+    listed = subprocess.run(
         [
             lycosa,
             "-w",
@@ -224,7 +224,7 @@ def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFacto
         capture_output=True,
         text=True,
     )
-    rows = {"/" + str(row["url"]).split("/", 3)[3]: row for row in json.loads(asked.stdout)}
+    rows = {"/" + str(row["url"]).split("/", 3)[3]: row for row in json.loads(listed.stdout)}
     counted = Counter(request.uri for request in server.requests())
     return Outcome(rows, counted, summary["refused"], usage.ru_maxrss / 1024, summary["ended"])
 
@@ -235,7 +235,7 @@ def test_the_crawl_ends_and_each_bomb_has_its_outcome(
     assert outcome.ended == "finished"
     for path in web[1]:
         assert outcome.rows[path]["http_status"] == 200, path
-        assert outcome.asked[path] == 1, path
+        assert outcome.requests[path] == 1, path
 
 
 def test_memory_stays_bounded(outcome: Outcome) -> None:
@@ -244,13 +244,13 @@ def test_memory_stays_bounded(outcome: Outcome) -> None:
 
 
 def test_redirects_round_the_hosts_end_where_the_setting_says(outcome: Outcome) -> None:
-    hops = [path for path in outcome.asked if path.startswith("/round")]
+    hops = [path for path in outcome.requests if path.startswith("/round")]
     assert len(hops) == 1 + 10  # fetch.max_redirects
 
 
 def test_a_million_entries_of_sitemaps_are_read_once_and_the_index_that_names_itself_ends(
     outcome: Outcome,
 ) -> None:
-    assert outcome.asked["/maps.xml"] == 1
-    assert all(outcome.asked[f"/map-{number}.xml"] == 1 for number in range(MAPS))
+    assert outcome.requests["/maps.xml"] == 1
+    assert all(outcome.requests[f"/map-{number}.xml"] == 1 for number in range(MAPS))
     assert outcome.refused["pattern"] >= MAPS * ENTRIES

@@ -64,12 +64,12 @@ def sign(
         .add_extension(x509.BasicConstraints(ca=not names, path_length=None), critical=True)
     )
     if [each for each in names if each]:
-        found = [
+        result = [
             x509.IPAddress(ip_address(each)) if each[0].isdigit() else x509.DNSName(each)
             for each in names
             if each
         ]
-        made = made.add_extension(x509.SubjectAlternativeName(found), critical=False)
+        made = made.add_extension(x509.SubjectAlternativeName(result), critical=False)
     certificate = made.sign(by.key if by else key, hashes.SHA256())
     path = folder / f"{name.replace('*', '_')}-{len(list(folder.iterdir()))}.pem"
     encoded = key.private_bytes(
@@ -323,12 +323,12 @@ def test_each_end_of_an_http2_connection_has_its_outcome(
 
     def talk(plain: socket.socket) -> None:
         with context.wrap_socket(plain, server_side=True) as connection:
-            heard = b""
-            while not has_request(heard):
+            received = b""
+            while not has_request(received):
                 piece = connection.recv(65_536)
                 if not piece:
                     return
-                heard += piece
+                received += piece
             requests.append(1)
             connection.sendall(BEGIN + sent)
             with suppress(OSError):

@@ -119,8 +119,8 @@ def seeds(web: Nginx) -> list[str]:
 
 
 def assert_all_was_fetched_politely(web: Nginx, mark: int, root: Path) -> None:
-    asked = web.requests(mark)
-    pages = Counter(request.url for request in asked if request.uri != "/robots.txt")
+    requested = web.requests(mark)
+    pages = Counter(request.url for request in requested if request.uri != "/robots.txt")
     assert pages == Counter(
         [
             f"{seed}{name}"
@@ -128,8 +128,8 @@ def assert_all_was_fetched_politely(web: Nginx, mark: int, root: Path) -> None:
             for name in ("", *(f"{number}.html" for number in range(PAGES)))
         ]
     )
-    for host in {request.host for request in asked}:
-        times = sorted(request.at for request in asked if request.host == host)
+    for host in {request.host for request in requested}:
+        times = sorted(request.at for request in requested if request.host == host)
         assert min(later - earlier for earlier, later in pairwise(times)) >= PAUSE_MS - 20, (
             host
         )  # of nginx's clock, which stands by its own ticks
@@ -196,7 +196,7 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
     """
     synthetic = Web(WebPlan.calm(seed=5, hosts=4, pages=20))
     clock = AheadClock(synthetic.plan.epoch_ms)
-    asked: list[Logged] = []
+    requested: list[Logged] = []
     crew = Crew(
         tmp_path / "w",
         clock,
@@ -204,12 +204,12 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
         settings=("crawl.active_hosts=2",),
         longest_wait_ms=20_000,
     )
-    crew.fetcher = lambda _: AheadFetcher(synthetic, clock, record=asked.append)
+    crew.fetcher = lambda _: AheadFetcher(synthetic, clock, record=requested.append)
 
     def fetched(since: int) -> set[tuple[str, str]]:
         return {
             (request.host, request.path)
-            for request in asked[since:]
+            for request in requested[since:]
             if request.status in (200, 304)
         }
 
@@ -218,7 +218,7 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
         clock.ahead_ms = YEAR
         began = clock.monotonic_ms()
         crew.run(lambda: clock.monotonic_ms() > began + 2 * HOUR)
-        everything, since = fetched(0), len(asked)
+        everything, since = fetched(0), len(requested)
         clock.ahead_ms = 0
         if restart:
             crew.leave("a")
@@ -230,8 +230,8 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
     assert {
         page for page in everything - fetched(since) if not page[1].startswith("/robots")
     } == set()
-    for host in {request.host for request in asked}:
-        times = sorted(request.arrived_at_ms for request in asked if request.host == host)
+    for host in {request.host for request in requested}:
+        times = sorted(request.arrived_at_ms for request in requested if request.host == host)
         assert min(later - earlier for earlier, later in pairwise(times)) >= 1_000
     assert verify(crew.workspace(), deep=True).ok
 
@@ -275,10 +275,10 @@ def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> 
         "--quiet",
     ]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        for step, said in enumerate(dates, 1):
+        for step, output in enumerate(dates, 1):
             while len(web.requests(mark)) < 6 * step and process.poll() is None:
                 time.sleep(0.02)
-            date.write_text(said)
+            date.write_text(output)
         summary = json.loads(process.communicate()[0])
     assert (process.returncode, summary["ended"], summary["left_for_later"]) == (0, "finished", {})
     assert_all_was_fetched_politely(web, mark, tmp_path / "w")
@@ -287,12 +287,12 @@ def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> 
 def test_only_setting_a_clock_back_is_noticed() -> None:
     clock = JumpyClock()
     step = ClockStep(clock)
-    found = []
+    result = []
     for jump in (0, HOUR, -900, -HOUR, 0, -YEAR):
         clock.advance(5_000)
         clock.ahead_ms += jump
-        found.append(step.back_ms())
-    assert found == [0, 0, 0, HOUR, 0, YEAR]
+        result.append(step.back_ms())
+    assert result == [0, 0, 0, HOUR, 0, YEAR]
 
 
 def test_a_robots_txt_of_a_time_to_come_is_asked_for_again() -> None:
@@ -348,27 +348,27 @@ def test_an_outage_is_told_in_time_and_nobody_is_hammered(jump_ms: int, jump_at:
     that.
     """
     urls = [f"http://site-{number}.example/" for number in range(4)]
-    asked: Counter[int] = Counter()
+    requested: Counter[int] = Counter()
 
     def answer(url: str, at: int) -> Answer:
-        asked[at // MINUTE] += url == urls[0]
+        requested[at // MINUTE] += url == urls[0]
         return REFUSED if url == urls[0] and BROKEN <= at < WELL else FINE
 
     clock = JumpyClock()
     world = JumpyWorld(answer, clock)
     world.checker.watch([monitor(url, every="1m") for url in urls])
-    told: list[tuple[str, int]] = []
+    messages: list[tuple[str, int]] = []
     for minute in range(1, 65):
         if minute - 1 <= jump_at / MINUTE < minute:
             world.run(jump_at)
             clock.ahead_ms = jump_ms
         world.run(minute * MINUTE)
-        told += [(notice.kind, minute) for notice in world.notices[len(told) :]]
-    assert [kind for kind, _ in told] == ["down", "up"]
-    assert 30 < told[0][1] <= 34
-    assert 45 < told[1][1] <= 49
+        messages += [(notice.kind, minute) for notice in world.notices[len(messages) :]]
+    assert [kind for kind, _ in messages] == ["down", "up"]
+    assert 30 < messages[0][1] <= 34
+    assert 45 < messages[1][1] <= 49
     assert not world.offlines
-    assert max(asked.values()) <= 6  # once a minute, and what confirms it
+    assert max(requested.values()) <= 6  # once a minute, and what confirms it
     ends = [event for _, event in world.events if getattr(event, "until", 0)]
     assert len(ends) == 1
     assert ends[0].until >= ends[0].since
@@ -379,10 +379,10 @@ def test_after_our_own_network_was_down_a_date_that_is_set_back_hides_no_outage(
     for an hour on end.
     """
     urls = [f"http://site-{number}.example/" for number in range(4)]
-    asked: Counter[int] = Counter()
+    requested: Counter[int] = Counter()
 
     def answer(url: str, at: int) -> Answer:
-        asked[at // MINUTE] += url == urls[0]
+        requested[at // MINUTE] += url == urls[0]
         return (
             REFUSED
             if 10 * MINUTE <= at < 15 * MINUTE
@@ -399,4 +399,4 @@ def test_after_our_own_network_was_down_a_date_that_is_set_back_hides_no_outage(
     assert [notice.kind for notice in world.notices] == ["offline", "online", "down"]
     world.run(35 * MINUTE)
     assert [notice.kind for notice in world.notices][3:] == ["up"]
-    assert max(asked.values()) <= 8
+    assert max(requested.values()) <= 8

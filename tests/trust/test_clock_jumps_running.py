@@ -88,8 +88,8 @@ def test_a_daemon_goes_on(
             since, before = web.mark(), indexed(tmp_path / "w")
 
             def all_came_again(since: int = since) -> bool:
-                found = fetched(web, since)
-                return len(found) == HOSTS * (PAGES + 1) and min(found.values()) >= 2
+                result = fetched(web, since)
+                return len(result) == HOSTS * (PAGES + 1) and min(result.values()) >= 2
 
             until(running, all_came_again, f"{ahead_ms} ms ahead: pages do not come again")
             until(

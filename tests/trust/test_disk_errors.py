@@ -87,8 +87,8 @@ def test_files_that_may_not_grow_lose_nothing(young: str, tmp_path: Path, limit:
     shutil.copytree(young, tmp_path / "w")
     workspace = Workspace.open(str(tmp_path / "w"))
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT), workspace.root, str(limit)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    why = f"no file may have more than {limit} bytes: {said}"
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    why = f"no file may have more than {limit} bytes: {output}"
     report = verify(workspace, deep=True)
     assert report.ok, f"{why}: {report.findings}"
     goes_on(workspace, why)

@@ -15,28 +15,28 @@ from lycosa.fetch.resolver import Resolution, Resolver, is_name, look_up
 from tests.fetch.fetching import fetch, open_fetcher
 
 
-def taken(found: Resolver, many: int) -> list[Resolution]:
+def accepted(result: Resolver, many: int) -> list[Resolution]:
     """So many answers, by waiting for the descriptor alone."""
     done: list[Resolution] = []
     deadline = time.monotonic() + 30
     while len(done) < many:
-        assert select.select([found.wakes], [], [], max(deadline - time.monotonic(), 0))[0]
-        done += found.take()
+        assert select.select([result.wakes], [], [], max(deadline - time.monotonic(), 0))[0]
+        done += result.take()
     return done
 
 
 def test_a_name_is_looked_up_once_for_a_while() -> None:
-    found = Resolver(2)
+    result = Resolver(2)
     place = ("localhost", 80)
-    assert not found.knows(place)
-    found.ask(place)
-    [answer] = taken(found, 1)
+    assert not result.knows(place)
+    result.ask(place)
+    [answer] = accepted(result, 1)
     assert "127.0.0.1" in answer.addresses
-    assert found.knows(place)
-    assert not found.knows(("localhost", 81))
-    found.forget(place)
-    assert not found.knows(place)
-    found.close()
+    assert result.knows(place)
+    assert not result.knows(("localhost", 81))
+    result.forget(place)
+    assert not result.knows(place)
+    result.close()
 
 
 def test_each_has_a_thread_until_there_are_enough_and_closing_waits_for_none(
@@ -50,22 +50,22 @@ def test_each_has_a_thread_until_there_are_enough_and_closing_waits_for_none(
         return Resolution(place, (), "nobody")
 
     monkeypatch.setattr(names, "look_up", slow)
-    found = Resolver(3)
+    result = Resolver(3)
     for number in range(5):
-        found.ask((f"name-{number}.test", 80))
+        result.ask((f"name-{number}.test", 80))
     for _ in range(3):
         assert begun.acquire(timeout=30)
     assert not begun.acquire(timeout=0.2)
-    assert found.take() == []
+    assert result.take() == []
     go.set()
-    assert {answer.endpoint[0] for answer in taken(found, 5)} == {
+    assert {answer.endpoint[0] for answer in accepted(result, 5)} == {
         f"name-{number}.test" for number in range(5)
     }
     go.clear()
-    found.ask(("last.test", 80))
+    result.ask(("last.test", 80))
     assert begun.acquire(timeout=30)
     began = time.monotonic()
-    found.close()
+    result.close()
     assert time.monotonic() - began < 5
     go.set()
 
@@ -95,8 +95,8 @@ def test_the_machines_own_name_leads_nowhere_unasked() -> None:
     it is named.
     """
     host = socket.gethostname().lower()
-    found = look_up((host, 80)).addresses
-    if not is_name(host) or not found or any(map(is_public, found)):
+    result = look_up((host, 80)).addresses
+    if not is_name(host) or not result or any(map(is_public, result)):
         pytest.skip("this machine's name does not resolve to private addresses")
     with socket.create_server(("", 0)) as listener:
         port = listener.getsockname()[1]

@@ -168,7 +168,7 @@ def test_a_success_that_contains_an_error_is_none(
         with pytest.raises(StorageError, match=location):
             storage.files.publish({path: 0})
     [published] = storage.files.publish({path: 0})
-    assert server.faults.said
+    assert server.faults.replaced
     assert (published.bytes, storage.size(path)) == (len(content), len(content))
     assert storage.files.digest(path) == published.digest
 
@@ -190,21 +190,21 @@ def test_a_list_comes_in_pieces(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "output",
     [
         pytest.param(b"", id="nothing"),
         pytest.param(b"<ListBucketResult><Contents><Key>x</Ke", id="half", marks=pytest.mark.prove),
     ],
 )
 def test_a_list_that_makes_no_sense_is_an_error_and_deletes_nothing(
-    location: str, server: S3Server, said: bytes
+    location: str, server: S3Server, output: bytes
 ) -> None:
     """What is not listed might be taken for gone: a sweep, a check and a claim must not act on
     that.
     """
     workspace = Workspace.create(location, partitions=4)
     commit(workspace, 3)
-    server.faults.say = lambda method, key: said if method == "GET" and not key else None
+    server.faults.say = lambda method, key: output if method == "GET" and not key else None
     with pytest.raises(StorageError, match=location):
         workspace.storage.files_below("data")
     server.faults.clear()

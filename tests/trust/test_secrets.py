@@ -105,7 +105,7 @@ def forms(secret: str) -> set[str]:
     """A secret as it may be written: as it is, escaped, in BASE64 at any of three places, in
     JSON.
     """
-    found = {
+    result = {
         secret,
         quote(secret),
         quote(secret, safe=""),
@@ -114,8 +114,8 @@ def forms(secret: str) -> set[str]:
     }
     for before in ("", "x", "xx", "wolf:"):
         encoded = base64.b64encode((before + secret).encode()).decode()
-        found.add(encoded[-(-len(before) * 4 // 3) : -4].strip("=") or secret)
-    return {each for each in found if len(each) > 6}
+        result.add(encoded[-(-len(before) * 4 // 3) : -4].strip("=") or secret)
+    return {each for each in result if len(each) > 6}
 
 
 def texts_of(root: Path) -> Iterator[tuple[str, str]]:
@@ -146,10 +146,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             "AWS_DEFAULT_REGION": "us-east-1",
         }
         command = [sys.executable, "-m", "lycosa.cli.main", "-w", at, *arguments]
-        said = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
-        printed.append(f"$ {' '.join(arguments[:1])}\n{said.stdout}\n{said.stderr}")
-        assert expected is None or said.returncode == expected, said.stderr
-        return said.stdout
+        output = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=120
+        )
+        printed.append(f"$ {' '.join(arguments[:1])}\n{output.stdout}\n{output.stderr}")
+        assert expected is None or output.returncode == expected, output.stderr
+        return output.stdout
 
     with members(Secretive()) as site, hook() as end:
         here = f"http://127.0.0.1:{site.port}"
@@ -215,18 +217,18 @@ def test_the_secrets_were_used(run: Run) -> None:
 
 def test_no_secret_lies_in_the_workspace(run: Run) -> None:
     """But a webhook's own address where it must be kept: in files that nobody else may read."""
-    found = {}
+    result = {}
     for path, text in texts_of(run.root):
         names = held(text, all_secrets(run))
         if names:
-            found[path] = names
-    print(found)
-    for path in list(found):
-        if found[path] == {"hook"}:
+            result[path] = names
+    print(result)
+    for path in list(result):
+        if result[path] == {"hook"}:
             assert re.fullmatch(r"watches/.*\.json|run/outbox/.*\.json", path), path
             assert (run.root / path).stat().st_mode & 0o077 == 0, path
-            del found[path]
-    assert found == {}
+            del result[path]
+    assert result == {}
 
 
 def test_no_secret_is_printed(run: Run) -> None:

@@ -63,9 +63,9 @@ def crawl(root: Path, url: str, delay_s: float) -> dict[str, float]:
         text=True,
         check=True,
     )
-    found: dict[str, float] = json.loads(done.stdout)
-    print(delay_s, found)
-    return found
+    result: dict[str, float] = json.loads(done.stdout)
+    print(delay_s, result)
+    return result
 
 
 @pytest.mark.prove

@@ -1,4 +1,4 @@
-"""`lycosa uptime` with real processes and servers: planted outages, a kill, a daemon that crawls
+"""`lycosa monitor` with real processes and servers: planted outages, a kill, a daemon that crawls
 besides.
 """
 
@@ -46,7 +46,7 @@ def call(workspace: Path, *arguments: str) -> str:
 def watching(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
     with (workspace / "said").open("ab") as said:
         process = subprocess.Popen(
-            [*LYCOSA, "-w", str(workspace), "uptime", "watch"], stdout=said, stderr=said
+            [*LYCOSA, "-w", str(workspace), "monitor", "run"], stdout=said, stderr=said
         )
         try:
             yield process
@@ -137,7 +137,7 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
     rows = LiveTables(Workspace.open(str(workspace))).scan("visits").collect()
     assert set(rows["kind"]) == {"check"}
     assert rows["record_id"].is_unique().all()
-    listed = json.loads(call(workspace, "uptime", "--json"))
+    listed = json.loads(call(workspace, "monitor", "--json"))
     causes = {
         each["url"]: {outage["cause"] for outage in each["outages"]} for each in listed["monitors"]
     }
@@ -151,7 +151,7 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
     assert all(outage["until"] for each in listed["monitors"] for outage in each["outages"])
     assert "no errors" in call(workspace, "check", "--deep")
     assert len(list(workspace.rglob("*.warc.gz"))) <= 1  # the killed one's, which was replayed
-    assert f"{broken.url}: up" in call(workspace, "uptime", broken.url)
+    assert f"{broken.url}: up" in call(workspace, "monitor", broken.url)
 
 
 @pytest.mark.prove  # three quarters of a minute, of waiting
@@ -168,7 +168,7 @@ def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_
             running.until(lambda: states(tmp_path / "ws"))
             call(
                 tmp_path / "ws",
-                "uptime",
+                "monitor",
                 "add",
                 other.url,
                 "--every",
@@ -186,7 +186,7 @@ def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_
             running.until(lambda: running.worker not in (0, worker))
             asked = len(other.asked)
             running.until(lambda: len(other.asked) >= asked + 2)
-            call(tmp_path / "ws", "uptime", "remove", other.url)
+            call(tmp_path / "ws", "monitor", "remove", other.url)
             running.until(lambda: other.url not in states(tmp_path / "ws"))
             assert running.stop() == 0
         checks = [row for row in running.rows("visits") if row["kind"] == "check"]
@@ -196,7 +196,7 @@ def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_
         # one may have been under way at the kill, and one at the end
         assert len(ours) >= len(other.asked) - 2
         assert {row["verdict"] for row in checks} == {"up"}
-        report = json.loads(call(tmp_path / "ws", "uptime", f"127.0.3.90:{server.port}", "--json"))
+        report = json.loads(call(tmp_path / "ws", "monitor", f"127.0.3.90:{server.port}", "--json"))
         assert report["pages"]["pages"] == 9
         assert [each["url"] for each in report["monitors"]] == [home]
         assert "no errors" in call(tmp_path / "ws", "check", "--deep")

@@ -96,12 +96,12 @@ labels = st.sampled_from(
 
 @given(st.lists(labels, min_size=2, max_size=5).map(".".join))
 def test_properties(host: str) -> None:
-    found = BUNDLED.registrable(host)
-    assert host == found or host.endswith("." + found)
-    assert BUNDLED.registrable(found) == found
-    assert BUNDLED.registrable(host + ".") == found
-    assert BUNDLED.registrable("x." + found).endswith(found)
-    assert found == (REFERENCE.privatesuffix(host) or host)
+    result = BUNDLED.registrable(host)
+    assert host == result or host.endswith("." + result)
+    assert BUNDLED.registrable(result) == result
+    assert BUNDLED.registrable(host + ".") == result
+    assert BUNDLED.registrable("x." + result).endswith(result)
+    assert result == (REFERENCE.privatesuffix(host) or host)
 
 
 def test_hosts_known_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

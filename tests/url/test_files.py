@@ -148,7 +148,7 @@ def test_parts() -> None:
     assert len({each.url_key for each in ids}) == 4
 
 
-def _taken(seeds: list[str], *, other_schemes: bool = False, **settings: object) -> list[str]:
+def _admitted(seeds: list[str], *, other_schemes: bool = False, **settings: object) -> list[str]:
     admission = Admission(
         Collection.model_validate(settings), seeds, DOMAINS, other_schemes=other_schemes
     )
@@ -164,17 +164,17 @@ def _taken(seeds: list[str], *, other_schemes: bool = False, **settings: object)
 
 def test_scope() -> None:
     web, ftp = "http://h.example/pub/a", "ftp://h.example/pub/a"
-    assert _taken([web]) == [web]
-    assert _taken([web], other_schemes=True) == [
+    assert _admitted([web]) == [web]
+    assert _admitted([web], other_schemes=True) == [
         web,
         ftp,
         "ftp://h.example/a",
         "gopher://h.example/1a",
     ]
-    assert _taken([ftp]) == [web, ftp, "ftp://h.example/a"]
-    assert _taken([ftp], scope="prefix") == [ftp]
-    assert _taken([web], scope="domain", other_schemes=True)[-1] == "ftp://ftp.h.example/a"
-    assert _taken([web], scope="any") == [web]
+    assert _admitted([ftp]) == [web, ftp, "ftp://h.example/a"]
+    assert _admitted([ftp], scope="prefix") == [ftp]
+    assert _admitted([web], scope="domain", other_schemes=True)[-1] == "ftp://ftp.h.example/a"
+    assert _admitted([web], scope="any") == [web]
     assert "fetch.other_schemes is off" in Admission(Collection(), [web], DOMAINS).explain(ftp)
 
 

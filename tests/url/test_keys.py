@@ -28,17 +28,17 @@ def test_keys_are_fixed_for_good() -> None:
 
 def test_identify() -> None:
     identifier = Identifier(DOMAINS, 64)
-    found = identifier.identify("https://www.example.co.uk:8443/a?b")
-    assert found.url == "https://www.example.co.uk:8443/a?b"
-    assert found.host == "www.example.co.uk"
-    assert found.host_key == host_key("www.example.co.uk")
-    assert found.url_key == url_key("https://www.example.co.uk:8443/a?b")
+    result = identifier.identify("https://www.example.co.uk:8443/a?b")
+    assert result.url == "https://www.example.co.uk:8443/a?b"
+    assert result.host == "www.example.co.uk"
+    assert result.host_key == host_key("www.example.co.uk")
+    assert result.url_key == url_key("https://www.example.co.uk:8443/a?b")
     assert (
-        found.partition
+        result.partition
         == xxhash.xxh3_64_intdigest(b"example.co.uk") % 64
         == identifier.partition("example.co.uk")
     )
-    assert identifier.identify("https://www.example.co.uk:8443/a?b") == found
+    assert identifier.identify("https://www.example.co.uk:8443/a?b") == result
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_identify() -> None:
     ],
 )
 def test_hosts_and_owners(url: str, host: str, owner: str) -> None:
-    found = Identifier(DOMAINS, 1 << 40).identify(url)
-    assert (found.host, found.host_key) == (host, host_key(host))
-    assert found.partition == xxhash.xxh3_64_intdigest(owner.encode()) % (1 << 40)
+    result = Identifier(DOMAINS, 1 << 40).identify(url)
+    assert (result.host, result.host_key) == (host, host_key(host))
+    assert result.partition == xxhash.xxh3_64_intdigest(owner.encode()) % (1 << 40)
 
 
 def test_ports_and_schemes_share_a_host() -> None:
@@ -74,9 +74,9 @@ def test_every_url_has_an_identity(text: str) -> None:
         url = normalise(text)
     except UrlError:
         return
-    found = Identifier(DOMAINS, 7).identify(url)
-    assert found == (url, hostname(url), host_key(hostname(url)), url_key(url), found.partition)
-    assert 0 <= found.partition < 7
+    result = Identifier(DOMAINS, 7).identify(url)
+    assert result == (url, hostname(url), host_key(hostname(url)), url_key(url), result.partition)
+    assert 0 <= result.partition < 7
 
 
 def test_hosts_known_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

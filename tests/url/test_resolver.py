@@ -261,11 +261,11 @@ def test_queries_in_the_pages_encoding(encoding: str, href: str, expected: str) 
     hrefs, st.sampled_from(("windows-1251", "shift_jis", "gbk", "iso-2022-jp", "euc-kr", "big5"))
 )
 def test_encodings_never_raise_and_leave_ascii_alone(href: str, encoding: str) -> None:
-    found = LinkResolver(BASE, encoding).resolve(href)
+    result = LinkResolver(BASE, encoding).resolve(href)
     if href.isascii():
-        assert found == LinkResolver(BASE).resolve(href)
-    elif not isinstance(found, Refusal):
-        assert normalise(found) == found
+        assert result == LinkResolver(BASE).resolve(href)
+    elif not isinstance(result, Refusal):
+        assert normalise(result) == result
 
 
 def test_what_an_absolute_href_means_is_remembered_for_all_folders_but_by_encoding() -> None:

@@ -24,7 +24,7 @@ from lycosa.store.compaction.compact import compact
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
-from lycosa.watch.delivery import WatchPost
+from lycosa.watch.delivery import MatchDelivery
 from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch
 from tests.site.paper import Paper, crawled, hook, paper
 
@@ -112,7 +112,7 @@ def test_what_nobody_takes_waits_for_the_next_call(root: str) -> None:
         (standing,) = list_watches(root)[0].targets
         assert standing.waiting + standing.delivered == 1
         said: list[str] = []
-        post = WatchPost(root, end.config(), said.append)  # as the next call has one
+        post = MatchDelivery(root, end.config(), said.append)  # as the next call has one
         post.start()
         deadline = time.monotonic() + 20
         while not list_watches(root)[0].targets[0].delivered and time.monotonic() < deadline:
@@ -133,7 +133,7 @@ def test_a_merge_changes_nothing_and_an_exclusion_takes_matches_away(root: str) 
         before = matches(root)
         compact(Workspace.open(root), whole=True)
         assert matches(root) == before
-        post = WatchPost(root, QUIET, print)
+        post = MatchDelivery(root, QUIET, print)
         post.start()
         post.finish()
         told = (Path(root) / "told.jsonl").read_text().splitlines()

@@ -30,8 +30,8 @@ def add_commands(app: typer.Typer) -> None:
     @app.command("longest")
     def longest(workspace: str = "lycosa-data") -> None:
         """List the pages that take longest to read."""
-        from lycosa import open_workspace
+        from lycosa import Workspace
 
         query = "SELECT url, reading_minutes FROM pages ORDER BY reading_minutes DESC LIMIT 10"
-        for url, minutes in open_workspace(workspace).sql(query).iter_rows():
+        for url, minutes in Workspace(workspace).sql(query).iter_rows():
             print(f"{minutes:>4} min  {url}")

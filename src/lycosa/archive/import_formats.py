@@ -1,8 +1,6 @@
-"""Captures out of archives that other programs wrote: WARC, WACZ, ARC, a folder of pages. Whatever
-they are, the same record comes out.
+"""Reads captures from archives of other programs: WARC, WACZ and ARC, all as `ImportedCapture`.
 
-What they hold is only read as they say it: a torn or damaged file gives what lies before the
-damage, then an error that says where.
+A torn or damaged file yields the captures before the damage, then an error with the offset.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ from lycosa.core.records import Exchange, Visit
 from lycosa.http.chunked import dechunk
 
 NAMESPACE = uuid.UUID("5c1f3a0e-2d0b-5d0c-9a33-6f0e8a4e5b21")
-"""Records without an id of their own get one that follows from what they are, so that they are
-known when they come again.
+"""Namespace of the ids of records without one: derived from their content, so that a second import
+recognises them.
 """
 
 _FIELDS_LIMIT = 1 << 16
@@ -49,7 +47,7 @@ _WARC_FILE = re.compile(r"(?:^|/)[^/]+\.warc(?:\.gz|\.zst)?$", re.IGNORECASE)
 
 @dataclass(slots=True)
 class Original:
-    """What a revisit record says of the capture that it stands for; each may be empty."""
+    """The capture that a revisit record refers to; each field may be empty."""
 
     record_id: str = ""
     url: str = ""
@@ -59,10 +57,10 @@ class Original:
 
 @dataclass(slots=True)
 class ImportedCapture:
-    """One answer as an archive holds it. `fetched_at` in milliseconds, 0 if it is not said.
+    """One archived response. `fetched_at` in milliseconds, 0 if unknown.
 
-    `head` is an HTTP response head as our own archive wants it where that can be had (`usable`).
-    `own`: this program wrote the record, and that is all it knew of the exchange.
+    `head` is an HTTP response head, normalised by `usable`. `own`: the metadata of a record that
+    this program wrote.
     """
 
     url: str
@@ -83,7 +81,7 @@ class ImportedCapture:
         return int(match[2]) if match else 0
 
     def exchange(self, url: str, kind: str) -> Exchange:
-        """The exchange that it was, of this (normalised) URL."""
+        """Return the exchange of the capture, with this normalised URL."""
         if self.own is not None:
             return replace(self.own.exchange, url=url, kind=kind, started_at=self.fetched_at)
         version = _STATUS.match(self.head)
@@ -96,15 +94,15 @@ class ImportedCapture:
         )  # fmt: skip
 
     def add_request(self, head: bytes) -> None:
-        """The archive has the request too."""
+        """Set the head of the request."""
         self.request_head = head
 
     def add_own(self, own: metadata.ParsedMetadata) -> None:
-        """This program wrote the record: its metadata was read."""
+        """Set the metadata of a record that this program wrote."""
         self.own = own
 
     def limit_date(self, latest: int) -> None:
-        """A date in the future is wrong."""
+        """Replace a date in the future."""
         self.fetched_at = min(self.fetched_at, latest)
 
     def complete(self, head: bytes, body: bytes) -> None:
@@ -134,12 +132,13 @@ def archives(path: Path) -> list[Path]:
 
 
 def read_captures(path: Path, *, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
-    """The captures of one WARC, WACZ or ARC file in its order; the kind is known by the content. At
-    most `limit` bytes of a body are kept (`truncated` says so). `others` counts the records that
-    are none, by type.
+    """Yield the captures of a WARC, WACZ or ARC file in its order.
+
+    The content decides about the format. At most `limit` bytes of a body are kept (`truncated`).
+    `others` counts the records that are no captures, by type.
 
     Raises:
-        ArchiveError: it is none of these, or is damaged: what came before that is whole.
+        ArchiveError: the file has another format, or is damaged; captures before that are complete.
     """
     if zipfile.is_zipfile(path):
         yield from _wacz(path, limit, others)
@@ -149,9 +148,10 @@ def read_captures(path: Path, *, limit: int, others: Counter[str]) -> Iterator[I
 
 
 def usable(head: bytes, body: bytes) -> bytes:
-    """A response head as readers expect it: lines end in CRLF, one empty line at the end, and no
-    chunk framing is named that was taken off before the body was archived (the field is then called
-    X-Archive-Orig-Transfer-Encoding, as others do).
+    """Normalise a response head: CRLF line ends and one empty line at the end.
+
+    If the chunk framing was removed before the body was archived, Transfer-Encoding is renamed to
+    X-Archive-Orig-Transfer-Encoding, as other programs do.
     """
     if archived_response_head(head) is None:
         head = b"\r\n".join(line for line in _LINE_END.split(head) if line.strip()) + b"\r\n\r\n"
@@ -163,7 +163,7 @@ def usable(head: bytes, body: bytes) -> bytes:
 
 
 def made_up_head(content_type: str, size: int) -> bytes:
-    """The head of an answer of which only the body is known."""
+    """Return a head for a response of which only the body is archived."""
     kind = (
         "".join(character for character in content_type if " " <= character <= "~")
         or "application/octet-stream"
@@ -172,18 +172,18 @@ def made_up_head(content_type: str, size: int) -> bytes:
 
 
 def split_message(block: bytes) -> tuple[bytes, bytes]:
-    """An HTTP message into head and body, with CRLF or LF."""
+    """Split an HTTP message into head and body, with CRLF or LF."""
     end = _HEAD_END.search(block)
     return (block, b"") if end is None else (block[: end.end()], block[end.end() :])
 
 
 def made_up_id(*parts: object) -> str:
-    """The id of a record that has none."""
+    """Return the id of a record without one."""
     return uuid.uuid5(NAMESPACE, "\n".join(map(str, parts))).urn
 
 
 def _wacz(path: Path, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
-    """A WACZ is a ZIP file; what it archives are the WARC files in it."""
+    """Yield the captures of the WARC files in a WACZ, which is a ZIP file."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if _WARC_FILE.search(name)]
@@ -280,8 +280,8 @@ def _fields(source: Inflated) -> dict[str, str]:
 
 
 def _warc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
-    """A request may stand before its answer (wget) or behind it; our own metadata stands behind
-    both.
+    """Yield captures. A request may precede its response (wget) or follow it; metadata records of
+    this program follow both.
     """
     held: ImportedCapture | None = None
     requests: OrderedDict[str, bytes] = OrderedDict()

@@ -1,6 +1,4 @@
-"""The `lycosa` command: one module a command, imported here; what a command needs is imported when
-it runs.
-"""
+"""The `lycosa` command. A module of a command is imported when the command is called."""
 
 from __future__ import annotations
 
@@ -8,112 +6,138 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
-from lycosa.cli import (
-    add,
-    changes,
-    check,
-    collection,
-    crawl,
-    demo,
-    exclude,
-    explain,
-    export,
-    fetch,
-    find,
-    hunt,
-    import_,
-    index,
-    init,
-    links,
-    merge,
-    parse,
-    rank,
-    reparse,
-    robots,
-    run,
-    search,
-    serve,
-    site,
-    sql,
-    status,
-    terms,
-    token,
-    translate,
-    uptime,
-    validate,
-    versions,
-    watch,
-)
-from lycosa.cli.examples import PlainHelpCommand, add_to_group, epilog
+from lycosa.cli.help import HelpCommand, epilog
 from lycosa.core.errors import LycosaError
 from lycosa.core.version import VERSION
 from lycosa.processes.terminal import escape_output
 
-
-def _new_app() -> typer.Typer:
-    return typer.Typer(
-        name="lycosa",
-        help="A web crawler, web archive and multilingual search engine.",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    )
-
-
-app = _new_app()
-COMMANDS: dict[str, Callable[..., None]] = {
-    "crawl": crawl.command,
-    "run": run.command,
-    "add": add.command,
-    "search": search.command,
-    "hunt": hunt.command,
-    "status": status.command,
-    "explain": explain.command,
-    "serve": serve.command,
-    "fetch": fetch.command,
-    "parse": parse.command,
-    "robots": robots.command,
-    "site": site.command,
-    "links": links.command,
-    "changes": changes.command,
-    "versions": versions.command,
-    "validate": validate.command,
-    "sql": sql.command,
-    "find": find.command,
-    "terms": terms.command,
-    "index": index.command,
-    "reparse": reparse.command,
-    "import": import_.command,
-    "exclude": exclude.command,
-    "merge": merge.command,
-    "rank": rank.command,
-    "check": check.command,
-    "init": init.command,
-    "demo": demo.command,
+COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Crawl": {
+        "crawl": ("crawling.crawl", "Crawl sites, archive them and index them."),
+        "run": ("crawling.run", "Crawl the configured collections continuously."),
+        "hunt": ("crawling.hunt", "Focused crawl: follow the most relevant links."),
+        "add": ("crawling.add", "Submit URLs to a collection."),
+        "import": ("crawling.import_", "Import archives into a collection."),
+        "collection": ("crawling.collection", "List, pause, resume, copy or purge collections."),
+        "init": ("crawling.init", "Create a workspace with a commented configuration file."),
+        "demo": ("crawling.demo", "Crawl, index and search a small bundled web."),
+    },
+    "Search": {
+        "search": ("searching.search", "Search the crawled pages."),
+        "find": ("searching.find", "Find a text in stored pages, or in a site crawled for it."),
+        "sql": ("searching.sql", "Query the live tables in SQL."),
+        "terms": ("searching.terms", "Count words in stored pages."),
+        "translate": ("searching.translate", "Manage translation tables for `search --across`."),
+        "serve": ("searching.serve", "Serve the web interface and the JSON API."),
+        "token": ("searching.token", "Manage access tokens of the web interface and the API."),
+    },
+    "Inspect": {
+        "status": ("inspection.status", "Show the state of a workspace and its crawl."),
+        "explain": (
+            "inspection.explain",
+            "Show the state of a URL and why it was or was not fetched.",
+        ),
+        "fetch": ("inspection.fetch", "Fetch one URL and show requests and responses."),
+        "parse": ("inspection.parse", "Parse a page and show title, language, text and links."),
+        "robots": ("inspection.robots", "Show whether robots.txt allows a URL."),
+        "versions": ("inspection.versions", "List archived versions of a page, or compare two."),
+        "validate": ("inspection.validate", "Validate a page against the HTML standard."),
+    },
+    "Monitor": {
+        "monitor": ("monitoring.monitor", "Monitor the availability of URLs."),
+        "watch": ("monitoring.watch", "Content alerts: match patterns against every page."),
+        "site": ("monitoring.site", "Audit a site: broken links, duplicates, orphan pages."),
+        "links": ("monitoring.links", "List stored links: to a URL, from a URL, or broken."),
+        "changes": ("monitoring.changes", "List new, removed and changed pages."),
+    },
+    "Maintain": {
+        "index": ("maintenance.index", "Update the search index."),
+        "rank": ("maintenance.rank", "Compute link ranks, duplicates and translations."),
+        "compact": ("maintenance.compact", "Compact small files and delete obsolete ones."),
+        "check": ("maintenance.check", "Verify the log, tables, archive and index; repair them."),
+        "reparse": ("maintenance.reparse", "Parse archived pages again."),
+        "exclude": ("maintenance.exclude", "Exclude sites permanently from crawling and search."),
+        "export": ("maintenance.export", "Export pages: XML, Parquet, Markdown, WARC, WACZ."),
+    },
 }
-_OPTIONS_WITH_A_VALUE = frozenset({"-w", "--workspace", "--set"})  # those of `_main`
-for _name, _function in COMMANDS.items():
-    app.command(_name, cls=PlainHelpCommand, epilog=epilog(_name))(_function)
-for _name, _group in {
-    "export": export.app,
-    "collection": collection.app,
-    "translate": translate.app,
-    "token": token.app,
-    "uptime": uptime.app,
-    "watch": watch.app,
-}.items():
-    add_to_group(_group, _name)
-    app.add_typer(_group, name=_name)
+"""Panel of the help -> command -> its module in `lycosa.cli`, and its line in the list."""
+
+_MODULES = {name: entry[0] for panel in COMMANDS.values() for name, entry in panel.items()}
 
 
-def _version(asked: bool) -> None:
-    if asked:
+class _Commands(TyperGroup):
+    """The commands of `COMMANDS`, imported on use, and those of plug-ins."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*_MODULES, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _MODULES:
+            return super().get_command(ctx, cmd_name)
+        if cmd_name == "crawl":
+            # Read by polars at import. The frames of a crawl are too small for several threads.
+            os.environ.setdefault("POLARS_MAX_THREADS", "1")
+        return load_command(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write one section per panel, without importing the commands."""
+        for panel, commands in COMMANDS.items():
+            with formatter.section(panel):
+                formatter.write_dl([(name, help) for name, (_, help) in commands.items()])
+        if self.commands:
+            with formatter.section("Plug-ins"):
+                formatter.write_dl(
+                    [(name, each.get_short_help_str()) for name, each in self.commands.items()]
+                )
+
+
+@cache
+def load_command(name: str) -> Any:
+    """Import a command or a group of commands, and build it."""
+    from lycosa.cli.options import expand
+
+    module = import_module(f"lycosa.cli.{_MODULES[name]}")
+    app: typer.Typer = getattr(module, "app", None) or typer.Typer()
+    if not app.registered_commands:
+        app.command(name)(module.command)
+    is_group = hasattr(module, "app")
+    for info in app.registered_commands:
+        assert info.callback is not None
+        word = info.name or info.callback.__name__
+        info.callback = expand(info.callback)
+        info.cls = HelpCommand
+        info.epilog = epilog(f"{name} {word}" if is_group else name)
+    app.info.name, app.info.epilog = name, epilog(name)
+    app.info.context_settings = _CONTEXT
+    app.rich_markup_mode = None
+    build = typer.main.get_group if is_group else typer.main.get_command
+    app._add_completion = False
+    return build(app)
+
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+app = typer.Typer(
+    cls=_Commands,
+    name="lycosa",
+    help="A web crawler, web archive and multilingual search engine.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings=_CONTEXT,
+)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"lycosa {VERSION}")
         raise typer.Exit
 
@@ -132,91 +156,63 @@ def _main(
         [], "--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable."
     ),
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        False,
+        "--version",
+        callback=_print_version,
+        is_eager=True,
+        help="Print the version and exit.",
     ),
 ) -> None:
     context.obj = (tuple(workspaces), tuple(overrides))
 
 
-def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """Return the program with only the called command where possible: building all of them takes
-    0.05 s.
-    """
-    words = iter(arguments)
-    for word in words:
-        if word in _OPTIONS_WITH_A_VALUE:
-            next(words, "")
-        elif word in COMMANDS:
-            only = _new_app()
-            only.callback()(_main)
-            only.command(word, cls=PlainHelpCommand, epilog=epilog(word))(COMMANDS[word])
-            return only
-        else:
-            break  # help, a group of commands, something wrong: all have to be known
-    if entry_points(group="lycosa"):  # without plug-ins, loading the hooks is a fifth of the help
-        from lycosa.hooks.plugins import add_plugin_commands
-
-        add_plugin_commands(app)
-    return app
-
-
-def _refuse_bytes(argument: str) -> int:
-    print(
-        f"lycosa: the argument {argument!r} is not valid UTF-8 and not an existing file",
-        file=sys.stderr,
-    )
-    return 2
-
-
 def main() -> None:
-    """The entry point: errors that Lycosa raises on purpose become one message and an exit code (1
-    failed, 2 wrong call).
-    """
-    # Imports make half a million objects and no cycles: collecting among them is a tenth of a
-    # start. What runs long asks for less.
+    """Run the command line: an expected error is one message and an exit code of 1 or 2."""
+    # Imports make many objects and no cycles: collecting among them is a tenth of a start.
     gc.set_threshold(700_000, 20, 100)
-    # At its end Python looks through all objects for cycles again, which is in vain and was a
-    # quarter of `lycosa status`.
+    # Python looks for cycles at its end, a quarter of `lycosa status`, in vain.
     atexit.register(gc.freeze)
-    # Polars' allocator reads this when it is loaded: one arena, and freed memory goes back after a
-    # tenth of a second. 60 MB less.
+    # Read by Polars' allocator when it is loaded: one arena that returns memory, 60 MB less.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:100,muzzy_decay_ms:0")
-    # numpy's threads start at import, spin idly and have nothing to do here: .06 s
+    # numpy's threads start at import, spin and have nothing to do here: 0.06 s.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Pydantic looks for plugins in the metadata of every package that is installed, and we have
-    # none.
+    # Pydantic searches the metadata of all installed packages for its plug-ins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     escape_output()
-    for argument in sys.argv[1:]:
-        if any("\ud800" <= character <= "\udfff" for character in argument) and not os.path.exists(
-            argument
-        ):
-            sys.exit(_refuse_bytes(argument))
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
+    for argument in arguments:
+        surrogates = any("\ud800" <= character <= "\udfff" for character in argument)
+        if surrogates and not os.path.exists(argument):
+            return _fail(
+                f"the argument {argument!r} is not valid UTF-8 and not an existing file", 2
+            )
     try:
-        program = app_for(sys.argv[1:])
+        if entry_points(group="lycosa"):  # without plug-ins, loading the hooks slows the help down
+            from lycosa.hooks.plugins import add_plugin_commands
+
+            add_plugin_commands(app)
+        app()
     except LycosaError as error:
-        print(f"lycosa: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    if [command.name for command in program.registered_commands] == ["crawl"]:
-        # As `OneThread` has it for the children of `lycosa run`. Who asks a question gets all
-        # cores.
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    try:
-        program()
-    except LycosaError as error:
-        print(f"lycosa: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        return _fail(str(error), error.exit_code)
     except BrokenPipeError:
-        # The reader of our output went away (`lycosa search … | head`): that is no error of ours.
+        # The reader of our output ended (`lycosa search … | head`), which is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except Exception as error:
         from lycosa.core.system_errors import refusal
 
-        if not (said := refusal(error)):
+        message = refusal(error)
+        if not message:
             raise
-        print(f"lycosa: {said}", file=sys.stderr)
-        sys.exit(1)
+        return _fail(message, 1)
+    return 0
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"lycosa: {message}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

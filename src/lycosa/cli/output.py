@@ -1,11 +1,14 @@
-"""What commands print: JSON, and data for programs."""
+"""What commands print: JSON, tables, notes and data for programs."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
 import sys
+from collections.abc import Mapping
+from datetime import date, datetime
 from typing import Any, BinaryIO, cast
 
 _NOT_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069]")
@@ -13,9 +16,24 @@ _NOT_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069]")
 
 
 def json_text(document: object, *, indent: int | None = None) -> str:
-    """JSON without control characters, those of C1 and bidirectional ones included."""
-    text = json.dumps(document, ensure_ascii=False, indent=indent, default=str)
-    return _NOT_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Return JSON without control characters, those of C1 and bidirectional ones included.
+
+    Dataclasses and pydantic models are objects, and times are as in the JSON API.
+    """
+    text = json.dumps(document, ensure_ascii=False, indent=indent, default=_plain)
+    return _NOT_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 class _Escaped(io.RawIOBase):
@@ -27,5 +45,37 @@ class _Escaped(io.RawIOBase):
 
 
 def data_stream() -> BinaryIO:
-    """Standard output for data that a program reads. On a terminal it is escaped like all text."""
+    """Return standard output for data that a program reads. A terminal gets escaped text."""
     return cast("BinaryIO", _Escaped() if sys.stdout.isatty() else sys.stdout.buffer)
+
+
+def print_json(document: object) -> None:
+    """Print one JSON document on standard output."""
+    print(json_text(document, indent=2))
+
+
+def note(message: str) -> None:
+    """Print a line for people on standard error."""
+    print(message, file=sys.stderr)
+
+
+def timed_note(message: str) -> None:
+    """Print a line for people on standard error, with the time (UTC)."""
+    from datetime import UTC
+
+    note(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {message}")
+
+
+def table(rows: list[tuple[str, str]], indent: str = "") -> str:
+    """Return two aligned columns."""
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join(f"{indent}{name.ljust(width)}  {value}" for name, value in rows)
+
+
+def counts(numbers: Mapping[Any, int], most: int = 8) -> str:
+    """Return `en 30, zh 2` for `{"en": 30, "zh": 2}`, largest first."""
+    ordered = sorted(
+        ((name, number) for name, number in numbers.items() if number), key=lambda item: -item[1]
+    )
+    shown = ", ".join(f"{name or 'unknown'} {number:,}" for name, number in ordered[:most])
+    return shown + (f" and {len(ordered) - most} more" if len(ordered) > most else "")

@@ -1,8 +1,7 @@
-"""Several workers on one workspace: a coordinator, the workers, and what their driver does. The
-driver never fetches.
+"""Several workers on one workspace: the driver starts a coordinator and workers, and never fetches.
 
-The engine starts the coordinator again when it dies, the crew its workers. All of them may be
-killed at any moment.
+The engine restarts the coordinator, `WorkerSupervision` the workers. All of them may be killed at
+any moment.
 """
 
 from __future__ import annotations
@@ -30,13 +29,11 @@ from lycosa.crawl.session.worker_status import WorkerStatus
 from lycosa.crawl.state.task import Job
 from lycosa.store.workspace import Workspace
 
-_TELL_EVERY_MS = 1_000
+_REPORT_EVERY_MS = 1_000
 _POLL_MS = 500
 _POLL_S = 5.0
 _COORDINATORS = 1_000
-"""Lives of a coordinator: it holds nothing that could wear out, and each waits before it gives
-anything away.
-"""
+"""Restarts of the coordinator. It has no state to damage, and waits before it assigns anything."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -112,14 +109,16 @@ class Cluster:
         )
 
     def look(self) -> None:
-        """Do what is due. Raises what `WorkerSupervision.look` raises, and OwnedError: another
-        cluster works in this workspace.
+        """Supervise workers and poll the coordinator.
+
+        Raises:
+            OwnedError: another cluster uses this workspace; and errors of `WorkerSupervision.look`.
         """
         now = self._clock.monotonic_ms()
         self._poll.look()
         self.crew.look(now)
         if now >= self._next_report_ms:
-            self._next_report_ms = now + _TELL_EVERY_MS
+            self._next_report_ms = now + _REPORT_EVERY_MS
             self.coordinator.send("nodes", [asdict(node) for node in self.crew.nodes])
             if self._stop:
                 self.coordinator.send("stop", self._stop)
@@ -134,7 +133,7 @@ class Cluster:
 
     @property
     def working(self) -> bool:
-        """Whether a worker works by this cluster's settings: holds its lease, and partitions."""
+        """Whether a worker holds its lease, and partitions, under the settings of this cluster."""
         return any(
             place.status is not None and place.status.holds and place.status.partitions
             for place in self.crew.places
@@ -142,33 +141,31 @@ class Cluster:
 
     @property
     def why(self) -> str:
-        """Why all were told to stop, as the coordinator says: finished, max_pages, or what `stop`
-        was given; "" while it goes on.
-        """
+        """Reason for the stop: finished, max_pages, or the argument of `stop`; "" if none."""
         return str((self._poll.answer or {}).get("why") or "")
 
     @property
     def trouble(self) -> str:
-        """What is wrong now; "" if nothing is."""
+        """The current problem; "" if there is none."""
         return str((self._poll.answer or {}).get("failure") or "") or self.crew.trouble
 
     @property
     def ended(self) -> bool:
-        """Whether all were told to stop and have done so."""
+        """Whether all workers have been stopped and have ended."""
         return bool(self._stop or self.why) and not self.crew.working
 
     def stop(self, reason: str = "stopped") -> None:
-        """Have everybody commit, release and end. `look` on until `ended`."""
+        """Stop all workers after a commit. Go on calling `look` until `ended`."""
         self._stop = self._stop or reason
         self.coordinator.send("stop", self._stop)
         self.crew.leave()
 
     def vitals(self) -> list[WorkerStatus]:
-        """Of all workers, those too that have ended."""
+        """Return the state of all workers, including ended ones."""
         return list(self.crew.vitals())
 
     def close(self) -> None:
-        """Kill whoever is left; the coordinator gives its lease back if it can."""
+        """Kill all processes; the coordinator returns its lease first if it can."""
         self.crew.close()
         if self.ended:
             with suppress(Unreachable):

@@ -1,22 +1,21 @@
-"""The coordinator: which worker is to hold which partitions. Pure logic over pings, a view of the
-log, and a clock.
+"""Assigns partitions to workers. Pure logic over pings, a view of the log and a clock.
 
-It has no state that the log and the pings cannot give back: one that is killed is followed by one
-that asks (`Ping` says what a worker holds, or is about to claim). What it promises, with
+All state can be rebuilt from the log and the pings, so a restarted coordinator takes over by asking
+the workers (`Ping` reports what a worker holds or is about to claim). Guarantees, together with
 `lycosa.store.coordination.leadership` and `lycosa.crawl.membership`:
 
-- **No partition is told to two.** A partition goes to another only when everybody who might hold it
-  either said that it does not, in a ping by an answer later than the last one that told it to, or
-  was silent for `reassign` since its last answered ping, or is a process of this machine that has
-  certainly ended.
-- **A worker is believed once it has heard a number of this life.** Until then it is answered
-  `lost`. So what it says it says after the former coordinator fell silent.
-- **What a worker holds it keeps**, when the coordinator is another: partitions go to others only
-  `reassign` after its start.
-- **A living claim is never outranked**: a claim is lost as a whole when another takes part of it.
+- **A partition has one owner.** It is reassigned only after every worker that might hold it has
+  reported that it does not, in a ping that acknowledges a later reply than the last one that
+  assigned it, or has been silent for `reassign` since its last answered ping, or is a process of
+  this machine that has certainly ended.
+- **A worker is believed once it has acknowledged a number of this coordinator.** Until then the
+  reply is `lost`. So all its reports date from after the former coordinator fell silent.
+- **A new coordinator moves nothing at first**: partitions are reassigned only `reassign` after its
+  start.
+- **A living claim is never superseded**: a claim is lost as a whole when another takes part of it.
 
-A crawl ends when all partitions are held, all their workers said that they are idle at the same
-entry, and it is the log's head still when the log is read again (docs/protocol.md); or when a
+A crawl ends when all partitions are held, all their workers reported that they are idle at the same
+entry, and it is still the head of the log when the log is read again (docs/protocol.md); or when a
 page quota is committed in full; or on request.
 """
 
@@ -29,7 +28,7 @@ from typing import Any
 
 from lycosa.cluster.member_state import MemberState
 from lycosa.cluster.placement import deal, moves, weights
-from lycosa.cluster.quota_leases import Grants, PageBudget
+from lycosa.cluster.quota_leases import PageBudget, QuotaLeases
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import Clock
 from lycosa.crawl.membership import Ping, PingReply
@@ -39,19 +38,19 @@ from lycosa.store.log.log import EntriesGone
 from lycosa.store.log.state import LogState
 
 SETTLE_MS = 10_000
-"""How long the first workers wait for those that are expected, before the partitions are dealt."""
+"""Maximum wait for the expected workers before partitions are assigned for the first time."""
 
 _MOVES_APART = 4
-"""Partitions are moved again when a quarter more time has passed: at first little is known, and a
-hand-over costs little.
+"""The next rebalancing follows after a quarter of the time since the first assignment: early on
+loads are uncertain and moves are cheap.
 """
 
-_NUMBERS = 10**9  # of answers in one epoch
+_NUMBERS = 10**9  # replies in one epoch
 
 
 @dataclass(slots=True, frozen=True)
 class CoordinatorPlan:
-    """What a cluster is to do. `expected`: number of workers; `ends`: stop when all are idle."""
+    """Settings of a cluster. `expected`: number of workers; `ends`: stop when all are idle."""
 
     expected: int = 1
     budgets: Sequence[PageBudget] = ()
@@ -60,8 +59,8 @@ class CoordinatorPlan:
 
 
 class Coordinator:
-    """`ping` may be called from any threads, and never touches storage; `tick` from one, every
-    fraction of a second.
+    """`ping` may be called from any thread and never reads storage; call `tick` from one thread,
+    several times a second.
     """
 
     def __init__(
@@ -85,25 +84,25 @@ class Coordinator:
         self._number = leadership.epoch * _NUMBERS
         self._gives_from = leadership.assigns_from
         self._advanced_at = clock.monotonic_ms()
-        self._dealt = not leadership.clean  # whoever is there had `reassign` to say so
+        self._dealt = not leadership.clean  # else workers have had `reassign` to report
         self._first_join: int | None = None
         self._dealt_at = clock.monotonic_ms()
         self._next_move = 0
-        # partition on its way -> its taker, and since when
+        # partition that is being moved -> its next owner, and since when
         self._reserved: dict[int, tuple[str, int]] = {}
         self._loads: dict[int, int] = {}
-        self._grants = Grants(plan.budgets, partitions)
+        self._quotas = QuotaLeases(plan.budgets, partitions)
         self.members: dict[str, MemberState] = {}
         self.head = 0
         self.holders: dict[int, int] = {}
-        self.ended = ""  # why all are told to stop: finished, max_pages, or what `stop` was given
+        self.ended = ""  # reason to stop: finished, max_pages, or the argument of `stop`
         self._read(self._state.refresh())
 
-    # -- what workers and the engine say
+    # -- reports of workers and the engine
     # ------------------------------------------------------------
 
     def ping(self, ping: Ping) -> PingReply:
-        """What this worker is to do. An answer that is `lost` counts for nothing but its number."""
+        """Record a report and return the assignment. Of a `lost` reply only the number counts."""
         with self._lock:
             now = self._clock.monotonic_ms()
             if not self._leadership.holds or now < self._leadership.answers_from:
@@ -116,9 +115,7 @@ class Coordinator:
             return self._answer(member)
 
     def gone(self, worker: str, certain: bool = False) -> None:
-        """The engine says that a worker's process is dead. Its partitions wait for `reassign`
-        unless that is certain.
-        """
+        """The engine reports a dead worker. Its partitions wait for `reassign` unless `certain`."""
         with self._lock:
             member = self.members.get(worker)
             if member is not None:
@@ -134,14 +131,14 @@ class Coordinator:
 
     @property
     def done(self) -> bool:
-        """Whether all were told to stop, and nobody holds anything any more."""
+        """Whether all workers have been stopped and no partition is held."""
         with self._lock:
             return bool(self.ended) and all(
                 each.gone or not (each.exposed or each.ping.claim) for each in self.members.values()
             )
 
     def status(self) -> dict[str, Any]:
-        """What `run/cluster.json` says of workers and partitions."""
+        """Return the state of workers and partitions for `run/cluster.json`."""
         with self._lock:
             now = self._clock.monotonic_ms()
             return {
@@ -166,28 +163,26 @@ class Coordinator:
                     for partition in range(self._partitions)
                 ),
                 "partitions": self._partitions,
-                "granted": self._grants.granted(),
+                "granted": self._quotas.granted(),
             }
 
     # -- time
     # ------------------------------------------------------------
 
     def tick(self) -> None:
-        """Read the log on, and do what is due. Raises what reading the log raises; call it
-        again.
-        """
+        """Read new log entries and reassign partitions. May be retried after an error."""
         with self._lock:
-            self._grants.before_reading()
+            self._quotas.before_reading()
         news = True
         try:
             entries = self._state.refresh()
             news = bool(entries)
-        except EntriesGone:  # we slept for days
+        except EntriesGone:  # this process was suspended for days
             self._state = LogState(self._state.log)
             entries = self._state.refresh()
         with self._lock:
-            # Whoever is idle was so before this reading of the log: if it brought nothing new,
-            # nothing is under way.
+            # Workers that are idle were so before this reading of the log; if it has no new entry,
+            # no work is in transit.
             finished = self._ends and not news and self._all_idle()
             self._read(entries)
             if finished and self._leadership.holds:
@@ -197,16 +192,16 @@ class Coordinator:
     def _read(self, entries: Sequence[Entry]) -> None:
         state = self._state
         self.head, self.holders = state.head, dict(state.holders)
-        if not self._grants:
+        if not self._quotas:
             return
-        self._grants.read(entries, state.counters, state.holders)
-        if self._grants.used_up() and self._ends:
+        self._quotas.read(entries, state.counters, state.holders)
+        if self._quotas.used_up() and self._ends:
             self.ended = self.ended or "max_pages"
 
     def _advance(self, now: int) -> None:
         """Do what is due at `now`."""
         if not self._leadership.holds or now - self._advanced_at > self._settings.hold // 2:
-            # We were silent, or slept: who is alive has to have time to say so.
+            # This process was suspended: living workers need time to report.
             self._gives_from = max(self._gives_from, now + self._settings.hold)
         self._advanced_at = now
         for member in [
@@ -230,7 +225,7 @@ class Coordinator:
             member = self.members[ping.worker] = MemberState(ping.worker, ping.node, ping, now)
             free = (each for each in ping.partitions if not self._is_occupied(each, ping.worker))
             member.assign(set(free))
-            self._begin_anew()
+            self._restart_counts()
         member.answer(now)
         for partition in ping.partitions:
             member.exposed.setdefault(partition, 0)
@@ -243,9 +238,9 @@ class Coordinator:
                 del member.exposed[partition]
         if ping.acknowledged >= member.ping.acknowledged:
             if member.ping.claim != ping.claim:
-                self._grants.end(member.ping.claim)
+                self._quotas.end(member.ping.claim)
             member.record(ping)
-            self._grants.record_usage(ping)
+            self._quotas.record_usage(ping)
             if ping.claim and (ping.ready or ping.waiting):
                 self._loads.update(
                     {partition: ping.waiting.get(partition, 0) for partition in ping.partitions}
@@ -263,7 +258,7 @@ class Coordinator:
         waits = any(taker == member.worker for taker, _ in self._reserved.values())
         return PingReply(
             partitions=frozenset(member.assigned),
-            granted=self._grants.answer(member.ping.claim, self._number),
+            granted=self._quotas.answer(member.ping.claim, self._number),
             stop=stop,
             number=self._number,
             claim=member.ping.claim,
@@ -277,19 +272,19 @@ class Coordinator:
             and (
                 waits
                 or not (self._dealt and member.settled)
-                or (bool(self._grants) and not member.ping.ready)
-                or (self._ends and member.ping.idle)  # the crawl is perhaps about to end
+                or (bool(self._quotas) and not member.ping.ready)
+                or (self._ends and member.ping.idle)  # the crawl may be about to end
             ),
         )
 
     def _forget(self, member: MemberState) -> None:
-        """It acts on nothing any more: what it might hold is free."""
-        self._grants.end(member.ping.claim)
+        """Remove a worker; its partitions become free."""
+        self._quotas.end(member.ping.claim)
         del self.members[member.worker]
-        self._begin_anew()
+        self._restart_counts()
 
     def _dismiss(self, member: MemberState) -> None:
-        """It is to hold nothing."""
+        """Assign nothing to a worker."""
         member.assigned.clear()
         self._reserved = {
             partition: (taker, since)
@@ -298,7 +293,7 @@ class Coordinator:
         }
 
     def _is_occupied(self, partition: int, but: str) -> bool:
-        """Whether somebody else might hold a partition, or is to hold it."""
+        """Whether another worker might hold a partition, or is to get it."""
         return partition in self._reserved or any(
             partition in each.exposed or partition in each.assigned
             for each in self.members.values()
@@ -306,9 +301,7 @@ class Coordinator:
         )
 
     def _all_idle(self) -> bool:
-        """Whether every partition is held by a worker that was idle at the log's head, as the last
-        view showed it.
-        """
+        """Whether every partition is held by a worker that is idle at the head of the log."""
         claims = {
             each.ping.claim: each
             for each in self.members.values()
@@ -324,10 +317,8 @@ class Coordinator:
                 return False
         return True
 
-    def _begin_anew(self) -> None:
-        """Somebody came or went: what is fetched from now on is to come out even. A newcomer need
-        not make good what others did before.
-        """
+    def _restart_counts(self) -> None:
+        """Restart the fetch counts that balancing compares; a new worker need not catch up."""
         for each in self.members.values():
             each.mark_fetched()
 
@@ -365,9 +356,7 @@ class Coordinator:
         self._balance(active, now)
 
     def _deliver(self, active: dict[str, MemberState], now: int) -> None:
-        """Give what was on its way to those who were to get it, all at once unless some of it takes
-        long.
-        """
+        """Assign moved partitions that are free: all of a worker at once, or after `hold` some."""
         for worker in {taker for taker, _ in self._reserved.values()}:
             mine = {
                 partition: since
@@ -389,7 +378,7 @@ class Coordinator:
                     del self._reserved[partition]
 
     def _balance(self, active: dict[str, MemberState], now: int) -> None:
-        """Move partitions where that is worth it, when everybody has done what it was told."""
+        """Move partitions to even out loads, once all workers have followed their assignments."""
         if self._reserved or not all(each.settled for each in active.values()):
             return
         empty = [worker for worker, each in active.items() if not each.assigned]
@@ -422,7 +411,7 @@ class Coordinator:
             self._reserved[partition] = (taker, now)
 
     def _future(self, worker: str) -> set[int]:
-        """What a worker is to hold when everything on its way has arrived."""
+        """Return what a worker will hold when all moves are done."""
         return self.members[worker].assigned | {
             partition for partition, (taker, _) in self._reserved.items() if taker == worker
         }

@@ -1,8 +1,7 @@
-"""The coordinator's process: leads the workspace if nobody else does, answers pings, reads the log
-on, and tells people how it stands.
+"""The process of the coordinator: leads the workspace, answers pings, writes `run/cluster.json`.
 
-What an engine starts and keeps (`lycosa.cluster.engine.Remote`). Every life begins as a candidate;
-one that was followed by another leader answers `lost` for good, and its process may end.
+Runs in an engine (`lycosa.cluster.engine.Remote`). It starts as a candidate; after another leader
+has followed it replies `lost` permanently.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_time
 from lycosa.crawl.membership import Ping, PingReply
 from lycosa.processes.threads import OnError, start_thread
-from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
+from lycosa.store.coordination.leadership import LeaderCandidate, Leadership, Timing
 from lycosa.store.coordination.owner import FOLDER
 from lycosa.store.workspace import Workspace
 
@@ -35,8 +34,9 @@ _TICKS = 6  # in a ping interval
 
 @dataclass(slots=True, frozen=True)
 class CoordinatorOrder:
-    """What a coordinator needs. Picklable. `cluster` is the same in all its lives: a new one takes
-    over from a former one at once.
+    """Settings of a coordinator. Picklable.
+
+    A restarted process with the same `cluster` takes over at once.
     """
 
     location: str
@@ -56,7 +56,7 @@ class CoordinatorService:
         self._workspace = Workspace.open(order.location)
         timing = Timing(order.settings.hold, order.settings.reassign)
         name = f"{order.engine or 'coordinator'}-{socket.gethostname()}-{os.getpid()}"
-        self._candidate = Candidate(
+        self._candidate = LeaderCandidate(
             self._workspace.storage, name, order.cluster, timing, self._clock
         )
         self._name = name
@@ -69,7 +69,7 @@ class CoordinatorService:
         self._closing = threading.Event()
         self._thread = start_thread(self._work, name="coordinator", on_error=OnError.END_PROCESS)
 
-    # -- asked by workers and by the driver
+    # -- called by workers and by the driver
     # ------------------------------------------------------------
 
     def ping(self, ping: Ping) -> PingReply:
@@ -91,13 +91,14 @@ class CoordinatorService:
             self._coordinator.stop(reason)
 
     def nodes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
-        """What `run/cluster.json` says of the machines: name, address, cpus, alive."""
+        """Set the nodes in `run/cluster.json`: name, address, cpus, alive."""
         self._nodes = [dict(node) for node in nodes]
 
     def status(self) -> dict[str, Any]:
-        """What `run/cluster.json` says, and: `leads`, `why` (why all were told to stop), `done`
-        (and nobody holds anything any more), `rival` (who leads instead, if a foreign cluster
-        does), `failure` (the log cannot be read: what is wrong with it).
+        """Return the content of `run/cluster.json` and the fields for the driver.
+
+        `leads`; `why`: reason for the stop; `done`: no partition is held any more; `rival`: the
+        leader of another cluster; `failure`: why the log cannot be read.
         """
         coordinator, leadership = self._coordinator, self._leadership
         rival = self._candidate.rival
@@ -111,9 +112,7 @@ class CoordinatorService:
         return self._document(coordinator) | own if coordinator is not None else own
 
     def close(self) -> None:
-        """End. If all work is done the lease is given back, and the next leader need not wait. May
-        be called twice.
-        """
+        """End. Returns the lease if all work is done. May be called twice."""
         self._closing.set()
         self._thread.join()
 
@@ -128,7 +127,7 @@ class CoordinatorService:
             try:
                 self._look()
                 self._failure = ""
-            except OSError as error:  # storage is away: what was held runs out by itself
+            except OSError as error:  # storage is unavailable: leases expire by themselves
                 self._failure = f"{type(error).__name__}: {error.strerror or 'storage failed'}"
             except LycosaError as error:
                 self._failure = str(error)

@@ -1,8 +1,7 @@
-"""What carries out work elsewhere: child processes of this machine, or the nodes of a Ray cluster.
-Nothing else knows which.
+"""Interface of engines, which run objects in child processes or on the nodes of a Ray cluster.
 
-An engine starts long-lived objects and maps a function over items. What it starts may be killed at
-any time, and may be asked from any process that has the `Remote`.
+An engine starts long-lived objects and maps a function over items. Its processes may be killed at
+any time, and any process that has the `Remote` of an object may call it.
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ Result = TypeVar("Result")
 
 
 class Unreachable(WorkError):
-    """A remote object gave no answer in time, or is gone. Whether it did what it was asked is not
-    known.
-    """
+    """A remote object did not answer in time, or has ended. The call may have been carried out."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,9 +33,7 @@ class Node:
 
 
 class Remote(Protocol):
-    """An object that lives elsewhere. Picklable: whoever gets it can ask. Its methods may run side
-    by side, in threads.
-    """
+    """An object in another process. Picklable. Its methods may run concurrently, in threads."""
 
     @property
     def name(self) -> str: ...
@@ -47,7 +42,7 @@ class Remote(Protocol):
     def node(self) -> str: ...
 
     def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
-        """Call a method there and return what it returns; what it raises is raised here.
+        """Call a method and return its result, or raise its exception.
 
         Raises:
             Unreachable: no answer within `timeout_s`, or the object is gone.
@@ -55,17 +50,15 @@ class Remote(Protocol):
         ...
 
     def send(self, method: str, *arguments: Any) -> None:
-        """Call a method there and do not wait. Raises nothing: whoever wants to know asks."""
+        """Call a method without waiting for its result. Raises nothing."""
         ...
 
     def alive(self) -> bool:
-        """Whether it is there, as far as the engine knows now."""
+        """Whether it runs, as far as the engine knows now."""
         ...
 
     def has_ended(self) -> bool:
-        """Whether its process certainly runs no more. False if the engine cannot be certain, as of
-        another machine.
-        """
+        """Whether its process has certainly ended. Always False on other machines."""
         ...
 
     def kill(self) -> None:
@@ -74,14 +67,14 @@ class Remote(Protocol):
 
 
 class Engine(Protocol):
-    """See the module. Close it in any case: everything that it started is gone afterwards."""
+    """Must be closed, which ends everything that it started."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def dashboard(self) -> str:
-        """Where people can look at the engine's own page; "" if it has none."""
+        """URL of the web page of the engine; "" if it has none."""
         ...
 
     def nodes(self) -> list[Node]:
@@ -96,23 +89,22 @@ class Engine(Protocol):
         node: str = "",
         restarts: int = 0,
     ) -> Remote:
-        """Have `make(*arguments)` called elsewhere, and keep what it returns there to be asked.
+        """Call `make(*arguments)` in another process and serve the object that it returns.
 
-        `node`: there and nowhere else; "" where there is room. `restarts`: the engine makes it
-        anew, so often, when its process or its node dies; its `Remote` stays good. Returns at once:
-        a failure of `make` shows in `alive` and in the first `ask`.
+        `node`: where to run; "" for any. `restarts`: how often the object is made again when its
+        process or node dies; its `Remote` stays valid. Returns at once: a failure of `make` shows
+        in `alive` and in the first `ask`.
         """
         ...
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[Item], *, attempts: int = 3
     ) -> Iterator[Result]:
-        """The results in the order of the items. An item whose process or node died is tried again,
-        `attempts` times in all.
+        """Return the results in the order of the items. An item whose process or node died is
+        retried, with `attempts` in all.
 
         Raises:
-            WorkError: it failed that often. What the function itself raises is raised here, at
-            once.
+            WorkError: all attempts failed. Exceptions of the function are raised at once.
         """
         ...
 

@@ -1,10 +1,10 @@
-"""A worker of a cluster: keeps in touch with its coordinator, and holds what it is told to.
+"""A worker of a cluster: pings its coordinator and crawls the partitions assigned to it.
 
-An engine keeps it (`lycosa.cluster.engine.Remote`). One thread pings and never waits for anything
-else, one works: it opens a session for the partitions that the answer in force names, and closes it
-when another answer names others: stop, at most 3 s for what is in flight, commit, release. While
-nothing is heard the lease runs out by itself, and the session waits; whether it goes on or was lost
-the log says. What each side must keep for politeness' sake stands in `lycosa.crawl.membership`.
+Runs in an engine (`lycosa.cluster.engine.Remote`). One thread pings and never waits for anything
+else. The other opens a session for the assigned partitions and closes it when the assignment
+changes: stop, at most 3 s for fetches in flight, commit, release. Without replies the lease expires
+and the session pauses; the log decides whether it goes on or is lost. `lycosa.crawl.membership`
+documents the protocol that keeps this polite.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lycosa.core.errors import ClaimLost, LycosaError, UsageError
 from lycosa.core.system_errors import is_disk_full
 from lycosa.core.units import format_time
 from lycosa.crawl.membership import Lease, Ping, PingReply
-from lycosa.crawl.processing.page_reader import MAX_PAGE_MS, MarkingReader, PageMark
+from lycosa.crawl.processing.page_mark import MAX_PAGE_MS, MarkingReader, PageMark
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import (
     CrawlPause,
@@ -44,18 +44,17 @@ from lycosa.processes.memory import collect_session, tune_memory
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.store.workspace import Workspace
 
-_SOON = 10  # an answer that says so is followed up in this part of a ping interval
+_SOON = 10  # after a reply with `soon` the next ping follows in this part of the interval
 _LOOK_S = 0.05
 _CLOSE_S = 6.0
 
 
 @dataclass(slots=True, frozen=True)
 class MemberOrder:
-    """What a worker is started with. Picklable. `name`: its place in the cluster; each life has a
-    name of its own besides.
+    """Settings of a worker. Picklable. `name`: its slot; each process adds a suffix of its own.
 
-    `ends`: a crawl that ends: what is left for later is then counted. `walk`: nothing is fetched
-    but what was never visited and is reached.
+    `ends`: a crawl that ends and counts deferred URLs then. `walk`: only unvisited URLs that the
+    walk reaches are fetched.
     """
 
     location: str
@@ -71,9 +70,7 @@ class MemberOrder:
 
 @dataclass(slots=True, frozen=True)
 class MemberStatus:
-    """How a worker fares, as its driver asks. `worker`: this life's name. `failure`: why it has
-    ended, if it was no order that ended it.
-    """
+    """State of a worker. `worker`: name of this process; `failure`: why it ended unrequested."""
 
     worker: str
     pid: int
@@ -85,7 +82,7 @@ class MemberStatus:
 
 
 class ClusterWorker:
-    """See the module. It works from the moment it is made; `stop` or `close` end it."""
+    """Works from the moment it is made; `leave` or `close` end it."""
 
     def __init__(self, order: MemberOrder, clock: Clock | None = None) -> None:
         tune_memory()
@@ -94,7 +91,7 @@ class ClusterWorker:
         self._workspace = Workspace.open(order.location)
         self._settings = order.config.cluster
         self._lease = Lease(self._clock, self._settings.hold)
-        self._lock = threading.Lock()  # over what a ping says of claims
+        self._lock = threading.Lock()  # guards the fields about the claim in a ping
         self._intent: frozenset[int] = frozenset()  # held, or about to be claimed
         self._session: CrawlSession | None = None
         self._claim = 0
@@ -115,12 +112,11 @@ class ClusterWorker:
             here.root if here.on_disk else here.scratch_dir(), order.config.run.disk_reserve
         )
         self.name = f"{order.name}-{os.getpid()}-{secrets.token_hex(3)}"
-        # Without pings the coordinator would give the partitions to others while this process still
-        # works.
+        # without pings the partitions would be reassigned while this process still works
         start_thread(self._ping, name="ping", on_error=OnError.END_PROCESS)
         start_thread(self._work, name="work", on_error=OnError.END_PROCESS)
 
-    # -- asked by the driver
+    # -- called by the driver
     # ------------------------------------------------------------
 
     def status(self) -> MemberStatus:
@@ -135,7 +131,7 @@ class ClusterWorker:
         )
 
     def leave(self) -> None:
-        """Commit, release and end. `status` says when that is done."""
+        """Commit, release and end; `status` reports when that is done."""
         self._leaving = True
         self._wake.set()
         self._end_session()
@@ -160,7 +156,7 @@ class ClusterWorker:
                     "ping", self._make_ping(), timeout_s=timeout_s
                 )
             except LycosaError:
-                pass  # nobody answers: the lease runs out by itself
+                pass  # the lease expires by itself
             else:
                 self._lease.answered(sent, answer)
                 soon = answer.soon
@@ -200,7 +196,7 @@ class ClusterWorker:
         )
 
     def _obey(self) -> None:
-        """End the session if the answer in force names other partitions than it holds."""
+        """End the session if other partitions are assigned than it holds."""
         partitions = self._lease.assigned_partitions
         if self._lease.answer.stop or (partitions is not None and partitions != self._intent):
             self._end_session()
@@ -231,7 +227,7 @@ class ClusterWorker:
                     collect_session()
                 else:
                     self._ended.wait(_LOOK_S)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the driver gets to know and decides
+        except Exception as error:  # noqa: BLE001 - reported to the driver, which decides
             self._failure = ChildReport(
                 _news(error),
                 str(error)
@@ -246,9 +242,7 @@ class ClusterWorker:
         return self._leaving or self._lease.answer.stop
 
     def _hold(self, partitions: frozenset[int]) -> None:
-        """One session: claim, take up, fetch until told otherwise, commit, release. A claim that is
-        lost is no failure.
-        """
+        """Run one session: claim, load, fetch, commit, release. A lost claim is no failure."""
         rest = CrawlPause(self._order.jobs, self._room, self._clock)
         session = open_session(
             self._workspace,
@@ -269,7 +263,7 @@ class ClusterWorker:
         try:
             with self._lock:
                 self._session, self._claim = session, session.claim.entry
-            # it took long, or another answer came meanwhile
+            # the assignment may have changed meanwhile
             if self._lease.assigned_partitions != partitions or self._leaving:
                 done = True
                 return
@@ -305,7 +299,7 @@ class ClusterWorker:
         self._obey()
 
     def _look(self, session: CrawlSession, rest: CrawlPause, message: str) -> None:
-        """Note how things are, for pings and the driver."""
+        """Update the state that pings and the driver read."""
         progress = continued(self._former, session.worker.progress)
         pages = {
             name: (each.added, each.in_flight) for name, each in session.crawl.assignments.items()

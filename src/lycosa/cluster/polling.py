@@ -1,4 +1,4 @@
-"""Asking others how they fare without waiting for them."""
+"""Periodic calls to other processes, without blocking."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from typing import Generic, TypeVar
 from lycosa.cluster.engine import Unreachable
 from lycosa.core.clock import Clock
 
-Said = TypeVar("Said")
+Answer = TypeVar("Answer")
 
 
-class Poll(Generic[Said]):
-    """One question that is asked again and again, in a thread of `threads`. `said` is the last
-    answer, `trouble` why there is none now.
+class Poll(Generic[Answer]):
+    """A call that is repeated in a thread of `threads`. `answer` is its last result, `trouble` why
+    the last call failed.
     """
 
     def __init__(
-        self, ask: Callable[[], Said], every_ms: int, threads: ThreadPoolExecutor, clock: Clock
+        self, ask: Callable[[], Answer], every_ms: int, threads: ThreadPoolExecutor, clock: Clock
     ) -> None:
         self._ask = ask
         self._every_ms = every_ms
         self._threads = threads
         self._clock = clock
         self._next = 0
-        self._asking: Future[Said] | None = None
-        self.answer: Said | None = None
+        self._asking: Future[Answer] | None = None
+        self.answer: Answer | None = None
         self.answered_ms = clock.monotonic_ms()
         self.trouble = ""
 
     def look(self) -> None:
-        """Take in an answer that has come, ask again if it is time to. Raises what the other side
-        raised.
+        """Store the result of a finished call, and start the next if it is due.
+
+        Raises the exceptions of the call.
         """
         now = self._clock.monotonic_ms()
         asking = self._asking
@@ -50,5 +51,5 @@ class Poll(Generic[Said]):
                 self.trouble = str(error)
         if now >= self._next:
             self._next = now + self._every_ms
-            with suppress(RuntimeError):  # the threads are shut down: nobody needs the answer
+            with suppress(RuntimeError):  # the threads are shut down
                 self._asking = self._threads.submit(self._ask)

@@ -1,15 +1,14 @@
-"""Page budgets over many workers: what each claim may add, so that what is committed never exceeds
-a budget.
+"""Page quotas over several workers: what each claim may add, so that no quota is exceeded.
 
-At any moment, as one view of the log shows it: pages committed, plus what every living claim may
-still add, plus what every ended claim might have archived and not committed, is at most the budget.
-The last part goes back only when the partitions of the ended claim are claimed again and their new
-owners say that they took up what was archived (`Ping.ready`): what they took up counts as added by
-them, within the old grant; so a kill never makes room twice.
+Invariant, by one view of the log: committed pages, plus what every living claim may still add, plus
+what every ended claim might have archived without committing, are at most the quota. The last part
+is released only when the partitions of the ended claim are claimed again and their new owners
+report that they have replayed the archive (`Ping.ready`). Replayed pages count as added by the new
+claim, within the old lease; so a kill never frees quota twice.
 
-Grants are not in the log. So a new coordinator grants nothing until it has heard of every
-partition's owner that it is ready: then nothing of earlier claims is outstanding, and what living
-claims were granted they say themselves.
+Leases are not in the log. A new coordinator grants nothing until the owner of every partition has
+reported that it is ready: then no earlier claim is outstanding, and living claims report their own
+leases.
 """
 
 from __future__ import annotations
@@ -23,23 +22,20 @@ from lycosa.core.errors import UsageError
 from lycosa.crawl.membership import Ping
 from lycosa.store.log.entry import COMMIT, Entry
 
-# a claim that may add this many times its share gives back, where another has less than half of its
-# own
+# a claim with this many times its share returns quota, if another has less than half of its own
 _SHRINK = 1.5
 
 
 @dataclass(slots=True, frozen=True)
 class PageBudget:
-    """A bound on the pages of a collection. `pages`: all ever committed, by the log's counter
-    `counter`.
+    """A limit on the pages of a collection, by the counter `counter` of the log.
 
-    A call's own limit (`--max-pages`) is one too: what was committed before it, and the limit on
-    top.
+    `--max-pages` is one, too: the pages committed before the call plus the limit.
     """
 
     collection: str
     pages: int
-    ends: bool = True  # a crawl ends when it is used up; not so where known pages are fetched again
+    ends: bool = True  # a crawl ends when it is used up; false where pages are fetched again
     counter: str = ""  # "": pages.COLLECTION
 
     @property
@@ -48,21 +44,22 @@ class PageBudget:
 
 
 @dataclass(slots=True)
-class _Grant:
-    """What a claim may add in all, by collection. `most` bounds what it may believe; `told` is what
-    it was told last.
+class _Lease:
+    """Pages that a claim may add in all, by collection.
+
+    `granted`: by the last reply; `most`: an upper bound of what its worker may have read.
     """
 
     partitions: frozenset[int]
     most: dict[str, int]
     granted: dict[str, int]
-    number: int = 0  # of the answer that told it so
+    number: int = 0  # of the last reply
     ready: bool = False
     hungry: bool = True
     added: Mapping[str, int] = field(default_factory=dict)
 
     def record(self, ping: Ping, reported: Mapping[str, int]) -> None:
-        """The worker has pinged. `reported`: what it may add as far as it knows."""
+        """Update from a ping. `reported`: what the worker has read that it may add."""
         confirmed = self.granted if ping.acknowledged >= self.number else self.most
         self.most = {name: max(reported[name], confirmed[name]) for name in reported}
         self.observe(ping)
@@ -73,12 +70,12 @@ class _Grant:
         self.added = dict(ping.added)
 
     def give(self, granted: dict[str, int], number: int) -> None:
-        """The answer of that number names these quotas."""
+        """Record what the reply of that number grants."""
         self.granted, self.number = granted, number
         self.most = {name: max(self.most[name], granted[name]) for name in granted}
 
 
-class Grants:
+class QuotaLeases:
     """Not thread-safe: the coordinator's lock covers it."""
 
     def __init__(self, budgets: Sequence[PageBudget], partitions: int) -> None:
@@ -87,16 +84,16 @@ class Grants:
                 "a collection can have only one page quota per crawl: specify the smaller one"
             )
         self._budgets = {budget.collection: budget for budget in budgets}
-        self._living: dict[int, _Grant] = {}
-        # claim -> partitions not taken up again, what it might add
-        self._ended: dict[int, tuple[set[int], _Grant]] = {}
-        # partitions whose owners have not yet said that they are ready, in this life
-        self._unheard = set(range(partitions))
+        self._living: dict[int, _Lease] = {}
+        # claim -> partitions that are not replayed yet, and its lease
+        self._ended: dict[int, tuple[set[int], _Lease]] = {}
+        # partitions whose owners have not reported to this coordinator that they are ready
+        self._unconfirmed = set(range(partitions))
         self._committed: Counter[str] = Counter()  # by collection
-        # claim -> collection -> pages, as the log shows
+        # claim -> collection -> committed pages by the log
         self._used: dict[int, Counter[str]] = defaultdict(Counter)
         self._holders: Mapping[int, int] = {}
-        # claim -> pages committed, as its worker said since the log was read
+        # claim -> committed pages that its worker has reported since the log was read
         self._reported: dict[int, Mapping[str, int]] = {}
         self._due: dict[int, Mapping[str, int]] = {}
 
@@ -104,17 +101,13 @@ class Grants:
         return bool(self._budgets)
 
     def before_reading(self) -> None:
-        """The log is about to be read: what workers said up to now of their commits will be in
-        it.
-        """
+        """Call before the log is read: it will contain all commits reported so far."""
         self._due, self._reported = self._reported, {}
 
     def read(
         self, entries: Iterable[Entry], counters: Mapping[str, int], holders: Mapping[int, int]
     ) -> None:
-        """A newer view of the log: the entries that came, and all counters and holders behind
-        them.
-        """
+        """Apply new log entries, with the counters and holders after them."""
         for entry in entries:
             if entry.kind == COMMIT:
                 self._used[entry.claim].update(
@@ -123,7 +116,7 @@ class Grants:
                         for name, budget in self._budgets.items()
                     }
                 )
-        # this life may have come too late to see all of a claim's entries
+        # a restarted coordinator may have missed entries of a claim
         for claim, reported in self._due.items():
             self._used[claim].update(
                 {
@@ -139,51 +132,47 @@ class Grants:
         self._settle()
 
     def record_usage(self, ping: Ping) -> None:
-        """A worker that holds a claim has pinged."""
+        """Record the ping of a worker that holds a claim."""
         if not self._budgets or not ping.claim:
             return
-        if ping.claim in self._ended:  # it was silent for long, and nobody has outranked it
+        if ping.claim in self._ended:  # it was silent for long, but not superseded
             self._living[ping.claim] = self._ended.pop(ping.claim)[1]
-        grant = self._living.get(ping.claim)
+        lease = self._living.get(ping.claim)
         reported = {
             name: max(ping.granted.get(name, 0), ping.added.get(name, 0)) for name in self._budgets
         }
-        if grant is None:
-            grant = self._living[ping.claim] = _Grant(
+        if lease is None:
+            lease = self._living[ping.claim] = _Lease(
                 ping.partitions, dict(reported), dict(reported)
             )
-            grant.observe(ping)
+            lease.observe(ping)
         else:
-            grant.record(ping, reported)
+            lease.record(ping, reported)
         self._reported[ping.claim] = dict(ping.committed)
         self._settle()
 
     def end(self, claim: int) -> None:
-        """A claim that was heard of is over: released, outranked, or its worker is dead. May be
-        called for any, often.
-        """
-        grant = self._living.pop(claim, None)
-        if grant is not None:
-            self._ended[claim] = (set(grant.partitions), grant)
+        """End a claim: released, superseded, or its worker is dead. Unknown ones are ignored."""
+        lease = self._living.pop(claim, None)
+        if lease is not None:
+            self._ended[claim] = (set(lease.partitions), lease)
             self._settle()
 
     def answer(self, claim: int, number: int) -> dict[str, int]:
-        """Collection -> pages that this claim may add in all, told with the answer of that
-        number.
-        """
-        grant = self._living.get(claim)
-        if grant is None:
+        """Return the pages that a claim may add in all, by collection, for the reply `number`."""
+        lease = self._living.get(claim)
+        if lease is None:
             return dict.fromkeys(self._budgets, 0)
         granted = (
-            {name: self._share(claim, grant, name) for name in self._budgets}
-            if grant.ready and not self._unheard
-            else dict(grant.granted)
+            {name: self._share(claim, lease, name) for name in self._budgets}
+            if lease.ready and not self._unconfirmed
+            else dict(lease.granted)
         )
-        grant.give(granted, number)
+        lease.give(granted, number)
         return dict(granted)
 
     def used_up(self) -> bool:
-        """Whether a budget that ends the crawl is committed in full."""
+        """Whether a quota that ends the crawl is committed in full."""
         return any(
             budget.ends and self._committed[name] >= budget.pages
             for name, budget in self._budgets.items()
@@ -192,57 +181,55 @@ class Grants:
     def granted(self) -> dict[str, int]:
         """Collection -> pages that living claims may still add."""
         return {
-            name: sum(self._open(claim, grant.most, name) for claim, grant in self._living.items())
+            name: sum(self._open(claim, lease.most, name) for claim, lease in self._living.items())
             for name in self._budgets
         }
 
     def bound(self, name: str) -> int:
-        """The most pages of a collection that can be committed by what was granted."""
+        """Return the highest number of pages that can be committed under all leases."""
         ended = sum(
-            self._open(claim, grant.most, name) for claim, (_, grant) in self._ended.items()
+            self._open(claim, lease.most, name) for claim, (_, lease) in self._ended.items()
         )
         return (
             self._committed[name]
             + ended
-            + sum(self._open(claim, grant.most, name) for claim, grant in self._living.items())
+            + sum(self._open(claim, lease.most, name) for claim, lease in self._living.items())
         )
 
-    def _share(self, claim: int, grant: _Grant, name: str) -> int:
-        """What this claim may add in all from now on: an even share of what is left, for those who
-        have something to do.
-        """
-        used, granted = self._used[claim][name], grant.granted[name]
+    def _share(self, claim: int, lease: _Lease, name: str) -> int:
+        """Return what a claim may add in all: an even share among the claims with work."""
+        used, granted = self._used[claim][name], lease.granted[name]
         ended = sum(self._open(each, other.most, name) for each, (_, other) in self._ended.items())
         left = max(0, self._budgets[name].pages - self._committed[name] - ended)
         others = [
             number for number, other in self._living.items() if number != claim and other.hungry
         ]
         share = math.ceil(left / (len(others) + 1))
-        if not grant.hungry:
-            return min(granted, max(grant.added.get(name, 0), used))
-        open_now = self._open(claim, grant.most, name)
+        if not lease.hungry:
+            return min(granted, max(lease.added.get(name, 0), used))
+        open_now = self._open(claim, lease.most, name)
         free = self._budgets[name].pages - self.bound(name)
         if open_now < share and free > 0:
-            return max(grant.most[name], used) + min(free, share - open_now)
-        wanting = any(
+            return max(lease.most[name], used) + min(free, share - open_now)
+        others_lack = any(
             2 * self._open(each, self._living[each].most, name) < share for each in others
         )
-        if open_now > share * _SHRINK and wanting:
-            return min(granted, max(grant.added.get(name, 0), used + share))
+        if open_now > share * _SHRINK and others_lack:
+            return min(granted, max(lease.added.get(name, 0), used + share))
         return granted
 
     def _open(self, claim: int, most: Mapping[str, int], name: str) -> int:
         return max(0, most[name] - self._used[claim][name])
 
     def _settle(self) -> None:
-        """Forget ended claims whose partitions were all taken up by claims that the log knows."""
-        for claim, grant in self._living.items():
-            if not grant.ready:
+        """Drop ended claims whose partitions have all been replayed by later claims."""
+        for claim, lease in self._living.items():
+            if not lease.ready:
                 continue
             consumed = {
-                partition for partition in grant.partitions if self._holders.get(partition) == claim
+                partition for partition in lease.partitions if self._holders.get(partition) == claim
             }
-            self._unheard -= consumed
+            self._unconfirmed -= consumed
             for number, (rest, _) in self._ended.items():
                 if number < claim:
                     rest -= consumed

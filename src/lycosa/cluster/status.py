@@ -1,6 +1,4 @@
-"""What a cluster's coordinator says of nodes and workers (`run/cluster.json`), for `lycosa status`
-and the metrics.
-"""
+"""Reads the state of a cluster (`run/cluster.json`) for `lycosa status` and the metrics."""
 
 from __future__ import annotations
 
@@ -21,16 +19,15 @@ or the clocks differ by as much.
 
 
 def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | None:
-    """What the coordinator of a workspace said last; None if there never was one, or what it left
-    cannot be read.
+    """Return the last report of the coordinator; None if there is none that can be read.
 
     Keys as the coordinator writes them: `leader`, `engine`, `dashboard` ("" without), `written_at`,
     `cpu_s` (its own), `log_head`, `ended`, `nodes` (`name`, `address`, `cpus`, `alive`), `workers`
     (`worker`, `node`, `claim`, `partitions`, `idle`, `last_ping_ms_ago`, `lag_entries`, `waiting`,
     `progress`), `partitions`, `unassigned`, `granted`. Added here: `heard_ms_ago`, by this
-    machine's clock; `silent`: longer ago than it should be, so that the rest is history; `over`: it
-    has ended its work and nobody holds anything; in each of `nodes` what its workers do together:
-    `workers`, `partitions`, `rate` (pages a second).
+    machine's clock; `silent`: overdue, so the rest is outdated; `over`: the work has ended and no
+    partition is held; in each of `nodes` the sums over its workers: `workers`, `partitions`, `rate`
+    (pages a second).
     """
     try:
         document = json.loads(open_storage(root).read(FILE) or b"null")
@@ -68,5 +65,5 @@ def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | No
 
 
 def rate_of(worker: Mapping[str, Any]) -> float:
-    """A worker's pages a second, 0 while it has not said."""
+    """Return the pages a second of a worker; 0 if not reported yet."""
     return float((worker.get("progress") or {}).get("rate") or 0.0)

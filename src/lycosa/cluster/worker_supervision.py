@@ -1,7 +1,6 @@
-"""The workers of a cluster, as its driver looks after them: one in each place, started again when
-it dies, moved to where there is room.
+"""Starts, restarts and moves the workers of a cluster, one in each slot.
 
-Whoever takes over partitions is the coordinator's affair; here are processes and machines alone.
+Only processes and nodes are handled here; the coordinator assigns partitions.
 """
 
 from __future__ import annotations
@@ -20,40 +19,32 @@ from lycosa.config.settings import RunSettings
 from lycosa.core.clock import Clock
 from lycosa.core.errors import LycosaError, SettingsRefused, WorkError
 from lycosa.core.units import format_duration
-from lycosa.crawl.processing.page_reader import MAX_PAGE_MS
+from lycosa.crawl.processing.page_mark import MAX_PAGE_MS
 from lycosa.crawl.session.worker_status import WorkerStatus, continued
 from lycosa.crawl.state.progress import Progress
 from lycosa.processes.children import News
 
 _LOOK_EVERY_MS = 250
 _NODES_EVERY_MS = 1_000
-"""Asking a Ray cluster for its nodes is a call, and so is asking for a worker's life: with four of
-each a second the driver took 35 ms of CPU a second.
-"""
+"""Listing the nodes of a Ray cluster is a remote call, so it is made once a second."""
 
 _POLL_MS = 500
 _POLL_S = 5.0
-_HEARD_MS = 1_500
-"""Who answered so lately is alive: the engine need not be asked."""
+_RECENT_MS = 1_500
+"""A worker that answered within this time is alive; the engine is not asked."""
 _RESTART_PAUSE_MS = 1_000
-_NO_ROOM_PAUSE_MS = 3_000
+_DISK_FULL_PAUSE_MS = 3_000
 _MOVE_EVERY_MS = 2_000
-_UNASKED_MS = 10_000
+_UNREQUESTED_MS = 10_000
 _SILENT_MS = MAX_PAGE_MS + 30_000
-"""A worker whose process answers nothing for so long hangs, and is killed: it would have ended
-itself if it could.
-"""
+"""A worker that does not answer for this time is killed."""
 _STARTS_MS = 900_000
-"""How long one may take to start: on a bare node the packages are installed first, which took 136 s
-on a machine with a load of 25.
-"""
+"""Maximum start time of a worker; on a bare node packages are installed first."""
 
 
 @dataclass(slots=True)
 class WorkerSlot:
-    """One worker's place: who is there now, on which node, and how it fares. `leaving`: it is to
-    end and not to be replaced.
-    """
+    """A slot for one worker. `leaving`: the worker ends and is not replaced."""
 
     name: str
     node: str = ""
@@ -61,9 +52,9 @@ class WorkerSlot:
     poll: Poll[MemberStatus] | None = None
     start_at: int = 0  # monotonic ms
     leaving: bool = False
-    ended_at: int | None = None  # when it was first heard to have ended without being asked by us
+    ended_at: int | None = None  # when an end was first seen that the driver did not request
     deaths: deque[int] = field(default_factory=deque)
-    # of its earlier lives, as they were heard of last
+    # last reports of earlier workers of this slot
     former: list[WorkerStatus] = field(default_factory=list)
 
     def begin(self, node: str, remote: Remote, poll: Poll[MemberStatus]) -> None:
@@ -100,11 +91,10 @@ class WorkerSlot:
 
 
 class WorkerSupervision:
-    """`size`: how many workers in all; None: one for each CPU of the cluster's nodes, which may
-    come and go.
+    """`size`: number of workers; None: one for each CPU of the nodes, which may join and leave.
 
-    `order`: what a worker is started with, but for its name and node. `gone` gets the name of a
-    life that has ended by itself, and whether its process certainly runs no more.
+    `order`: for every worker, without name and node. `gone` is called with the worker name of a
+    process that has ended, and whether that is certain.
     """
 
     def __init__(
@@ -132,7 +122,7 @@ class WorkerSupervision:
         self.ended: list[WorkerStatus] = []  # of places that are no more
         self.trouble = ""
         self.stopping = False
-        self._dying: list[tuple[str, Remote]] = []  # lives whose end is not certain yet
+        self._dying: list[tuple[str, Remote]] = []  # their end is not certain yet
         self._fill()
 
     def look(self, now: int) -> None:
@@ -161,7 +151,7 @@ class WorkerSupervision:
 
     @property
     def working(self) -> list[WorkerSlot]:
-        """Places whose worker runs and has not ended."""
+        """Return the slots whose worker runs and has not ended."""
         return [
             place
             for place in self.places
@@ -169,7 +159,7 @@ class WorkerSupervision:
         ]
 
     def vitals(self) -> Iterator[WorkerStatus]:
-        """Of all lives, those that have ended too."""
+        """Return the state of all workers, including ended ones."""
         yield from self.ended
         for place in self.places:
             yield from place.former
@@ -177,25 +167,25 @@ class WorkerSupervision:
                 yield place.status.vitals
 
     def start_no_more(self) -> None:
-        """Replace no worker that ends."""
+        """Replace no worker from now on."""
         self.stopping = True
 
     def leave(self) -> None:
-        """Have all workers commit and end; none is started any more."""
+        """Stop all workers after a commit, and replace none."""
         self.stopping = True
         for place in self.places:
             if place.remote is not None:
                 place.remote.send("leave")
 
     def close(self) -> None:
-        """Kill whoever is left."""
+        """Kill all remaining workers."""
         self.stopping = True
         for place in self.places:
             if place.remote is not None:
                 place.remote.kill()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    # -- one place
+    # -- one slot
     # ------------------------------------------------------------
 
     def _start(self, place: WorkerSlot) -> None:
@@ -212,7 +202,7 @@ class WorkerSupervision:
         remote, poll = place.remote, place.poll
         if remote is None or poll is None:
             return
-        with suppress(LycosaError):  # a fault of its own, which it will tell of in its status
+        with suppress(LycosaError):  # the worker reports its failure in its status
             poll.look()
         status = poll.answer
         if status is not None and status.failure is not None:
@@ -221,9 +211,9 @@ class WorkerSupervision:
         elif status is not None and status.ended:
             self._has_ended(place, remote, now)
         elif (
-            status is None or poll.trouble or now - poll.answered_ms >= _HEARD_MS
+            status is None or poll.trouble or now - poll.answered_ms >= _RECENT_MS
         ) and not remote.alive():
-            # it may have gone with its node, and is not to start there again
+            # its node may be lost, and the worker must not start there again
             self._look_at_nodes(now)
             node_died = place.node not in {node.name for node in self.nodes if node.alive}
             self._failed(place, now, News.FAILED, poll.trouble, node_died=node_died)
@@ -232,22 +222,20 @@ class WorkerSupervision:
             self._failed(place, now, News.FAILED, "it does not respond")
 
     def _has_ended(self, place: WorkerSlot, remote: Remote, now: int) -> None:
-        """It committed, released and ended: asked by us, or by the coordinator, of which we hear
-        soon.
-        """
+        """Handle a clean end, requested by the driver or by the coordinator."""
         ended_at = place.notice_end(now)
         if place.leaving:
             remote.kill()
             place.clear()
             self._remove(place)
-        elif not self.stopping and now - ended_at >= _UNASKED_MS:
+        elif not self.stopping and now - ended_at >= _UNREQUESTED_MS:
             remote.kill()
             place.clear()
 
     def _failed(
         self, place: WorkerSlot, now: int, news: News, how: str, *, node_died: bool = False
     ) -> None:
-        """What to do about a worker that is gone."""
+        """Handle a dead worker: remove its slot, or restart it."""
         life = place.status.worker if place.status is not None else ""
         if life and place.remote is not None:
             self._gone(life, False)
@@ -266,7 +254,7 @@ class WorkerSupervision:
         self.trouble = f"worker {place.name} died: {how or 'its process exited'}"
         if news is News.DISK:
             self._report(f"{self.trouble}; it is restarted when the disk has enough free space")
-            place.start_later(now + _NO_ROOM_PAUSE_MS)
+            place.start_later(now + _DISK_FULL_PAUSE_MS)
             return
         place.start_later(now + _RESTART_PAUSE_MS)
         if node_died:
@@ -305,7 +293,7 @@ class WorkerSupervision:
         self.nodes = self._engine.nodes()
 
     def _fill(self) -> None:
-        """As many places as there are to be."""
+        """Add the missing slots."""
         start_count = (
             self._size
             if self._size is not None
@@ -333,9 +321,7 @@ class WorkerSupervision:
         )
 
     def _spread(self, now: int) -> None:
-        """Where the number of workers is fixed, one of those that share a node goes to a node that
-        has none.
-        """
+        """With a fixed number of workers, move one from a shared node to an empty node."""
         if self._size is None or now < self._next_move:
             return
         load = self._load()

@@ -1,7 +1,7 @@
 """The results of the use cases: what the Python API, the JSON API, `--json` and the pages show.
 
 All are frozen dataclasses of plain values, which `dataclasses.asdict`, FastAPI and `json_text`
-render alike. Feature packages define their own reports (site audit, monitors, watches, versions).
+render alike. Reports that contain types of a feature package are in `feature_models`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from lycosa.search.presentation.results import Explanation
 
 
-def _doc(description: str) -> dict[str, str]:
+def doc(description: str) -> dict[str, str]:
     """Return field metadata with the description that the OpenAPI document shows."""
     return {"description": description}
 
@@ -24,7 +24,7 @@ class SnippetFragment:
     """A fragment of a snippet."""
 
     text: str
-    match: bool = field(metadata=_doc("Whether the fragment matches the query."))
+    match: bool = field(metadata=doc("Whether the fragment matches the query."))
 
 
 @dataclass(frozen=True)
@@ -33,37 +33,37 @@ class SearchHit:
 
     url: str
     title: str
-    snippet: str = field(metadata=_doc("Plain text, not HTML: escape it."))
+    snippet: str = field(metadata=doc("Plain text, not HTML: escape it."))
     fragments: Sequence[SnippetFragment] = field(
-        metadata=_doc("The snippet in fragments; joined, they are `snippet`.")
+        metadata=doc("The snippet in fragments; joined, they are `snippet`.")
     )
-    language: str = field(metadata=_doc("ISO 639 code identified from the text; empty: unknown."))
+    language: str = field(metadata=doc("ISO 639 code identified from the text; empty: unknown."))
     host: str
     collection: str
-    fetched_at: str = field(metadata=_doc("UTC, ISO 8601."))
+    fetched_at: str = field(metadata=doc("UTC, ISO 8601."))
     published_at: str | None = field(
-        metadata=_doc("Publication date that the page states; UTC, ISO 8601.")
+        metadata=doc("Publication date that the page states; UTC, ISO 8601.")
     )
     score: float
-    type: str = field(metadata=_doc("File type: html, pdf, txt …"))
-    copies: int = field(metadata=_doc("Number of hidden duplicates of this page."))
+    type: str = field(metadata=doc("File type: html, pdf, txt …"))
+    copies: int = field(metadata=doc("Number of hidden duplicates of this page."))
     from_host: int = field(
-        metadata=_doc("Number of pages of its host among the first few hundred results.")
+        metadata=doc("Number of pages of its host among the first few hundred results.")
     )
     cached: str = field(
-        metadata=_doc(
+        metadata=doc(
             "Location of the cached copy: a path on this server, or the URL of a peer; empty: none."
         )
     )
     source: str = field(
-        metadata=_doc(
+        metadata=doc(
             "Source: empty for the workspace of this server, else another workspace or the "
             "address of a peer."
         ),
         default="",
     )
     explanation: Explanation | None = field(
-        metadata=_doc("With `explain`: the parts of the score."), default=None
+        metadata=doc("With `explain`: the parts of the score."), default=None
     )
 
 
@@ -72,9 +72,9 @@ class TranslationChoice:
     """A translation of a word."""
 
     text: str
-    weight: float = field(metadata=_doc("Weight, at most 1."))
+    weight: float = field(metadata=doc("Weight, at most 1."))
     origin: str = field(
-        metadata=_doc(
+        metadata=doc(
             "Source: the name of a translation table, `as typed`, or `given` (parameter "
             "`translate`)."
         )
@@ -101,9 +101,9 @@ class QueryTranslation:
 class ResultNote:
     """A note about the results."""
 
-    code: str = field(metadata=_doc("Stable identifier of the message; empty: none."))
-    text: str = field(metadata=_doc("In English."))
-    values: Mapping[str, str | int] = field(metadata=_doc("The values in the text."))
+    code: str = field(metadata=doc("Stable identifier of the message; empty: none."))
+    text: str = field(metadata=doc("In English."))
+    values: Mapping[str, str | int] = field(metadata=doc("The values in the text."))
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class SpellingSuggestion:
     """A query with another spelling."""
 
     query: str
-    total: int = field(metadata=_doc("Number of pages with all of its words."))
+    total: int = field(metadata=doc("Number of pages with all of its words."))
 
 
 @dataclass(frozen=True)
@@ -127,29 +127,29 @@ class SearchAnswer:
     """Search results, best first."""
 
     query: str
-    total: int = field(metadata=_doc("Number of matching pages."))
+    total: int = field(metadata=doc("Number of matching pages."))
     offset: int
     took_ms: float
-    generation: int = field(metadata=_doc("Generation of the index; 0: there is no index yet."))
-    notes: Sequence[str] = field(metadata=_doc("Notes about these results, in English."))
-    remarks: Sequence[ResultNote] = field(metadata=_doc("The notes with their codes and values."))
+    generation: int = field(metadata=doc("Generation of the index; 0: there is no index yet."))
+    notes: Sequence[str] = field(metadata=doc("Notes about these results, in English."))
+    remarks: Sequence[ResultNote] = field(metadata=doc("The notes with their codes and values."))
     missing_shards: Sequence[int] = field(
-        metadata=_doc(
+        metadata=doc(
             "Shards of the index, counted from 0, whose pages are missing in these results."
         )
     )
     hits: Sequence[SearchHit]
     translations: Sequence[QueryTranslation] = field(
-        metadata=_doc("With `across`: the query in each language, its own language first.")
+        metadata=doc("With `across`: the query in each language, its own language first.")
     )
     did_you_mean: SpellingSuggestion | None = field(
-        metadata=_doc("Another spelling, if the query has few results and that spelling has more.")
+        metadata=doc("Another spelling, if the query has few results and that spelling has more.")
     )
     expansion: Sequence[str] = field(
-        metadata=_doc("Terms that feedback added to the query, highest weight first.")
+        metadata=doc("Terms that feedback added to the query, highest weight first.")
     )
     facets: Mapping[str, Sequence[FacetCount]] = field(
-        metadata=_doc("Values of the requested facets, most pages first.")
+        metadata=doc("Values of the requested facets, most pages first.")
     )
 
 
@@ -317,7 +317,7 @@ class CollectionSummary:
 
     name: str
     language: str = field(
-        metadata=_doc(
+        metadata=doc(
             "Language that its pages are filed under in the library; empty: the language of each "
             "page."
         )
@@ -325,16 +325,16 @@ class CollectionSummary:
     configured: bool
     pages: int
     sites: int
-    bytes: int = field(metadata=_doc("Decoded size of its pages in bytes."))
-    urls: Mapping[str, int] = field(metadata=_doc("URLs by state."))
+    bytes: int = field(metadata=doc("Decoded size of its pages in bytes."))
+    urls: Mapping[str, int] = field(metadata=doc("URLs by state."))
     pages_ever: int = field(
-        metadata=_doc("Number of pages counted by the page quota (`max_pages`).")
+        metadata=doc("Number of pages counted by the page quota (`max_pages`).")
     )
     on_disk: int = field(
-        metadata=_doc("Size in bytes of the base files that contain only this collection.")
+        metadata=doc("Size in bytes of the base files that contain only this collection.")
     )
     paused: bool = field(
-        metadata=_doc("Paused by a command, on a page or by the API, not by lycosa.toml.")
+        metadata=doc("Paused by a command, on a page or by the API, not by lycosa.toml.")
     )
 
 
@@ -345,14 +345,14 @@ class CollectionFacts:
     name: str
     language: str
     configured: bool
-    paused: Mapping[str, str] | None = field(metadata=_doc("Who paused it (`by`) and when (`at`)."))
-    states: Mapping[str, int] = field(metadata=_doc("URLs by state."))
+    paused: Mapping[str, str] | None = field(metadata=doc("Who paused it (`by`) and when (`at`)."))
+    states: Mapping[str, int] = field(metadata=doc("URLs by state."))
     waiting: Mapping[str, int] = field(
-        metadata=_doc("Queued URLs by reason: `due`, `host_paused`, or a reason code.")
+        metadata=doc("Queued URLs by reason: `due`, `host_paused`, or a reason code.")
     )
     pages: int
     newest: datetime | None
-    languages: Mapping[str, int] = field(metadata=_doc("Current pages by language."))
+    languages: Mapping[str, int] = field(metadata=doc("Current pages by language."))
     fetches: int
     bytes: int
     first_fetch: datetime | None
@@ -360,16 +360,16 @@ class CollectionFacts:
     statuses: Mapping[str, int]
     errors: Mapping[str, int]
     host_count: int
-    hosts: list[dict[str, Any]] = field(metadata=_doc("Hosts with the most pages."))
-    queue: list[dict[str, Any]] = field(metadata=_doc("First queued URLs, highest priority first."))
+    hosts: list[dict[str, Any]] = field(metadata=doc("Hosts with the most pages."))
+    queue: list[dict[str, Any]] = field(metadata=doc("First queued URLs, highest priority first."))
     schedule: Mapping[str, Any]
     seeds: list[str]
     settings: Mapping[str, Any] = field(
-        metadata=_doc("Settings of the last crawl; durations as text.")
+        metadata=doc("Settings of the last crawl; durations as text.")
     )
-    changed: list[str] = field(metadata=_doc("Names of settings that differ from their defaults."))
+    changed: list[str] = field(metadata=doc("Names of settings that differ from their defaults."))
     pending: list[str] = field(
-        metadata=_doc(
+        metadata=doc(
             "Names of settings that differ in lycosa.toml; they take effect with the next crawl."
         )
     )
@@ -379,11 +379,11 @@ class CollectionFacts:
 class CollectionHoldings:
     """Stored data of a collection."""
 
-    captures: int = field(metadata=_doc("Number of captures in the archive."))
-    archived_bytes: int = field(metadata=_doc("Compressed size of these captures."))
-    waiting: int = field(metadata=_doc("Number of queued URLs."))
+    captures: int = field(metadata=doc("Number of captures in the archive."))
+    archived_bytes: int = field(metadata=doc("Compressed size of these captures."))
+    waiting: int = field(metadata=doc("Number of queued URLs."))
     pages: int
-    links: int = field(metadata=_doc("Number of links in its live pages."))
+    links: int = field(metadata=doc("Number of links in its live pages."))
 
 
 @dataclass(frozen=True)
@@ -405,7 +405,7 @@ class GroupRow:
     name: str
     pages: int
     sites: int
-    bytes: int = field(metadata=_doc("Decoded size of the live pages."))
+    bytes: int = field(metadata=doc("Decoded size of the live pages."))
     first: datetime | None
     newest: datetime | None
     days: int
@@ -419,7 +419,7 @@ class GroupRow:
 class GroupHost:
     """One host of a group."""
 
-    name: str = field(metadata=_doc("Name of the group."))
+    name: str = field(metadata=doc("Name of the group."))
     host: str
     pages: int
     bytes: int
@@ -433,7 +433,7 @@ class GroupTable:
     by: str
     rows: list[GroupRow]
     total: GroupRow
-    sites: list[GroupHost] = field(metadata=_doc("Hosts of the group (with parameter `sites`)."))
+    sites: list[GroupHost] = field(metadata=doc("Hosts of the group (with parameter `sites`)."))
 
 
 @dataclass(frozen=True)
@@ -457,8 +457,8 @@ class HostTable:
 
     hosts: list[HostSummary]
     total: int
-    new_by_day: Mapping[date, int] = field(metadata=_doc("Number of new hosts by day."))
-    servers: Mapping[str, int] = field(metadata=_doc("Number of hosts by server software."))
+    new_by_day: Mapping[date, int] = field(metadata=doc("Number of new hosts by day."))
+    servers: Mapping[str, int] = field(metadata=doc("Number of hosts by server software."))
 
 
 @dataclass(frozen=True)
@@ -487,6 +487,7 @@ class CrawlReport:
     collection: str
     ended: str
     pages: int
+    public_pages: int
     visits: int
     bytes: int
     seconds: float
@@ -502,3 +503,170 @@ class CrawlReport:
     refused: Mapping[str, int]
     languages: Mapping[str, int]
     left_for_later: Mapping[str, int]
+
+    @property
+    def has_nothing(self) -> bool:
+        """Whether no page was fetched because requests failed."""
+        return bool(self.failures) and not (self.pages or self.replayed)
+
+
+@dataclass(frozen=True)
+class PageRecord:
+    """The record of a page: text and metadata."""
+
+    url: str
+    collection: str
+    title: str
+    headline: str
+    description: str
+    language: str
+    charset: str
+    published_at: datetime | None
+    fetched_at: datetime
+    canonical: str | None
+    headings: Sequence[str]
+    main_text: str
+    text: str
+
+
+@dataclass(frozen=True)
+class FetchedPage(PageRecord):
+    """A page that was just fetched, with its links, its main text as Markdown, and the status of
+    the response.
+    """
+
+    status: int
+    links: Sequence[str]
+    markdown: str = ""
+
+
+@dataclass(frozen=True)
+class FetchHop:
+    """One exchange of a fetch that follows redirects. `refused`: why it was not made."""
+
+    url: str
+    refused: str = ""
+    status: int = 0
+    error: str = ""
+    error_text: str = ""
+    ip: str = ""
+    protocol: str = ""
+    duration_ms: int = 0
+    first_byte_ms: int | None = None
+    truncated: str = ""
+    body_bytes: int = 0
+    request: str = ""
+    response: str = ""
+
+
+@dataclass(frozen=True)
+class RobotsReport:
+    """Whether the robots.txt of an origin allows a URL, and which line decides.
+
+    `verdict`: parse, allow_all or deny_all; `problem`: why there was no response.
+    """
+
+    url: str
+    robots: str
+    status: int
+    verdict: str
+    token: str
+    allowed: bool
+    line: str
+    crawl_delay_ms: int | None
+    sitemaps: Sequence[str]
+    body: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class VersionInfo:
+    """An archived capture of a page."""
+
+    number: int = field(metadata=doc("Number in the list, from 1: the newest."))
+    at: str = field(metadata=doc("Time as used by the parameter `at`: UTC, in milliseconds."))
+    fetched_at: str = field(metadata=doc("The same time, ISO 8601."))
+    status: int
+    content_type: str = field(metadata=doc("Media type stated by the server."))
+    size: int = field(metadata=doc("Size of the body as transferred, in bytes."))
+    digest: str = field(metadata=doc("`sha1:BASE32` of the body as transferred."))
+    changed: bool = field(metadata=doc("Whether the text differs from that of the previous visit."))
+    original: str | None = field(
+        metadata=doc("For a revisit: time of the original capture, ISO 8601.")
+    )
+    redirect_to: str
+    truncated: str = field(metadata=doc("Reason for a truncated body; empty: complete."))
+    error: str
+    collections: Sequence[str]
+    record_id: str
+    warc_file: str
+    warc_offset: int
+    warc_length: int
+
+
+@dataclass(frozen=True)
+class VersionList:
+    """Captures of a page, newest first."""
+
+    url: str
+    total: int
+    versions: Sequence[VersionInfo]
+
+
+@dataclass(frozen=True)
+class VersionContent:
+    """The text of one version."""
+
+    url: str
+    version: VersionInfo
+    title: str
+    main_text: str
+    text: str
+
+
+@dataclass(frozen=True)
+class HuntHit:
+    """A relevant page of a focused crawl, as soon as it is fetched."""
+
+    url: str
+    title: str
+    score: float = field(metadata=doc("Relevance when it was fetched, 0 to 1."))
+    snippet: str
+    fragments: Sequence[Mapping[str, Any]]
+    language: str
+    number: int = field(metadata=doc("Ordinal number among the fetched pages."))
+    via: str = field(metadata=doc("Page that links to it; empty for a seed."))
+    rank: int = field(metadata=doc("Rank among the pages so far."))
+    seconds: float = field(metadata=doc("Seconds since the start."))
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Submitted URLs, normalised. `process`: ID of the running crawl that fetches them; 0: none."""
+
+    workspace: str
+    collection: str
+    urls: Sequence[str]
+    file: str
+    running: bool
+    process: int
+
+
+@dataclass(frozen=True)
+class FindSubmission:
+    """A find that a crawl executes. `id`: name of its matches."""
+
+    workspace: str
+    collection: str
+    id: str
+    running: bool
+
+
+@dataclass(frozen=True)
+class FindReport:
+    """A find in a site. `left`: pages that are not searched yet; None: it has not started."""
+
+    id: str
+    fetched: int
+    left: int | None
+    running: bool

@@ -1,4 +1,4 @@
-"""Time, as something that can be passed in and simulated."""
+"""Clocks, which can be injected and simulated."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ _STEP_MS = 1_000
 
 
 class Clock(Protocol):
-    """Two readings: `now_ms` is the date (UTC, may jump); `monotonic_ms` only ever grows and is for
-    intervals.
-    """
+    """`now_ms`: the date (UTC), which may jump. `monotonic_ms`: for intervals, never decreases."""
 
     def now_ms(self) -> int: ...
 
@@ -19,7 +17,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The clocks of the machine."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -29,26 +27,24 @@ class SystemClock:
 
 
 class ClockStep:
-    """Notices that a clock's date was set back, as `monotonic_ms` was not. Not thread-safe."""
+    """Detects that the date of a clock was set back. Not thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._offset = clock.now_ms() - clock.monotonic_ms()
 
     def back_ms(self) -> int:
-        """By how much since the last call; 0 if it was not, or by less than a second: then it was
-        adjusted.
-        """
+        """Return by how much since the last call; 0 if by less than a second."""
         began = self._clock.monotonic_ms()
         offset = self._clock.now_ms() - began
         if self._clock.monotonic_ms() - began >= _STEP_MS:
-            return 0  # we stood still between the two readings
+            return 0  # the process was suspended between the two readings
         back, self._offset = self._offset - offset, offset
         return back if back >= _STEP_MS else 0
 
 
 class ManualClock:
-    """A clock that stands still until it is moved: for tests and simulations."""
+    """A clock that moves only when told, for tests and simulations."""
 
     def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
         self._now = start_ms

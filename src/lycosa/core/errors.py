@@ -1,4 +1,4 @@
-"""Everything that can go wrong, sorted into retry and stop.
+"""All errors, sorted into retry and stop.
 
 Exceptions (for the caller of a Lycosa function)::
 
@@ -9,15 +9,14 @@ Exceptions (for the caller of a Lycosa function)::
      |    +-- UrlError         a URL cannot be parsed; ``reason`` is counted
      +-- WorkError             the work failed                               exit code 1
           +-- WorkspaceError   missing, damaged, of another format
-          |    +-- OwnedError  somebody else crawls in this workspace
-          |    +-- NewerError  a newer Lycosa wrote it: upgrade
-          |    +-- ClaimLost   a later claim outranks ours: drop the work and stop
-          +-- StorageError     S3 or HDFS did not do it, or did not say so; an OSError too
+          |    +-- OwnedError  another process crawls in this workspace
+          |    +-- NewerError  written by a newer version: upgrade
+          |    +-- ClaimLost   superseded by a later claim: drop the work and stop
+          +-- StorageError     S3 or HDFS failed or did not answer; an OSError too
           +-- ArchiveError     a WARC file cannot be read
 
-Outcomes (a server's misbehaviour is counted, never raised): `FetchError`, with `retry` saying
-whether another attempt within this crawl may help; `Refusal`, why a URL was not admitted;
-`Exclusion`, why an admitted one was stopped.
+Outcomes are counted, not raised: `FetchError`, with `retry` for another attempt in this crawl;
+`Refusal`, why a URL was not admitted; `Exclusion`, why an admitted URL was stopped.
 """
 
 from __future__ import annotations
@@ -26,9 +25,7 @@ from enum import StrEnum
 
 
 class LycosaError(Exception):
-    """Base of all errors that Lycosa raises on purpose. The message says what, where, and what to
-    do.
-    """
+    """Base of all errors that Lycosa raises. The message says what, where, and what to do."""
 
     exit_code = 1
 
@@ -55,7 +52,7 @@ _URL_PROBLEMS = {
 
 
 class UrlError(UsageError):
-    """A URL that cannot be used. `reason` is a `Refusal` and is what gets counted."""
+    """A URL that cannot be used. `reason` is counted."""
 
     def __init__(self, reason: Refusal, url: str) -> None:
         super().__init__(f"{url!r} cannot be used: {_URL_PROBLEMS.get(reason.value, reason.value)}")
@@ -68,7 +65,7 @@ class WorkError(LycosaError):
 
 
 class WorkspaceError(WorkError):
-    """A workspace is missing, damaged, or of a format that this program does not know."""
+    """A workspace is missing, damaged, or of an unknown format."""
 
 
 class OwnedError(WorkspaceError):
@@ -76,19 +73,15 @@ class OwnedError(WorkspaceError):
 
 
 class NewerError(WorkspaceError):
-    """A newer Lycosa wrote it: nothing is damaged, and nothing may be built on what is not
-    understood.
-    """
+    """A newer version of Lycosa wrote the data. Nothing is damaged."""
 
 
 class ClaimLost(WorkspaceError):
-    """A later claim outranks ours; uncommitted work was dropped."""
+    """A later claim supersedes this one; uncommitted work was dropped."""
 
 
 class StorageError(WorkError, OSError):
-    """Remote storage did not do what was asked, or its answer was lost: what is there now says
-    which. Never holds a credential.
-    """
+    """Remote storage failed, or its response was lost. Never contains a credential."""
 
 
 class ArchiveError(WorkError):
@@ -96,7 +89,7 @@ class ArchiveError(WorkError):
 
 
 class FetchError(StrEnum):
-    """Why an exchange did not give a whole answer. Closed; the value stands in `visits.error`."""
+    """Why an exchange gave no complete response; the value of `visits.error`."""
 
     DNS = "dns"  # the name does not resolve now
     NAME_UNKNOWN = "name_unknown"  # there is no such name
@@ -112,22 +105,20 @@ class FetchError(StrEnum):
     EMPTY_REPLY = "empty_reply"  # closed before the first byte
     INCOMPLETE = "incomplete"  # body shorter than announced, or a chunk is broken
     HEADERS_TOO_LARGE = "headers_too_large"
-    BAD_HTTP = "bad_http"  # not an HTTP answer, HTTP/0.9, garbage before the status line
+    BAD_HTTP = "bad_http"  # not an HTTP response, HTTP/0.9, garbage before the status line
     BAD_ENCODING = "bad_encoding"  # Content-Encoding does not decode
     HTTP2 = "http2"  # stream or framing error
-    ADDRESS_REFUSED = "address_refused"  # the guard refused the address that was dialled
+    ADDRESS_REFUSED = "address_refused"  # refused by the address guard
     BAD_REDIRECT = "bad_redirect"  # a redirect status without a usable Location
     UNSUPPORTED_SCHEME = "unsupported_scheme"
-    INTERRUPTED = "interrupted"  # we stopped it
+    INTERRUPTED = "interrupted"  # stopped by the crawler
     PARSE_CRASHED = "parse_crashed"  # the page killed the parser
     LOGGED_OUT = "logged_out"  # the page indicates that the session is not logged in
-    INTERNAL = "internal"  # libcurl said something that this table does not know
+    INTERNAL = "internal"  # an unknown error of libcurl
 
     @property
     def retry(self) -> bool:
-        """Whether another attempt in this crawl may help (the rest waits for the next scheduled
-        visit).
-        """
+        """Whether another attempt in this crawl may help."""
         return self in _RETRY
 
 
@@ -170,7 +161,7 @@ class Refusal(StrEnum):
 
 
 class Exclusion(StrEnum):
-    """Why an admitted URL was stopped; stands in `urls.reason` beside state `excluded`."""
+    """Why an admitted URL was stopped; the value of `urls.reason` in state `excluded`."""
 
     ROBOTS = "robots"
     SCOPE = "scope"
@@ -181,5 +172,5 @@ class Exclusion(StrEnum):
     REDIRECT_LIMIT = "redirect_limit"
     ADDRESS = "address_refused"
     OPERATOR = "excluded"  # the operator's list, or `lycosa exclude`
-    OPERATION = "operation_over"  # what was to be done with the page was called off
+    OPERATION = "operation_over"  # the operation on the page was cancelled
     PARSE_CRASHED = "parse_crashed"

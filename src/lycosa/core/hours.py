@@ -1,4 +1,4 @@
-"""Hours of the day in which something is allowed: `22:00-06:00, 12:00-13:30`, UTC. Pure."""
+"""Time ranges of the day in UTC: `22:00-06:00, 12:00-13:30`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,21 @@ _SPAN = re.compile(r"(\d\d?):(\d\d)\s*-\s*(\d\d?):(\d\d)")
 
 @dataclass(slots=True, frozen=True)
 class Hours:
-    """Spans of the day, in minutes after midnight UTC: the first is in, the last is not. Without
-    any: always.
-    """
+    """Ranges [begin, end) in minutes after midnight UTC; none: always."""
 
     spans: tuple[tuple[int, int], ...] = ()
 
     def open_at(self, at_ms: int) -> bool:
-        """Whether a moment (ms since 1970) lies in one of the spans."""
+        """Return whether a time (ms since 1970) is in one of the ranges."""
         minute = at_ms // _MINUTE_MS % _DAY
         return not self.spans or any(_within(minute, start, end) for start, end in self.spans)
 
 
 def parse_hours(text: str) -> Hours:
-    """Read `HH:MM-HH:MM`, several with commas; a span may go over midnight, and `24:00` is the
-    day's end. Empty: always.
+    """Parse `HH:MM-HH:MM`, several with commas. A range may include midnight; "": always.
 
     Raises:
-        UsageError: a part is no span, names no time of day, or is empty (its start is its end).
+        UsageError: a range is invalid or empty.
     """
     if not text.strip():
         return Hours()

@@ -1,9 +1,7 @@
-"""Sentences for people that keep what they are made of, so that the pages can say them in the
-reader's language.
+"""Translatable messages.
 
-A `Message` is its English text, and goes wherever a text does: to the terminal, into JSON. Beside
-it stand a code, which stays the same when words are mended, the message in ICU's format, and its
-values. `scripts/make_translations.py` gathers the messages.
+A `Message` is a string, its English text, with a stable code, the ICU message format and its values
+as attributes. `scripts/make_translations.py` collects the messages.
 """
 
 from __future__ import annotations
@@ -19,9 +17,10 @@ Value = str | int
 
 
 class Message(str):
-    """A sentence. A value may be one itself. Of ICU's format English needs `{name}` and `{name,
-    plural, one {…} other {…}}`, with # for the number; a test holds these to ICU. A message without
-    values is plain text.
+    """A message. Values may be messages.
+
+    Supported parts of the ICU format: `{name}` and `{name, plural, one {…} other {…}}`, with # for
+    the number. A message without values is plain text.
     """
 
     __slots__ = ("code", "message", "values")
@@ -40,7 +39,7 @@ class Message(str):
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Several sentences as one, `a; b; c`; what is no `Message` stays as it is."""
+    """Join messages as `a; b; c`; plain strings are not translated."""
     if not parts:
         return ""
     *before, last = parts
@@ -61,4 +60,4 @@ def _english(message: str, values: Mapping[str, Value]) -> str:
         return match[2 if number == 1 else 3].replace("#", f"{number:,}")
 
     chosen = _PLURAL.sub(plural, message)
-    return _VALUE.sub(lambda found: str(values[found[1]]), chosen)
+    return _VALUE.sub(lambda result: str(values[result[1]]), chosen)

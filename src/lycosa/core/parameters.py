@@ -1,6 +1,4 @@
-"""Parameters of the Python API: what a Python programmer passes, checked, in the form that the
-program uses.
-"""
+"""Check and convert parameters of the Python API."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ Settings = Mapping[str, object] | Sequence[str]
 
 
 def duration_ms(name: str, value: Duration | None) -> int | None:
-    """Milliseconds; None for None and "". Raises UsageError."""
+    """Return milliseconds, None for None and "". Raises UsageError."""
     if value is None or value == "":
         return None
     if isinstance(value, str):
@@ -34,14 +32,14 @@ def duration_ms(name: str, value: Duration | None) -> int | None:
 
 
 def whole_number(name: str, value: int | None) -> int | None:
-    """A number from 0 on, or None. Raises UsageError."""
+    """Return an integer of at least 0, or None. Raises UsageError."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise UsageError(f"{name}: {value!r} is not an integer of at least 0")
     return value
 
 
 def texts(name: str, values: Iterable[object]) -> tuple[str, ...]:
-    """Texts, of which some may come as a list, or as objects with a path. Raises UsageError."""
+    """Flatten nested lists of strings and paths. Raises UsageError."""
     items: list[str] = []
     for value in (values,) if isinstance(values, str) else values:
         if isinstance(value, str):
@@ -56,7 +54,7 @@ def texts(name: str, values: Iterable[object]) -> tuple[str, ...]:
 
 
 def overrides_of(settings: Settings) -> tuple[str, ...]:
-    """Settings as `--set` takes them. Raises UsageError."""
+    """Return settings in the form of `--set`. Raises UsageError."""
     if isinstance(settings, str):
         return (settings,)
     if not isinstance(settings, Mapping):
@@ -70,7 +68,7 @@ def overrides_of(settings: Settings) -> tuple[str, ...]:
 
 
 def _literal(value: object) -> str:
-    """A value as TOML writes it. Raises UsageError."""
+    """Return a value as TOML. Raises UsageError."""
     if isinstance(value, timedelta):
         return f'"{round(value.total_seconds() * 1000)}ms"'
     try:

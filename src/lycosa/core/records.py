@@ -1,8 +1,7 @@
-"""The records that travel between the rooms.
+"""The records that packages exchange.
 
-Times named `*_at` are integer milliseconds since 1970-01-01 UTC; durations name their unit. Keys
-are unsigned 64-bit integers (see `lycosa.url.keys`). The tables' columns, which are public, are in
-`lycosa.store.tables.schema`; these records are what the code hands around.
+Times named `*_at` are milliseconds since 1970-01-01 UTC. Keys are unsigned 64-bit integers (see
+`lycosa.url.keys`). The columns of tables are in `lycosa.store.tables.schema`.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ from zlib import crc32
 
 
 class UrlId(NamedTuple):
-    """A normalised URL with its identity. `host` is the hostname: no port, no brackets dropped from
-    IPv6.
-    """
+    """A normalised URL with its keys. `host`: without port, IPv6 in brackets."""
 
     url: str
     host: str
@@ -27,7 +24,7 @@ class UrlId(NamedTuple):
 
 
 class UrlState(StrEnum):
-    """The stored states of a URL. Due, queued and in flight are views, not states."""
+    """The stored states of a URL; due, queued and in flight are not stored."""
 
     KNOWN = "known"
     VISITED = "visited"
@@ -44,23 +41,21 @@ class VisitKind(StrEnum):
     FEED = "feed"
     DOCUMENT = "document"
     CHECK = "check"
-    LOGIN = "login"  # a form to log in with: its page, its sending, what follows
-    REQUISITE = "requisite"  # what a page that is being rendered asked for
+    LOGIN = "login"  # a login form: its page, its submission, the redirects
+    REQUISITE = "requisite"  # a subresource of a rendered page
 
 
 KINDS_WITHOUT_ROWS = frozenset(
     {VisitKind.ROBOTS, VisitKind.LOGIN, VisitKind.REQUISITE, VisitKind.CHECK}
 )
-"""Visits of URLs that no row of `urls` stands for: what serves other fetches, and checks of
-availability.
-"""
+"""Kinds of visits without a row of `urls`."""
 
 CHECKS = "_uptime"
-"""Stands for the collection in visits of kind `check`, which belong to none."""
+"""The collection in visits of kind `check`."""
 
 
 class LinkKind(StrEnum):
-    """Where in a page (or in the protocol) a link stood."""
+    """Where a link was, in a page or in HTTP."""
 
     A = "a"
     AREA = "area"
@@ -87,15 +82,11 @@ FOLLOWED_KINDS = frozenset(
         LinkKind.REFRESH,
     }
 )
-"""Links that the crawl follows. Images and requisites are stored in `links`, never fetched by a
-plain crawl.
-"""
+"""Links that the crawl follows. Images and requisites are only stored in `links`."""
 
 
 class Link(NamedTuple):
-    """One link of a page. `target` is absolute and normalised (no fragment). `position` counts
-    links from 0.
-    """
+    """A link of a page. `target`: normalised, without fragment. `position`: from 0."""
 
     target: str
     anchor: str
@@ -112,19 +103,15 @@ class Alternate(NamedTuple):
 
 
 DECLARATION_DIFFERS, TITLE_DIFFERS_TOO = 0.75, 0.5
-"""Values of `Page.language_share` below 1: the declared language, or that of the URL, differs from
-the text, or also the title does.
-"""
+"""`Page.language_share` if the declared language differs, or also that of the title."""
 
 
 @dataclass(slots=True)
 class Page:
-    """What was understood of a fetched document. Strings are NFC as found, white space folded,
-    never None unless said.
-    """
+    """A parsed document. Strings are in NFC, with white space collapsed."""
 
     title: str = ""
-    headline: str = ""  # the first h1, or what the page marks as its headline
+    headline: str = ""  # the first h1, or the declared headline
     description: str = ""
     headings: list[str] = field(default_factory=list)  # h1 to h6 in order
     main_text: str = ""  # blocks joined by newline; a subsequence of the lines of `text`
@@ -155,10 +142,9 @@ class Page:
 
 @dataclass(slots=True, frozen=True)
 class Request:
-    """One exchange to be made. `token` is the caller's own and comes back untouched.
+    """A request. `token` is returned unchanged in the exchange.
 
-    `unwanted` is asked about the Content-Type of a large answer; true ends the transfer (the body
-    stays empty).
+    `unwanted`: whether to abort a large response with this Content-Type.
     """
 
     url: str
@@ -171,10 +157,9 @@ class Request:
 
 @dataclass(slots=True)
 class Exchange:
-    """What happened on the wire for one request: exact bytes, times, address.
+    """A request and its response: exact bytes, times, address.
 
-    `body` is as it came: content-encoded, and with chunk framing where `Transfer-Encoding: chunked`
-    was used over HTTP/1.1. `lycosa.http.decode` gives the plain payload.
+    `body`: as transferred, with Content-Encoding and chunk framing (see `lycosa.http.decode`).
     """
 
     url: str
@@ -184,21 +169,21 @@ class Exchange:
     ip: str = ""
     protocol: str = ""  # "http/1.0", "http/1.1", "h2", "h3"
     request_head: bytes = b""  # request line and headers up to and including the empty line
-    # status line and headers up to and including the empty line; empty: no answer
+    # status line and headers up to and including the empty line; empty: no response
     response_head: bytes = b""
     body: bytes = b""
-    status: int = 0  # 0: no answer
+    status: int = 0  # 0: no response
     error: str = ""  # a FetchError value, or ""
-    error_text: str = ""  # for people: what libcurl said
+    error_text: str = ""  # the message of libcurl
     truncated: str = (
         # "" | "length" | "time" | "disconnect" | "unspecified" (not of a wanted type) | "decoded"
         # (not of WARC's vocabulary)
         ""
     )
     first_byte_ms: int = 0  # from the start to the first byte
-    # the document as it stood in a browser after its scripts had run, UTF-8; empty: not rendered
+    # the document after its scripts have run, UTF-8; empty: not rendered
     rendered: bytes = b""
-    connect_ms: int = 0  # of it, until the request was sent: looking up the name, connecting, TLS
+    connect_ms: int = 0  # until the request was sent: name resolution, connection, TLS
     token: object = None
 
     def fail(self, error: str, text: str) -> None:
@@ -224,7 +209,7 @@ class Exchange:
 
 @dataclass(slots=True)
 class Visit:
-    """The outcome of one exchange: one row of `visits` for each collection that wanted it."""
+    """The outcome of an exchange: a row of `visits` for each collection."""
 
     url: str
     host: str
@@ -293,7 +278,7 @@ class Visit:
 
 @dataclass(slots=True)
 class UrlRow:
-    """One URL of one collection: a row of `urls`, owned by the worker that holds its partition."""
+    """A row of `urls`, owned by the worker that holds its partition."""
 
     id: UrlId
     collection: str
@@ -307,7 +292,7 @@ class UrlRow:
     first_seen_at: int = 0
     visited_at: int = 0  # 0: never
     referrer: str = ""
-    redirects: int = 0  # redirect hops behind it
+    redirects: int = 0  # redirects that led to it
     redirect_from: str = ""
     fails: int = 0
     checks: int = 0
@@ -317,17 +302,17 @@ class UrlRow:
     digest: str = ""
     text_digest: int = 0  # xxh3_64 of the text at the last visit; 0: no text
     captured_at: int = 0  # when the payload was last archived whole
-    record_id: str = ""  # of that capture: what a revisit record refers to
-    importance: float = 0.0  # how much the page matters; 0: not known
-    change_rate: float = 0.0  # changes a day, estimated; 0: not known
-    claim: float = 0.0  # chance that it changed since its last visit, as a sitemap or feed says
-    silence: float = 0.0  # chance that the silence of sitemaps and feeds means no change
-    # what the visits said of its changes (`lycosa.frontier.recrawl.change_rate.ChangeStats`)
+    record_id: str = ""  # of that capture; revisit records refer to it
+    importance: float = 0.0  # 0: unknown
+    change_rate: float = 0.0  # estimated changes a day; 0: unknown
+    claim: float = 0.0  # probability of a change according to a sitemap or feed
+    silence: float = 0.0  # probability that an unannounced page has not changed
+    # observed changes (`lycosa.frontier.recrawl.change_rate.ChangeStats`)
     history: tuple[float, ...] = ()
 
     @property
     def key(self) -> int:
-        """The row's key within its collection: the URL's, another one for each operation."""
+        """The key of the row within its collection, which depends on the operation."""
         return (
             self.id.url_key
             if not self.operation
@@ -408,14 +393,12 @@ class UrlRow:
 
 
 def operation_key(url_key: int, operation: str) -> int:
-    """The key of a URL's row for an operation; reversible, so that equal keys stay as rare as they
-    are.
-    """
+    """Return the key of a URL for an operation; the mapping is reversible."""
     return url_key ^ operation_mask(operation)
 
 
 def operation_mask(operation: str) -> int:
-    """What an operation's keys differ by: 64 bits, 0 for plain crawling."""
+    """Return the mask of the keys of an operation, 0 for crawling."""
     return (
         crc32(operation.encode()) * 0x9E37_79B9_7F4A_7C15 & 0xFFFF_FFFF_FFFF_FFFF
         if operation
@@ -424,10 +407,10 @@ def operation_mask(operation: str) -> int:
 
 
 class RobotsEntry(NamedTuple):
-    """One origin's robots.txt as last fetched (a list of these stands in `hosts.robots`)."""
+    """The robots.txt of an origin as last fetched (element of `hosts.robots`)."""
 
     origin: str  # scheme://host[:port]
-    status: int  # 0: no answer
+    status: int  # 0: no response
     fetched_at: int
     expires_at: int
     body: str  # at most 512 KiB, decoded as UTF-8 with replacement
@@ -435,7 +418,7 @@ class RobotsEntry(NamedTuple):
 
 @dataclass(slots=True)
 class HostRow:
-    """A host: its clock, its robots files, its counts. A row of `hosts`."""
+    """A row of `hosts`."""
 
     host: str
     partition: int
@@ -446,7 +429,7 @@ class HostRow:
     ip: str = ""
     server: str = ""
     robots: list[RobotsEntry] = field(default_factory=list)
-    delay_ms: int = 0  # the usual pause after a fetch, back-off and Retry-After left out
+    delay_ms: int = 0  # usual delay, without back-off and Retry-After
     not_before: int = 0
     latency_ms: float = 0.0  # moving mean of the transfer time
     fails: int = 0  # failures in a row
@@ -456,10 +439,10 @@ class HostRow:
     bytes: int = 0
     budget: int | None = None
     traps: dict[str, int] = field(default_factory=dict)
-    # claims of a change (lastmod in sitemaps and feeds) that a visit found true
+    # announced changes (lastmod in sitemaps and feeds) confirmed by a visit
     claims_right: float = 0.0
     claims_wrong: float = 0.0
-    claims_missed: float = 0.0  # changes of listed pages that nothing had announced
+    claims_missed: float = 0.0  # unannounced changes of listed pages
 
     def record_visit(self, exchange: Exchange, server: str, fails: int) -> None:
         """A fetch from the host has ended. `fails`: failures in a row, this one included."""

@@ -1,6 +1,4 @@
-"""What the system refuses - a full disk, a quota, missing rights, too many open files - told in
-words, with what to do.
-"""
+"""Messages with advice about errors of the system: full disk, quota, permissions, open files."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _ADVICE = {
     errno.ENFILE: "The system has too many open files: stop other programs, or raise fs.file-max",
     errno.ENOMEM: "Free memory or add more, and try again",
 }
-# as libraries written in Rust say it
+# messages of libraries in Rust
 _RUST = re.compile(r"\(os error (\d+)\)|\bcode: (\d+), kind: ")
 _SQLITE = {
     "database or disk is full": errno.ENOSPC,
@@ -34,16 +32,14 @@ _SQLITE = {
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether an error, or what led to it, says that the disk (or a quota) takes no more."""
+    """Return whether an error or one of its causes is a full disk or quota."""
     return any(number in _FULL for number, _ in _refusals(error))
 
 
 def refusal(error: BaseException | None) -> str:
-    """One sentence for people if an error, or what led to it, is the system's refusal; ""
-    otherwise.
-    """
+    """Return a message if an error or one of its causes is an error of the system, else ""."""
     for number, path in _refusals(error):
-        # a port may be refused too, and has no path
+        # a refused port has no path
         if number in _ADVICE and (path or number not in (errno.EACCES, errno.EPERM)):
             where = f"{path}: " if path else ""
             return f"{where}{os.strerror(number)}. {_ADVICE[number]}; committed data is not lost"
@@ -51,7 +47,7 @@ def refusal(error: BaseException | None) -> str:
 
 
 def _refusals(error: BaseException | None) -> Iterator[tuple[int, str]]:
-    """(errno, path or "") of an error and of what led to it."""
+    """Return (errno, path or "") of an error and its causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

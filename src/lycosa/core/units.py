@@ -1,7 +1,6 @@
-"""Durations and sizes with their units: `10s`, `1.5h`, `64MiB`.
+"""Durations and sizes with units: `10s`, `1.5h`, `64MiB`.
 
-`format_duration` and `write_size` are exact, reading gives back what was written; `format_size`
-rounds, for people.
+`format_duration` and `write_size` are exact; `format_size` rounds.
 """
 
 from __future__ import annotations
@@ -33,8 +32,12 @@ _SIZES = {
 }
 _SIZES_BY_LOWER = {unit.lower(): size for unit, size in _SIZES.items()}
 _PART = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([a-zA-Z]+)\s*")
+_DURATION = re.compile(
+    rf"(?:[0-9]{{1,30}}(?:\.[0-9]{{1,30}})?\s*(?:{'|'.join(_DURATION_MS)})\s*)+",
+    re.IGNORECASE | re.ASCII,
+)
 _LIMIT = 2**53
-"""Milliseconds (285,000 years) or bytes (8 PiB): what every reader of JSON still holds exactly."""
+"""Maximum of milliseconds (285,000 years) or bytes (8 PiB), exact in every JSON reader."""
 
 
 def parse_duration_ms(text: str) -> int:
@@ -46,30 +49,19 @@ def parse_duration_ms(text: str) -> int:
     stripped = text.strip()
     if re.fullmatch(r"0+(\.0+)?", stripped):
         return 0
-    position, total = 0, Decimal(0)
-    while position < len(stripped):
-        match = _PART.match(stripped, position)
-        unit = _DURATION_MS.get(match[2].lower()) if match else None
-        if match is None or unit is None:
-            raise UsageError(
-                f"{text!r} is not a duration: write a number and a unit, as in "
-                "500ms, 10s, 5m, 2h, 1d"
-            )
-        total += Decimal(match[1]) * unit
-        position = match.end()
-    if not stripped:
+    if not _DURATION.fullmatch(stripped):
         raise UsageError(
-            "a duration is empty: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d"
+            f"{text!r} is not a duration: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d"
         )
+    parts = _PART.findall(stripped)
+    total = sum(Decimal(number) * _DURATION_MS[unit.lower()] for number, unit in parts)
     if total > _LIMIT:
         raise UsageError(f"{text!r} is too long for a duration")
     return round(total)
 
 
 def format_duration(milliseconds: float) -> str:
-    """90000 -> `"1m30s"`, 1500 -> `"1.5s"`: exact to the millisecond, `parse_duration_ms` reads it
-    back. Not for negatives.
-    """
+    """90000 -> `"1m30s"`, 1500 -> `"1.5s"`: exact to the millisecond, not negative."""
     rest = round(milliseconds)
     if rest < 1_000:
         return f"{rest}ms" if rest else "0s"
@@ -116,9 +108,9 @@ def write_size(size: int) -> str:
 
 
 def format_size(size: float) -> str:
-    """10485760 -> `"10MiB"`: binary units, at most one decimal, for people."""
+    """10485760 -> `"10MiB"`: rounded to at most one decimal."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1023.5:  # what would round to 1024 is written in the next unit
+        if size < 1023.5:  # 1024 is written in the next unit
             return (
                 f"{size:.0f}{unit}"
                 if unit == "B" or size >= 100

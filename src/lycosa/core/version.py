@@ -1,3 +1,3 @@
-"""The program's version, apart so that whoever only wants to name it imports nothing else."""
+"""The version of Lycosa."""
 
 VERSION = "0.1.0"

@@ -1,14 +1,14 @@
-"""What a worker and its coordinator tell each other, and the lease that comes of it.
+"""Messages between a worker and its coordinator, and the resulting lease.
 
-A worker pings; the coordinator answers what the worker is to hold. Truth is in the log alone: an
-answer is an intention, a claim is a fact. The lease is about politeness: a worker that hears
-nothing stops fetching before its partitions can be given to another.
+A worker pings; the coordinator's reply names the partitions that the worker shall hold. Only the
+log is authoritative: a reply is an intention, a claim is a fact. The lease ensures politeness: a
+worker without replies stops fetching before its partitions can be assigned to another.
 
 What a worker must keep, so that no partition is ever fetched by two (the rest is the coordinator's,
 `lycosa.cluster.coordinator`):
 
-- It acts by the answer to the ping that it sent last, of those that were answered; one to an
-  earlier ping that comes later is passed over (`Lease.answered` does that). A ping's `heard`,
+- It acts by the answer to the ping that it sent last, of those that were answered; an answer to an
+  earlier ping that comes later is ignored (by `Lease.answered`). A ping's `acknowledged`,
   `partitions`, `granted` and `added` are read together, after that.
 - An exchange starts only while the lease holds, in a partition that its answer names; a claim is
   made only for `Lease.assigned_partitions`.
@@ -43,21 +43,21 @@ class Ping:
     # it has nothing due within `crawl.patience`, in flight, awaiting retry, uncommitted or to be
     # walked again
     idle: bool = False
-    # collection -> pages that its claim may add, as it last heard
+    # collection -> pages that its claim may add, as last granted
     granted: Mapping[str, int] = field(default_factory=dict)
     # collection -> pages that its claim has added, uncommitted and in flight too
     added: Mapping[str, int] = field(default_factory=dict)
     # partition -> known URLs that wait there: its load
     waiting: Mapping[int, int] = field(default_factory=dict)
-    # for people: as `lycosa.crawl.session.worker_status` says of one worker
+    # for display (`lycosa.crawl.session.worker_status`)
     progress: Mapping[str, Any] = field(default_factory=dict)
-    acknowledged: int = 0  # `Lease.heard`: the number of the answer by which it acts
+    acknowledged: int = 0  # `Lease.acknowledged`: the number of the reply in force
     # its claim has taken up what earlier ones had archived in its partitions, as far as it ever
     # will
     ready: bool = False
     # collection -> pages that its claim has committed (`Claim.counted`)
     committed: Mapping[str, int] = field(default_factory=dict)
-    leaving: bool = False  # it wants to end: it is told to stop, and gets nothing more
+    leaving: bool = False  # it is about to end: it is told to stop, and gets no partitions
     fetched: int = 0  # pages that this life of the worker has fetched, under all its claims
 
 
@@ -128,7 +128,7 @@ class Lease:
 
     @property
     def acknowledged(self) -> int:
-        """For `Ping.heard`. Read it before what else the ping says."""
+        """For `Ping.acknowledged`. Read it before the other fields of the ping."""
         return self._acknowledged
 
     @property

@@ -87,7 +87,7 @@ def run(order: RunOrder, report: Callable[[str], None], clock: Clock | None = No
     workspace = Workspace.open_or_create(order.root)
     if order.engine is not None and (monitors or plan.config.monitor):
         report(
-            "availability checks are not made with several workers: run `lycosa uptime watch` in "
+            "availability checks are not made with several workers: run `lycosa monitor run` in "
             "a separate workspace"
         )
     with workspace.own(COMMAND, clock) as owner:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from lycosa.config.settings import Config, IndexSettings, RunSettings
 from lycosa.core.errors import SettingsRefused, UsageError, WorkError
 from lycosa.core.units import format_duration
-from lycosa.crawl.processing.page_reader import MAX_PAGE_MS, PageMark
+from lycosa.crawl.processing.page_mark import MAX_PAGE_MS, PageMark
 from lycosa.crawl.session.planning import CrawlPlan
 from lycosa.daemon import index_process, worker_process
 from lycosa.daemon.worker_process import WorkerOrder

@@ -16,7 +16,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ClaimLost, LycosaError, UsageError
 from lycosa.core.system_errors import is_disk_full
 from lycosa.core.units import format_time
-from lycosa.crawl.processing.page_reader import MarkingReader, PageMark
+from lycosa.crawl.processing.page_mark import MarkingReader, PageMark
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import (
     CrawlPause,

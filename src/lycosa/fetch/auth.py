@@ -1,6 +1,4 @@
-"""Basic authentication (RFC 7617): sent unasked, to the URLs that the operator named and to no
-others.
-"""
+"""Basic authentication (RFC 7617), sent preemptively to the URLs that the operator named only."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from lycosa.url.normalise import normalise
 
 
 def secret_from(environment: Mapping[str, str], variable: str, setting: str) -> str:
-    """A password from the environment, the only place where it may stand.
+    """Return a password from the environment, the only source of passwords.
 
     Raises:
         ConfigError: the variable is not set.
@@ -43,14 +41,12 @@ class BasicCredentials:
         self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))  # the nearest one counts
 
     def header(self, url: str) -> str:
-        """The value of the Authorization field for a normalised URL; "" without one."""
+        """Return the Authorization field for a normalised URL; "" without credentials."""
         return next((value for prefix, value in self._pairs if is_below(url, prefix)), "")
 
 
 def is_below(url: str, prefix: str) -> bool:
-    """Whether a normalised URL is the prefix (a URL without query) or lies below its path, at the
-    same origin.
-    """
+    """Return whether a normalised URL equals the prefix or is below its path."""
     if not url.startswith(prefix):
         return False
     return prefix.endswith("/") or url[len(prefix) : len(prefix) + 1] in ("", "/", "?")

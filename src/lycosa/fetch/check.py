@@ -1,9 +1,8 @@
-"""Checks of availability: one request each on a connection of its own, with the time of every step
-and the server's certificate.
+"""Availability checks: one request each on a new connection, with the time of every step and the
+certificate of the server.
 
-They run in a thread of their own, so that what they measure is the network and the server, and not
-the page that a crawl is reading meanwhile: libcurl takes the times, and waits without the
-interpreter's lock.
+They run in a thread of their own, so that they measure the network and the server, and not the work
+of a crawl in the same process.
 """
 
 from __future__ import annotations
@@ -27,18 +26,16 @@ from lycosa.fetch.resolver import Endpoint
 from lycosa.fetch.transfer import Transfer
 from lycosa.processes.threads import OnError, start_thread
 
-MOST_BODY_BYTES = 4 * 2**20
-"""Of a longer answer the beginning is looked at."""
+MAX_BODY_BYTES = 4 * 2**20
+"""Longer responses are cut."""
 
-_WAIT_MS = 50  # while checks are under way, a new one starts so much later at the most
+_WAIT_MS = 50  # maximum delay of a new check while others are in progress
 _CLOSE_S = 5.0
 
 
 @dataclass(slots=True)
 class Check:
-    """One check: what is asked, and once it is done what came of it. Times in milliseconds; None:
-    it did not come so far.
-    """
+    """One check and its result. Times in milliseconds; None: the step was not reached."""
 
     url: str
     timeout_ms: int
@@ -51,11 +48,11 @@ class Check:
     certificate_until: int | None = None  # ms since 1970
 
     def end(self, exchange: Exchange) -> None:
-        """The check is done."""
+        """Set the result."""
         self.exchange = exchange
 
     def measure(self, curl: Any, looked_up_ms: int) -> None:
-        """Take the time of each step from libcurl, and the certificate."""
+        """Read the time of each step and the certificate from libcurl."""
         dns, connected, encrypted, first = (
             curl.getinfo(name) / 1000
             for name in (
@@ -74,17 +71,13 @@ class Check:
 
 
 class CheckFetcher(CurlFetcher):
-    """A fetcher that opens a connection for every request and takes its steps' times. The request's
-    token is its `Check`.
-    """
+    """Opens a connection for every request and measures its steps. The token is the `Check`."""
 
-    _resolve_prefix = (
-        ""  # until it is told otherwise: by the next check, for libcurl keeps nothing here
-    )
+    _resolve_prefix = ""  # the entry is replaced by the next check
 
     def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
         """Raises ConfigError as `CurlFetcher` does."""
-        body = min(settings.max_body, MOST_BODY_BYTES)
+        body = min(settings.max_body, MAX_BODY_BYTES)
         longest = {
             "total_timeout": 600_000,
             "first_byte_timeout": 600_000,
@@ -98,7 +91,7 @@ class CheckFetcher(CurlFetcher):
         )
 
     def check(self, check: Check) -> None:
-        """Begin a check; it comes from `wait` as its exchange's token."""
+        """Begin a check; `wait` returns it as the token of its exchange."""
         self.start(Request(check.url, VisitKind.CHECK, token=check))
 
     def _must_be_looked_up(self, endpoint: Endpoint) -> bool:
@@ -144,7 +137,7 @@ class CheckFetcher(CurlFetcher):
 
 
 class CheckRunner:
-    """Makes checks in a thread. `start` and `take` are for one other thread."""
+    """Runs checks in a thread. `start` and `take` are for one other thread."""
 
     def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
         """Raises ConfigError as `CurlFetcher` does."""
@@ -160,7 +153,7 @@ class CheckRunner:
         self._orders.put(check)
 
     def take(self) -> list[Check]:
-        """Those that are done since the last call. Raises WorkError if the thread has died."""
+        """Return the checks that have finished. Raises WorkError if the thread has died."""
         if not (self._closed or self._thread.is_alive()):
             raise WorkError(
                 "the thread that performs the checks has died; the log contains the reason"
@@ -172,7 +165,7 @@ class CheckRunner:
         return done
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Drop the checks in progress."""
         self._closed = True
         self._orders.put(None)
         self._thread.join(_CLOSE_S)
@@ -185,7 +178,7 @@ class CheckRunner:
                     self._done.put(exchange.token)
 
     def _begin(self) -> bool:
-        """Start what was ordered, waiting for an order if nothing is under way. False: the end."""
+        """Start new checks, waiting for one if none is in progress. False: the end."""
         with suppress(queue.Empty):
             while True:
                 order = self._orders.get(block=not self._fetcher.active)
@@ -210,7 +203,7 @@ def _check_of(request: Request) -> Check:
 
 
 def _certificate_until(curl: Any) -> int | None:
-    """When the server's own certificate ends, in ms since 1970."""
+    """Return when the certificate of the server expires, in ms since 1970."""
     chain = curl.getinfo_raw(pycurl.INFO_CERTINFO)
     for name, value in chain[0] if chain else ():
         if name == b"Expire date":

@@ -38,10 +38,10 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(?!000)(\d{3})(?!\d)", re.IGNORECA
 # what came is not worth keeping as an answer
 _NO_HEAD = frozenset((FetchError.HEADERS_TOO_LARGE, FetchError.BAD_HTTP))
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
-_SWEEP_MOST_MS = 250
+_MAX_SWEEP_MS = 250
 # a look-up without an answer may outlast its request
 _LOOK_UPS_A_CONNECTION, _MAX_LOOK_UPS = 2, 512
-_SWEEP_LEAST_MS = 10
+_MIN_SWEEP_MS = 10
 _AWAY_MS = 1_000  # between two calls of `wait`; parsing a page takes a tenth of that
 
 
@@ -64,7 +64,7 @@ class CurlFetcher:
         self._head_end = head_end(self._fields)
         self._ca_bundle = find_ca_bundle(settings.ca_file)
         shortest = min(settings.first_byte_timeout, settings.total_timeout, settings.slow_time)
-        self._sweep_ms = min(max(shortest // 10, _SWEEP_LEAST_MS), _SWEEP_MOST_MS)
+        self._sweep_ms = min(max(shortest // 10, _MIN_SWEEP_MS), _MAX_SWEEP_MS)
         self._next_sweep = 0
         self._left_ms = 0  # when `wait` returned last
         self._running: dict[Any, Transfer] = {}  # by easy handle, oldest first
@@ -74,12 +74,12 @@ class CurlFetcher:
         self._controls: dict[str, str] = {}  # of FTP servers: where their control connections lead
         self._driver = Driver(settings.connections)
         self._resolver = Resolver(min(_LOOK_UPS_A_CONNECTION * settings.connections, _MAX_LOOK_UPS))
-        self._driver.heed(self._resolver.wakes)
+        self._driver.watch_descriptor(self._resolver.wakes)
         self._looking_up: dict[Endpoint, list[Transfer]] = {}
 
     @property
     def active(self) -> int:
-        """Exchanges that were started and not yet handed back."""
+        """The number of exchanges that were started and not yet returned."""
         return len(self._running) + len(self._finished)
 
     def start(self, request: Request) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from lycosa.url.domain import Domains
 
-MOST_BYTES = 4 * 2**20
+MAX_BYTES = 4 * 2**20
 MAX_A_DOMAIN = 180  # as in Chromium; the RFC asks for 50 at least
 _MAX_COOKIE = 4_096  # name and value (section 5.6 of the draft)
 _MAX_ATTRIBUTE = 1_024
@@ -56,9 +56,9 @@ _Domain = dict[_Place, _Cookie]
 class CookieJar:
     """One collection's cookies."""
 
-    def __init__(self, domains: Domains, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, domains: Domains, *, max_bytes: int = MAX_BYTES) -> None:
         self._domains = domains
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         # by registrable domain, the one asked last at the end
         self._held: OrderedDict[str, _Domain] = OrderedDict()
         self._bytes = 0
@@ -169,7 +169,7 @@ class CookieJar:
             del self._held[key]
         else:
             self._held.move_to_end(key)
-        while self._bytes > self._most_bytes and len(self._held) > 1:
+        while self._bytes > self._max_bytes and len(self._held) > 1:
             _, gone = self._held.popitem(last=False)
             self._bytes -= sum(_size(*item) for item in gone.items())
 

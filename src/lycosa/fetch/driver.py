@@ -15,17 +15,17 @@ import pycurl
 
 
 def monotonic_ms() -> int:
-    """Waiting on sockets is real time, whatever clock dates the exchanges."""
+    """Return real time for waiting on sockets; exchanges are dated by another clock."""
     return time.monotonic_ns() // 1_000_000
 
 
 class Driver:
-    """Runs easy handles side by side. After `add`, call `step` again and again; `done` tells which
-    have ended.
+    """Runs easy handles concurrently. After `add`, call `step` repeatedly; `done` returns the
+    handles that have ended.
     """
 
     def __init__(self, connections: int) -> None:
-        """`connections`: how many idle ones are kept open at most, over all hosts."""
+        """`connections`: idle connections kept open at most, over all hosts."""
         self._epoll = select.epoll()
         # what epoll watches for each descriptor; 0: libcurl does not care now
         self._watched: dict[int, int] = {}
@@ -50,15 +50,13 @@ class Driver:
         self._multi.remove_handle(curl)
         self._running -= 1
 
-    def heed(self, descriptor: int) -> None:
-        """Let `step` return when this can be read too."""
+    def watch_descriptor(self, descriptor: int) -> None:
+        """Make `step` return when this descriptor is readable, too."""
         self._others.add(descriptor)
         self._epoll.register(descriptor, select.EPOLLIN)
 
     def step(self, until: int) -> None:
-        """Let libcurl work on what has happened, waiting for that until `until` (`monotonic_ms`),
-        or less.
-        """
+        """Process events, waiting for them at most until `until` (`monotonic_ms`)."""
         now = monotonic_ms()
         if self._timer_due is not None:
             if now >= self._timer_due:
@@ -102,10 +100,10 @@ class Driver:
         self._epoll.close()
 
     def _watch(self, what: int, descriptor: int, multi: object, data: object) -> None:
-        """libcurl says which events of a socket it waits for (callback).
+        """Set the events of a socket that libcurl waits for (callback).
 
-        "None" leaves epoll as it is: mostly the connection is used again at once. If an event comes
-        meanwhile, or the number names another socket by then, it is put right there.
+        Removal leaves epoll as it is, since most connections are used again at once; an event that
+        arrives meanwhile corrects it.
         """
         if what == pycurl.POLL_REMOVE:
             self._watched[descriptor] = 0
@@ -125,5 +123,5 @@ class Driver:
             self._epoll.unregister(descriptor)
 
     def _set_timer(self, timeout_ms: int) -> None:
-        """libcurl says when it wants to be called (callback); -1: not."""
+        """Set when libcurl wants to be called (callback); -1: not."""
         self._timer_due = None if timeout_ms < 0 else monotonic_ms() + timeout_ms

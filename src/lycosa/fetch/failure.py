@@ -1,6 +1,4 @@
-"""What libcurl's result codes mean in our closed vocabulary: one table, every code that an HTTP
-transfer can give.
-"""
+"""Maps the result codes of libcurl transfers to `FetchError`."""
 
 from __future__ import annotations
 
@@ -16,21 +14,21 @@ TOO_LARGE_TEXT = "Too large response headers"
 """With it, RECEIVE_ERROR means libcurl's own limit of 300 KiB for all heads of one request."""
 
 TLS_EOF_TEXT = "unexpected eof"
-"""With it, RECEIVE_ERROR means that a TLS connection was closed without saying so (RFC 9112 section
-9.8), not reset.
+"""With it, RECEIVE_ERROR means a TLS connection that was closed without close_notify (RFC 9112
+section 9.8), not reset.
 """
 
 REPEATED_TEXT = "a reused connection was closed; the request was not repeated"
-"""What is said of a `reset` where the second request of one transfer was kept back."""
+"""The text of a `reset` where libcurl was kept from repeating a request."""
 
 # Numbers, because pycurl does not name them all; https://curl.se/libcurl/c/libcurl-errors.html
 CURL_ERRORS: dict[int, FetchError] = {
-    1: FetchError.UNSUPPORTED_SCHEME,  # UNSUPPORTED_PROTOCOL; after the connection stands: HTTP/0.9
+    1: FetchError.UNSUPPORTED_SCHEME,  # UNSUPPORTED_PROTOCOL; after the connection: HTTP/0.9
     # URL_MALFORMAT: URLs come normalised, so it is the host name that libcurl does not accept
     3: FetchError.DNS,
     5: FetchError.DNS,  # COULDNT_RESOLVE_PROXY: no proxies are used
     6: FetchError.DNS,  # COULDNT_RESOLVE_HOST
-    7: FetchError.CONNECT,  # COULDNT_CONNECT; refused and guarded are told apart by `connect_error`
+    7: FetchError.CONNECT,  # COULDNT_CONNECT; see `connect_error` for refused and guarded ones
     8: FetchError.BAD_HTTP,  # WEIRD_SERVER_REPLY
     10: FetchError.CONNECT,  # FTP_ACCEPT_FAILED: active mode is not used
     11: FetchError.BAD_HTTP,  # FTP_WEIRD_PASS_REPLY
@@ -53,7 +51,7 @@ CURL_ERRORS: dict[int, FetchError] = {
     53: FetchError.TLS,  # SSL_ENGINE_NOTFOUND
     54: FetchError.TLS,  # SSL_ENGINE_SETFAILED
     55: FetchError.RESET,  # SEND_ERROR
-    56: FetchError.RESET,  # RECV_ERROR; a broken chunk is told apart by its bytes
+    56: FetchError.RESET,  # RECV_ERROR; a broken chunk is recognised by its bytes
     58: FetchError.TLS,  # SSL_CERTPROBLEM: of a client certificate
     59: FetchError.TLS,  # SSL_CIPHER
     60: FetchError.TLS_CERTIFICATE,  # PEER_FAILED_VERIFICATION
@@ -76,14 +74,14 @@ CURL_ERRORS: dict[int, FetchError] = {
     100: FetchError.HEADERS_TOO_LARGE,  # TOO_LARGE
     101: FetchError.TLS,  # ECH_REQUIRED
 }
-"""Result code -> error. What is not here is a fault of ours or of libcurl: `internal`."""
+"""Result code -> error. Other codes are bugs of ours or of libcurl: `internal`."""
 
 
 def curl_error(code: int) -> FetchError:
-    """The error that a result code stands for, as far as the code alone tells."""
+    """Return the error of a result code."""
     return CURL_ERRORS.get(code, FetchError.INTERNAL)
 
 
 def connect_error(os_errno: int) -> FetchError:
-    """Why no connection came about, from the system's error number."""
+    """Return the error of a failed connection, by the error number of the system."""
     return FetchError.CONNECT_REFUSED if os_errno == errno.ECONNREFUSED else FetchError.CONNECT

@@ -1,6 +1,4 @@
-"""What a worker needs of whoever fetches for it: libcurl over the network, or a simulated web with
-a clock of its own.
-"""
+"""The interface of fetchers: libcurl over the network, or a simulated web with its own clock."""
 
 from __future__ import annotations
 
@@ -11,11 +9,11 @@ from lycosa.processes.stopping import StopFlag
 
 
 class Fetcher(Protocol):
-    """Starts requests and hands back exchanges, whatever became of them."""
+    """Starts requests and returns exchanges, failed ones included."""
 
     @property
     def active(self) -> int:
-        """Exchanges that were started and not yet handed back."""
+        """The number of exchanges that were started and not yet returned."""
         ...
 
     def start(self, request: Request) -> None:
@@ -23,19 +21,17 @@ class Fetcher(Protocol):
         ...
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
-        """What has finished, waiting for the first one at most `timeout_ms`."""
+        """Return finished exchanges, waiting at most `timeout_ms` for the first one."""
         ...
 
     def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
-        """Let time pass while nothing is under way, until `wake` is set at the latest."""
+        """Sleep while nothing is in progress, at most until `wake` is set."""
         ...
 
     def stop(self) -> None:
-        """End everything under way; the exchanges come from the next `wait`, marked
-        `interrupted`.
-        """
+        """End all exchanges; the next `wait` returns them, marked `interrupted`."""
         ...
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close the connections."""
         ...

@@ -1,17 +1,15 @@
-"""ftp:// and gopher:// over the same libcurl: a file, a directory listing or a menu becomes an
-answer like any other.
+"""FTP and gopher with libcurl: files, directory listings and menus become HTTP-like responses.
 
-These protocols have no head, so one is made up that says what is known: `200` and a media type, or
-what a refusal of the server comes to (`404`, `401`, `503`). The archive stores the body as a
-`resource` record, as WARC/1.1 has it for FTP.
+These protocols have no head, so one is generated: `200` with a media type, or the status that
+corresponds to an error of the server (`404`, `401`, `503`). The archive stores the body as a
+`resource` record, as WARC/1.1 recommends for FTP.
 
-When a file was changed last is asked with it (MDTM, RFC 3659 section 3): it becomes Last-Modified,
-and a file that is no newer than If-Modified-Since says is not sent (304). A name without a slash
-that turns out to be a folder leads to the name with one (301).
+The modification time of a file (MDTM, RFC 3659 section 3) becomes Last-Modified, and a file that is
+not newer than If-Modified-Since is not sent (304). A name without a slash that is a folder
+redirects to the name with one (301).
 
-What a page could abuse is closed: a line end in a URL (it would be a command of its own to whatever
-listens there), ports that belong to other services, and data connections to another address than
-the one that was allowed for the control connection.
+Refused are line ends in a URL, which would be commands to the server, ports of other services, and
+data connections to another address than that of the control connection.
 """
 
 from __future__ import annotations
@@ -128,7 +126,7 @@ class FileTransfer(Transfer):
             curl.setopt(pycurl.OPT_FILETIME, 1)
 
     def only_if_modified(self, fields: Sequence[tuple[str, str]]) -> None:
-        """Heed the If-Modified-Since among the fields of a request."""
+        """Apply the If-Modified-Since field of a request."""
         since = next(
             (parsedate(value) for name, value in fields if name.lower() == "if-modified-since"),
             None,
@@ -138,9 +136,7 @@ class FileTransfer(Transfer):
             self.curl.setopt(pycurl.TIMEVALUE, timegm(since))
 
     def _read_reply(self, line: bytes) -> int | None:
-        """A line of the control connection. libcurl bounds heads, but not what an FTP server says
-        before it answers.
-        """
+        """Read a line of the control connection, whose length libcurl does not limit."""
         self.head.append(line)
         self._control_size += len(line)
         if self._control_size <= self.max_header:
@@ -153,7 +149,7 @@ class FileTransfer(Transfer):
         return self.url[1]
 
     def permits(self, ip: str, port: int) -> bool:
-        """The control connection as every other; those for data to the same address alone."""
+        """Check the control connection as any other; data connections must have its address."""
         control = self._controls.get(self.url[2], "")
         if self._dialled_control:
             return ip == control
@@ -171,7 +167,7 @@ class FileTransfer(Transfer):
         return b""
 
     def final_head(self) -> bytes:
-        """The head of an answer that is under way, or whole."""
+        """Return the head of a response, complete or in progress."""
         if self.protocol == "gopher":
             failed = self.size <= _ERROR_LENGTH and _GOPHER_ERROR.fullmatch(b"".join(self.body))
             return _head(404 if failed else 200, Content_Type=self._media_type())
@@ -185,9 +181,7 @@ class FileTransfer(Transfer):
         )
 
     def refusal(self, code: int) -> bytes | None:
-        """The head that a libcurl result stands for, if the server said so; None: it is a
-        failure.
-        """
+        """Return the head for a refusal by the server; None: the transfer failed."""
         reply = _FTP_REPLY.match(self.head[-1]) if self.head else None
         status = _ANSWERS.get(code)
         if reply is not None and (
@@ -199,8 +193,8 @@ class FileTransfer(Transfer):
         return None if status is None else _head(status)
 
     def _is_unwanted(self, unwanted: Callable[[str], bool]) -> bool:
-        """Whether to end the transfer for what its name says. libcurl may not be asked about its
-        length: this is its callback.
+        """Return whether to end the transfer for its name. The length is not available in this
+        callback of libcurl.
         """
         return unwanted(self._media_type())
 
@@ -208,9 +202,7 @@ class FileTransfer(Transfer):
         return self.url[3] in ("", "/") or self.url[3].endswith("/")
 
     def _may_be_folder(self) -> bool:
-        """Whether a name that cannot be had as a file is to be asked for as a folder: the server
-        says so, or it looks like one.
-        """
+        """Return whether a missing file may be a folder, by the reply or by its name."""
         if self.protocol != "ftp" or self._is_folder():
             return False
         return (
@@ -226,13 +218,13 @@ class FileTransfer(Transfer):
         return _GOPHER_TYPES.get(kind) or _type_of(path)
 
 
-# weird replies and refused commands: what the server said last tells more
+# invalid replies and refused commands: the last reply decides
 _REPLY_CODES = frozenset({8, 12, 13, 14, 17, 30})
-"""After 421, at whatever command, libcurl says 28, a time that ran out, without waiting."""
+"""After 421, at any command, libcurl returns 28 (timeout) without waiting."""
 
 
 def _type_of(path: str) -> str:
-    """By the name; what is compressed besides is left to its bytes."""
+    """Return the media type of a file name; compressed files are detected by their bytes."""
     kind, coding = _TYPES.guess_type(path)
     return "application/octet-stream" if kind is None or coding else kind
 

@@ -1,9 +1,7 @@
-"""Which addresses may be dialled: the public Internet, and what the operator named. Nothing else,
-whatever a page links to.
+"""The address guard: connections go to public addresses and to those that the operator named.
 
-The guard judges the address that is about to be dialled, after name resolution. So it does not
-matter how a page writes an inner address: as a literal, in another notation, or as a name that
-resolves to it.
+The guard checks the address of the connection, after name resolution. So it does not matter how a
+page writes a private address: as a literal, in another notation, or as a name that resolves to it.
 """
 
 from __future__ import annotations
@@ -54,9 +52,7 @@ _LOW_32 = 0xFFFFFFFF
 
 @lru_cache(maxsize=4096)
 def is_public(ip: str) -> bool:
-    """Whether an address literal, IPv4 or IPv6, belongs to the public unicast Internet; False for
-    what is no address.
-    """
+    """Return whether an IPv4 or IPv6 literal is a public unicast address; False for other text."""
     text = ip.partition("%")[0]  # a zone identifier only ever belongs to link-local addresses
     try:
         return _is_public_v6(IPv6Address(text)) if ":" in text else _is_public_v4(IPv4Address(text))
@@ -69,7 +65,7 @@ def _is_public_v4(address: IPv4Address) -> bool:
 
 
 def _is_public_v6(address: IPv6Address) -> bool:
-    """Addresses that carry an IPv4 address inside are as public as that one."""
+    """Addresses that embed an IPv4 address are as public as that one."""
     if address in _MAPPED or address in _NAT64:
         return _is_public_v4(IPv4Address(int(address) & _LOW_32))
     if address.sixtofour is not None:
@@ -92,17 +88,15 @@ class AddressGuard:
         self.allow(allowed)
 
     def allow(self, allowed: Iterable[tuple[str, int]]) -> None:
-        """These are the pairs that the operator names from now on. May be called while another
-        thread asks.
-        """
+        """Replace the pairs that the operator named. Thread-safe."""
         self._allowed = frozenset((_plain_host(host), port) for host, port in allowed)
 
     def names(self, host: str, port: int) -> bool:
-        """Whether the operator named this host with this port."""
+        """Return whether the operator named this host with this port."""
         return (_plain_host(host), port) in self._allowed
 
     def permits(self, ip: str, port: int, host: str) -> bool:
-        """Whether `ip`:`port` may be dialled for a URL that names `host`. A named host may resolve
-        to anything, at its port.
+        """Return whether a URL of `host` may connect to `ip`:`port`. A host that the operator named
+        may resolve to any address, at its port.
         """
         return is_public(ip) or (_plain_host(host), port) in self._allowed

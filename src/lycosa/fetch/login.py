@@ -21,23 +21,19 @@ _SENT_TYPES = frozenset(("", "hidden", "text", "email", "tel", "url", "search", 
 
 @dataclass(slots=True, frozen=True)
 class Form:
-    """Where a form is sent (an absolute, normalised URL), and what it holds before anybody fills it
-    in.
-    """
+    """The target of a form (an absolute, normalised URL) and its initial values."""
 
     action: str
     fields: tuple[tuple[str, str], ...]
 
     def filled(self, values: Mapping[str, str]) -> bytes:
-        """The body of the POST, with these values in place of the form's own."""
+        """Return the body of the POST, with these values in place of the initial ones."""
         pairs = [(name, value) for name, value in self.fields if name not in values]
         return urlencode([*pairs, *values.items()]).encode("ascii")
 
 
 def read_form(payload: bytes, url: str, password_field: str) -> Form | None:
-    """The form of a page that holds the password's field (by name, else by type), to be sent by
-    POST; None: there is none.
-    """
+    """Return the POST form with the password field (by name, else by type), None without one."""
     tree, _ = parse_html(payload)
     forms = [
         form
@@ -74,7 +70,7 @@ def read_form(payload: bytes, url: str, password_field: str) -> Form | None:
 
 
 def asks_for_password(payload: bytes) -> bool:
-    """Whether a page has a field for a password."""
+    """Return whether a page has a password field."""
     return (
         b"password" in payload.lower()
         and parse_html(payload)[0].css_first("input[type=password i]") is not None

@@ -1,9 +1,9 @@
-"""robots.txt: what it allows us, which line says so, how long that stands (RFC 9309). Pure; never
+"""robots.txt (RFC 9309): permissions, the deciding line, and how long a copy is valid. Pure; never
 raises.
 
-Lines are grouped here by the RFC's rules, and only the groups that speak to us are given to
-protego, which matches the paths: so a group for `lycos` does not bind `lycosa`, a file with a
-thousand groups costs no more than ours, and the deciding line can be named.
+Lines are grouped here by the rules of the RFC, and protego matches the paths of the groups for our
+product token: so a group for `lycos` does not apply to `lycosa`, a file with a thousand groups
+costs no more than ours, and the deciding line can be reported.
 
 FTP has the same file at its root (RFC 9309 section 2.3). Gopher has none by its RFC, but a custom
 that its search engines keep: the text with the selector `robots.txt`, whose rules are about
@@ -28,14 +28,10 @@ MAX_CACHE_MS = 24 * 3_600_000
 """RFC 9309 section 2.4: a copy should not be used for longer."""
 
 MIN_CACHE_MS = 3_600_000
-"""A file that asks not to be cached is still fetched only once an hour: robots.txt is not to become
-the load.
-"""
+"""A file with no-cache is still fetched only once an hour, to limit the load of robots.txt."""
 
 MAX_CRAWL_DELAY_MS = 3_600_000
-"""A longer Crawl-delay is taken as this: an hour a page says "stay away", and that has its own
-word, Disallow.
-"""
+"""Longer values of Crawl-delay are reduced to this."""
 
 Verdict = Literal["parse", "allow_all", "deny_all"]
 
@@ -66,31 +62,28 @@ def product_token(user_agent: str) -> str:
 
 
 def robots_url(origin: str) -> str:
-    """Where an origin has its robots.txt."""
+    """Return the URL of the robots.txt of an origin."""
     return f"{origin}/0robots.txt" if origin.startswith("gopher:") else f"{origin}/robots.txt"
 
 
 def _by_selector(url: str) -> str:
-    """A gopher URL without its item type, as rules name it: a path of the web."""
+    """Return a gopher URL without its item type, as rules have it: a path of the web."""
     start = path_start(url)
     return f"http{url[6:start]}/{url[start + 2 :].removeprefix('/')}"
 
 
 def robots_text(payload: bytes) -> str:
-    """The text of a file, as much as is read. RFC 9309 says UTF-8; what an editor of Windows saved
-    as "Unicode" (UTF-16) holds as well.
-    """
+    """Decode a robots.txt up to the limit. RFC 9309 requires UTF-8; UTF-16 is read, too."""
     return payload[:MAX_ROBOTS_BYTES].decode(
         "utf-16" if payload[:2] in _UTF_16 else "utf-8", "replace"
     )
 
 
 def robots_verdict(status: int, error: str = "") -> Verdict:
-    """What an answer to the request for robots.txt means (RFC 9309 section 2.3.1).
+    """Return what a response to the request for robots.txt means (RFC 9309 section 2.3.1).
 
-    2xx: read it. 4xx: there is none, all is allowed; but 429 says "later", not "none", and denies
-    like 5xx. No answer and 5xx: unreachable, nothing is allowed. 3xx comes here only when redirects
-    were followed as far as they should be: none.
+    2xx: parse it. 4xx: all is allowed, except for 429, which denies like 5xx. No response and 5xx:
+    unreachable, nothing is allowed. 3xx after the maximum of redirects: all is allowed.
     """
     if error or status == 0:
         return "deny_all"
@@ -102,8 +95,9 @@ def robots_verdict(status: int, error: str = "") -> Verdict:
 
 
 def cache_ms(headers: Headers) -> int:
-    """How long an answer stands: Cache-Control max-age (RFC 9111 section 5.2.2.1) within an hour
-    and a day; a day without it.
+    """Return how long a response may be cached, in milliseconds.
+
+    Cache-Control max-age (RFC 9111 section 5.2.2.1) between an hour and a day; a day without it.
     """
     for directive in headers.tokens("cache-control"):
         name, _, value = directive.partition("=")
@@ -122,7 +116,7 @@ class _Rule(NamedTuple):
 
 
 class Robots:
-    """What one robots.txt says to one robot."""
+    """The rules of one robots.txt for one robot."""
 
     __slots__ = ("_allowed_without_rules", "_body", "_delay_ms", "_matcher", "_sitemaps", "_token")
 
@@ -134,8 +128,8 @@ class Robots:
         *,
         allowed_without_rules: bool = True,
     ) -> None:
-        """`body`: the file's text. Only its first 512 KiB are read. `origin`: whose it is, where
-        that is no site of the web.
+        """`body`: the text; its first 512 KiB are read. `origin`: its origin if the scheme is not
+        http or https.
         """
         if origin.startswith("gopher:"):
             body = _SELECTOR_RULE.sub(r"\1/", body[:MAX_ROBOTS_BYTES])
@@ -150,16 +144,16 @@ class Robots:
 
     @classmethod
     def everything(cls) -> Robots:
-        """No robots.txt: all is allowed."""
+        """Return the rules without a robots.txt: all is allowed."""
         return cls("", "*")
 
     @classmethod
     def nothing(cls) -> Robots:
-        """robots.txt cannot be had: nothing is allowed."""
+        """Return the rules of an unreachable robots.txt: nothing is allowed."""
         return cls("", "*", allowed_without_rules=False)
 
     def allowed(self, url: str) -> bool:
-        """Whether we may fetch an absolute URL of this origin; /robots.txt always. Hot path."""
+        """Return whether an absolute URL of this origin may be fetched. Hot path."""
         if self._matcher is not None:
             if url[:1] == "g":
                 url = _by_selector(url)
@@ -168,8 +162,8 @@ class Robots:
         return self._allowed_without_rules
 
     def line(self, url: str) -> str:
-        """The line that decides about a URL: of those that match and agree with the verdict, the
-        longest. "" if none does.
+        """Return the line that decides about a URL: the longest that matches and agrees with the
+        verdict, "" without one.
         """
         if url[:1] == "g":
             url = _by_selector(url)

@@ -1,5 +1,4 @@
-"""One transfer on one easy handle: collects what comes, within the limits, and keeps what libcurl
-must not forget.
+"""One transfer on one easy handle: collects head and body within the limits.
 
 Handles are reused from a free list, so the callbacks are bound once. libcurl calls `head.append` (a
 C function) for every header line and `write` for every piece of body.
@@ -101,9 +100,7 @@ class Transfer:
         self.fields = fields
         self.custom_headers = False
         self.posted = False  # the handle is set to send a form
-        self.has_addresses = (
-            False  # libcurl was told of addresses, and how long it may take to connect
-        )
+        self.has_addresses = False  # libcurl has addresses and a limit for this connection
         self.looking_up: tuple[str, int] | None = None  # its name, before libcurl has the request
         self.reset()
         curl.setopt(pycurl.HEADERFUNCTION, self.head.append)
@@ -166,7 +163,7 @@ class Transfer:
         self.repeated = False
         self.started_at = 0
         self.started_ms = 0
-        self.excused_ms = 0  # of that time nobody looked, and no limit counts it
+        self.excused_ms = 0  # of that time `wait` was not called; limits do not count it
         self.mark_at = 0
         self.mark_size = 0
 
@@ -274,8 +271,7 @@ class Transfer:
 
     def request_head(self) -> bytes:
         """Request line and header fields as libcurl writes them over HTTP/1.1 (for HTTP/2: as
-        archives want them), without secrets: what stood in a form, and how long that was, is none
-        of the archive's business.
+        archives want them), without secrets: neither a form nor its length is archived.
         """
         return (
             f"{'POST' if self.posted else 'GET'} {self.target()} HTTP/1.1\r\nHost: "

@@ -45,13 +45,13 @@ def find_stored(
         UsageError: nothing to look for, or no site.
         WorkspaceError: there is no workspace, or it is damaged.
     """
-    wanted = [normalized_text(text) for text in texts]
-    if not all(wanted) or not wanted:
+    patterns = [normalized_text(text) for text in texts]
+    if not all(patterns) or not patterns:
         raise UsageError("nothing to search for: specify a text that is not empty")
     tables = LiveTables(Workspace.open(root))
     return Scan(
         tables,
-        wanted,
+        patterns,
         folding_of(ignored),
         site=SiteScope.of(site) if site else None,
         collection=collection,
@@ -158,10 +158,10 @@ class Results:
             return None
         self._state.refresh()
         operation = pl.col("operation") == f"{FIND}:{self._ordered.order.id}"
-        known = (
+        queued = (
             self._tables.scan("urls")
             .filter(operation & (pl.col("state") == UrlState.KNOWN.value))
             .select(pl.len())
         )
-        found = self._tables.scan("found").filter(operation).select(pl.len())
-        return int(known.collect().item()) + int(found.collect().item())
+        discovered = self._tables.scan("found").filter(operation).select(pl.len())
+        return int(queued.collect().item()) + int(discovered.collect().item())

@@ -78,10 +78,10 @@ class Scan:
                 live
             ).iter_rows():
                 if (host_key, url_key) not in seen:
-                    found = list(self._look(text, url, fetched_at, collection))
-                    if found:
+                    matches = list(self._look(text, url, fetched_at, collection))
+                    if matches:
                         seen.add((host_key, url_key))
-                        yield from found
+                        yield from matches
 
     def _gone(self, only: Sequence[pl.Expr]) -> pl.DataFrame:
         """Pages that are not there any more, though their last text is stored."""
@@ -157,17 +157,17 @@ def _pages_with(folded: Folded, needle: str, starts: Sequence[int]) -> Iterator[
     """Which of the pages that a folded text is joined of hold a folded text. `starts`: where each
     begins, before the folding.
     """
-    found = folded.text.find(needle) if needle else -1
-    while found >= 0:
-        number = bisect_right(starts, folded.place(found)) - 1
+    matches = folded.text.find(needle) if needle else -1
+    while matches >= 0:
+        number = bisect_right(starts, folded.place(matches)) - 1
         last = number + 1 == len(starts)
         following = len(folded.text) + 1 if last else folded.index(starts[number + 1])
         # a text that holds the sign between pages does not reach over it
-        if found + len(needle) < following:
+        if matches + len(needle) < following:
             yield number
         if last:
             return
-        found = folded.text.find(needle, following)
+        matches = folded.text.find(needle, following)
 
 
 def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:

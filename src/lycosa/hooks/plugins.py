@@ -136,8 +136,17 @@ def installed_plugins() -> Plugins:
     Raises:
         UsageError: a plug-in cannot be loaded.
     """
+    return plugins_with()
+
+
+def plugins_with(*plugins: tuple[str, object]) -> Plugins:
+    """Return the features, the installed plug-ins, and these named ones of the caller.
+
+    Raises:
+        UsageError: a plug-in cannot be loaded.
+    """
     features = [(name, import_module(name)) for name in _FEATURES if _exists(name)]
-    return Plugins([*features, *_entry_points()])
+    return Plugins([*features, *_entry_points(), *plugins])
 
 
 def add_plugin_commands(app: object) -> None:

@@ -25,7 +25,7 @@ class Dechunked(NamedTuple):
 
 
 def dechunk(body: bytes) -> Dechunked:
-    """Take the framing off; what a broken or cut body has to give is kept."""
+    """Remove the framing; of a broken or cut body the data before the fault is returned."""
     view = memoryview(body)
     parts: list[memoryview] = []
     joined = bytearray()
@@ -66,7 +66,7 @@ def dechunk(body: bytes) -> Dechunked:
 
 
 def chunk_size(line: bytes) -> int | None:
-    """The size that a chunk's first line names; None if it names none. Extensions are skipped."""
+    """Return the size in the first line of a chunk, None if it is invalid."""
     digits = line.partition(b";")[0].strip()
     if 0 < len(digits) <= _MAX_DIGITS and _HEX.issuperset(digits):
         return int(digits, 16)

@@ -1,7 +1,6 @@
-"""Content codings (RFC 9110 section 8.4.1, RFC 7932, RFC 8878), undone within a size. Pure; never
-raises.
+"""Decodes content codings (RFC 9110 section 8.4.1, RFC 7932, RFC 8878) up to a size limit.
 
-A decoder never makes more than the limit, so a bomb costs no more than an honest page of that size.
+Pure; never raises. A decompression bomb costs no more than a page of the maximum size.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Plain(NamedTuple):
 
 
 def looks_like_text(data: bytes) -> bool:
-    """Whether the beginning holds no control characters: compressed data nearly surely does."""
+    """Return whether the first bytes have no control characters, unlike compressed data."""
     return not any(byte < 0x20 and byte not in _TEXT_CONTROLS for byte in data[:_SAMPLE])
 
 

@@ -1,6 +1,4 @@
-"""From the bytes on the wire to head fields and a plain payload. Pure; never raises, whatever a
-server sent.
-"""
+"""Parses response heads and decodes bodies to the payload. Pure; never raises."""
 
 from __future__ import annotations
 
@@ -15,13 +13,10 @@ from lycosa.http.chunked import dechunk
 from lycosa.http.codings import CODINGS, looks_like_text
 
 MAX_CODINGS = 3
-"""Content codings that are undone one after the other; real pages have one, seldom two by mistake.
-"""
+"""Maximum number of content codings; real pages have one, rarely two by mistake."""
 
 _HEADS = 32
-"""Heads that are remembered: a head is asked for its media type when the body begins, and read
-again when it has ended.
-"""
+"""Cached heads: each is parsed when the body begins and again when it has ended."""
 
 _FOLDED = frozenset(" \t")
 _STATUS_LINE = re.compile(
@@ -30,7 +25,7 @@ _STATUS_LINE = re.compile(
 
 
 class Headers:
-    """The fields of one head, not to be changed. Names are case-insensitive and keep their order;
+    """The immutable fields of one head. Names are case-insensitive and keep their order;
     `status` is 0 without a status line.
     """
 
@@ -42,16 +37,16 @@ class Headers:
         self._fields = fields
 
     def get(self, name: str) -> str | None:
-        """The first value of a field."""
+        """Return the first value of a field."""
         values = self._fields.get(name.lower())
         return values[0] if values else None
 
     def get_all(self, name: str) -> list[str]:
-        """All values of a field, one for each line that it stood on."""
+        """Return all values of a field, one per line."""
         return list(self._fields.get(name.lower(), ()))
 
     def items(self) -> Iterator[tuple[str, str]]:
-        """(lower-case name, value) of every line, grouped by name."""
+        """Yield (lower-case name, value) of every line, grouped by name."""
         for name, values in self._fields.items():
             for value in values:
                 yield name, value
@@ -145,7 +140,7 @@ def decode_body(exchange: Exchange, limit: int) -> DecodedBody:
 
 
 def decode_with(exchange: Exchange, headers: Headers, limit: int) -> DecodedBody:
-    """The same, for callers that have read the head already."""
+    """Decode a body whose head is parsed already. See `decode_body`."""
     data, error, truncated = exchange.body, "", exchange.truncated != ""
     transfer = headers.tokens("transfer-encoding")
     if "chunked" in transfer and data:

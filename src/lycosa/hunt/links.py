@@ -70,12 +70,12 @@ def leads_from(
             context = _context(text, start, end)
             if start - position <= _NEAR:
                 position = end
-        known = leads.get(link.target)
-        if known is not None:
-            if anchor and anchor not in known.anchor:
-                anchors = f"{known.anchor}\n{anchor}" if known.anchor else anchor
+        existing = leads.get(link.target)
+        if existing is not None:
+            if anchor and anchor not in existing.anchor:
+                anchors = f"{existing.anchor}\n{anchor}" if existing.anchor else anchor
                 leads[link.target] = replace(
-                    known, anchor=anchors[:_MAX_ANCHOR], context=known.context or context
+                    existing, anchor=anchors[:_MAX_ANCHOR], context=existing.context or context
                 )
         elif len(leads) < MAX_LEADS:
             try:
@@ -168,8 +168,8 @@ class HuntQueue:
         return heapq.nlargest(maximum, bests)
 
     def _valid(self, entry: tuple[float, int, str]) -> bool:
-        known = self._entries.get(entry[2])
-        return known is not None and known[0] == -entry[0]
+        existing = self._entries.get(entry[2])
+        return existing is not None and existing[0] == -entry[0]
 
     def _drop_worst(self) -> None:
         """Drop a tenth of the queue."""

@@ -320,8 +320,8 @@ def _strength(part: QueryPart, texts: dict[str, _Text]) -> float:
 
 def _word_strength(word: QueryWord, texts: dict[str, _Text]) -> float:
     def occurrences(name: str) -> int:
-        found = texts.get(name)
-        return found.times(word) if found is not None and word.within in ("", name) else 0
+        field = texts.get(name)
+        return field.times(word) if field is not None and word.within in ("", name) else 0
 
     strength = (
         _TITLE * (occurrences(IN_TITLE) > 0)

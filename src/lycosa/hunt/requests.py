@@ -136,9 +136,9 @@ class HuntFolder:
 
     def end_child(self, hunt_id: str, child: Child) -> str:
         """Wait for the end of the process. Return how it ended, "" without an error."""
-        how = child.end()
-        self.fail(hunt_id, WorkError(f"{DIED} ({how or 'unexpected exit'})"))
-        return how
+        reason = child.end()
+        self.fail(hunt_id, WorkError(f"{DIED} ({reason or 'unexpected exit'})"))
+        return reason
 
     def clean(self) -> None:
         """Remove old files."""
@@ -314,11 +314,11 @@ def run_hunt(
             )
             hunt(order, options)
         except (LycosaError, OSError) as error:
-            known = error if isinstance(error, LycosaError) else WorkError(refusal(error))
-            if not str(known):
+            failure = error if isinstance(error, LycosaError) else WorkError(refusal(error))
+            if not str(failure):
                 raise
-            write_event(file, failed_event(known))
-            tell(News.FAILED, str(known))
+            write_event(file, failed_event(failure))
+            tell(News.FAILED, str(failure))
             raise SystemExit(1) from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from lycosa.cluster.engine import Engine
@@ -37,7 +36,7 @@ def merge_on(
                 "workspace; run the command again later"
             )
         merge_one = partial(_merge_table, workspace.root, settings, whole)
-        return _combined(list(engine.map(merge_one, TABLES)))
+        return sum(engine.map(merge_one, TABLES), CompactionReport())
 
 
 def sweep_on(engine: Engine, location: str, settings: StoreSettings) -> VacuumReport:
@@ -94,17 +93,4 @@ def _sweep(settings: StoreSettings, location: str) -> VacuumReport:
         Workspace.open(location),
         keep_replaced_ms=settings.keep_replaced,
         keep_entries_ms=settings.keep_entries,
-    )
-
-
-def _combined(reports: Sequence[CompactionReport]) -> CompactionReport:
-    """Combine the reports of all tables."""
-    return CompactionReport(
-        sorted(entry for report in reports for entry in report.entries),
-        sum(report.files_before for report in reports),
-        sum(report.files_after for report in reports),
-        sum(report.rows_dropped for report in reports),
-        sum(report.bytes_read for report in reports),
-        sum(report.bytes_written for report in reports),
-        "; ".join(report.gave_up for report in reports if report.gave_up),
     )

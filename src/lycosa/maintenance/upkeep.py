@@ -1,4 +1,4 @@
-"""Start compaction, vacuum and ranking during a crawl, in separate processes, when due."""
+"""Start compaction, vacuum and ranking during a crawl, in separate processes."""
 
 from __future__ import annotations
 
@@ -131,9 +131,9 @@ def keep_up(root: str, settings: StoreSettings, merging: bool = True, ranking: b
 def rank_when_due(root: str) -> None:
     """Make a generation of the graph if the newest is a day old and the log has grown since."""
     workspace = Workspace.open(root)
-    found = newest(workspace)
-    if found is not None:
-        info, _ = found
+    result = newest(workspace)
+    if result is not None:
+        info, _ = result
         if (
             abs(SystemClock().now_ms() - info.made_at) < RANK_EVERY_MS
             or info.log_entry == workspace.state().head

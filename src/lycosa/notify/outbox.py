@@ -1,12 +1,10 @@
-"""Notices on their way: kept until their target has them, over every crash. At least once; twice
-only after a crash, with the same id.
+"""Durable queues of notifications: delivered at least once, twice only after a crash (same ID).
 
-One outbox has one target and one small file, `run/outbox/NAME-KEY.json`, which is replaced as a
-whole: the notices that wait, and the cursor of the one who puts them in. So a notice and the place
-where it was read are kept or lost together, and a reader that comes back reads on from `cursor`. It
-is written before a notice is sent, and again after; a kill between the two sends it again.
+An outbox has one target and one file, `run/outbox/NAME-KEY.json`, which is replaced as a whole: the
+waiting notifications, and the cursor of their producer. So both are stored or lost together. The
+file is written before and after sending; a kill between the two sends a notification again.
 
-Only the process that owns the workspace delivers (`Workspace.own`, or a cluster's leader).
+Only the process that owns the workspace delivers (`Workspace.own`, or the leader of a cluster).
 """
 
 from __future__ import annotations
@@ -29,34 +27,30 @@ from lycosa.store.storage.storage import Storage
 
 FOLDER = "run/outbox"
 MAX_WAITING = 1_000
-"""Notices that one outbox holds. Who reads them from the log stops at it; of others the oldest are
-given up, and counted.
-"""
+"""Notifications in one outbox. Log readers stop there; otherwise the oldest are dropped."""
 FIRST_WAIT_MS, MAX_WAIT_MS = 1_000, 600_000
-_REMEMBERED = 256  # ids of delivered notices that are not taken again
-_TURN = 20  # notices sent between two writes of the file: what a kill may send again
+_RECENT_IDS = 256  # ids of delivered notices that are not taken again
+_BATCH = 20  # notices sent between two writes of the file: what a kill may send again
 _AFTER_FAULT_S = 60  # until a target is tried again after an error that is a fault of the program
-_AT_ONCE = 8  # targets that are served side by side: one that hangs holds up no other
+_MAX_CONCURRENT = 8  # targets that are served side by side: one that hangs holds up no other
 
 
 @dataclass(slots=True, frozen=True)
 class DeliveryState:
-    """How an outbox stands. `target` as it may be shown; times in milliseconds since 1970, 0:
-    never.
-    """
+    """The state of an outbox. `target` without secrets; times in ms since 1970, 0: never."""
 
     target: str
     waiting: int
     delivered: int
-    dropped: int  # refused by the target for good, or pushed out by newer ones
+    dropped: int  # refused permanently by the target, or replaced by newer ones
     fails: int  # in a row
-    problem: str  # why the last attempt failed; "" if it did not
+    problem: str  # error of the last attempt; "" if it succeeded
     delivered_at: int
 
 
 class Outbox:
-    """The notices of one target. `put` and `deliver` may run in different threads; only one may
-    deliver at a time.
+    """The notifications of one target. `put` and `deliver` may run in different threads; only one
+    thread may deliver at a time.
     """
 
     def __init__(
@@ -66,10 +60,10 @@ class Outbox:
         target: str,
         notifier: Callable[[], Notifier],
         clock: Clock | None = None,
-        most: int = MAX_WAITING,
+        max_waiting: int = MAX_WAITING,
     ) -> None:
-        """`name`: who puts notices in (`watch`, `uptime`); `notifier` makes the target's, when the
-        first notice is due.
+        """Load the outbox. `name`: of the producer (`watch`, `uptime`); `notifier` connects to the
+        target when the first notification is due.
 
         Raises:
             WorkspaceError: its file is damaged.
@@ -77,9 +71,9 @@ class Outbox:
         self.target = target
         self._storage = storage
         self._path = path_of(name, target)
-        self._make = notifier
+        self._create_notifier = notifier
         self._clock = clock or SystemClock()
-        self._most = most
+        self._max_waiting = max_waiting
         self._lock = threading.Lock()
         self._notifier: Notifier | None = None
         self._due = 0  # by the monotonic clock
@@ -89,17 +83,19 @@ class Outbox:
     def _read(self) -> None:
         content = self._storage.read(self._path)
         try:
-            kept = json.loads(content) if content else {}
-            self._waiting = deque(Notice.from_json(each) for each in kept.get("waiting", ()))
-            self._recent = deque((str(each) for each in kept.get("recent", ())), maxlen=_REMEMBERED)
-            self._cursor = str(kept.get("cursor", ""))
+            document = json.loads(content) if content else {}
+            self._waiting = deque(Notice.from_json(each) for each in document.get("waiting", ()))
+            self._recent = deque(
+                (str(each) for each in document.get("recent", ())), maxlen=_RECENT_IDS
+            )
+            self._cursor = str(document.get("cursor", ""))
             self._delivered, self._dropped = (
-                int(kept.get("delivered", 0)),
-                int(kept.get("dropped", 0)),
+                int(document.get("delivered", 0)),
+                int(document.get("dropped", 0)),
             )
             self._fails, self._delivered_at = (
-                int(kept.get("fails", 0)),
-                int(kept.get("delivered_at", 0)),
+                int(document.get("fails", 0)),
+                int(document.get("delivered_at", 0)),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise WorkspaceError(
@@ -111,22 +107,21 @@ class Outbox:
 
     @property
     def cursor(self) -> str:
-        """Where the one who puts notices in stood at its last `put`; "" before the first."""
+        """The cursor of the last `put`; "" before the first."""
         with self._lock:
             return self._cursor
 
     @property
-    def room(self) -> int:
-        """How many notices `put` takes without giving up any."""
+    def free_slots(self) -> int:
+        """The number of notifications that `put` accepts without dropping any."""
         with self._lock:
-            return max(0, self._most - len(self._waiting))
+            return max(0, self._max_waiting - len(self._waiting))
 
     def put(self, notices: Sequence[Notice], cursor: str | None = None) -> None:
-        """Take notices in, oldest first; safe on disk when this returns. Those that wait, or left
-        of late, are not taken twice.
+        """Add notifications, oldest first; durable on return. Waiting and recent ones are skipped.
 
         Raises:
-            OSError: storage failed; nothing was taken.
+            OSError: storage failed; nothing was added.
         """
         with self._lock:
             before = (deque(self._waiting), set(self._known), self._cursor, self._dropped)
@@ -139,7 +134,7 @@ class Outbox:
                 self._waiting.append(notice)
                 self._known.add(notice.id)
                 changed = True
-            while len(self._waiting) > self._most:
+            while len(self._waiting) > self._max_waiting:
                 self._known.discard(self._waiting.popleft().id)
                 self._dropped += 1
             if changed:
@@ -150,34 +145,32 @@ class Outbox:
                     raise
 
     def forget(self, excluded: Callable[[str], bool]) -> int:
-        """Drop the notices about URLs that are excluded; returns how many. Raises OSError: storage
-        failed.
-        """
+        """Drop notifications about excluded URLs; return their number. Raises OSError."""
         with self._lock:
-            kept = [notice for notice in self._waiting if not excluded(notice.url)]
-            gone = len(self._waiting) - len(kept)
-            if gone:
-                self._waiting = deque(kept)
-                self._known = {notice.id for notice in kept}
+            document = [notice for notice in self._waiting if not excluded(notice.url)]
+            removed = len(self._waiting) - len(document)
+            if removed:
+                self._waiting = deque(document)
+                self._known = {notice.id for notice in document}
                 self._write()
-            return gone
+            return removed
 
     def deliver(self) -> int:
-        """Send what waits, if it is time; returns how many notices left. What fails is tried again
-        later, in the same order.
+        """Send waiting notifications if they are due; return the number sent. Failed ones are
+        retried later, in the same order.
 
         Raises:
             OSError: storage failed; what was sent may be sent again.
         """
         sent = 0
         with self._lock:
-            turn = [] if self._clock.monotonic_ms() < self._due else [*self._waiting][:_TURN]
+            batch = [] if self._clock.monotonic_ms() < self._due else [*self._waiting][:_BATCH]
         ended = False
-        for notice in turn:
+        for notice in batch:
             refused = ""
             try:
                 if self._notifier is None:
-                    self._notifier = self._make()
+                    self._notifier = self._create_notifier()
                 self._notifier.send(notice)
             except (DeliveryError, UsageError) as error:
                 # a usage error: what was right when it was set is not any more
@@ -187,9 +180,9 @@ class Outbox:
                     break
                 refused = str(error)
             with self._lock:
-                self._left(notice, refused)
+                self._finish(notice, refused)
             sent += not refused
-        if turn and not (ended and not sent):
+        if batch and not (ended and not sent):
             with self._lock:
                 try:
                     self._write()
@@ -199,13 +192,11 @@ class Outbox:
         return sent
 
     def due_in_ms(self) -> int | None:
-        """In how many milliseconds `deliver` has something to do; None: when something is put
-        in.
-        """
+        """Return the time until `deliver` has something to do; None: nothing is waiting."""
         with self._lock:
             return max(0, self._due - self._clock.monotonic_ms()) if self._waiting else None
 
-    def standing(self) -> DeliveryState:
+    def state(self) -> DeliveryState:
         with self._lock:
             waiting, fails = len(self._waiting), self._fails
             return DeliveryState(
@@ -219,13 +210,13 @@ class Outbox:
             )
 
     def close(self) -> None:
-        """Let go of connections. What waits, waits on disk."""
+        """Close connections. Waiting notifications stay on disk."""
         if self._notifier is not None:
             self._notifier.close()
             self._notifier = None
 
-    def _left(self, notice: Notice, refused: str) -> None:
-        # else newer ones have pushed it out meanwhile, and it is counted there
+    def _finish(self, notice: Notice, refused: str) -> None:
+        # otherwise newer ones have replaced it, and it is counted there
         if notice.id in self._known:
             self._known.discard(notice.id)
             self._waiting.remove(notice)
@@ -263,12 +254,12 @@ class Outbox:
 
 
 def path_of(name: str, target: str) -> str:
-    """The file of an outbox in the workspace."""
+    """Return the path of an outbox in the workspace."""
     return f"{FOLDER}/{name}-{sha256(target.encode()).hexdigest()[:16]}.json"
 
 
 def outboxes(storage: Storage) -> Iterator[tuple[str, str]]:
-    """(name, target) of every outbox that a workspace has. Damaged ones are left out."""
+    """Yield (name, target) of the outboxes of a workspace, without damaged ones."""
     for file in storage.names(FOLDER):
         with suppress(ValueError, KeyError, TypeError, RecursionError):
             target = str(json.loads(storage.read(f"{FOLDER}/{file}") or b"")["target"])
@@ -278,11 +269,11 @@ def outboxes(storage: Storage) -> Iterator[tuple[str, str]]:
 class DeliveryWorker:
     """Delivers the notifications of outboxes in threads of its own, until `stop`.
 
-    `say` gets a line for each failure that is the first in a row.
+    `report` gets a line for each failure that is the first in a row.
     """
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
         self._boxes: dict[int, Outbox] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -293,24 +284,22 @@ class DeliveryWorker:
         self._thread.start()
 
     def add(self, box: Outbox) -> None:
-        """Take care of an outbox from now on."""
+        """Deliver the notifications of an outbox from now on."""
         with self._lock:
             self._boxes[id(box)] = box
         self._wake.set()
 
     def drop(self, box: Outbox) -> None:
-        """Not any more. It may be under way still."""
+        """Stop delivering an outbox. A running delivery is completed."""
         with self._lock:
             self._boxes.pop(id(box), None)
 
     def wake(self) -> None:
-        """Something was put into an outbox."""
+        """Deliver new notifications now."""
         self._wake.set()
 
     def stop(self, patience_s: float = 15.0) -> None:
-        """Begin no further delivery; wait for those under way, not longer than `patience_s`. What
-        waits, waits on disk.
-        """
+        """Stop, and wait at most `patience_s` for running deliveries."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -318,7 +307,7 @@ class DeliveryWorker:
 
     def _run(self) -> None:
         busy: dict[Future[None], int] = {}
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="notify") as pool:
+        with ThreadPoolExecutor(_MAX_CONCURRENT, thread_name_prefix="notify") as pool:
             while not self._stopping.is_set():
                 for done in [each for each in busy if each.done()]:
                     del busy[done]
@@ -329,7 +318,7 @@ class DeliveryWorker:
                 for box in idle:
                     wait_ms = box.due_in_ms()
                     if wait_ms == 0:
-                        future = pool.submit(self._turn, box)
+                        future = pool.submit(self._deliver, box)
                         busy[future] = id(box)
                         future.add_done_callback(lambda _: self._wake.set())
                     elif wait_ms is not None:
@@ -342,25 +331,25 @@ class DeliveryWorker:
             with suppress(OSError):
                 box.close()
 
-    def _turn(self, box: Outbox) -> None:
-        before = box.standing()
+    def _deliver(self, box: Outbox) -> None:
+        before = box.state()
         try:
             box.deliver()
         except OSError as error:  # a full disk: what was sent may be sent again, what waits is kept
-            self._say(f"notifications for {before.target}: {error}")
+            self._report(f"notifications for {before.target}: {error}")
             return
         except Exception as error:  # noqa: BLE001 - a fault of one target must not end the notifications of all
-            self._say(
+            self._report(
                 f"notifications for {before.target}: unexpected error, next attempt in "
                 f"{_AFTER_FAULT_S} s: {error!r}"
             )
             self._stopping.wait(_AFTER_FAULT_S)
             return
-        after = box.standing()
+        after = box.state()
         if after.problem and not before.fails:
-            self._say(
+            self._report(
                 f"notifications for {after.target}: {after.problem}"
                 + (f"; {after.waiting} waiting" if after.fails else "; discarded")
             )
         elif before.fails and not after.fails:
-            self._say(f"notifications for {after.target} are delivered again")
+            self._report(f"notifications for {after.target} are delivered again")

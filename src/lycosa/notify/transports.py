@@ -1,7 +1,7 @@
-"""Notices, and the three ways they leave the house: a webhook, a command, a file.
+"""Notifications and their transports: webhook, command, file.
 
-A notice is a small JSON document. Whoever gets it may get it twice, after a crash, and then with
-the same `id`. Webhooks are signed as Standard Webhooks 1.0 says (https://www.standardwebhooks.com):
+A notification is a small JSON document. A target may get it twice after a crash, with the same
+`id`. Webhooks are signed as Standard Webhooks 1.0 says (https://www.standardwebhooks.com):
 `webhook-id`, `webhook-timestamp`, `webhook-signature`.
 """
 
@@ -42,22 +42,18 @@ from lycosa.url.normalise import normalise
 Kind = Literal["match", "down", "up", "offline", "online", "certificate"]
 Fact = str | int | float
 
-_MAX_ANSWER = 64 * 1024  # bytes of a webhook's answer that are read
-_MAX_TOLD = 300  # characters of what a target says that go into a message
-_NEVER = frozenset({400, 410, 413, 415, 422})
-"""Statuses that say of this very notice that it will not be taken; everything else may be put
-right, and is tried again.
-"""
+_MAX_RESPONSE_BYTES = 64 * 1024  # bytes of a webhook's answer that are read
+_MAX_EXCERPT = 300  # characters of what a target says that go into a message
+_PERMANENT_STATUSES = frozenset({400, 410, 413, 415, 422})
+"""Statuses that refuse a notification permanently; all others are retried."""
 _KINDS = "webhook URL, command PROGRAM …, or file PATH"
 
 
 @dataclass(slots=True, frozen=True)
 class Notice:
-    """Something that happened. The same event has the same `id`, whoever finds out about it and
-    however often.
+    """A notification. The same event always has the same `id`.
 
-    `name`: of the watch or monitor; `text`: a sentence for people; `facts`: what belongs to it, for
-    programs.
+    `name`: of the watch or monitor; `text`: a sentence for people; `facts`: values for programs.
     """
 
     id: str
@@ -83,25 +79,21 @@ class Notice:
 
     @classmethod
     def from_json(cls, text: str) -> Notice:
-        """What `as_json` wrote. Raises ValueError, KeyError or TypeError if it is something
-        else.
-        """
-        found = json.loads(text)
+        """Parse the result of `as_json`. Raises ValueError, KeyError or TypeError."""
+        document = json.loads(text)
         return cls(
-            found["id"],
-            found["kind"],
-            found["name"],
-            found["url"],
-            datetime.fromisoformat(found["at"]),
-            found["text"],
-            found["facts"],
+            document["id"],
+            document["kind"],
+            document["name"],
+            document["url"],
+            datetime.fromisoformat(document["at"]),
+            document["text"],
+            document["facts"],
         )
 
 
 class DeliveryError(LycosaError):
-    """A notice was not delivered. `retry`: whether it may be later, and then not before `wait_s`
-    seconds.
-    """
+    """A delivery failed. `retry`: try again, after `wait_s` seconds at the earliest."""
 
     def __init__(self, message: str, retry: bool, wait_s: float = 0.0) -> None:
         super().__init__(message)
@@ -110,14 +102,14 @@ class DeliveryError(LycosaError):
 
 
 class Notifier(Protocol):
-    """Takes notices to one target. Not for several threads at once."""
+    """Sends notifications to one target. Not thread-safe."""
 
     def send(self, notice: Notice) -> None:
-        """Returns when the target has it. Raises DeliveryError."""
+        """Return when the target has accepted it. Raises DeliveryError."""
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
@@ -146,10 +138,10 @@ def checked_target(target: str, config: Config) -> str:
     kind, rest = _split(target)
     if kind == "command":
         program, *arguments = shlex.split(rest)
-        found = shutil.which(program)
-        if found is None:
+        document = shutil.which(program)
+        if document is None:
             raise UsageError(f"there is no executable program {program!r}")
-        rest = shlex.join([os.path.abspath(found), *arguments])
+        rest = shlex.join([os.path.abspath(document), *arguments])
     elif kind == "file":
         rest = os.path.abspath(os.path.expanduser(rest))
         if os.path.isdir(rest) or not os.path.isdir(os.path.dirname(rest)):
@@ -208,9 +200,7 @@ def _web_address(url: str) -> str:
 
 
 class _Webhook:
-    """POSTs to one URL; follows no redirect. It asks libcurl through the address guard, as every
-    fetch does.
-    """
+    """POSTs to one URL through the address guard, without following redirects."""
 
     def __init__(self, url: str, config: Config) -> None:
         self._url = _web_address(url)
@@ -237,7 +227,7 @@ class _Webhook:
                 "connect_timeout": limit,
                 "first_byte_timeout": limit,
                 "total_timeout": limit,
-                "max_body": _MAX_ANSWER,
+                "max_body": _MAX_RESPONSE_BYTES,
                 "other_schemes": False,
             }
         )
@@ -262,13 +252,13 @@ class _Webhook:
         exchanges: list[Exchange] = []
         while not exchanges:
             exchanges = self._fetcher.wait(self._limit_ms)
-        _judge(exchanges[0])
+        _check_response(exchanges[0])
 
     def close(self) -> None:
         self._fetcher.close()
 
 
-def _judge(exchange: Exchange) -> None:
+def _check_response(exchange: Exchange) -> None:
     status = exchange.status
     if 200 <= status < 300:  # the answer's body is of no interest, be it broken
         return
@@ -290,7 +280,7 @@ def _judge(exchange: Exchange) -> None:
         )
     wait_s = retry_after_s(parse_head(exchange.response_head).get("retry-after"))
     raise DeliveryError(
-        f"{where} returned HTTP {status}", retry=status not in _NEVER, wait_s=wait_s
+        f"{where} returned HTTP {status}", retry=status not in _PERMANENT_STATUSES, wait_s=wait_s
     )
 
 
@@ -314,9 +304,7 @@ def _secret(text: str, variable: str) -> bytes:
 
 
 class _Command:
-    """Runs a program with the notice on its standard input; exit code 0 says that it has it. What
-    it prints is not shown.
-    """
+    """Runs a program with the notification on standard input; exit code 0 accepts it."""
 
     def __init__(self, command: Sequence[str], config: Config) -> None:
         self._command = command
@@ -326,13 +314,13 @@ class _Command:
     def send(self, notice: Notice) -> None:
         environment = {name: value for name, value in os.environ.items() if name != self._hidden}
         # no pipe: what the program leaves behind may keep it open
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as stderr:
             try:
                 process = subprocess.Popen(
                     self._command,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
-                    stderr=said,
+                    stderr=stderr,
                     env=environment,
                     start_new_session=True,  # so that all it started can be ended with it
                 )
@@ -352,8 +340,8 @@ class _Command:
                     _end_group(process)
                     raise
             if process.returncode:
-                said.seek(max(0, said.seek(0, os.SEEK_END) - _MAX_TOLD))
-                excerpt = " ".join(said.read().decode(errors="replace").split())
+                stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _MAX_EXCERPT))
+                excerpt = " ".join(stderr.read().decode(errors="replace").split())
                 raise DeliveryError(
                     f"{self._command[0]} exited with code {process.returncode}: {excerpt}",
                     retry=True,

@@ -59,7 +59,7 @@ _PUBLISHED = re.compile(r'"datePublished"\s*:\s*"([^"]{8,80})"')
 
 @dataclass(slots=True, frozen=True)
 class PageSource:
-    """Where a document came from, and what its response says of it. See `parse_page`."""
+    """The URL and the response headers of a document. See `parse_page`."""
 
     url: str
     link_headers: tuple[str, ...] = ()
@@ -69,9 +69,7 @@ class PageSource:
 
 
 def understands(content_type: str, payload: bytes) -> bool:
-    """Whether `parse_page` reads this kind of document: HTML, XHTML, plain text, feeds and other
-    XML.
-    """
+    """Return whether `parse_page` reads this document: HTML, XHTML, plain text, feeds and XML."""
     return media.format_of(content_type, payload) is not MediaFormat.OTHER
 
 
@@ -85,7 +83,7 @@ def parse_page(
     product_token: str = "lycosa",
     content_language: str = "",
 ) -> Page:
-    """Parse one document. Never raises on any bytes; `faults` lists what is wrong with them.
+    """Parse one document. Never raises on any bytes; `faults` lists their faults.
 
     Args:
         payload: the decoded body.

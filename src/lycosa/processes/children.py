@@ -1,4 +1,4 @@
-"""Child processes that say how they fare, and do not outlive whoever started them."""
+"""Child processes that report to their parent and end with it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from lycosa.processes.terminal import escape_output
 
 
 class News(StrEnum):
-    """What a child may tell its parent."""
+    """Kinds of reports of a child."""
 
-    WORKING = "working"  # it has started and does its work
-    USAGE = "usage"  # a setting is wrong: starting it again would not help
+    WORKING = "working"  # it has started working
+    USAGE = "usage"  # a setting is wrong: a restart would not help
     DISK = "disk"  # the disk is full
-    LOST = "lost"  # somebody else has taken its place
+    LOST = "lost"  # superseded by another process
     FAILED = "failed"  # anything else
 
 
 @dataclass(slots=True, frozen=True)
 class ChildReport:
-    """One message of a child."""
+    """A report of a child."""
 
     news: News
     text: str = ""
@@ -41,11 +41,10 @@ Tell = Callable[[News, str], None]
 
 
 class Child:
-    """A spawned process with a pipe for its reports. `work` is called there with a `Tell` and
-    `arguments`; all are picklable.
+    """A spawned process with a pipe for its reports.
 
-    Ctrl-C reaches the whole group of a terminal: children do not see it, their parent ends them.
-    `patient`: nobody waits for what it computes, so polars has one thread there.
+    `work` is called there with a `Tell` and `arguments`; all are picklable. Children do not receive
+    Ctrl-C; their parent ends them. `patient`: throughput counts, so polars has one thread there.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class Child:
         return self._process.is_alive()
 
     def listen(self) -> None:
-        """Take in what it has told since the last call."""
+        """Receive the reports since the last call."""
         with contextlib.suppress(EOFError, OSError):
             while self._pipe.poll():
                 self.reports.append(self._pipe.recv())
@@ -81,12 +80,12 @@ class Child:
         return any(report.news is news for report in self.reports)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it ended within this time."""
+        """Return whether it ended within this time."""
         self._process.join(max(seconds, 0))
         return not self.alive
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM."""
         self._stop_requested = True
         self._process.terminate()
 
@@ -94,9 +93,7 @@ class Child:
         self._process.kill()
 
     def end(self) -> str:
-        """Take leave of a child that has ended: how it ended, for people; "" if nothing was
-        wrong.
-        """
+        """Release a child that has ended; return how it ended, "" if well."""
         self._process.join()
         self.listen()
         self._pipe.close()
@@ -107,7 +104,7 @@ class Child:
             "",
         )
         if code == -signal.SIGTERM and self._stop_requested:
-            return ""  # it had not come so far as to hear of it in its own way
+            return ""  # it had not installed its signal handler yet
         if code < 0:
             return f"killed by {_signal_name(-code)}"
         return last_message or (f"exit code {code}" if code else "")
@@ -123,21 +120,20 @@ def _live(
 ) -> None:
     die_with_parent(parent, name)
     escape_output()
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the parent, which reads its settings again
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # handled by the parent
 
     def tell(news: News, text: str = "") -> None:
-        with contextlib.suppress(OSError):  # nobody listens any more
+        with contextlib.suppress(OSError):  # the parent has gone
             pipe.send(ChildReport(news, text))
 
     work(tell, *arguments)
 
 
 def start_job(module: str, order: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """Start `python -m module` with an order, which its `job_order` returns. It ends with the
-    thread that calls this.
+    """Start `python -m module` with an order for `job_order`. It ends with the calling thread.
 
-    Unlike a `Child` it does not import the main module of the parent: a script that calls Lycosa
-    need not guard its main part.
+    Unlike a `Child` it does not import the main module of the parent, so that scripts that call
+    Lycosa need no `if __name__ == "__main__"`.
     """
     command = [sys.executable, "-m", module, json.dumps({"parent": os.getpid()} | order)]
     with interrupts_held():
@@ -145,9 +141,7 @@ def start_job(module: str, order: dict[str, Any]) -> subprocess.Popen[bytes]:
 
 
 def job_order(name: str) -> dict[str, Any]:
-    """What `start_job` was given, in the process that it started. `name`: what `top` calls this
-    process.
-    """
+    """Return the order of `start_job` in the started process. `name`: shown by `top`."""
     order: dict[str, Any] = json.loads(sys.argv[1])
     die_with_parent(order.pop("parent"), name)
     escape_output()

@@ -1,4 +1,4 @@
-"""Whether the workspace's disk has room, and what is said when it has not."""
+"""Free space on the disk of a workspace."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import shutil
 from lycosa.core.units import format_size
 
 _AGAIN = 1.05
-"""Resume above this multiple of the reserve, so that the crawl does not pause again at once."""
+"""Resume above this multiple of the reserve, to avoid pausing again at once."""
 
 
 class DiskSpace:
-    """The room on a workspace's disk, against the reserve (bytes) that must stay free. Cheap: one
-    call of the kernel a look.
-    """
+    """Compares the free space with the reserve (bytes) that must stay free. Cheap."""
 
     def __init__(self, root: str, reserve: int) -> None:
         self._root = root
@@ -22,14 +20,14 @@ class DiskSpace:
         self.enough = True
 
     def look(self) -> bool:
-        """Whether there is enough now."""
+        """Return whether there is enough space now."""
         self._free = shutil.disk_usage(self._root).free
         self.enough = self._free >= (self._reserve if self.enough else self._reserve * _AGAIN)
         return self.enough
 
     @property
     def message(self) -> str:
-        """For people, while there is not enough; "" otherwise."""
+        """Why the crawl is paused, or ""."""
         if self.enough:
             return ""
         return (

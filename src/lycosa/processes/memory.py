@@ -1,4 +1,4 @@
-"""How a long-running process treats its memory."""
+"""Memory use of long-running processes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ _TRIM_BYTES = 4_000_000
 _MADV_DONTNEED = 4
 _LARGE_CODE_BYTES = 8_000_000
 _CODE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r-xp .*\.so\S*$", re.MULTILINE)
-_MMAP_BYTES = 1_000_000  # more than most pages and their texts
+_MMAP_BYTES = 1_000_000  # larger than most pages and their texts
 
 
 def tune_memory() -> None:
-    """Keep Python's cycle collector off rows that wait, and give freed memory back. Called once,
-    before threads start.
+    """Tune the garbage collector and malloc for a crawl. Call it once, before threads start.
 
-    Rows and links wait in large numbers and hold no cycles; walking over them again and again cost
-    7 % of a crawl's CPU (python-doc, 528 pages). A crawl allocates in its main, commit and index
-    threads by turns: one arena that is trimmed instead of one a thread took 35 MB off the peak of
-    434 MB (the six documentation sites), at the same CPU. But a trim threshold fixes the size from
-    which glibc asks the kernel for fresh pages at 128 KiB, less than many a page and its text: set
-    to 1 MB it saves a sixth of the page faults and a fifth of the system time; 8 MB saved no more
-    and took 30 MB. Elsewhere than on glibc the second half does nothing.
+    Many rows and links without cycles are in memory, so the cycle collector runs rarely. Threads
+    allocate in turns, so they share one arena, which is trimmed. Blocks of up to 1 MB are reused
+    instead of mapped, which saves page faults.
     """
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
@@ -33,13 +28,10 @@ def tune_memory() -> None:
 
 
 def steady_memory(arenas: int = 1, max_free_bytes: int = 256 * 1024) -> None:
-    """Keep a process that does many small things for months as small as it is. Called once, before
-    threads start.
+    """Keep the memory of a process that runs for months small. Call it before threads start.
 
-    glibc gives each thread that allocates an arena, up to eight a CPU, and each keeps what was once
-    free in it; after one large block it keeps up to 64 MB at the end of each. Eight threads that
-    had 6 MB each left 47 MB behind; so there are few arenas, and at the end of each no more than
-    `max_free_bytes` stay free. The collector of cycles stays as it is.
+    By default glibc gives each thread an arena that keeps its freed memory. Here there are few
+    arenas, each with at most `max_free_bytes` at its end.
     """
     _set_malloc(arenas, max_free_bytes, max_free_bytes)
 
@@ -53,54 +45,38 @@ def _set_malloc(arenas: int, trim_bytes: int, mmap_bytes: int) -> None:
 
 
 def trim() -> None:
-    """Give back all pages of memory that are free, wherever they are: 1 ms for 50 MB. Elsewhere
-    than on glibc it does nothing.
-    """
+    """Return all free memory to the system: 1 ms for 50 MB. Only on glibc."""
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(0)
 
 
 def tidy() -> None:
-    """Once a minute, where nearly nothing happens: what is in cycles goes, and what is free is
-    given back.
+    """Collect cycles and return free memory. Call it once a minute in idle processes.
 
-    Python collects cycles when many objects have been made, and commands ask it to wait long
-    (`lycosa.cli.main`): a daemon kept what each note that it writes leaves behind (3 KB: JSON with
-    line breaks is made by functions that know one another), 50 MB a day, with several workers 180,
-    for ever.
+    They create too few objects for the automatic collection, and would grow by 50 MB a day.
     """
     gc.collect()
     trim()
 
 
 def give_back() -> None:
-    """Give freed memory and the code of large libraries back, between two parts of work that need
-    memory of their own: the crawl, the index, its suggestions. 40 to 60 MB of the peak of 390 (the
-    six documentation sites) for a hundredth of a second.
-    """
+    """Return free memory and the code of large libraries, between two phases: 10 ms."""
     trim()
     give_back_code()
 
 
 def collect_session() -> None:
-    """Take away what a session was, once nobody works with it: its objects know one another in
-    circles, and as `tune_memory` has it the collector as good as never looks for such. Without it a
-    worker of a cluster kept every session that it had ended: 5 MB for each time that partitions
-    changed hands (600 hosts), for ever.
-    """
+    """Free the objects of an ended session, which form cycles: `tune_memory` delays collection."""
     gc.collect()
     give_back()
 
 
 def give_back_code() -> None:
-    """Take the code of large libraries out of the process's memory; what is run again comes back
-    from the files' cache.
+    """Drop the code pages of large libraries; they are read again from the page cache.
 
-    For the end of a start and of each commit: these and refills run different parts of polars, and
-    each look at code brings 64 KB of it, so that of 86 MB of files' pages 70 are left between
-    commits. Only what cannot have been written to is given back. Elsewhere than on Linux it does
-    nothing.
+    Start, commits and refills use different parts of polars. Only read-only pages are dropped. Only
+    on Linux.
     """
     maps, madvise = Path("/proc/self/maps"), getattr(ctypes.CDLL(None), "madvise", None)
     if madvise is None or not maps.exists():

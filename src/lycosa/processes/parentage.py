@@ -1,6 +1,4 @@
-"""Processes that do not outlive whoever started them, that leave Ctrl-C to it, and that are content
-with one thread of polars.
-"""
+"""Processes that end with their parent, ignore Ctrl-C, and use one thread of polars."""
 
 from __future__ import annotations
 
@@ -12,16 +10,14 @@ from collections.abc import Callable, Iterator
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # prctl(2)
 POLARS_THREADS = "POLARS_MAX_THREADS"
-"""Polars reads it as it is imported. A crawl's frames are small: threads wait for one another for
-longer than they work (2 to 3 % of a crawl's CPU on two cores), and without it each process starts
-as many as there are cores.
-"""
+"""Read by polars at import. The frames of a crawl are too small for several threads."""
 
 
 class OneThread:
-    """An argument of a process that is spawned, before those that need polars: arguments are
-    unpickled in their order, and from there on polars has one thread in that process, unless the
-    environment says otherwise. (To change the parent's own is unsafe beside threads.)
+    """First argument of a spawned process that limits polars to one thread there.
+
+    Arguments are unpickled in their order, so this takes effect before polars is imported. The
+    environment takes precedence.
     """
 
     def __reduce__(self) -> tuple[Callable[[], OneThread], tuple[()]]:
@@ -35,7 +31,7 @@ def _one_thread() -> OneThread:
 
 @contextlib.contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Processes that are started meanwhile never get SIGINT: they inherit the mask."""
+    """Block SIGINT in processes started meanwhile, which inherit the mask."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -44,16 +40,14 @@ def interrupts_held() -> Iterator[None]:
 
 
 def die_with_parent(parent: int, name: str = "") -> None:
-    """Have the kernel send SIGTERM to this process when the thread that started it ends, however it
-    ends.
+    """Have the kernel send SIGTERM when the thread that started this process ends.
 
-    `name`: what `ps -o comm` and `top` call this process from now on (of it the kernel keeps eight
-    bytes).
+    `name`: shown by `ps -o comm` and `top`, at most eight bytes.
     """
     prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
     if prctl is not None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
         if name:
             prctl(_PR_SET_NAME, f"lycosa {name}".encode(), 0, 0, 0)
-    if os.getppid() != parent:  # it ended before we asked
+    if os.getppid() != parent:  # it ended before the call of prctl
         os.kill(os.getpid(), signal.SIGTERM)

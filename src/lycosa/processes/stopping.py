@@ -1,4 +1,4 @@
-"""A flag to end by that a signal handler may set."""
+"""A stop flag that can be set by a signal handler."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import queue
 
 
 class StopFlag:
-    """Is set once, from any thread or from a signal handler, and can be waited for.
+    """A flag that is set once, by any thread or signal handler, and can be waited for.
 
-    `threading.Event` must not be set by a handler: that runs in the main thread, and if this was
-    just about to wait, it holds the event's lock, which the handler then waits for without end.
-    `queue.SimpleQueue.put` may be called while the same thread is within `get` (Python's
-    documentation of `queue`, "SimpleQueue").
+    A handler must not set a `threading.Event`: it runs in the main thread, which may hold the lock
+    of the event. `queue.SimpleQueue.put` is reentrant.
     """
 
     __slots__ = ("_set", "_wakes")
@@ -28,11 +26,11 @@ class StopFlag:
         return self._set
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether it is set, after this time at the latest."""
+        """Return whether it is set, after this time at the latest."""
         if not self._set:
             try:
                 self._wakes.get(timeout=timeout_s)
             except queue.Empty:
                 return self._set
-            self._wakes.put(None)  # for others that wait
+            self._wakes.put(None)  # for other waiting threads
         return True

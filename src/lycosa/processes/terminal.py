@@ -1,5 +1,5 @@
-"""What a process prints. All of it passes `EscapingStream`, so that text from the web cannot
-control the terminal: in the command (`lycosa.cli.main`) and in every child process.
+"""Output of a process. All of it passes `EscapingStream`, in commands and child processes, so that
+text from the web cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -20,15 +20,11 @@ _MARKS = dict.fromkeys(map(ord, _CODES))
 _CONTROLS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069\ufdd0-\ufdd3]"
 )
-"""Control characters but tab and line feed, those that change the direction of text, and our own
-marks of style.
-"""
+"""Control characters except tab and line feed, bidirectional controls, and the style marks."""
 
 
 class EscapingStream:
-    """A text stream that writes control characters as `\\x1b` or `\\u202e`, and styles (`styled`)
-    in colour on a terminal.
-    """
+    """A stream that escapes control characters (`\\x1b`), and colours `styled` text."""
 
     def __init__(self, stream: TextIO) -> None:
         self.raw = stream
@@ -45,17 +41,17 @@ class EscapingStream:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.raw, name)
 
-    def _written(self, found: re.Match[str]) -> str:
-        character = found[0]
+    def _written(self, result: re.Match[str]) -> str:
+        character = result[0]
         if character in _CODES:
             return _CODES[character] if self._colours else ""
         return f"\\x{ord(character):02x}" if character < "\u0100" else f"\\u{ord(character):04x}"
 
 
 def escape_output() -> None:
-    """Let everything that this process prints be escaped."""
+    """Escape all output of this process."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        # a terminal of ISO 8859-1 or ASCII cannot show every page's title
+        # not every terminal can show every title
         sys.stdout.reconfigure(errors="replace")
     if not isinstance(sys.stdout, EscapingStream):
         sys.stdout = cast("TextIO", EscapingStream(sys.stdout))
@@ -64,7 +60,7 @@ def escape_output() -> None:
 
 
 def raw(stream: TextIO) -> TextIO:
-    """The stream without escaping: for data that a program reads, and for what moves the cursor."""
+    """Return the stream without escaping, for data and cursor control."""
     return stream.raw if isinstance(stream, EscapingStream) else stream
 
 

@@ -1,6 +1,5 @@
-"""Background threads. All of them start here, so that none ends unnoticed: what a thread does not
-handle is printed, and then, by its policy, the thread is run again, the process ends, or the thread
-is over.
+"""Background threads. All of them start here, so that unhandled exceptions are printed; then the
+thread restarts, the process ends, or the thread is over, by its policy.
 """
 
 from __future__ import annotations
@@ -21,13 +20,11 @@ _MAX_PAUSE_S: Final = 60.0
 
 
 class OnError(Enum):
-    """What follows an exception that a thread does not handle."""
+    """Reaction to an unhandled exception of a thread."""
 
-    RESTART = auto()  # after a pause of 1 s, twice as long after each further failure, 60 s at most
-    # at once: the process is of no use without the thread, and whoever started it starts another
-    # one
-    END_PROCESS = auto()
-    REPORT = auto()  # a thread with one task: it is over
+    RESTART = auto()  # after 1 s, doubled by each further failure up to 60 s
+    END_PROCESS = auto()  # the process is useless without the thread; its parent restarts it
+    REPORT = auto()  # the thread is over
 
 
 def start_thread(
@@ -42,7 +39,7 @@ def start_thread(
 def background_thread(
     target: Callable[..., object], *arguments: Any, name: str, on_error: OnError
 ) -> threading.Thread:
-    """As `start_thread`, for the caller to start."""
+    """Create a thread as `start_thread` does, without starting it."""
     return threading.Thread(
         target=_supervise, args=(target, arguments, on_error), name=name, daemon=True
     )

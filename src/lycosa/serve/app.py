@@ -1,4 +1,4 @@
-"""The web application: search page, JSON API, health, errors."""
+"""The web application: routes of all areas, middleware, and error responses."""
 
 from __future__ import annotations
 
@@ -7,58 +7,89 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from lycosa.commands.inspection.terms import workspace_terms
-from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.messages import Message
 from lycosa.core.system_errors import refusal
 from lycosa.core.version import VERSION
-from lycosa.hunt.requests import HuntHistory, begin_hunt
-from lycosa.serve.access import Access
-from lycosa.serve.api import create_router
-from lycosa.serve.archived import Archived
-from lycosa.serve.bodies import BufferedBodies
-from lycosa.serve.cached import create_cached
-from lycosa.serve.changes_api import create_changes
-from lycosa.serve.collection_pages import create_collection_pages
-from lycosa.serve.crawl_pages import create_crawl_pages
-from lycosa.serve.feeds import create_feeds
-from lycosa.serve.frame import Frame
-from lycosa.serve.hunt_pages import create_hunt_pages
-from lycosa.serve.hunts import create_hunts
-from lycosa.serve.interface import message
-from lycosa.serve.lanes import Lanes
-from lycosa.serve.library import Library
-from lycosa.serve.library_api import create_library_api
-from lycosa.serve.library_pages import create_library_pages
-from lycosa.serve.login import create_login
-from lycosa.serve.metrics import create_metrics
-from lycosa.serve.pages import create_pages
-from lycosa.serve.peers import create_peers
-from lycosa.serve.problems import Fault, problem_response
-from lycosa.serve.proposals import create_proposals
-from lycosa.serve.proxies import TrustedProxies
-from lycosa.serve.rates import Limited
-from lycosa.serve.security import SECURITY_HEADERS, Guarded
-from lycosa.serve.site_pages import create_site_pages
-from lycosa.serve.source import SearchSource, Source
-from lycosa.serve.suggest import create_suggest
-from lycosa.serve.terms import create_terms
-from lycosa.serve.uptime import create_uptime
-from lycosa.serve.uptime_pages import create_uptime_pages
-from lycosa.serve.versions import create_versions
-from lycosa.serve.watch_pages import create_watch_pages
-from lycosa.serve.watches import create_watches
-from lycosa.store.storage.storage import open_storage
+from lycosa.serve.captures import cached as captures_cached
+from lycosa.serve.captures import versions as captures_versions
+from lycosa.serve.crawl import api as crawl_api
+from lycosa.serve.crawl import collections as crawl_collections
+from lycosa.serve.crawl import metrics as crawl_metrics
+from lycosa.serve.crawl import pages as crawl_pages
+from lycosa.serve.crawl import proposals as crawl_proposals
+from lycosa.serve.hunts import api as hunts_api
+from lycosa.serve.hunts import pages as hunts_pages
+from lycosa.serve.library import api as library_api
+from lycosa.serve.library import pages as library_pages
+from lycosa.serve.search import api as search_api
+from lycosa.serve.search import feeds as search_feeds
+from lycosa.serve.search import pages as search_pages
+from lycosa.serve.search import peers as search_peers
+from lycosa.serve.search import suggest as search_suggest
+from lycosa.serve.search import terms as search_terms
+from lycosa.serve.search.sources import SearchSource, Source
+from lycosa.serve.services import Services
+from lycosa.serve.sites import pages as sites_pages
+from lycosa.serve.uptime import api as uptime_api
+from lycosa.serve.uptime import pages as uptime_pages
+from lycosa.serve.watches import api as watches_api
+from lycosa.serve.watches import pages as watches_pages
+from lycosa.serve.web import login
+from lycosa.serve.web.concurrency import ConcurrencyLimiter
+from lycosa.serve.web.i18n import message
+from lycosa.serve.web.problems import Fault, problem_response
+from lycosa.serve.web.proxies import TrustedProxies
+from lycosa.serve.web.rate_limits import RateLimitMiddleware
+from lycosa.serve.web.rendering import PageRenderer
+from lycosa.serve.web.request_bodies import BufferedBodies
+from lycosa.serve.web.security import SECURITY_HEADERS, SecurityMiddleware
 
-_STATIC = Path(__file__).parent / "static"
+_STATIC = Path(__file__).parent / "web" / "static"
+ROUTERS = (
+    login.router,
+    search_api.router,
+    search_pages.router,
+    search_feeds.router,
+    search_suggest.router,
+    search_terms.router,
+    search_peers.router,
+    crawl_metrics.router,
+    crawl_pages.router,
+    crawl_collections.router,
+    crawl_api.router,
+    crawl_proposals.router,
+    captures_cached.router,
+    captures_versions.router,
+    hunts_api.router,
+    hunts_pages.router,
+    watches_api.router,
+    watches_pages.router,
+    uptime_api.router,
+    uptime_pages.router,
+    sites_pages.router,
+    library_api.router,
+    library_pages.router,
+)
+router = APIRouter()
+
+
+@router.get("/healthz", tags=["workspace"])
+def healthz() -> dict[str, str]:
+    """Return 200 if the server responds. The state of the index is not checked."""
+    return {"status": "ok"}
+
+
+@router.get("/robots.txt", include_in_schema=False)
+def robots() -> PlainTextResponse:
+    return PlainTextResponse("User-agent: *\nDisallow: /\n")
 
 
 def create_app(
@@ -69,16 +100,15 @@ def create_app(
     limits: ServeSettings | None = None,
     key: bytes = b"",
 ) -> FastAPI:
-    """The application over the workspace at `root`.
+    """Create the application of the workspace at `root`.
 
     Args:
         root: the workspace; it may not have an index yet.
-        status: gives the workspace's counts, JSON-ready.
+        status: returns the counts of the workspace.
         hosts: names that the Host header may carry; None: any (see `security.allowed_hosts`).
-        source: what is searched; None: the workspace's index, in this process.
-        limits: how often somebody may ask and change something; None: as the settings' defaults
-            say.
-        key: what signs sessions, where several processes serve together; empty: one is made.
+        source: what is searched; None: the index of the workspace, in this process.
+        limits: limits on requests and changes; None: the defaults of the settings.
+        key: signs sessions, where several processes serve together; empty: a new one.
     """
     app = FastAPI(
         title="Lycosa",
@@ -88,60 +118,28 @@ def create_app(
         docs_url=None,  # FastAPI's documentation pages load scripts from another machine
         redoc_url=None,
     )
-    source = source or SearchSource(root)
     limits = limits or ServeSettings()
-    access = Access(Tokens(open_storage(root)), limits.writes, key)
-    frame = Frame(access)
-    app.include_router(create_login(access, frame))
-    app.include_router(create_router(source, status))
-    app.include_router(create_pages(source, frame))
-    app.include_router(create_feeds(source))
-    app.include_router(create_suggest(source))
-    app.include_router(create_terms(lambda request: workspace_terms(root, request)))
-    app.include_router(create_metrics(root))
-    app.include_router(create_hunts(access, lambda request: begin_hunt(root, request)))
-    archived = Archived(root)
-    app.include_router(create_cached(frame, archived.versions, source.holds))
-    app.include_router(create_versions(frame, archived.versions))
-    app.include_router(create_peers(lambda: source.own))
-    app.include_router(create_crawl_pages(root, frame, access, status))
-    app.include_router(create_collection_pages(root, frame))
-    app.include_router(create_changes(root, access))
-    app.include_router(create_watches(root, access))
-    app.include_router(create_hunt_pages(HuntHistory(root), frame, access))
-    app.include_router(create_watch_pages(root, frame, access))
-    app.include_router(create_uptime_pages(root, frame, access))
-    app.include_router(create_uptime(root, access))
-    app.include_router(create_proposals(root, frame, access, public=limits.public_form))
-    app.include_router(create_site_pages(root, frame))
-    library = Library(root, limits.library)
-    app.include_router(create_library_pages(root, frame, access, library))
-    app.include_router(create_library_api(root, access, library))
+    services = Services(root, status, source, limits, key)
+    app.state.services = services
+    for each in (router, *ROUTERS):
+        app.include_router(each)
+    if limits.public_form:
+        app.include_router(crawl_proposals.public_router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
-
-    @app.get("/healthz", tags=["workspace"])
-    def healthz() -> dict[str, str]:
-        """Return 200 if the server responds. The state of the index is not checked."""
-        return {"status": "ok"}
-
-    @app.get("/robots.txt", include_in_schema=False)
-    def robots() -> PlainTextResponse:
-        return PlainTextResponse("User-agent: *\nDisallow: /\n")
-
-    _handle_errors(app, frame)
+    _handle_errors(app, services.pages)
     app.add_middleware(
-        Lanes,
-        signed_in=lambda scope: access.is_signed_in(Request(scope)),
-        asking=not isinstance(source, SearchSource),
+        ConcurrencyLimiter,
+        signed_in=lambda scope: services.access.is_signed_in(Request(scope)),
+        remote_search=not isinstance(services.source, SearchSource),
     )
     app.add_middleware(BufferedBodies)
-    app.add_middleware(Limited, rate=limits.rate)
-    app.add_middleware(Guarded, hosts=hosts)
+    app.add_middleware(RateLimitMiddleware, rate=limits.rate)
+    app.add_middleware(SecurityMiddleware, hosts=hosts)
     app.add_middleware(TrustedProxies, trusted=limits.trusted_proxies)
     return app
 
 
-def _handle_errors(app: FastAPI, frame: Frame) -> None:
+def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
     def respond(
         request: Request, status: int, title: str, detail: str = "", faults: Iterable[Fault] = ()
     ) -> Response:
@@ -150,7 +148,7 @@ def _handle_errors(app: FastAPI, frame: Frame) -> None:
             text = " ".join(
                 [detail, *(f"{fault.parameter}: {fault.message}." for fault in faults)]
             ).strip()
-            return frame.page(
+            return pages.page(
                 request, "error.html", status, status=status, title=title, detail=text
             )
         return problem_response(status, title, detail, faults)
@@ -180,9 +178,9 @@ def _handle_errors(app: FastAPI, frame: Frame) -> None:
 
     @app.exception_handler(OSError)
     def refused(request: Request, error: OSError) -> Response:
-        if not (said := refusal(error)):
+        if not (reason := refusal(error)):
             raise error
-        print(f"{request.method} {request.url.path}: {said}", file=sys.stderr, flush=True)
+        print(f"{request.method} {request.url.path}: {reason}", file=sys.stderr, flush=True)
         detail = Message(
             "refused",
             "The disk of the server is full or not writable. Nothing was changed. The "

@@ -19,21 +19,21 @@ from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.processes.memory import steady_memory
 from lycosa.serve.app import create_app
-from lycosa.serve.security import allowed_hosts
-from lycosa.serve.source import Source
+from lycosa.serve.search.sources import Source
+from lycosa.serve.web.security import allowed_hosts
 
 MAX_CONNECTIONS = 1_000
 """At most this many at once (uvicorn answers 503 to more), most of them idle: how many requests are
-worked at once `lycosa.serve.lanes` says. Each takes a file handle and some 20 KB.
+worked at once `lycosa.serve.web.concurrency` says. Each takes a file handle and some 20 KB.
 """
 
-_HANDLES = MAX_CONNECTIONS + 1_000  # index, sockets, what answers read
+_MAX_FILES = MAX_CONNECTIONS + 1_000  # index, sockets, what answers read
 # that stay with us: to ask the kernel for memory at each answer took 3 % more CPU
 _FREE_BYTES = 1_000_000
 _KEEP_ALIVE_S = 30
 _BACKLOG = 1_024  # a crowd that comes at once is not to wait for TCP's second attempt
 
-_SWITCH_S = 0.001
+_SWITCH_INTERVAL_S = 0.001
 """How long a thread keeps the interpreter while others want it (Python's default is 5 ms). A search
 lets go of it some forty times, at each call of tantivy, and beside others that compute it would
 wait so long each time.
@@ -63,17 +63,17 @@ def run_server(
         WorkError: the port is taken or not allowed.
     """
     steady_memory(max(2, os.cpu_count() or 1), _FREE_BYTES)
-    _raise_handles()
+    _raise_file_limit()
     with listen(host, port, shared=shared) as listener:
         app = create_app(root, status, allowed_hosts(host), source, limits, key)
         asyncio.run(_make_ready(app))
-        _settle()
+        _freeze_memory()
         config = uvicorn.Config(
             app,
             log_level="warning",
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # `lycosa.serve.proxies` reads them
+            proxy_headers=False,  # `lycosa.serve.web.proxies` reads them
             backlog=_BACKLOG,
             limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=_KEEP_ALIVE_S,
@@ -119,21 +119,21 @@ async def _make_ready(app: ASGIApp) -> None:
     await app(nothing, receive, send)
 
 
-def _settle() -> None:
+def _freeze_memory() -> None:
     """What has been loaded stays: without this all of it is looked through for garbage every ten
     seconds, and everybody waits 100 ms.
     """
     gc.collect()
     gc.freeze()
-    sys.setswitchinterval(_SWITCH_S)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
 
-def _raise_handles() -> None:
+def _raise_file_limit() -> None:
     """Many systems give a process 1,024 open files unless it asks for more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _HANDLES if hard == resource.RLIM_INFINITY else min(_HANDLES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = _MAX_FILES if hard == resource.RLIM_INFINITY else min(_MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:

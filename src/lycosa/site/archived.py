@@ -13,6 +13,8 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteName
 
+HTML_TYPES = ("text/html", "application/xhtml+xml")
+
 
 def archived_exchange(
     url: str, path: str, offset: int, length: int, *, with_rendered: bool = False

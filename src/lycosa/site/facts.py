@@ -1,7 +1,7 @@
-"""One site as the live tables have it: its URLs with their newest answers, and who links to whom.
+"""The URLs of a site with their newest responses, and the links between them.
 
-Strings are held of the site's own URLs alone; links are pairs of 64-bit hashes of URLs, 17 bytes a
-link, however many there are. A link to a URL that redirects leads to where the redirects end.
+Strings are in memory for the URLs of the site only; links are pairs of 64-bit hashes, 17 bytes a
+link. A link to a redirect counts for its end.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ NAVIGATED = tuple(
     kind.value
     for kind in (LinkKind.A, LinkKind.AREA, LinkKind.FRAME, LinkKind.IFRAME, LinkKind.REFRESH)
 )
-"""Kinds of links by which a reader comes to a page; the others serve pages or speak of them."""
+"""Kinds of links that readers follow."""
 
-MAX_HOPS = 20  # of redirects that are followed; what goes on is told as a chain without an end
+MAX_HOPS = 20  # of redirects that are followed
 _NO_ROWS = [kind.value for kind in KINDS_WITHOUT_ROWS if kind is not VisitKind.REQUISITE]
 _OURS = [
     FetchError.ADDRESS_REFUSED.value,
@@ -32,8 +32,8 @@ _OURS = [
     FetchError.UNSUPPORTED_SCHEME.value,
 ]
 _KINDS = pl.Enum([kind.value for kind in LinkKind])
-_SLICE = 200_000  # links whose places are looked for together
-# makes one number of two hashes; 64 bits, so two pairs are as good as never taken for one
+_SLICE = 200_000  # links that are looked up together
+# combines two hashes; collisions are negligible
 _ODD = np.uint64(0x9E37_79B9_7F4A_7C15)
 _ANSWER = {
     "hash": pl.UInt64(),
@@ -45,9 +45,7 @@ _ANSWER = {
 
 @dataclass(slots=True, frozen=True)
 class SiteLinks:
-    """Links as pairs of places in `SiteFacts.nodes`; -1: elsewhere. Each pair once, none from a
-    page to itself.
-    """
+    """Distinct links as pairs of positions in `SiteFacts.nodes`; -1: another site."""
 
     source: Places
     target: Places
@@ -55,7 +53,7 @@ class SiteLinks:
 
 @dataclass(slots=True, frozen=True)
 class SiteFacts:
-    """What the tables say of a site.
+    """The data of a site.
 
     `nodes`: one row a URL, by URL: url, hash, state, reason, referrer, depth, is_home, is_page,
     title, language, size, text_digest, canonical, faults, http_status, error, duration_ms,
@@ -73,14 +71,14 @@ class SiteFacts:
     navigation: SiteLinks
 
     def ends_of(self, places: Places) -> Places:
-        """The nodes where the redirects of these nodes end, those of them that are the site's."""
+        """Return the nodes at the ends of the redirects of nodes, without those of other sites."""
         hashes: Keys = self.nodes["hash"].to_numpy()
         ends = Lookup(hashes).find(redirects(self.answers).ends(hashes[places]))
         return ends[ends >= 0]
 
 
 def site_facts(tables: LiveTables, name: SiteName) -> SiteFacts:
-    """Gather them. Raises FileNotFoundError as `LiveTables.ordered` does."""
+    """Collect the data. Raises what `LiveTables.ordered` raises."""
     links = _links(tables, name)
     nodes = _nodes(tables, name)
     own = nodes.select("hash", "url", "verdict", pl.col("redirect_to").fill_null(""))
@@ -112,9 +110,7 @@ def _links(tables: LiveTables, name: SiteName) -> pl.DataFrame:
 
 
 def _nodes(tables: LiveTables, name: SiteName) -> pl.DataFrame:
-    """A URL in several collections is one: the one whose state says most, and the newest page and
-    visit of all.
-    """
+    """Return a row for each URL: the most advanced state of its collections, newest page, visit."""
     here = name.rows()
     states = pl.Enum(
         [UrlState.EXCLUDED.value, UrlState.KNOWN.value, UrlState.GONE.value, UrlState.VISITED.value]
@@ -123,7 +119,7 @@ def _nodes(tables: LiveTables, name: SiteName) -> pl.DataFrame:
     urls = urls.select(
         "url", pl.col("state").cast(states), "reason", "referrer", "depth", "visited_at"
     )
-    known = (
+    states_of_urls = (
         urls.sort("state", "visited_at")
         .unique("url", keep="last")
         .with_columns(pl.col("state").cast(pl.String))
@@ -152,11 +148,11 @@ def _nodes(tables: LiveTables, name: SiteName) -> pl.DataFrame:
     )
     visits = tables.scan("visits").filter(here & ~pl.col("kind").is_in(_NO_ROWS)).select(columns)
     newest_visits = visits.sort("fetched_at", maintain_order=True).unique("url", keep="last")
-    joined = known.join(newest_pages, on="url", how="left").join(
+    joined = states_of_urls.join(newest_pages, on="url", how="left").join(
         newest_visits, on="url", how="left"
     )
     nodes = joined.sort("url").collect().with_columns(hash=pl.col("url").hash(), verdict=_verdict())
-    # A page that is gone, or redirects now, is no page though its last text is kept.
+    # The last text of a page that is gone or redirects is kept, but it is not a page.
     is_page = (
         pl.col("parsed_at").is_not_null()
         & (pl.col("state") == UrlState.VISITED.value)
@@ -170,9 +166,7 @@ def _nodes(tables: LiveTables, name: SiteName) -> pl.DataFrame:
 
 
 def _verdict() -> pl.Expr:
-    """Why a URL has no good answer: by its newest visit, or (of an import) by its state. What we
-    refused to fetch says nothing.
-    """
+    """Return the error of a URL, by its newest visit, or its state if it was imported."""
     status, error = pl.col("http_status"), pl.col("error").fill_null("")
     return (
         pl.when(status.is_null() & (pl.col("state") == UrlState.GONE.value))
@@ -188,7 +182,7 @@ def _verdict() -> pl.Expr:
 
 
 def newest_answers(
-    tables: LiveTables, urls: pl.DataFrame, known: pl.DataFrame | None = None
+    tables: LiveTables, urls: pl.DataFrame, known_answers: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """Return hash, url, verdict, redirect_to of the fetched URLs and of their redirect targets.
 
@@ -196,7 +190,7 @@ def newest_answers(
         urls: hashes of URLs.
         known: answers that are known already; they come first and are not looked up again.
     """
-    answers = [pl.DataFrame(schema=_ANSWER) if known is None else known]
+    answers = [pl.DataFrame(schema=_ANSWER) if known_answers is None else known_answers]
     seen = answers[0].select("hash")
     for _ in range(MAX_HOPS):
         urls = urls.join(seen, on="hash", how="anti")
@@ -234,9 +228,7 @@ def _fetched(tables: LiveTables, urls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _navigation(nodes: pl.DataFrame, links: pl.DataFrame, moved: RedirectMap) -> SiteLinks:
-    """What leads from elsewhere to elsewhere is none of the site's; of what is elsewhere, each URL
-    counts once.
-    """
+    """Return the distinct links from or to pages of the site that readers follow."""
     lookup = Lookup(nodes["hash"].to_numpy())
     followed = links.filter(
         pl.col("kind").is_in(pl.Series(NAVIGATED, dtype=_KINDS).implode())
@@ -262,9 +254,7 @@ def _navigation(nodes: pl.DataFrame, links: pl.DataFrame, moved: RedirectMap) ->
 
 
 def depths(count: int, links: SiteLinks, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """How many links each node is from the nearest start; -1: none leads there. Breadth first over
-    the links, sorted once.
-    """
+    """Return the distance of each node from the nearest start, by breadth-first search; or -1."""
     inside = (links.source >= 0) & (links.target >= 0)
     order = np.argsort(links.source[inside], kind="stable")
     targets = links.target[inside][order]
@@ -276,7 +266,7 @@ def depths(count: int, links: SiteLinks, starts: npt.NDArray[np.int64]) -> npt.N
     while front.size:
         level += 1
         sizes = first[front + 1] - first[front]
-        # The places of all links of the front: each one's first, counted on.
+        # positions of all links of the front
         offsets = np.repeat(
             first[front] - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes
         ) + np.arange(int(sizes.sum()))

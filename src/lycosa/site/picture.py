@@ -1,10 +1,8 @@
-"""A site's structure as one SVG: folders as boxes in boxes, each page a cell with its name,
-coloured by its way from the home page.
+"""Draw the structure of a site as SVG: nested folders, and a cell for each page.
 
-Cells have one size, so names can be read however many pages there are: the picture grows downwards,
-1,000 pages make about three screens. Of large sites each folder shows its first pages and says how
-many more there are. No script, no links, nothing is loaded: what is known of a page stands in its
-tooltip.
+Cells are coloured by depth and have the same size, so that names are readable: 1,000 pages take
+about three screens. Folders of large sites show their first pages and the number of others. There
+are no scripts, links or external resources; tooltips contain the details of pages.
 """
 
 from __future__ import annotations
@@ -20,29 +18,28 @@ from urllib.parse import unquote
 from lycosa.core.errors import WorkError
 from lycosa.core.messages import Message
 from lycosa.core.units import format_size
+from lycosa.site.checks import parent_folder
 from lycosa.site.report import PageLine, SiteReport
 
-MAX_PAGES = 2_000  # of a picture; beyond, each folder shows a part
-_FEW = 12  # pages that a folder shows then
-_MAX_FOLDERS = 400  # with the most pages; the pages of others are counted where they lie
+MAX_PAGES = 2_000  # if there are more, each folder shows a part
+_FEW = 12  # pages of a folder then
+_MAX_FOLDERS = 400  # the largest ones; pages of others count for their parent
 _COLUMNS, _CELL_W, _CELL_H, _HEAD, _PAD = 12, 122, 18, 20, 5
 _LEGEND_W = 760
-_MAX_ROWS = 14  # of a folder that may still grow wider
-_LETTERS = 16  # that fit into a cell
+_MAX_ROWS = 14  # of a folder before it gets wider
+_LETTERS = 16  # characters of a cell
 _COLOURS = ("#0b3c5d", "#1d6996", "#2b789c", "#7fb8d4", "#b5d8e8", "#dcecf3")
-_DARK = 3  # so many of them want light letters
+_DARK = 3  # colours with light text
 _UNREACHED = "#f2b134"
 _BROKEN = "#c1121f"
 _Say = Callable[[Message], str]
-# what XML 1.0 cannot hold
+# not allowed in XML 1.0
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
 @dataclass(slots=True)
 class _Box:
-    """A folder to be drawn: its pages, then the folders in it. `hidden`: pages below it that are
-    not drawn.
-    """
+    """A folder to be drawn: pages, then subfolders. `hidden`: number of pages not drawn."""
 
     path: str
     total: int
@@ -56,7 +53,7 @@ class _Box:
 
 
 def write_picture(report: SiteReport, path: str) -> None:
-    """Draw into a file.
+    """Write the picture to a file.
 
     Raises:
         WorkError: it cannot be written.
@@ -70,9 +67,7 @@ def write_picture(report: SiteReport, path: str) -> None:
 
 
 def site_picture(report: SiteReport, say: _Say = str) -> str:
-    """The SVG document. `say` puts our sentences into the reader's language; as they are, they are
-    English.
-    """
+    """Return the SVG document. `say` translates messages; the default is English."""
     root, width, height = _measured(report)
     broken: dict[str, int] = {}
     for link in report.broken:
@@ -92,7 +87,7 @@ def site_picture(report: SiteReport, say: _Say = str) -> str:
 
 
 def picture_size(report: SiteReport) -> tuple[int, int]:
-    """Width and height of that document, in pixels."""
+    """Return width and height of the picture in pixels."""
     _, width, height = _measured(report)
     return width, height
 
@@ -104,9 +99,7 @@ def _measured(report: SiteReport) -> tuple[_Box, int, int]:
 
 
 def _boxes(report: SiteReport) -> _Box:
-    """The folders as boxes; those beyond the largest ones, and folders with nothing but one folder
-    in them, are not drawn.
-    """
+    """Return the largest folders as nested boxes."""
     totals = {folder.path: folder.pages for folder in report.tree if folder.pages}
     drawn = {"/", *sorted(totals, key=lambda path: (-totals[path], path))[:_MAX_FOLDERS]}
     own: dict[str, list[PageLine]] = {}
@@ -115,7 +108,7 @@ def _boxes(report: SiteReport) -> _Box:
     for page in sorted(report.page_list, key=lambda page: (page.depth < 0, page.depth, page.url)):
         folder = _folder(page.url)
         while folder not in drawn:
-            folder = _above(folder)
+            folder = parent_folder(folder)
         listed = own.setdefault(folder, [])
         if len(listed) < few:
             listed.append(page)
@@ -127,14 +120,14 @@ def _boxes(report: SiteReport) -> _Box:
     }
     for path, box in boxes.items():
         if path != "/":
-            boxes[_drawn_above(path, boxes)].inner.append(box)
+            boxes[_drawn_parent(path, boxes)].inner.append(box)
     return boxes["/"]
 
 
-def _drawn_above(path: str, boxes: Mapping[str, _Box]) -> str:
-    above = _above(path)
+def _drawn_parent(path: str, boxes: Mapping[str, _Box]) -> str:
+    above = parent_folder(path)
     while above not in boxes:
-        above = _above(above)
+        above = parent_folder(above)
     return above
 
 
@@ -143,17 +136,11 @@ def _folder(url: str) -> str:
     return path[: path.rfind("/") + 1]
 
 
-def _above(path: str) -> str:
-    return path[: path.rstrip("/").rfind("/") + 1] or "/"
-
-
 def _measure(box: _Box, most: int) -> None:
-    """Give a box and those in it their sizes: as few columns as make it about as high as wide,
-    boxes in it in rows, left to right.
-    """
+    """Set the sizes of a box and its inner boxes, which are placed in rows."""
     cells = len(box.pages) + (1 if box.hidden else 0)
     square = max(round((cells * _CELL_H / _CELL_W) ** 0.5 + 0.5), -(-cells // _MAX_ROWS))
-    named = -(-(len(box.path) * 7 + 50) // _CELL_W)  # wide enough for its own name
+    named = -(-(len(box.path) * 7 + 50) // _CELL_W)  # wide enough for the name
     box.columns = max(1, min(most, max(square, min(named, 3))))
     for inner in box.inner:
         _measure(inner, max(1, most - 1))
@@ -231,9 +218,16 @@ def _cell(page: PageLine, x: int, y: int, broken: int, say: _Say) -> Iterator[st
         "{n, plural, one {# outgoing link} other {# outgoing links}}",
         n=page.out_links,
     )
-    told = [unquote(page.url), page.title, say(way), say(to_it), say(of_it), format_size(page.size)]
+    lines = [
+        unquote(page.url),
+        page.title,
+        say(way),
+        say(to_it),
+        say(of_it),
+        format_size(page.size),
+    ]
     if broken:
-        told.append(
+        lines.append(
             say(
                 Message(
                     "site-broken",
@@ -243,7 +237,7 @@ def _cell(page: PageLine, x: int, y: int, broken: int, say: _Say) -> Iterator[st
             )
         )
     yield (
-        f"<g><title>{_text(chr(10).join(filter(None, told)))}</title>"
+        f"<g><title>{_text(chr(10).join(filter(None, lines)))}</title>"
         f'<rect x="{x}" y="{y}" width="{_CELL_W - 2}" height="{_CELL_H - 2}" fill="{colour}"/>'
     )
     if broken:
@@ -280,7 +274,7 @@ def _pages(count: int) -> Message:
 
 
 def _wide(text: str) -> int:
-    """About so many pixels; letters of Chinese and Japanese are twice as wide."""
+    """Estimate the width of a text in pixels; CJK characters are twice as wide."""
     return sum(12 if east_asian_width(letter) in "WF" else 7 for letter in text)
 
 

@@ -13,7 +13,7 @@ from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState
 from lycosa.hooks.plugins import installed_plugins
-from lycosa.site.archived import listed_urls
+from lycosa.site.archived import HTML_TYPES, listed_urls
 from lycosa.site.checks import (
     BrokenLink,
     DuplicateContent,
@@ -29,7 +29,6 @@ from lycosa.site.checks import (
     redirect_chains,
 )
 from lycosa.site.facts import SiteFacts, depths, site_facts
-from lycosa.site.validate import HTML_TYPES
 from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteName, site_name

@@ -12,7 +12,7 @@ from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.records import KINDS_WITHOUT_ROWS
 from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.encoding import label_in_header
-from lycosa.site.archived import archived_exchange
+from lycosa.site.archived import HTML_TYPES, archived_exchange
 from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import url_key
@@ -27,7 +27,6 @@ except ImportError:  # of the extra `validate`
 MAX_BYTES = 8 * 2**20
 """Maximum size of a document; about 6 s of CPU time."""
 _NO_PAGES = [kind.value for kind in KINDS_WITHOUT_ROWS]
-HTML_TYPES = ("text/html", "application/xhtml+xml")
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,9 +1,8 @@
-"""Burmese: text in the Zawgyi font's own code points as Unicode, and its syllables.
+"""Convert Burmese text in the Zawgyi encoding to Unicode, and split syllables.
 
-Zawgyi uses the code points of the Myanmar block with other meanings and writes in visual order.
-What tells it: it has no asat of its own, so U+1039, which in Unicode stands only between
-consonants, ends syllables; its stacked forms lie at U+1060 to U+1097; and the vowel sign E (U+1031)
-and the medial ra stand before their consonant.
+Zawgyi reuses the code points of the Myanmar block in visual order. Signs of Zawgyi: U+1039 at the
+end of syllables, stacked forms at U+1060 to U+1097, and the vowel sign E (U+1031) or the medial ra
+before a consonant.
 
 Sources: Unicode Technical Note 11 ("Representing Myanmar in Unicode"), the Myanmar block's code
 chart, and Zawgyi's published keyboard chart; tests/text/test_burmese.py compares with ICU's
@@ -20,11 +19,10 @@ _FINAL_VIRAMA = re.compile(f"\u1039(?![{_CONSONANT}])")
 _LEADING_SIGN = re.compile(f"(?:^|[^{_CONSONANT}\u102b-\u103f])[\u1031\u103b]")
 _FINAL_ASAT = re.compile("\u103a(?=[\u1037\u1038\u104a\u104b\\s]|$)")
 _MYANMAR = re.compile("[\u1000-\u109f]")
-# signs of Zawgyi from which a text of any length is believed to be in it; a short text needs one
-# and none against
+# signs of Zawgyi that suffice in a text of any length
 SURE = 3
 
-# Zawgyi's code points for what Unicode writes otherwise. Stacked consonants are virama + consonant.
+# Code points of Zawgyi and their Unicode equivalents.
 _SIGNS = str.maketrans(
     {
         "\u1033": "\u102f",
@@ -129,7 +127,7 @@ _SYLLABLE = re.compile(
 
 
 def is_zawgyi(text: str) -> bool:
-    """Whether Burmese text is in Zawgyi's code points."""
+    """Return whether Burmese text is in Zawgyi."""
     if not _MYANMAR.search(text):
         return False
     speaks_for = (
@@ -142,7 +140,7 @@ def is_zawgyi(text: str) -> bool:
 
 
 def to_unicode(text: str) -> str:
-    """Zawgyi as Unicode, characters of a syllable in the order of Unicode Technical Note 11."""
+    """Convert Zawgyi to Unicode, in the order of Unicode Technical Note 11."""
     text = text.translate(_SIGNS)
     for pattern, replacement in _ORDER:
         text = pattern.sub(replacement, text)
@@ -150,14 +148,12 @@ def to_unicode(text: str) -> str:
 
 
 def prepared(text: str) -> str:
-    """Burmese text in Unicode, whichever of the two it was in."""
+    """Convert Burmese text to Unicode if it is in Zawgyi."""
     return to_unicode(text) if is_zawgyi(text) else text
 
 
 def syllables(word: str) -> list[str]:
-    """A word cut before each consonant that begins a syllable: not before one with asat, nor in a
-    stack (Ye Kyaw Thu, sylbreak).
-    """
+    """Split a word before each consonant that starts a syllable (Ye Kyaw Thu, sylbreak)."""
     return [syllable for syllable in _SYLLABLE.split(word) if syllable]
 
 

@@ -1,10 +1,8 @@
-"""What changed between two texts, block by block, in bounded time.
+"""Compare two texts block by block, in bounded time.
 
-difflib compares every block with every other one, and again for each part that it splits off: its
-time grows with the cube of what repeats. So blocks that both texts begin and end with are set
-aside, then those that stand once in each and in the same order divide the rest (the patience diff
-of Bram Cohen), and difflib sees what lies between. Where even that is too much, it is told as
-replaced as a whole.
+The time of difflib is cubic in repeated blocks. Therefore common blocks at both ends are skipped,
+then unique blocks in the same order divide the rest (the patience diff of Bram Cohen), and difflib
+compares the parts between. A part that is still too large is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -16,21 +14,19 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-CONTEXT = 1  # blocks that are shown around a change
-MAX_BLOCKS = 200_000  # of a text that are compared; what follows is compared as one block
-MAX_SHOWN = 2_000  # blocks of a difference that are told
-_MAX_WORK = 4_000_000  # comparisons of one stretch: about half a second
+CONTEXT = 1  # blocks shown around a change
+MAX_BLOCKS = 200_000  # of a text; the rest is one block
+MAX_SHOWN = 2_000  # maximum blocks in a difference
+_MAX_WORK = 4_000_000  # comparisons for one part: about 0.5 s
 _MAX_WORK_IN_ALL = 8_000_000
-_MAX_PASSES = 20  # over both texts, looking for blocks that divide them
+_MAX_PASSES = 20  # over both texts, to find unique blocks
 
 SAME, GONE, CAME = " ", "-", "+"
 
 
 @dataclass(slots=True, frozen=True)
 class Piece:
-    """Blocks that follow each other: `kind` SAME, GONE (of the old text) or CAME (of the new one).
-    Places are counted from 0.
-    """
+    """Adjacent blocks: `kind` SAME, GONE (old text) or CAME (new text); positions from 0."""
 
     kind: str
     old: int
@@ -40,9 +36,7 @@ class Piece:
 
 @dataclass(slots=True, frozen=True)
 class Difference:
-    """Stretches of pieces, each a change with a little around it. `gone`, `came`: blocks in all.
-    `cut`: more than is told here.
-    """
+    """Changes with their context. `gone`, `came`: numbers of blocks. `cut`: incomplete."""
 
     stretches: tuple[tuple[Piece, ...], ...]
     gone: int
@@ -53,7 +47,7 @@ class Difference:
         return bool(self.gone or self.came)
 
     def lines(self) -> Iterator[str]:
-        """As a unified diff, one block a line, without file names."""
+        """Return a unified diff, one block a line, without file names."""
         for stretch in self.stretches:
             old, new = _span(stretch, SAME + GONE), _span(stretch, SAME + CAME)
             yield f"@@ -{_range(stretch[0].old, old)} +{_range(stretch[0].new, new)} @@"
@@ -63,7 +57,7 @@ class Difference:
 
 
 def difference(old: str, new: str, context: int = CONTEXT) -> Difference:
-    """The difference of two texts, whose blocks stand on lines of their own."""
+    """Compare two texts, whose blocks are lines."""
     before, after = _blocks(old), _blocks(new)
     changes = _changes(before, after)
     gone = sum(end - start for start, end, _, _ in changes)
@@ -154,16 +148,14 @@ def unique_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, in
 
 
 def _work(old: Sequence[str], new: Sequence[str]) -> int:
-    """What difflib may do at most, about: for each block that it matches it looks at all pairs of
-    equal ones, and at all of `old`.
-    """
+    """Estimate the maximum work of difflib."""
     counts = Counter(new)
     pairs = sum(counts[block] for block in old)
     return (pairs + len(old)) * max(1, min(len(old), len(new), pairs))
 
 
 def _grouped(changes: Sequence[_Change], context: int) -> Iterator[list[_Change]]:
-    """Changes whose surroundings touch are one stretch."""
+    """Group changes with overlapping context."""
     group: list[_Change] = []
     for change in changes:
         if group and change[0] - group[-1][1] > 2 * context:
@@ -177,7 +169,7 @@ def _grouped(changes: Sequence[_Change], context: int) -> Iterator[list[_Change]
 def _pieces(
     old: Sequence[str], new: Sequence[str], group: Sequence[_Change], context: int, left: int
 ) -> tuple[tuple[Piece, ...], int]:
-    """A stretch's pieces, with at most `left` blocks that changed, and how many are left then."""
+    """Return the pieces of a group, with at most `left` changed blocks, and the rest of it."""
     first, last = group[0], group[-1]
     lead = min(context, first[0], first[2])
     pieces = [_same(old, first[0] - lead, first[2] - lead, lead)]
@@ -202,6 +194,6 @@ def _span(stretch: Sequence[Piece], kinds: str) -> int:
 
 
 def _range(start: int, length: int) -> str:
-    """As difflib writes it: counted from 1, an empty range from the line before it."""
+    """Format a range as difflib does: from 1; an empty range starts at the line before."""
     begin = start + 1 if length else start
     return f"{begin}" if length == 1 else f"{begin},{length}"

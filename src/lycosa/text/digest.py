@@ -1,6 +1,4 @@
-"""Fingerprints of a text: one that changes with every character, one that hardly changes with a
-small edit.
-"""
+"""Fingerprints of a text: an exact digest, and a SimHash for small edits."""
 
 from __future__ import annotations
 
@@ -9,9 +7,7 @@ from typing import Final
 import numpy as np
 import xxhash
 
-# bytes of a feature: one long or two short English words, four Cyrillic letters; twice that is five
-# Han characters
-WINDOW = 8
+WINDOW = 8  # bytes of a feature
 _BEHIND = bytes(2 * WINDOW)
 _ROWS = 255  # rows that eight-bit lanes can sum without overflow
 _SPACE = 0x20
@@ -25,21 +21,17 @@ _SHIFTS: Final = tuple(np.uint64(shift) for shift in (30, 27, 31))
 
 
 def text_digest(text: str) -> int:
-    """xxh3_64 of the UTF-8 bytes: equal for equal texts, an unsigned 64-bit integer."""
+    """Return xxh3_64 of the UTF-8 bytes, an unsigned 64-bit integer."""
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
 
 
 def simhash(text: str) -> int:
-    """A 64-bit fingerprint whose Hamming distance grows with the share of the text that differs
-    (Charikar, STOC 2002).
+    """Return the SimHash of a text (Charikar, STOC 2002), 0 for a text without words.
 
-    Features are the windows of eight bytes that begin at a word, and those of sixteen that begin at
-    any character of a script whose characters take three bytes in UTF-8 (Chinese, Japanese, Thai
-    and their kin have no spaces). A text without features has fingerprint 0. Hot path:
-    tests/text/test_digest.py holds its bar.
+    Features are windows of eight bytes from the start of each word, and of sixteen bytes from each
+    character of three bytes in UTF-8 (scripts without spaces). Hot path: tests/text/test_digest.py.
     """
-    # A space before it, so that the first word begins like all others; zeros behind it for the
-    # windows.
+    # a space before the first word, zeros for the last windows
     raw = b"".join((b" ", text.encode("utf-8", "surrogatepass"), _BEHIND))
     size = len(raw) - 1 - len(_BEHIND)
     if not size:
@@ -62,7 +54,7 @@ def simhash(text: str) -> int:
 
 
 def distance(first: int, second: int) -> int:
-    """In how many of the 64 bits two fingerprints differ."""
+    """Return the Hamming distance of two fingerprints."""
     return (first ^ second).bit_count()
 
 
@@ -79,10 +71,9 @@ def _mixed(
 
 
 def _majority(hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> int:
-    """Bit i is set if it is set in more than half of the hashes.
+    """Return the bits that are set in more than half of the hashes.
 
-    The 64 bits of a hash become 64 bytes, which are added eight at a time as one 64-bit word, in
-    groups of 255 rows so that no byte overflows into its neighbour.
+    Bits become bytes, which are added as 64-bit words, in groups of 255 rows to avoid overflow.
     """
     bits = np.unpackbits(hashes.view(np.uint8)).view(np.uint64).reshape(-1, 8)
     groups = np.add.reduceat(bits, np.arange(0, len(bits), _ROWS), axis=0)

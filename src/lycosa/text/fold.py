@@ -1,8 +1,6 @@
-"""Characters that mean the same made the same: compatibility forms, case, vowel signs that few
-people type, accents.
+"""Fold characters for search: compatibility forms, case, vowel signs, accents.
 
-Used when a text is indexed and when a query is read, before words are stemmed (`plain`) and after
-(`without_accents`).
+Applied to pages and queries, before stemming (`plain`) and after (`without_accents`).
 """
 
 from __future__ import annotations
@@ -11,24 +9,19 @@ import re
 import unicodedata
 
 MAX_TERM_BYTES = 200
-"""Longer tokens are not indexed: no word is that long (Devanagari compounds reach 150 bytes),
-base64 and hashes are.
-"""
+"""Longer tokens are not indexed; words have at most 150 bytes (Devanagari compounds)."""
 
-# What most often keeps a European text from being in NFKC: five replacements are cheaper than
-# normalising the whole.
+# The most frequent characters not in NFKC; replacing them is cheaper than normalising.
 _USUAL = (("\xa0", " "), ("…", "..."), ("\u2009", " "), ("\u202f", " "), ("²", "2"))
 
-# "C++" and its kin lose their signs in every tokenizer, so they get words of their own, as in most
-# code search engines. Each pattern begins with one literal sign, which Python's `re` finds ten
-# times as fast as two, or as a choice of what stands before it.
+# Names with signs, which tokenizers drop. Each pattern starts with one literal character: fast.
 _PLUSPLUS = re.compile(r"\+(?=\+)(?<=(?<![\w.])[A-Za-z]\+)\+(?![\w+])")
 _SHARP = re.compile(r"#(?<=(?<![\w.])[CcFf]#)(?![\w#])")
 _DOTNET = re.compile(r"\.(?:NET|net)(?<=(?<!\S)....)\b")
 
 _ARABIC_SCRIPT = re.compile("[\u0600-\u06ff]")
 _ARABIC_SIGNS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]")
-# Digits of all scripts mean the same number (Unicode property Nd).
+# Digits of all scripts (Unicode property Nd).
 _DIGITS = {
     zero + value: ord("0") + value
     for zero in (0x0660, 0x06F0, 0x0966, 0x09E6, 0x0E50, 0x0ED0, 0x0F20, 0x1040, 0x17E0, 0x1810)
@@ -38,7 +31,7 @@ _FIRST_DIGITS = "\u0600"
 _INVISIBLE = re.compile(
     "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u180b-\u180e\ufe00-\ufe0f]"
 )
-# What makes a word odd: all that `plain` drops or replaces in it besides what NFKC changes.
+# What `plain` drops or replaces besides NFKC.
 _ODD = re.compile(f"[{_INVISIBLE.pattern[1:-1]}{_ARABIC_SIGNS.pattern[1:-1]}\u0130]")
 _LATIN_LETTERS = str.maketrans(
     {
@@ -57,9 +50,7 @@ _LATIN_LETTERS = str.maketrans(
 
 
 def compatible(text: str) -> str:
-    """NFKC, quick where nothing is to be done: full-width forms, ligatures, superscripts become
-    their plain letters.
-    """
+    """Normalise to NFKC: full-width forms, ligatures, superscripts. Fast for usual texts."""
     if text.isascii():
         return text
     for odd, usual in _USUAL:
@@ -71,9 +62,7 @@ def compatible(text: str) -> str:
 
 
 def with_names(text: str) -> str:
-    """C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet: names that would otherwise be a letter or a
-    word of every day.
-    """
+    """Spell out names with signs: C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet."""
     if "+" in text:
         text = _PLUSPLUS.sub("plusplus", text)
     if "#" in text:
@@ -84,12 +73,10 @@ def with_names(text: str) -> str:
 
 
 def plain(word: str) -> str:
-    """A word in NFKC, case folded (Unicode 3.13 D145), with ASCII digits, without invisible
-    characters and Arabic vowel signs.
-    """
+    """Fold a word: NFKC, case (Unicode 3.13 D145), digits, invisible and Arabic vowel signs."""
     if word.isascii():
         return word.lower()
-    if word > _FIRST_DIGITS:  # scripts from Arabic on: the word may be a number of theirs
+    if word > _FIRST_DIGITS:  # scripts from Arabic on: may be a number
         word = word.translate(_DIGITS)
     if not _ODD.search(word) and unicodedata.is_normalized("NFKC", word):  # nearly all words
         word = word.casefold()
@@ -105,9 +92,7 @@ def plain(word: str) -> str:
 
 
 def without_accents(word: str) -> str:
-    """Latin and Greek letters without their marks: café -> cafe, Ελλάδα -> Ελλαδα. Other scripts
-    stay whole: й is not и.
-    """
+    """Strip marks of Latin and Greek letters only: café -> cafe, Ελλάδα -> Ελλαδα."""
     if word.isascii():
         return word
     word = word.translate(_LATIN_LETTERS)
@@ -123,9 +108,7 @@ def without_accents(word: str) -> str:
 
 
 def pieces(word: str) -> list[str]:
-    """The runs of letters, digits and their marks in a word: `asyncio.run` is two, `हिन्दी` one.
-    Underscores part.
-    """
+    """Return the runs of letters, digits and marks in a word: `asyncio.run` has two."""
     if word.isalnum():
         return [word]
     tokens: list[str] = []

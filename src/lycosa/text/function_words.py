@@ -1,7 +1,7 @@
 """Function words and question words of the languages that have an analyzer.
 
-A search gives them no weight in a query that is a sentence, and takes question words as a sign that
-it is one. Words of languages without spaces are those that ICU's dictionaries cut.
+A search ignores them in queries that are sentences; question words indicate a sentence. Words of
+languages without spaces are those of the dictionaries of ICU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lycosa.text.stop_words import stop_words
 QUESTION_MARKS = ("?", "？", "؟", "⁇", "⸮")
 SENTENCE_MARKS = (*QUESTION_MARKS, ".", "。", "．", "۔", "।", "॥", "！", "!")
 SPACELESS = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo"})
-_MOST_CUT = 3
+_MAX_SEGMENTS = 3
 
 _QUESTION_WORDS = {
     "ar": "ما ماذا من متى أين كيف لماذا لم كم أي أية هل بماذا لمن",
@@ -131,13 +131,13 @@ _FUNCTION_WORDS = {
 
 @functools.cache
 def question_words(language: str) -> frozenset[str]:
-    """The question words of a language (ISO 639 code), in lower case."""
+    """Return the question words of a language (ISO 639 code), in lower case."""
     return frozenset(_QUESTION_WORDS.get(language, "").split())
 
 
 @functools.cache
 def function_words(language: str) -> frozenset[str]:
-    """The function words of a language (ISO 639 code) with its question words, in lower case."""
+    """Return the function words and question words of a language, in lower case."""
     return (
         stop_words(language)
         | frozenset(_FUNCTION_WORDS.get(language, "").split())
@@ -146,9 +146,7 @@ def function_words(language: str) -> frozenset[str]:
 
 
 def plain_word(surface: str) -> str:
-    """A word as these lists have it: lower case, without punctuation around it. Vowel signs at its
-    end belong to it.
-    """
+    """Fold case and strip punctuation, but keep vowel signs at the end."""
     start, end = 0, len(surface)
     while start < end and not surface[start].isalnum():
         start += 1
@@ -165,20 +163,21 @@ def _all_question_words() -> frozenset[str]:
 
 
 def is_question(words: Sequence[str]) -> bool:
-    """Whether plain words begin or end with a question word of some language."""
+    """Return whether plain words begin or end with a question word of any language."""
     return bool(words) and not _all_question_words().isdisjoint((words[0], words[-1]))
 
 
 def has_question_word(words: Sequence[str], language: str) -> bool:
-    """Whether the plain words of a text without spaces contain a question word of its language.
+    """Return whether the plain words of a text without spaces contain a question word.
 
-    A question word can stand anywhere there, and may have been cut in up to three words. One of
-    a single character, which often is part of another word, counts at the beginning and the end.
+    It may be anywhere, segmented into up to three words. A single character counts only at the
+    beginning and the end.
     """
-    known, joiner = question_words(language), "\u0f0b" if language == "bo" else ""
+    vocabulary = question_words(language)
+    joiner = "\u0f0b" if language == "bo" else ""
     for start in range(len(words)):
-        for end in range(start + 1, min(start + _MOST_CUT, len(words)) + 1):
+        for end in range(start + 1, min(start + _MAX_SEGMENTS, len(words)) + 1):
             text = joiner.join(words[start:end])
-            if text in known and (len(text) > 1 or start == 0 or end == len(words)):
+            if text in vocabulary and (len(text) > 1 or start == 0 or end == len(words)):
                 return True
     return False

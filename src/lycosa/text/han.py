@@ -1,9 +1,7 @@
-"""Chinese in one script: Traditional characters as Simplified ones, so that a query in either finds
-pages in both.
+"""Convert Traditional to Simplified Chinese, so that a query in either finds pages in both.
 
-`han.txt` holds the pairs, from the Unicode CLDR's transliterator (`scripts/make_han.py`). Character
-by character, so lengths and positions stay; what has several Simplified forms by context takes the
-usual one, on both sides of a search alike.
+`han.txt` contains the pairs of Unicode CLDR (`scripts/make_han.py`). Single characters are
+replaced, by the usual form if there are several, so that lengths and positions remain.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from importlib import resources
 
 @functools.cache
 def _traditional() -> tuple[re.Pattern[str], Callable[[re.Match[str]], str]]:
-    """What finds a Traditional character, and what gives its Simplified one."""
+    """Return the pattern of Traditional characters, and the replacement function."""
     traditional, simplified = (
         resources.files("lycosa.text").joinpath("han.txt").read_text(encoding="utf-8").splitlines()
     )
@@ -25,9 +23,7 @@ def _traditional() -> tuple[re.Pattern[str], Callable[[re.Match[str]], str]]:
 
 
 def simplified(text: str) -> str:
-    """The text with its Traditional characters made Simplified; of the same length. Hot path: a
-    tenth of what `str.translate` takes.
-    """
+    """Replace Traditional by Simplified characters. Hot path: faster than `str.translate`."""
     if text.isascii():
         return text
     pattern, replace = _traditional()

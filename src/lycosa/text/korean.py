@@ -1,15 +1,10 @@
-"""Korean by its morphemes, as kiwipiepy parts them: the extra `lycosa[ko]`, chosen by `index.korean
-= "kiwi"`.
+"""Analyse Korean by morphemes with kiwipiepy (`lycosa[ko]`, `index.korean = "kiwi"`).
 
-A word is analysed by itself, between spaces, never in its sentence: so a word of a query always
-gives the terms that it gives in a page, and one that comes again costs nothing. Particles, endings
-and what makes verbs of nouns are left out. Verbs give their stem, nouns their pairs of syllables:
-so a noun is found in a compound that kiwi takes for one, too (SIB-200, one fold of the part learned
-from, English to Korean and back: pairs alone .824 and .911, morphemes alone .834 and .925, this
-.869 and .932).
+Words are analysed without their sentence, so that queries and pages give the same terms, and
+results are cached. Particles, endings and verbal suffixes are left out. Verbs give their stem,
+nouns pairs of syllables, so that a noun matches within compounds.
 
-kiwipiepy is loaded when the first Hangul comes (1.5 s of CPU, 300 MB), never for texts in other
-scripts. Hot path: bench/analysis.py.
+kiwipiepy is loaded at the first Hangul (1.5 s of CPU time, 300 MB). Hot path: bench/analysis.py.
 """
 
 from __future__ import annotations
@@ -33,15 +28,12 @@ HINT = (
     'set index.korean = "bigrams"'
 )
 
-# Syllables between spaces that are analysed at once. Kiwi takes 50 us a syllable, and time and
-# memory that grow no faster than the word; a longer one is no word (the longest of 44,000 in two
-# manuals has 17), and is read by pairs of syllables.
+# Maximum syllables of a word for kiwi; longer ones become pairs of syllables.
 MAX_WORD = 64
 _RUNS = re.compile("[\uac00-\ud7a3]+|[^\uac00-\ud7a3]+")
 _HANGUL = re.compile("[\uac00-\ud7a3]")
-# Tags of the Sejong corpus. Nouns, with numerals, roots, adverbs and interjections, which have no
-# endings either; verbs and adjectives. Left out: auxiliary verbs (VX), the copula (VC), particles
-# (J), endings (E), affixes (X).
+# Tags of the Sejong corpus: words without endings, and verbs with adjectives. Left out: auxiliary
+# verbs (VX), the copula (VC), particles (J), endings (E), affixes (X).
 _NOUNS = ("NN", "NR", "NP", "XR", "XPN", "MA", "MM", "IC", "UN")
 _VERBS = ("VV", "VA")
 
@@ -49,12 +41,12 @@ _using = threading.Lock()
 
 
 def installed() -> bool:
-    """Whether kiwipiepy and its model are there; neither is loaded."""
+    """Return whether kiwipiepy and its model are installed, without loading them."""
     return find_spec("kiwipiepy") is not None and find_spec("kiwipiepy_model") is not None
 
 
 def version() -> str:
-    """The versions that the terms depend on.
+    """Return the versions of kiwipiepy and its model.
 
     Raises:
         UsageError: kiwipiepy is not installed.
@@ -69,20 +61,15 @@ def holds_hangul(text: str) -> bool:
 
 
 def load() -> None:
-    """Load kiwipiepy now, for who must answer in time later. Raises UsageError: it is not
-    installed.
-    """
+    """Load kiwipiepy in advance. Raises UsageError if it is not installed."""
     with _using:
         _kiwi()
 
 
 class MorphemeAnalyzer(SegmentedAnalyzer):
-    """Korean: what carries the meaning of each word, in order. The memo is of what stands between
-    spaces.
-    """
+    """Korean: the meaningful morphemes of each word. Chunks between spaces are cached."""
 
-    # a new one takes 60 us, and most words of a text are written in one form or another that few
-    # texts have: 10 MB
+    # 10 MB; a new chunk takes 60 us
     most_chunks = 50_000
 
     def __init__(self, version: str) -> None:
@@ -110,9 +97,7 @@ def _terms_of(chunk: str) -> list[str]:
 
 
 def _parted(piece: str) -> list[str]:
-    """The terms of letters and digits that hold Hangul: pairs of syllables of its nouns, stems of
-    its verbs, the rest as it stands.
-    """
+    """Return the terms of a word: syllable pairs of nouns, stems of verbs, the rest as is."""
     if len(piece) > MAX_WORD:
         return [term for run in _RUNS.findall(piece) for term in _plainly(run)]
     with _using:
@@ -122,7 +107,7 @@ def _parted(piece: str) -> list[str]:
         if not holds_hangul(run[0]):
             parts.append(fold.without_accents(run[0]))
             continue
-        # of nouns that stand side by side: how kiwi parts a compound is no matter
+        # of adjacent nouns: a compound is one run
         start = end = run.start()
         for token in tokens:
             if not run.start() <= token.start < run.end():
@@ -139,7 +124,7 @@ def _parted(piece: str) -> list[str]:
                 parts.append(token.form)
             start = end = token.start + token.len
         parts += syllable_pairs(piece[start:end]) if end > start else []
-    return parts or _plainly(piece)  # particles and endings alone: somebody asks for them
+    return parts or _plainly(piece)  # only particles and endings
 
 
 def _plainly(run: str) -> list[str]:
@@ -148,8 +133,7 @@ def _plainly(run: str) -> list[str]:
 
 @functools.cache
 def _kiwi() -> Any:
-    """The one Kiwi of this process, in the caller's thread, without its dictionary of phrases and
-    its rules of misspelling: 180 MB less.
+    """Return the Kiwi of this process, without phrases and typo rules, which saves 180 MB.
 
     Raises:
         UsageError: kiwipiepy is not installed.

@@ -1,4 +1,4 @@
-"""Syllables of Lao, which writes no spaces between words.
+"""Split Lao words into syllables.
 
 A syllable begins with a vowel that is written before its consonant, or with a consonant that bears
 a vowel or tone; a consonant that bears none ends the syllable before it (Phissamay, Dalaloy,
@@ -20,5 +20,5 @@ _START = re.compile(
 
 
 def syllables(word: str) -> list[str]:
-    """A word cut before each syllable; nothing is lost."""
+    """Split a word before each syllable."""
     return [syllable for syllable in _START.split(word) if syllable]

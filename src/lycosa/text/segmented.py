@@ -1,8 +1,7 @@
-"""Analyzers in Python: words found by ICU or by the signs between them, folded, stemmed, and
-remembered.
+"""Analyzers in Python: words by ICU or by regular expressions, folded, stemmed and cached.
 
-The terms of a text are joined by spaces, for tantivy's whitespace tokenizer. ICU knows the words of
-Chinese, Japanese, Thai, Lao, Khmer and Burmese from dictionaries. Hot path: bench/analysis.py.
+The terms of a text are joined by spaces, for tantivy's whitespace tokenizer. ICU segments Chinese,
+Japanese, Thai, Lao, Khmer and Burmese by dictionaries. Hot path: bench/analysis.py.
 """
 
 from __future__ import annotations
@@ -17,19 +16,16 @@ from icu4py.breakers import WordBreaker
 
 from lycosa.text import fold
 
-# What a memo holds before it starts anew: together about 2 MB for each language of a crawl. Twice
-# as many chunks took 5 % less CPU and twice the memory (six documentation sites, 13 segmented
-# languages: 21 MB).
+# Entries of a cache before it is cleared: about 2 MB for each language of a crawl.
 MEMO_CHUNKS = 10_000
 MEMO_WORDS = 10_000
 
-MAX_CHARACTERS = fold.MAX_TERM_BYTES // 4  # characters: none takes more than four bytes in UTF-8
+MAX_CHARACTERS = fold.MAX_TERM_BYTES // 4  # characters of at most four bytes in UTF-8
 
 _TIBETAN = "\u0f00"
 _HANGUL_SYLLABLES = "\uac00-\ud7a3"
-# Letters that ICU's rules never part from each other and from digits (Hangul apart), and signs of
-# which no word has more than its pieces: where a text has nothing else its words are its runs of
-# letters and digits, which `re` finds at a fifth of the cost.
+# Letters that ICU never separates from each other and from digits (except Hangul), and signs that
+# are never part of a word. Texts of these are segmented by `re`, which is five times as fast.
 LETTERS = (
     "A-Za-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u1e00-\u1eff"  # Latin
     "\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u03ff"  # Greek
@@ -47,17 +43,15 @@ _RUNS = re.compile(f"[^\\W_{_HANGUL_SYLLABLES}]+|\n|[{_HANGUL_SYLLABLES}]+")
 
 
 class Unit(NamedTuple):
-    """One word of a query. `phrase`: terms that must follow each other; `word`: a term for the
-    whole, "" if it has none.
-    """
+    """A word of a query. `phrase`: its adjacent terms. `word`: a term for the whole word, or ""."""
 
     phrase: tuple[str, ...]
     word: str = ""
-    surface: str = ""  # as written, for highlighting in scripts without spaces
+    surface: str = ""  # the original spelling, for highlighting
 
 
 class Terms(dict[str, str]):
-    """A word -> its terms, joined; made when it is first asked for."""
+    """Cache of word -> joined terms."""
 
     def __init__(self, terms_of: Callable[[str], Iterable[str]]) -> None:
         self._terms_of = terms_of
@@ -68,8 +62,9 @@ class Terms(dict[str, str]):
 
 
 class SegmentedAnalyzer:
-    """ICU's words, folded and stemmed, remembered for each chunk between spaces (one page's new
-    chunks go to ICU together).
+    """Words by ICU, folded and stemmed, cached for each chunk between spaces.
+
+    The new chunks of a page go to ICU together.
     """
 
     native = False
@@ -90,13 +85,11 @@ class SegmentedAnalyzer:
         self._stem = stem
         self._prepare_letters = prepare
         self._memo: dict[str, str] = {}
-        # of ICU's words: chunks differ by the signs around them, words recur
+        # of words: chunks with different punctuation share them
         self._terms = Terms(self._word)
 
     def prepare(self, text: str) -> str:
-        """A text ready to be cut into words: names with signs spelled out, one of two scripts
-        chosen. Never raises.
-        """
+        """Prepare a text for segmentation: spell out names with signs, unify scripts."""
         text = fold.with_names(text)
         return (
             text if self._prepare_letters is None or text.isascii() else self._prepare_letters(text)
@@ -115,9 +108,9 @@ class SegmentedAnalyzer:
         return [terms.split() for terms in self._remembered(prepared)]
 
     def _remembered(self, chunks: Sequence[str]) -> Iterable[str]:
-        """The joined terms of each chunk; those that are not in the memo are learned together."""
+        """Return the joined terms of each chunk; new ones are computed together."""
         if len(self._memo) > self.most_chunks:
-            self._memo = {}  # a new one: another thread may be reading the old
+            self._memo = {}  # replaced: another thread may be reading the old
         memo = self._memo
         cached = list(map(memo.get, chunks))
         if None in cached:
@@ -152,16 +145,14 @@ class SegmentedAnalyzer:
             self._put(ordered, _RUNS.findall(text), memo)
 
     def _put(self, chunks: Sequence[str], words: Iterable[str], memo: dict[str, str]) -> None:
-        """Remember the terms of chunks by their words, between which line feeds stand."""
+        """Cache the terms of chunks, given their words with line feeds between chunks."""
         if len(self._terms) > MEMO_WORDS:
             self._terms = Terms(self._word)
         joined = " ".join(filter(None, map(self._terms.__getitem__, words)))
         memo.update(zip(chunks, map(str.strip, joined.split("\n")), strict=True))
 
     def _word(self, word: str) -> list[str]:
-        """The terms of one of ICU's words: none for signs and spaces, several where signs join
-        words.
-        """
+        """Return the terms of a word by ICU: none for punctuation, several for compounds."""
         plain = fold.plain(word)
         if plain.isalnum():  # most words
             term = fold.without_accents(self._stem(plain))
@@ -180,9 +171,7 @@ class SegmentedAnalyzer:
 
 
 class TwoStreamAnalyzer(SegmentedAnalyzer):
-    """Spaced scripts whose words give two terms: first all the plain ones, in order, then the
-    others.
-    """
+    """Scripts with spaces whose words give two terms: first all plain ones, then the others."""
 
     def __init__(
         self, language: str, change: Callable[[str], str], *, name: str, version: str
@@ -193,7 +182,7 @@ class TwoStreamAnalyzer(SegmentedAnalyzer):
 
     def joined(self, text: str) -> str:
         if len(self._pairs) > MEMO_CHUNKS:
-            self._pairs = {}  # a new one: another thread may be reading the old
+            self._pairs = {}  # replaced: another thread may be reading the old
         pairs = self._pairs
         chunks = clean(self.prepare(text)).split()
         for chunk in set(chunks).difference(pairs):
@@ -223,9 +212,7 @@ class TwoStreamAnalyzer(SegmentedAnalyzer):
 
 
 class AccentAnalyzer(TwoStreamAnalyzer):
-    """Vietnamese: the words without accents, then those with accents; who types them gets pages
-    with them first.
-    """
+    """Vietnamese: words without accents, then with accents, which rank exact matches first."""
 
     def _units_of(self, chunk: str) -> list[Unit]:
         units = []
@@ -238,7 +225,7 @@ class AccentAnalyzer(TwoStreamAnalyzer):
 
 
 class SyllableAnalyzer(TwoStreamAnalyzer):
-    """Tibetan: the syllables between tshegs, then each with its neighbour; most words have two."""
+    """Tibetan: syllables between tshegs, then pairs of adjacent ones: most words have two."""
 
     def _units_of(self, chunk: str) -> list[Unit]:
         syllables = [
@@ -258,12 +245,10 @@ class SyllableAnalyzer(TwoStreamAnalyzer):
 
 
 class SyllablePairAnalyzer(SegmentedAnalyzer):
-    """Korean: each word, its particle cut off, as overlapping pairs of syllables (as Lucene's
-    CJKBigramFilter pairs them).
-    """
+    """Korean: words without particle as overlapping pairs of syllables (CJKBigramFilter)."""
 
     def _word(self, word: str) -> list[str]:
-        if _HANGUL.fullmatch(word):  # nearly all words, and folding leaves them as they are
+        if _HANGUL.fullmatch(word):  # nearly all words; folding does not change them
             return syllable_pairs(_without_particle(word))
         return [
             pair
@@ -278,7 +263,7 @@ class SyllablePairAnalyzer(SegmentedAnalyzer):
 
 
 class DictionaryAnalyzer(SegmentedAnalyzer):
-    """Thai and Khmer: ICU's words are the units of a query, however they are run together."""
+    """Thai and Khmer: the units of a query are the words by ICU."""
 
     def units(self, text: str) -> list[Unit]:
         return [
@@ -289,7 +274,7 @@ class DictionaryAnalyzer(SegmentedAnalyzer):
 
 
 _HANGUL = re.compile(f"[\uac00-\ud7a3]{{1,{MAX_CHARACTERS}}}")
-# Particles that stand after nouns (National Institute of Korean Language, standard grammar).
+# Particles after nouns (National Institute of Korean Language, standard grammar).
 _PARTICLES = frozenset((
     "으로부터", "에게서", "이라고", "에서는", "으로서", "으로써", "에서", "에게", "한테", "께서", "부터", "까지", "처럼", "보다",  # noqa: E501
     "으로", "이나", "마다", "조차", "밖에", "라고", "에는", "와의", "과의", "은", "는", "이", "가", "을", "를", "의", "에",  # noqa: E501
@@ -299,7 +284,7 @@ _MAX_PARTICLE = 4
 
 
 def _without_particle(word: str) -> str:
-    """The word without the longest particle that leaves two syllables."""
+    """Strip the longest particle that leaves two syllables."""
     for length in range(min(_MAX_PARTICLE, len(word) - 2), 0, -1):
         if word[-length:] in _PARTICLES:
             return word[:-length]
@@ -307,7 +292,7 @@ def _without_particle(word: str) -> str:
 
 
 def syllable_pairs(word: str) -> list[str]:
-    """Each syllable with the next one; a single one is itself."""
+    """Return the pairs of adjacent syllables; a single syllable is returned as is."""
     return [word[place : place + 2] for place in range(len(word) - 1)] if len(word) > 1 else [word]
 
 
@@ -316,9 +301,7 @@ def _is_hangul(word: str) -> bool:
 
 
 def clean(text: str) -> str:
-    """ICU and tantivy take Unicode scalar values only: lone surrogates become U+FFFD's ASCII
-    cousin.
-    """
+    """Replace lone surrogates by `?`: ICU and tantivy accept Unicode scalar values only."""
     try:
         text.isascii() or text.encode()
     except UnicodeEncodeError:
@@ -327,5 +310,5 @@ def clean(text: str) -> str:
 
 
 def same(word: str) -> str:
-    """For languages whose words are not stemmed."""
+    """Return the word: for languages without a stemmer."""
     return word

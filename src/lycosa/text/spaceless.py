@@ -24,7 +24,7 @@ from lycosa.text.segmented import (
     same,
 )
 
-# Words of Chinese and Japanese that folding leaves as they are.
+# Chinese and Japanese words that folding does not change.
 _PLAIN_CJK = re.compile(f"[\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff]{{1,{MAX_CHARACTERS}}}")
 _LETTERS = LETTERS.removesuffix("\uac00-\ud7a3")  # without Hangul
 _CJK = "\u3005\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff"
@@ -36,11 +36,10 @@ _JOINED_CJK = re.compile(f"_(?=[{_CJK}])|_(?<=[{_CJK}]_)")
 
 
 class PartsAnalyzer(SegmentedAnalyzer):
-    """Scripts without spaces: each word's parts in order (characters, syllables), then ICU's words
-    of several parts.
+    """Scripts without spaces: first all characters or syllables, then the words of several.
 
-    A query word is looked up as a phrase of its parts, so it is found wherever ICU parted the text,
-    and whole words weigh more. The memo is of ICU's words.
+    A word of a query is a phrase of its parts, so that it matches regardless of the segmentation of
+    the text; whole words rank higher. Words by ICU are cached.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class PartsAnalyzer(SegmentedAnalyzer):
         prepare: Callable[[str], str] | None = None,
         in_place: bool = False,
     ) -> None:
-        """`in_place`: what `prepare` gives stands for the text character by character."""
+        """`in_place`: `prepare` replaces single characters."""
         super().__init__(language, same, name=name, version=version, prepare=prepare)
         self._parts = parts
         self._in_place = in_place
@@ -63,10 +62,10 @@ class PartsAnalyzer(SegmentedAnalyzer):
     def joined(self, text: str) -> str:
         surfaces = self._surfaces(text)
         if len(self._streams[0]) > MEMO_CHUNKS:
-            self._streams = {}, {}  # new ones: another thread may be reading the old
+            self._streams = {}, {}  # replaced: another thread may be reading the old
         parts, words = self._streams
         for surface in set(surfaces).difference(words):
-            if _PLAIN_CJK.fullmatch(surface):  # what `_units_of` gives, for most words
+            if _PLAIN_CJK.fullmatch(surface):  # the result of `_units_of`, for most words
                 surface_parts = self._parts_of(surface)
                 parts[surface] = " ".join(surface_parts)
                 words[surface] = surface if len(surface_parts) > 1 else ""
@@ -84,9 +83,7 @@ class PartsAnalyzer(SegmentedAnalyzer):
         return [unit for surface in self._surfaces(text) for unit in self._units_of(surface)]
 
     def _surfaces(self, text: str) -> list[str]:
-        """ICU's words of the prepared text; as they are written, where its characters stand for
-        those of the text.
-        """
+        """Return the words of the text, in their original spelling if `in_place`."""
         ready = clean(self.prepare(text))
         words = list(WordBreaker(ready, self.language))
         if not self._in_place or (written := clean(fold.with_names(text))) == ready:
@@ -95,9 +92,7 @@ class PartsAnalyzer(SegmentedAnalyzer):
         return [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     def _units_of(self, surface: str) -> Iterable[Unit]:
-        """The parts are of the prepared word, the word is as written: pages in the script of the
-        query come first.
-        """
+        """Return parts in the prepared script; the word keeps its script, to rank it first."""
         for term in (surface,) if _PLAIN_CJK.fullmatch(surface) else self._word(surface):
             if term.isascii():
                 yield Unit((term,), "", surface)
@@ -110,18 +105,16 @@ class PartsAnalyzer(SegmentedAnalyzer):
 
 
 class CharacterAnalyzer(PartsAnalyzer):
-    """Chinese and Japanese: characters, then words. The memo is of runs of them, and of words in
-    other scripts.
+    """Chinese and Japanese: characters, then words. Runs of characters are cached.
 
-    Usual texts are cut into such runs by `re`, and ICU parts the new runs of a text together. Where
-    a text has something of which it is not sure that ICU ends a word there, it goes the longer way
-    of `PartsAnalyzer`, which gives the same terms.
+    Usual texts are split into runs by `re`, and ICU segments all new runs together. Texts with
+    other signs are analysed by `PartsAnalyzer`, with the same result.
     """
 
     def __init__(
         self, language: str, *, name: str, version: str, prepare: Callable[[str], str] | None = None
     ) -> None:
-        """`prepare` gives a text of the same length."""
+        """`prepare` keeps the length of a text."""
         super().__init__(
             language, characters_of, name=name, version=version, prepare=prepare, in_place=True
         )
@@ -135,7 +128,7 @@ class CharacterAnalyzer(PartsAnalyzer):
         ):
             return super().joined(text)
         if len(self._runs[0]) > MEMO_CHUNKS:
-            self._runs = {}, {}  # new ones: another thread may be reading the old
+            self._runs = {}, {}  # replaced: another thread may be reading the old
         parts, words = self._runs
         runs = _CJK_RUNS.findall(written)
         unknown = set(runs).difference(words)
@@ -145,7 +138,7 @@ class CharacterAnalyzer(PartsAnalyzer):
                 return super().joined(text)
             if len(self._terms) > MEMO_WORDS:
                 self._terms = Terms(self._word)
-            # they recur, the runs hardly do: four fifths of what is remembered is new
+            # words recur, runs hardly do
             for word in unknown.difference(new):
                 words[word], parts[word] = "", self._terms[word]
         stream = filter(None, map(parts.__getitem__, runs))
@@ -154,9 +147,7 @@ class CharacterAnalyzer(PartsAnalyzer):
     def _learn_runs(
         self, runs: Sequence[str], parts: dict[str, str], words: dict[str, str]
     ) -> bool:
-        """Remember runs of Chinese or Japanese characters. Whether that is so easy: words of
-        unusual length may not be terms.
-        """
+        """Cache runs; return False if a word is so long that it may not be a term."""
         if not runs:
             return True
         written = ready = "\n".join(runs)
@@ -169,7 +160,7 @@ class CharacterAnalyzer(PartsAnalyzer):
             ends = list(itertools.accumulate(map(len, cut)))
             cut = [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         several = " ".join([word for word in cut if len(word) > 1 or word == "\n"])
-        # a join takes six times as long
+        # six times as fast as a join
         parts.update(zip(runs, ready.replace("", " ")[1:-1].split(" \n "), strict=True))
         words.update(zip(runs, map(str.strip, several.split("\n")), strict=True))
         return True
@@ -177,7 +168,7 @@ class CharacterAnalyzer(PartsAnalyzer):
 
 @functools.cache
 def _parts_words(sign: str) -> bool:
-    """Whether ICU ends a word at this sign wherever it stands, and it is no part of a term."""
+    """Return whether ICU always ends a word at this sign, and no term contains it."""
     usual = (
         unicodedata.category(sign) in ("So", "Sm", "Sc", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Cn")
         and not "\u3012" <= sign <= "\u33ff"
@@ -189,7 +180,7 @@ def _parts_words(sign: str) -> bool:
 
 
 def characters_of(term: str) -> Sequence[str]:
-    """The characters of a Chinese or Japanese word; another word is one part."""
+    """Return the characters of a Chinese or Japanese word; other words are one part."""
     return term if _is_cjk(term) else (term,)
 
 

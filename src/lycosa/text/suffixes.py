@@ -1,28 +1,23 @@
-"""Light stemming for four languages in Cyrillic that Snowball lacks: the endings of nouns, cut from
-the outside in.
+"""Light stemming of nouns for four Cyrillic languages that Snowball lacks.
 
-Kazakh, Kyrgyz and Mongolian add endings in a fixed order - plural, possessive, case, and in
-Mongolian a reflexive - each in the forms that vowel harmony gives it. One of each is cut at most,
-the longest that fits, while what stays is long enough to be a word. Tajik: the plural and the
-particles written onto a noun. Verbs are left alone.
+Kazakh, Kyrgyz and Mongolian add endings in a fixed order (plural, possessive, case, and in
+Mongolian a reflexive), in forms by vowel harmony. At most one of each kind is stripped, the longest
+one, if the rest is long enough. Tajik: the plural and particles. Verbs are unchanged.
 
-The endings are those that the grammars of the four languages list (Apertium's lexc files of kaz,
-kir, khk and tgk hold them in full); what a light stemmer is: Savoy, "Light stemming approaches for
-the French, Portuguese, German and Hungarian languages", SAC 2006.
+Sources of the endings: the lexc files of Apertium (kaz, kir, khk, tgk). Method: Savoy, "Light
+stemming approaches for the French, Portuguese, German and Hungarian languages", SAC 2006.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-LEAST = 3  # letters of a stem
+MIN_STEM = 3  # letters of a stem
 MIN_BEFORE_VOWEL = 4  # before an ending of one letter: these are part of many short words
 
 
 def _forms(patterns: str) -> tuple[str, ...]:
-    """Endings of one kind, longest first. A capital stands for the vowels of harmony: A а е; Y ы і;
-    B ы и у ү; O а е о ө; Q а э о ө.
-    """
+    """Return endings, the longest first. Capitals are vowels by harmony: A а е, Y ы і, …"""
     vowels = {"A": "ае", "Y": "ыі", "B": "ыиуү", "O": "аеоө", "Q": "аэоө"}
     forms: set[str] = set()
     for pattern in patterns.split():
@@ -62,7 +57,7 @@ _ENDINGS = {
 
 
 def light_stem(language: str) -> Callable[[str], str]:
-    """The stemmer of `kk`, `ky`, `mn` or `tg`; any other language raises `KeyError`."""
+    """Return the stemmer of `kk`, `ky`, `mn` or `tg`."""
     layers = _ENDINGS[language]
 
     def stem(word: str) -> str:
@@ -72,7 +67,7 @@ def light_stem(language: str) -> Callable[[str], str]:
             for ending in endings:
                 if word.endswith(ending):
                     stem_length = len(word) - len(ending)
-                    if stem_length >= (LEAST if len(ending) > 1 else MIN_BEFORE_VOWEL):
+                    if stem_length >= (MIN_STEM if len(ending) > 1 else MIN_BEFORE_VOWEL):
                         word = word[:stem_length]
                         break
         return word

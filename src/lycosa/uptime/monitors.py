@@ -89,7 +89,7 @@ def add_monitor(
     if not private and (":" in host or host.rpartition(".")[2].isdigit()) and not is_public(host):
         raise UsageError(
             f"{host} is not a public address: such monitors can only be added on the "
-            "server itself (`lycosa uptime add`)"
+            "server itself (`lycosa monitor add`)"
         )
     monitor = with_targets(monitor.model_copy(update={"url": url}), config)
     workspace = Workspace.open_or_create(root)
@@ -97,8 +97,8 @@ def add_monitor(
         raise UsageError(
             f"{url} is excluded in this workspace (`lycosa exclude`) and cannot be monitored"
         )
-    known = monitors_of(workspace.storage, config).get(url)
-    if known is not None and known.configured:
+    stored = monitors_of(workspace.storage, config).get(url)
+    if stored is not None and stored.configured:
         raise UsageError(f"{url} is already monitored: it is a [[monitor]] in lycosa.toml")
     workspace.storage.make_folder(FOLDER)
     document = {**monitor.model_dump(mode="json"), "private": private}
@@ -106,7 +106,7 @@ def add_monitor(
         _path(url), (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode(), mode=0o600
     ):
         raise UsageError(
-            f"{url} is already monitored; to change its settings, run `lycosa uptime "
+            f"{url} is already monitored; to change its settings, run `lycosa monitor "
             f"remove {url}` first"
         )
     return AddedMonitor(monitor, workspace.owner())
@@ -121,10 +121,10 @@ def remove_monitor(root: str, config: Config, url: str) -> None:
     """
     workspace = Workspace.open(root)
     url = normalise(url)
-    known = monitors_of(workspace.storage, config).get(url)
-    if known is None:
-        raise UsageError(f"{url} is not monitored; list the monitors with `lycosa uptime`")
-    if known.configured:
+    stored = monitors_of(workspace.storage, config).get(url)
+    if stored is None:
+        raise UsageError(f"{url} is not monitored; list the monitors with `lycosa monitor`")
+    if stored.configured:
         raise UsageError(f"{url} is a [[monitor]] in lycosa.toml: remove it there")
     workspace.storage.remove(_path(url))
 

@@ -160,13 +160,13 @@ class OutageDetector:
         self.offline_since = self.offline_since or offline_since
         ended: list[Event] = []
         for key in notified:
-            known = self.states.get(url_of_key(key))
+            monitor_state = self.states.get(url_of_key(key))
             since = int(key.partition("|")[0])
-            if known is not None and known.failures:
-                known.set_down(True, since)
-            elif known is not None:
-                until = known.up_at or known.last_up_at
-                ended.append(_outage(url_of_key(key), known, since, until))
+            if monitor_state is not None and monitor_state.failures:
+                monitor_state.set_down(True, since)
+            elif monitor_state is not None:
+                until = monitor_state.up_at or monitor_state.last_up_at
+                ended.append(_outage(url_of_key(key), monitor_state, since, until))
         self._failing = {url: None for url, state in self.states.items() if state.is_failing}
         return ended
 

@@ -196,7 +196,7 @@ def report_host(root: str, config: Config, target: str, clock: Clock | None = No
     reports = read_live(root, lambda tables: builder.build(tables, urls))
     if not (pages and pages.visits) and not any(each.last or each.watched for each in reports):
         raise UsageError(
-            f"no data about {name}: it is not monitored (`lycosa uptime add`) and "
+            f"no data about {name}: it is not monitored (`lycosa monitor add`) and "
             "was not visited in the last 30 days"
         )
     return UptimeReport(name=name, monitors=reports, pages=pages, live=live)
@@ -332,12 +332,12 @@ class _Timeline:
 
     def window(self, start: int, end: int) -> AvailabilityWindow:
         length = np.clip(np.minimum(self._end, end) - np.maximum(self._at, start), 0, None)
-        known = int(length[self._state != _OFFLINE].sum())
+        monitored_ms = int(length[self._state != _OFFLINE].sum())
         down = int(length[self._state == _DOWN].sum())
         began = self._between(start, end)
         return AvailabilityWindow(
-            availability=1 - down / known if known else None,
-            known_ms=known,
+            availability=1 - down / monitored_ms if monitored_ms else None,
+            known_ms=monitored_ms,
             checks=began.stop - began.start,
             failed=int((~self._up[began]).sum()),
         )

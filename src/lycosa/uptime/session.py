@@ -1,6 +1,6 @@
 """Runs the checks in a process that holds partitions: monitors, history, notifications.
 
-The crawl, or `lycosa uptime watch`, calls `Uptime.tick` once a second.
+The crawl, or `lycosa monitor run`, calls `Uptime.tick` once a second.
 """
 
 from __future__ import annotations

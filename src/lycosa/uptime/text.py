@@ -19,7 +19,7 @@ _MAX_OUTAGES = 20
 def list_text(report: UptimeReport) -> str:
     """Return one line per monitor, those that are down first."""
     if not report.monitors:
-        return "there are no monitors: add one with `lycosa uptime add URL`"
+        return "there are no monitors: add one with `lycosa monitor add URL`"
     width = max(len(each.name or each.url) for each in report.monitors)
     lines = []
     for each in sorted(report.monitors, key=sort_key):
@@ -127,7 +127,7 @@ def _pages_text(name: str, pages: HostPages) -> str:
 def _notes(report: UptimeReport) -> list[str]:
     if report.live is None:
         watched = any(each.watched for each in report.monitors)
-        note = "no checks are running: start them with `lycosa run` or `lycosa uptime watch`"
+        note = "no checks are running: start them with `lycosa run` or `lycosa monitor run`"
         return [note] if watched else []
     since = report.live.offline_since
     return [f"the network of this machine has been down since {format_time(since)}"] * (since > 0)

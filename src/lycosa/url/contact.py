@@ -1,4 +1,4 @@
-"""Whether a webmaster can reach whoever runs the robot. Pure."""
+"""Whether webmasters can contact the operator. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAIL = re.compile(
     rf"(?<![^\s(<:+;,\"'])[^\W_][\w.!#$%&'*/=?^`{{|}}~+-]{{0,63}}@({_NAME})(?![\w@-])",
     re.IGNORECASE,
 )
-_NOBODY = re.compile(
+_RESERVED = re.compile(
     r"(?:.*\.)?(?:example\.(?:com|net|org)|example|test|invalid|localhost|local|internal)",
     re.IGNORECASE,
 )
@@ -37,7 +37,7 @@ def is_reachable_contact(contact: str, user_agent: str) -> bool:
     address on the public Internet.
     """
     return any(
-        not _NOBODY.fullmatch(name)
+        not _RESERVED.fullmatch(name)
         for text in (contact, user_agent)
         for name in (*_WEB.findall(text), *_MAIL.findall(text))
     )

@@ -1,6 +1,4 @@
-"""Registrable domains: the part of a host name that somebody registered (eTLD+1), by the public
-suffix list.
-"""
+"""Registrable domains (eTLD+1) by the public suffix list."""
 
 from __future__ import annotations
 
@@ -15,15 +13,13 @@ _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 
 
 def bundled_suffix_list() -> str:
-    """The text of the public suffix list that is installed with us. A workspace stores it, so that
-    partitions stay put.
-    """
+    """Return the installed public suffix list. A workspace stores it, to keep its partitions."""
     return Path(publicsuffixlist.PSLFILE).read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=2)
 def _read(suffix_list_text: str) -> publicsuffixlist.PublicSuffixList:
-    """The server opens its workspace for each change."""
+    """Parse a list; cached since the server opens its workspace for each change."""
     return publicsuffixlist.PublicSuffixList(suffix_list_text)
 
 
@@ -31,8 +27,7 @@ class Domains:
     """The rules of one public suffix list (https://publicsuffix.org/list/, private section
     included).
 
-    Reading the rules takes 30 ms: it is put off until the first question, so that opening a
-    workspace stays quick, and done once a process.
+    The rules are parsed at first use and once a process, so that a workspace opens quickly.
     """
 
     def __init__(self, suffix_list_text: str) -> None:
@@ -44,11 +39,9 @@ class Domains:
         return _read(self._text)
 
     def registrable(self, host: str) -> str:
-        """The registrable domain of a hostname, lower case, without a trailing dot (the DNS name is
-        the same).
+        """Return the registrable domain of a hostname, in lower case, without a trailing dot.
 
-        What has none is its own: an IP address, a single label, a public suffix itself, a name with
-        empty labels.
+        IP addresses, single labels, public suffixes and names with empty labels are their own.
         """
         cached = self._cached.get(host)
         if cached is None:

@@ -1,14 +1,13 @@
-"""The operator's exclusion list: what must never be fetched, because somebody asked for it or the
-law does.
+"""The exclusion list of the operator: URLs that must never be fetched.
 
-A text file in UTF-8, one rule a line; what follows a # is kept as the reason:
+A text file in UTF-8 with one rule a line; text after # is stored as the reason:
 
     host   www.example.org                     # mail of 2026-11-02
     domain example.org                         # with all hosts below it
     prefix https://example.org/private/        # http and https alike
 
-It may be edited while a crawl runs. A list that cannot be read or holds a wrong line changes
-nothing: the last good one stands, and the problem is told.
+It may be edited during a crawl. If it cannot be read or has an invalid line, the previous rules
+stay in force and the problem is reported.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from lycosa.url.schemes import CRAWLED
 from lycosa.url.scope import hostname
 
 CHECK_MS = 2_000
-"""How often the file is looked at."""
+"""How often the file is checked."""
 
-_PROBLEMS_TOLD = 10
+_MAX_PROBLEMS = 10
 _LINE = re.compile(r"(\S+)(?:\s+(\S+))?(?:\s+(.*))?")
 _COMMENT = re.compile(r"(?:^|\s)#")  # a # within a URL is a fragment, not a comment
 
 
 class ExclusionKind(StrEnum):
-    """What a rule names."""
+    """Kinds of rules."""
 
     HOST = "host"  # one hostname, on all its ports
     DOMAIN = "domain"  # a name and all below it; a registrable domain, or more, or less
@@ -60,7 +59,7 @@ class ExclusionRule(NamedTuple):
 
 
 class ExclusionRules:
-    """A snapshot of the list: never changes, may be handed to any thread."""
+    """An immutable snapshot of the list, for any thread."""
 
     __slots__ = ("_domains", "_hosts", "_prefixes", "_starts", "rules")
 
@@ -75,8 +74,7 @@ class ExclusionRules:
         return len(self.rules)
 
     def excluded(self, url: str, host: str, registrable_domain: str) -> ExclusionRule | None:
-        """The rule that forbids a normalised URL, or None. Hot path: a few dict look-ups and one
-        bisection.
+        """Return the rule that excludes a normalised URL, or None. Hot path.
 
         Args:
             host: its hostname (`lycosa.url.scope.hostname`).
@@ -90,17 +88,14 @@ class ExclusionRules:
         )
         if rule is None and self._starts:
             rest = name + url.partition("://")[2][len(host) :]
-            # No start begins with another, so if one begins the URL it is the greatest that does
-            # not sort after it.
+            # no start is a prefix of another, so the one that matches is the greatest not after it
             at = bisect_right(self._starts, rest) - 1
             if at >= 0 and rest.startswith(self._starts[at]):
                 return self._prefixes[self._starts[at]]
         return rule
 
     def _by_parent(self, host: str) -> ExclusionRule | None:
-        """`domain` rules may name what is no registrable domain: news.example.org, or a public
-        suffix as github.io.
-        """
+        """Match `domain` rules for other names: news.example.org, or a suffix as github.io."""
         name = host
         while self._domains and name:
             rule = self._domains.get(name)
@@ -114,8 +109,7 @@ def parse_exclusions(text: str, source: str) -> ExclusionRules:
     """Read a list.
 
     Raises:
-        ConfigError: wrong lines; the message names each (the first ten) with file, line, and what
-        to write instead.
+        ConfigError: invalid lines; the message has the first ten with what to write instead.
     """
     rules: list[ExclusionRule] = []
     problems: list[str] = []
@@ -129,9 +123,9 @@ def parse_exclusions(text: str, source: str) -> ExclusionRules:
         except ValueError as error:
             problems.append(f"{source}, line {number}: {statement!r}: {error}")
     if problems:
-        more = len(problems) - _PROBLEMS_TOLD
+        more = len(problems) - _MAX_PROBLEMS
         raise ConfigError(
-            "\n".join(problems[:_PROBLEMS_TOLD])
+            "\n".join(problems[:_MAX_PROBLEMS])
             + (f"\n{source}: {more} more invalid lines" if more > 0 else "")
         )
     return ExclusionRules(rules)
@@ -196,7 +190,7 @@ def _first_of(rules: Iterable[ExclusionRule], kind: ExclusionKind) -> dict[str, 
 
 
 def _without_longer(starts: list[str]) -> list[str]:
-    """Of sorted strings, those that do not begin with another one."""
+    """Return the sorted strings that do not begin with another one."""
     prefixes: list[str] = []
     for start in starts:
         if not prefixes or not start.startswith(prefixes[-1]):
@@ -205,13 +199,12 @@ def _without_longer(starts: list[str]) -> list[str]:
 
 
 class ExclusionFile:
-    """The list in a file, read again when it changes. Not thread-safe; its snapshots are."""
+    """The list in a file, reloaded when it changes. Not thread-safe; its snapshots are."""
 
     def __init__(self, path: Path, clock: Clock, check_ms: int = CHECK_MS) -> None:
         """
         Raises:
-            ConfigError: the file cannot be read, or has wrong lines: nothing must be fetched before
-            that is mended.
+            ConfigError: the file cannot be read or has invalid lines; nothing may be fetched.
         """
         self._path = path
         self._clock = clock
@@ -222,12 +215,10 @@ class ExclusionFile:
         self.problem = ""
 
     def current(self) -> ExclusionRules:
-        """The list that is in force. A new object when it has changed, so that the caller can go
-        over what waits.
+        """Return the rules in force; a new object after a change.
 
-        `problem` then says why the file as it stands is not in force; "" if it is. A change counts
-        when two looks in a row found the same: half of a file that is being written would let
-        through what its other half forbids.
+        `problem` is then why the current file is not in force, "" if it is. A change counts when
+        two checks in a row see the same file, so that a half-written file is not used.
         """
         now = self._clock.monotonic_ms()
         if now < self._next_check:
@@ -237,7 +228,7 @@ class ExclusionFile:
         if signature != self._signature and signature == self._seen:
             self._load(signature)
         elif signature == self._signature:
-            self.problem = ""  # what was read is what stands there
+            self.problem = ""  # the file has been restored
         self._seen = signature
         return self._current
 
@@ -255,7 +246,7 @@ class ExclusionFile:
 
 
 def _signature(path: Path) -> tuple[int, int, int]:
-    """What changes with a file's content; zeros for none."""
+    """Return values that change with the content of a file; zeros if there is none."""
     try:
         status: stat_result = path.stat()
     except OSError:

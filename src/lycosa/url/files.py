@@ -1,9 +1,7 @@
-"""The one form of URLs that name no page of the web: ftp (RFC 1738 section 3.2) and gopher (RFC
-4266).
+"""Normal form of ftp (RFC 1738 section 3.2) and gopher (RFC 4266) URLs.
 
-Neither has a query: what stands behind a question mark is a part of the name, so the mark is
-written as an escape. Both stand for octets, so escapes are undone and written again, and a URL has
-one form whoever wrote it.
+Neither has a query: a question mark is part of the name and is escaped. Paths are octets, so
+escapes are decoded and encoded again, and equal URLs get equal forms.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from lycosa.url.schemes import DEFAULT_PORTS, path_start
 _KEPT = "!$&'()*+,;=:@-._~"
 _GOPHER = re.compile(r"[\x00-\x20]*gopher://(?:[^/?#]*@)?([^/?#]*)([^#]*)", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(.+?)(?::(\d{0,5}))?")
-_IGNORED = {9: None, 10: None, 13: None}  # as the URL standard does, wherever they stand
+_IGNORED = {9: None, 10: None, 13: None}  # as the URL standard does
 _TYPE_CODE = re.compile(r"(?:;type=[aid])+$", re.IGNORECASE)
 # would end the line that is sent, and begin a command of its own
 _COMMANDS = re.compile(rb"[\0\r\n]")
@@ -32,14 +30,14 @@ def finish_ftp(href: str) -> str:
     start = path_start(href)
     authority, path = href[6:start].rpartition("@")[2], _TYPE_CODE.sub("", href[start:])
     segments = []
-    # each for itself, since %2F is no slash: it begins at the file system's root
+    # one by one, since %2F is no separator: it stands for the root of the file system
     for segment in path.split("/"):
         octets = _octets(segment, "")
         if octets is None:
             return ""
         segments.append(octets)
     result = f"ftp://{authority}{'/'.join(segments)}"
-    # dots that stood behind a `?` or before `;type=` were none to the parser, and are now
+    # dots behind a `?` or before `;type=` are path segments only now
     if "/." in result:
         again: str = ada_url.normalize_url(result)
         return result if again == result else finish_ftp(again)
@@ -47,10 +45,9 @@ def finish_ftp(href: str) -> str:
 
 
 def finish_gopher(text: str) -> str:
-    """An absolute gopher URL in one form: item type and selector as octets, no dots taken out. ""
-    if it is none.
+    """Return the normal form of an absolute gopher URL: dot segments stay. "" if it is none.
 
-    A menu without a selector is the root, whether its type is written or not.
+    A menu without a selector is the root, with or without its item type.
     """
     match = _GOPHER.fullmatch(text.translate(_IGNORED).partition("#")[0].rstrip(" "))
     named = _AUTHORITY.fullmatch(match[1]) if match is not None else None
@@ -75,6 +72,6 @@ def finish_gopher(text: str) -> str:
 
 
 def _octets(text: str, safe: str) -> str | None:
-    """Escapes undone and written again; None with a line end in it."""
+    """Decode and encode escapes; None if there is a line end or NUL."""
     octets = unquote_to_bytes(text.encode("utf-8", "surrogatepass"))
     return None if _COMMANDS.search(octets) else quote_from_bytes(octets, safe=_KEPT + safe)

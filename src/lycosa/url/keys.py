@@ -26,9 +26,7 @@ def url_key(url: str) -> int:
 
 
 class Identifier:
-    """Gives normalised URLs their identity.
-
-    Hot path (`bench/network.py`): what depends on the host is cached by origin.
+    """Computes the identity of normalised URLs. Hot path of `bench/network.py`.
 
     The partition is xxh3_64(registrable domain, an IP address being its own) mod `partitions`, so
     all hosts of a registrable domain share one owner.

@@ -1,9 +1,7 @@
-"""Queries in a page's own encoding: the one place where a URL depends on the encoding of the page
-that holds the link.
+"""Queries in the encoding of the page that holds the link.
 
-WHATWG URL Standard, "query state" and "percent-encode after encoding". Browsers send `?q=é` found
-in a windows-1251 or Big5 page in that encoding; a crawler that always sends UTF-8 asks such servers
-for other pages.
+WHATWG URL Standard, "query state" and "percent-encode after encoding". Browsers encode `?q=é` of a
+windows-1251 or Big5 page in that encoding; servers expect the same from a crawler.
 """
 
 from __future__ import annotations

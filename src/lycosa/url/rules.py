@@ -1,11 +1,14 @@
-"""Opt-in rules of a collection that make one URL of several: they may change what a URL means, so
-nothing is on by default.
+"""Opt-in rewriting rules of a collection, which map several URLs to one.
+
+They may change the meaning of a URL, so all are off by default. A new rule is a function and an
+entry of `_RULES`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Final
 from urllib.parse import unquote
 
 from lycosa.config.settings import Collection
@@ -25,24 +28,18 @@ _SESSION_PARAMETER = re.compile(
 )
 
 
+Step = Callable[[str], str]
+
+
 class Rules:
-    """The rewriting rules of one collection. `apply` is idempotent and takes and gives normalised
+    """The rewriting rules of one collection. `apply` is idempotent; it takes and returns normalised
     URLs.
     """
 
     def __init__(self, collection: Collection) -> None:
-        steps: list[Callable[[str], str]] = []
-        if collection.drop_session_ids:
-            steps.append(_drop_session_ids)
-        if collection.drop_parameters:
-            names = "|".join(_wildcard(pattern) for pattern in collection.drop_parameters)
-            self._names = re.compile(rf"(?:{names})", re.DOTALL)
-            steps.append(self._drop_parameters)
-        if collection.merge_slashes:
-            steps.append(_merge_slashes)
-        if collection.drop_trailing_dot:
-            steps.append(_drop_trailing_dot)
-        self._steps = tuple(steps)
+        self._steps = [
+            make(collection) for setting, make in _RULES.items() if getattr(collection, setting)
+        ]
 
     @property
     def active(self) -> bool:
@@ -50,9 +47,7 @@ class Rules:
         return bool(self._steps)
 
     def apply(self, url: str) -> str:
-        """Rewrite a normalised URL; without rules, and if it is none of the web, it is returned as
-        it is.
-        """
+        """Rewrite a normalised http or https URL; others are returned unchanged."""
         if not self._steps or not url.startswith(WEB):
             return url
         # a rule may uncover another's case; every round that changes something shortens the URL
@@ -64,24 +59,23 @@ class Rules:
                 return url
             url = normalise(rewritten)
 
-    def _drop_parameters(self, url: str) -> str:
-        return _filter_query(
-            url,
-            lambda parameter: self._names.fullmatch(unquote(parameter.partition("=")[0])) is None,
-        )
+
+def _parameter_rule(collection: Collection) -> Step:
+    names = re.compile(f"(?:{'|'.join(map(_wildcard, collection.drop_parameters))})", re.DOTALL)
+
+    def keep(parameter: str) -> bool:
+        return names.fullmatch(unquote(parameter.partition("=")[0])) is None
+
+    return lambda url: _filter_query(url, keep)
 
 
 def _wildcard(pattern: str) -> str:
-    """A regular expression for a parameter's name: `*` is any run of characters, the rest stands
-    for itself.
-    """
+    """Return a regular expression for a parameter name; `*` matches any run of characters."""
     return ".*".join(re.escape(part) for part in re.split(r"\*+", pattern))
 
 
 def _filter_query(url: str, keep: Callable[[str], bool]) -> str:
-    """The URL without the parameters that are not to be kept; the `?` goes with the last of
-    them.
-    """
+    """Remove the parameters that `keep` rejects, and the `?` with the last of them."""
     path, mark, query = url.partition("?")
     if not query:
         return url
@@ -115,7 +109,14 @@ def _merge_slashes(url: str) -> str:
 
 
 def _drop_trailing_dot(url: str) -> str:
-    """`example.org.` -> `example.org`; a host of nothing but dots, or with two at its end, is no
-    such name and stays.
-    """
+    """Rewrite `example.org.` to `example.org`; hosts of only dots or with two at the end stay."""
     return re.sub(r"^(https?://[^/]*[^./])\.(?=[:/])", r"\1", url, count=1)
+
+
+_RULES: Final[dict[str, Callable[[Collection], Step]]] = {
+    "drop_session_ids": lambda _: _drop_session_ids,
+    "drop_parameters": _parameter_rule,
+    "merge_slashes": lambda _: _merge_slashes,
+    "drop_trailing_dot": lambda _: _drop_trailing_dot,
+}
+"""By the setting of a collection that turns a rule on, in the order in which they are applied."""

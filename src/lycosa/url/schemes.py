@@ -1,12 +1,12 @@
-"""The schemes of URLs that are crawled, and where the parts of a normalised URL begin."""
+"""The URL schemes that are crawled, and the parts of a normalised URL."""
 
 from __future__ import annotations
 
 WEB = ("http://", "https://")
-"""How URLs of the web begin."""
+"""Prefixes of web URLs."""
 
 OTHERS = ("ftp://", "gopher://")
-"""How the others begin: files, directories and menus (`fetch.other_schemes`)."""
+"""Prefixes of the others: files, directories and menus (`fetch.other_schemes`)."""
 
 CRAWLED = WEB + OTHERS
 
@@ -14,12 +14,12 @@ DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21, "gopher": 70}
 
 
 def path_start(url: str) -> int:
-    """Where the path of a normalised URL begins; -1 if it has none, as an origin. Hot path."""
+    """Return the index of the path of a normalised URL; -1 if it has none. Hot path."""
     first = url[:1]
     # behind http:// and a character, ftp://, gopher://
     return url.find("/", 8 if first == "h" else 6 if first == "f" else 9)
 
 
 def scheme_of(url: str) -> str:
-    """`ftp://` of `ftp://h/`: how a normalised URL begins."""
+    """Return the scheme of a normalised URL with its separator: `ftp://` of `ftp://h/`."""
     return url[: url.index("//") + 2]

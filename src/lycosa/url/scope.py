@@ -1,4 +1,4 @@
-"""Admission: which URLs a collection takes, decided by the URL alone."""
+"""Admission: which URLs a collection accepts, decided by the URL alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def url_origin(url: str) -> str:
 
 
 def hostname(url: str) -> str:
-    """The hostname of a normalised URL, as the standard serialises it: no port, IPv6 in brackets.
+    """Return the hostname of a normalised URL: no port, IPv6 in brackets.
 
     Raises:
         UrlError: as `url_origin`.
@@ -48,13 +48,10 @@ def _without_port(host: str) -> str:
 
 
 class Admission:
-    """The scope and the patterns of a collection.
+    """The scope and the patterns of a collection. Hot path of `bench/network.py`.
 
-    Hot path (`bench/network.py`): the scope's verdict is cached by origin.
-
-    http and https are taken always, ftp and gopher where a seed is of that scheme, or with
-    `other_schemes`. Scopes hold for http and https alike, since sites move from one to the other,
-    and but for `prefix` for all schemes:
+    http and https are always accepted, ftp and gopher if a seed has that scheme, or with
+    `other_schemes`. Scopes treat http and https alike, and all schemes but for `prefix`:
 
     - `host`: hostname and port of a seed; a scheme's own port counts as none, so http://h/ admits
       https://h/
@@ -63,7 +60,7 @@ class Admission:
       last slash
     - `any`: everything
 
-    Seeds go through the collection's rewriting rules first, as the links do.
+    Seeds are rewritten by the rules of the collection first, as links are.
 
     Raises:
         UrlError: a seed is not a usable URL.
@@ -105,14 +102,14 @@ class Admission:
         self._origins: dict[str, bool] = {}
 
     def refuse(self, url: str) -> Refusal | None:
-        """Why a normalised URL is not admitted, or None. The first that holds of: scheme, too_long,
-        scope, pattern.
+        """Return why a normalised URL is not admitted, or None.
+
+        The first that applies of: scheme, too_long, scope, pattern.
 
         `pattern`: a deny expression matches somewhere, or there are allow expressions and none
         does.
         """
-        # Nearly all links. Only origins of schemes that are taken are remembered; what is cut so of
-        # an ftp or gopher URL is no other's.
+        # nearly all links; only origins of accepted schemes are cached
         if (
             not self._patterns
             and len(url) <= self._max_length
@@ -131,17 +128,15 @@ class Admission:
 
     @property
     def named_hosts(self) -> int:
-        """How many hosts, with their ports, the seeds have."""
+        """Return the number of hosts (with ports) of the seeds."""
         return len(self._hosts)
 
     def is_named(self, url: str) -> bool:
-        """Whether a URL in scope lies where a seed does: on its host (in its domain, if that is the
-        scope), not only linked from there.
-        """
+        """Whether a URL in scope is on the host of a seed (or in its domain, by the scope)."""
         return self._scope != "any" or _host_and_port(url) in self._hosts
 
     def explain(self, url: str) -> str:
-        """One line for people: what admitted or refused this normalised URL."""
+        """Return one line for people: why a normalised URL is admitted or refused."""
         refusal = self.refuse(url)
         if refusal is Refusal.SCHEME:
             if url.startswith(OTHERS):
@@ -192,7 +187,7 @@ class Admission:
         return cached
 
     def _by_pattern(self, url: str) -> tuple[bool, str]:
-        """Whether the patterns refuse the URL, and which one decided ("" where there are none)."""
+        """Return whether the patterns refuse the URL, and the one that decided ("" without any)."""
         for deny in self._deny:
             if deny.search(url):
                 return True, Message(
@@ -264,7 +259,7 @@ class Admission:
 
 
 def _folders(url: str) -> tuple[str, str]:
-    """The folder of a URL under its own scheme and the other one of the web."""
+    """Return the folder of a URL, under http and https."""
     path = url.partition("?")[0]
     scheme, _, rest = path[: path.rindex("/") + 1].partition("://")
     other = {"http": "https", "https": "http"}.get(scheme, scheme)
@@ -272,7 +267,7 @@ def _folders(url: str) -> tuple[str, str]:
 
 
 def _few(names: Iterable[str], limit: int = 3) -> str:
-    """The first few of a list, and how many more there are."""
+    """Return the first few names, and how many more there are."""
     all_names = list(names)
     more = len(all_names) - limit
     first = ", ".join(all_names[:limit])

@@ -1,4 +1,4 @@
-"""A site as people write it, and which URLs and table rows belong to it."""
+"""Sites as users write them, and which URLs and table rows belong to them."""
 
 from __future__ import annotations
 

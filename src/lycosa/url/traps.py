@@ -1,9 +1,8 @@
-"""Traps that a URL shows by itself: spaces of addresses without end, named by rule. Pure; what
-needs a page is in `lycosa.frontier.traps.detector`.
+"""Trap rules by URL: unbounded URL spaces that can be recognised without fetching. Pure; rules that
+need pages are in `lycosa.frontier.traps.detector`.
 
-Every rule is written so that it holds back where an honest site might write the same: dates need a
-month, numbers and short segments may repeat, session ids must look like one. The rules were run
-over all URLs of six documentation sites (7,000 files) and hit none.
+The rules avoid URLs that ordinary sites may have: dates need a month, numbers and short segments
+may repeat, session IDs must look like one.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _YEARS_OF_PAIRS = 100
 
 
 class TrapRule(StrEnum):
-    """The rule that holds a URL for a trap. Closed; counted per host by these names."""
+    """Trap rules. Counted per host by these names."""
 
     REPEATED_SEGMENTS = "repeated_segments"
     RELATIVE_LOOP = "relative_loop"
@@ -53,7 +52,7 @@ class TrapRule(StrEnum):
     SESSION_ID = "session_id"
     MANY_PARAMETERS = "many_parameters"
     REPEATED_PARAMETER = "repeated_parameter"
-    QUERY_PERMUTATION = "query_permutation"  # told by the caller, who knows the signatures met
+    QUERY_PERMUTATION = "query_permutation"  # reported by the caller, who has the signatures
     ESCAPE_LOOP = "escape_loop"
     CALENDAR = "calendar"
 
@@ -100,7 +99,7 @@ _EXPLAINED: Final = {
 
 
 def explain(rule: TrapRule) -> Message:
-    """What the rule says, for people: one clause."""
+    """Return the explanation of a rule: one clause."""
     return _EXPLAINED[rule]
 
 
@@ -131,13 +130,12 @@ _sessions = Rules(Collection(drop_session_ids=True))
 
 
 def trap(url: str, today: date, *, oldest_year: int = OLDEST_YEAR) -> TrapRule | Literal[""]:
-    """The rule by which a normalised URL is a trap, "" for none. Hot path: one call a new URL,
-    about 2 us for a plain one.
+    """Return the rule by which a normalised URL is a trap, "" for none. Hot path.
 
     Args:
-        today: the date against which a calendar's dates are measured.
-        oldest_year: dates before this year are taken for a calendar's, where they end the path or
-            stand in the query. An archive of old newspapers wants it lower.
+        today: the date to which dates of calendars are compared.
+        oldest_year: earlier dates at the end of the path or in the query are those of a calendar.
+            Lower it for an archive of old newspapers.
     """
     start = path_start(url)
     if start < 0:
@@ -197,8 +195,8 @@ def _query_trap(url: str, query: str, today: date, oldest_year: int) -> TrapRule
 
 
 def _repeats(segments: list[str]) -> bool:
-    """One segment too often, or a run of segments that follows itself (a/b/a/b; three times where
-    the segments are short).
+    """Whether a segment occurs too often, or a run of segments repeats (a/b/a/b; three times if the
+    segments are short).
     """
     for segment, times in Counter(segments).items():
         if times > (_MAX_SAME_SEGMENT if _is_name(segment) else _MAX_SAME_SHORT):
@@ -221,8 +219,8 @@ def _is_name(segment: str) -> bool:
 
 
 def _path_calendar(path: str, match: re.Match[str], today: date, oldest_year: int) -> bool:
-    """Whether a date in a path is a calendar's. /YYYY/MM/ without a day counts only beside a word
-    for calendars and near today: /topic/1950/12/ may be the twelfth page of a topic.
+    """Whether a date in a path is that of a calendar. /YYYY/MM/ counts only with a word for
+    calendars and near today: /topic/1950/12/ may be page twelve of a topic.
     """
     year = int(match[1])
     if oldest_year <= year < today.year + YEARS_AHEAD:
@@ -268,9 +266,7 @@ def _is_ahead(year: int, month: int, today: date) -> bool:
 
 
 def without_session(url: str) -> str:
-    """The URL without its session id: what to ask for instead of a URL that `trap` names
-    `session_id`.
-    """
+    """Return the URL without its session ID, to be fetched instead."""
     start = path_start(url)
     path, mark, query = url[max(start, 0) :].partition("?")
     return (
@@ -281,11 +277,10 @@ def without_session(url: str) -> str:
 
 
 def query_signature(url: str) -> int:
-    """A 64-bit key that is the same for all orders of a query's parameters; 0 where there is no
-    other order to meet.
+    """Return a 64-bit key that is equal for all orders of the parameters of a query; 0 if there is
+    only one order.
 
-    Parameters of one name keep their order among themselves, and a query with a parameter that has
-    no value is taken as it is: there the order may mean something.
+    Parameters of one name keep their order, and queries with a parameter without a value have none.
     """
     path, _, query = url.partition("?")
     if "&" not in query:

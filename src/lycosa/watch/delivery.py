@@ -1,8 +1,7 @@
-"""Telling of matches: a thread beside a crawl that follows the log, fills the outboxes of watches,
-and has them delivered.
+"""Delivers matches: a thread of the crawl follows the log and fills the outboxes of the watches.
 
-There is one a workspace: in the process that owns it. What is not delivered when that ends lies in
-the outboxes, for the next one.
+There is one per workspace, in the process that owns it. Undelivered notifications stay in the
+outboxes for the next process.
 """
 
 from __future__ import annotations
@@ -19,35 +18,36 @@ from lycosa.notify.transports import Notifier, notifier_of
 from lycosa.processes.threads import OnError, background_thread
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
-from lycosa.watch.feed import MatchFeed, Place
+from lycosa.watch.feed import FeedPosition, MatchFeed
 
 NAME = "watch"
-"""Of the outboxes' files."""
+"""Prefix of the names of outbox files."""
 
-_HERE_S, _ELSEWHERE_S = 1.0, 5.0
+_LOCAL_POLL_S, _REMOTE_POLL_S = 1.0, 5.0
 _ORDERS_S = 3.0
-_PATIENCE_S = 10.0
-_TURN_S = 0.05
+_FINISH_TIMEOUT_S = 10.0
+_FINISH_POLL_S = 0.05
 
 
-class WatchPost:
-    """Begins with `start`; `finish` tells what is left, `close` ends it in any case. `say` gets
-    lines for people.
+class MatchDelivery:
+    """Follows the log after `start`; `finish` delivers the rest, `close` ends at once.
+
+    `report` gets a line for each problem.
     """
 
-    def __init__(self, root: str, config: Config, say: Callable[[str], None]) -> None:
+    def __init__(self, root: str, config: Config, report: Callable[[str], None]) -> None:
         self._workspace = Workspace.open(root)
         self._config = config
-        self._say = say
-        self._every_s = _HERE_S if self._workspace.storage.on_disk else _ELSEWHERE_S
+        self._report = report
+        self._poll_s = _LOCAL_POLL_S if self._workspace.storage.on_disk else _REMOTE_POLL_S
         self._feed: MatchFeed | None = None
         self._orders: dict[str, SearchOrder] = {}
         self._boxes: dict[str, Outbox] = {}
-        # how far each outbox has been filled; its own cursor stands where it last got something
-        self._places: dict[str, Place] = {}
+        # by target: read up to here; the cursor of an outbox is at its last notification
+        self._positions: dict[str, FeedPosition] = {}
         self._next_orders = 0.0
-        self._trouble = ""
-        self._deliveries = DeliveryWorker(say)
+        self._last_error = ""
+        self._deliveries = DeliveryWorker(report)
         self._ending = threading.Event()
         self._thread = background_thread(self._run, name="watch-post", on_error=OnError.RESTART)
         self._started = False
@@ -58,31 +58,29 @@ class WatchPost:
         self._thread.start()
 
     def finish(self) -> None:
-        """Tell of all that is committed by now, as far as targets take it within a few seconds;
-        then end.
-        """
+        """Deliver what is committed, as far as targets accept it within seconds; then end."""
         if not self._started:
             return
         self._end()
         self._next_orders = 0.0
-        self._look()
-        deadline = time.monotonic() + _PATIENCE_S
+        self._poll()
+        deadline = time.monotonic() + _FINISH_TIMEOUT_S
         while time.monotonic() < deadline and any(
-            self._hopeful(box) for box in self._boxes.values()
+            self._is_deliverable(box) for box in self._boxes.values()
         ):
-            time.sleep(_TURN_S)
+            time.sleep(_FINISH_POLL_S)
         self.close()
         for box in self._boxes.values():
-            left = box.standing()
+            left = box.state()
             if left.waiting:
-                self._say(
+                self._report(
                     f"undelivered notifications for {left.target}, kept for the next `lycosa run` "
                     f"or `crawl`: {left.waiting} "
                     f"({left.problem or 'the target is slow'})"
                 )
 
     def close(self) -> None:
-        """End; what is under way may take a little."""
+        """Stop the threads. Running deliveries are completed."""
         if self._started:
             self._end()
             self._deliveries.stop()
@@ -94,37 +92,37 @@ class WatchPost:
 
     def _run(self) -> None:
         while not self._ending.is_set():
-            self._look()
-            self._ending.wait(self._every_s)
+            self._poll()
+            self._ending.wait(self._poll_s)
 
-    def _look(self) -> None:
-        """One round; what goes wrong is told once, and tried again in the next."""
+    def _poll(self) -> None:
+        """Poll once. An error is reported once and tried again in the next poll."""
         try:
             now = time.monotonic()
             if now >= self._next_orders:
                 self._next_orders = now + _ORDERS_S
-                self._take_orders()
+                self._load_orders()
             if self._boxes:
                 self._fill()
-            self._trouble = ""
+            self._last_error = ""
         except (LycosaError, OSError) as error:
-            if str(error) != self._trouble:
-                self._say(f"watches: {error}")
-            self._trouble = str(error)
+            if str(error) != self._last_error:
+                self._report(f"watches: {error}")
+            self._last_error = str(error)
 
-    def _take_orders(self) -> None:
+    def _load_orders(self) -> None:
         storage = self._workspace.storage
         self._orders = read_orders(storage, self._orders)
         targets = {target for order in self._orders.values() for target in order.notify}
         for target in targets - self._boxes.keys():
-            box = Outbox(storage, NAME, target, self._maker(target))
+            box = Outbox(storage, NAME, target, self._notifier_factory(target))
             self._boxes[target] = box
             self._deliveries.add(box)
         for target in self._boxes.keys() - targets:
             self._deliveries.drop(self._boxes.pop(target))
-            self._places.pop(target, None)
+            self._positions.pop(target, None)
 
-    def _maker(self, target: str) -> Callable[[], Notifier]:
+    def _notifier_factory(self, target: str) -> Callable[[], Notifier]:
         return lambda: notifier_of(target, self._config)
 
     def _fill(self) -> None:
@@ -135,41 +133,40 @@ class WatchPost:
         for target, box in self._boxes.items():
             if excluded is not None:
                 box.forget(excluded)
-            wanted = {id: order for id, order in self._orders.items() if target in order.notify}
-            place = self._places.get(target) or (
-                Place.of(box.cursor) if box.cursor else _start(wanted)
+            orders = {id: order for id, order in self._orders.items() if target in order.notify}
+            position = self._positions.get(target) or (
+                FeedPosition.of(box.cursor) if box.cursor else _start_position(orders)
             )
-            room = box.room
-            if place.entry > self._feed.head or not room or not wanted:
+            room = box.free_slots
+            if position.entry > self._feed.head or not room or not orders:
                 continue
-            notices, place = self._feed.after(place, wanted, room)
+            notices, position = self._feed.after(position, orders, room)
             if notices:
-                box.put(notices, cursor=str(place))
+                box.put(notices, cursor=str(position))
                 self._deliveries.wake()
-            self._places[target] = place
+            self._positions[target] = position
 
-    def _hopeful(self, box: Outbox) -> bool:
-        standing = box.standing()
-        return standing.waiting > 0 and not standing.fails
+    def _is_deliverable(self, box: Outbox) -> bool:
+        state = box.state()
+        return state.waiting > 0 and not state.fails
 
 
-def _start(orders: Mapping[str, SearchOrder]) -> Place:
-    return Place(min((order.since for order in orders.values()), default=0) + 1)
+def _start_position(orders: Mapping[str, SearchOrder]) -> FeedPosition:
+    return FeedPosition(min((order.since for order in orders.values()), default=0) + 1)
 
 
 def empty_outboxes(workspace: Workspace) -> None:
-    """Take notices about excluded pages out of all outboxes of a workspace in which nobody
-    delivers.
+    """Remove notifications about excluded pages from all outboxes of an idle workspace.
 
     Raises:
         WorkspaceError: one is damaged.
     """
     state = workspace.state()
     for name, target in outboxes(workspace.storage):
-        Outbox(workspace.storage, name, target, _nobody).forget(
+        Outbox(workspace.storage, name, target, _no_notifier).forget(
             lambda url: state.excluded(url, hostname(url))
         )
 
 
-def _nobody() -> Notifier:
+def _no_notifier() -> Notifier:
     raise UsageError("notifications are not delivered here")

@@ -1,10 +1,7 @@
-"""From rows of `matches` to notices: what the log brings, read on from where each target's outbox
-stands.
+"""Reads rows of `matches` as notifications, from the position of each target in the log.
 
-Of a watch and a page only news is told: that the text stands in a page that is new, or in one whose
-version before did not hold it. Rows of a page that changes and still holds the text are stored, and
-nobody is told. Which it is, the tables say, so that it is the same after a kill, after a merge, and
-whoever asks.
+A match is notified if its page is new, or if the previous version of the page did not contain the
+text. The tables decide which it is, so the answer is the same after a kill and after a compaction.
 """
 
 from __future__ import annotations
@@ -41,10 +38,8 @@ _SHOWN_TEXTS = 10
 
 
 @dataclass(slots=True, frozen=True, order=True)
-class Place:
-    """How far a target has been told: all of the entries before `entry`, and of it what comes up to
-    `key` ("": nothing).
-    """
+class FeedPosition:
+    """The notified part of the log: all entries before `entry`, and of it all rows up to `key`."""
 
     entry: int
     key: str = ""
@@ -53,14 +48,14 @@ class Place:
         return f"{self.entry}:{self.key}"
 
     @classmethod
-    def of(cls, text: str) -> Place:
-        """Raises ValueError if it is none."""
+    def of(cls, text: str) -> FeedPosition:
+        """Parse a position. Raises ValueError."""
         entry, _, key = text.partition(":")
         return cls(int(entry), key)
 
 
 _Earlier = dict[tuple[int, int, str], list[tuple[datetime, str]]]
-"""By host key, URL key and watch: when which text was found."""
+"""By host key, URL key and watch: times and texts of matches."""
 
 
 class _Match(NamedTuple):
@@ -83,15 +78,15 @@ class _Match(NamedTuple):
         return self.host_key, self.url_key, self.watch
 
     @property
-    def place(self) -> Place:
-        return Place(
+    def position(self) -> FeedPosition:
+        return FeedPosition(
             self.entry,
             f"{self.host_key:016x}{self.url_key:016x}{self.watch}{_ms(self.found_at):015d}",
         )
 
 
 class MatchFeed:
-    """Reads a workspace's matches as notices. Not for several threads at once."""
+    """Reads the matches of a workspace as notifications. Not thread-safe."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -102,42 +97,46 @@ class MatchFeed:
         return self._state.head
 
     def refresh(self) -> bool:
-        """Read on in the log; whether there is more. Raises WorkspaceError if it is damaged."""
+        """Read new log entries; return whether there are any. Raises WorkspaceError."""
         before = self._state.head
         self._state.refresh()
         return self._state.head != before
 
     def excluded(self) -> Callable[[str], bool]:
-        """Whether a page's URL is excluded now."""
+        """Return a function that tests whether a URL is excluded now."""
         return lambda url: self._state.excluded(url, hostname(url))
 
     def after(
-        self, place: Place, orders: Mapping[str, SearchOrder], most: int
-    ) -> tuple[list[Notice], Place]:
-        """At most `most` notices for these watches, oldest first, and the place behind the last of
-        them; with fewer than `most` it is the head of the log.
+        self, position: FeedPosition, orders: Mapping[str, SearchOrder], limit: int
+    ) -> tuple[list[Notice], FeedPosition]:
+        """Return at most `limit` notifications for these watches, oldest first, and the position
+        after the last of them; with fewer than `limit` it is the head of the log.
         """
         tables = LiveTables(self._workspace, self._state)
         mine = pl.col("watch").is_in(list(orders))
         frames = [
-            frame.filter(mine) for frame in tables.changes("matches", place.entry - 1, _COLUMNS)
+            frame.filter(mine) for frame in tables.changes("matches", position.entry - 1, _COLUMNS)
         ]
-        rows = [row for row in _matches(pl.concat(frames)) if row.place > place] if frames else []
+        rows = (
+            [row for row in _matches(pl.concat(frames)) if row.position > position]
+            if frames
+            else []
+        )
         earlier = self._earlier(tables, rows)
         notices: list[Notice] = []
-        last = place
-        for where, of_page in groupby(rows, key=lambda row: row.place):
-            if len(notices) == most:
+        last = position
+        for where, of_page in groupby(rows, key=lambda row: row.position):
+            if len(notices) == limit:
                 return notices, last
-            fresh = self._news(tables, list(of_page), earlier)
+            fresh = self._new_matches(tables, list(of_page), earlier)
             if fresh:
                 notices.append(notice_of(orders[fresh[0].watch], fresh))
             last = where
-        return notices, Place(self._state.head + 1)
+        return notices, FeedPosition(self._state.head + 1)
 
     def _earlier(self, tables: LiveTables, rows: Sequence[_Match]) -> _Earlier:
-        """Of these watches and pages, all matches that there are."""
-        found: _Earlier = defaultdict(list)
+        """Return all matches of these watches and pages."""
+        matches: _Earlier = defaultdict(list)
         if rows:
             keys = {"host_key": pl.UInt64, "url_key": pl.UInt64, "watch": pl.String}
             pages = pl.LazyFrame(sorted({row.page for row in rows}), schema=keys, orient="row")
@@ -148,18 +147,18 @@ class MatchFeed:
                 .collect()
             )
             for host_key, url_key, watch, text, found_at in every.iter_rows():
-                found[host_key, url_key, watch].append((found_at, text))
-        return found
+                matches[host_key, url_key, watch].append((found_at, text))
+        return matches
 
-    def _news(self, tables: LiveTables, rows: Sequence[_Match], earlier: _Earlier) -> list[_Match]:
-        """Those of the matches of a watch in a version of a page that the version before did not
-        have.
-        """
+    def _new_matches(
+        self, tables: LiveTables, rows: Sequence[_Match], earlier: _Earlier
+    ) -> list[_Match]:
+        """Return the matches in a version of a page that the previous version did not have."""
         first = rows[0]
-        held = [
+        earlier_matches = [
             (found_at, text) for found_at, text in earlier[first.page] if found_at < first.found_at
         ]
-        if not held:
+        if not earlier_matches:
             return list(rows)
         of_page = (
             (pl.col("host_key") == first.host_key)
@@ -179,21 +178,23 @@ class MatchFeed:
             .collect()
             .item()
         )
-        known = {text for found_at, text in held if version is None or found_at >= version}
-        return [row for row in rows if row.text not in known]
+        previous_texts = {
+            text for found_at, text in earlier_matches if version is None or found_at >= version
+        }
+        return [row for row in rows if row.text not in previous_texts]
 
 
 def _matches(frame: pl.DataFrame) -> list[_Match]:
-    """In the order of the log, within an entry in that of `Place`."""
-    return sorted((_Match(*row) for row in frame.iter_rows()), key=lambda row: row.place)
+    """Return the rows in the order of `FeedPosition`."""
+    return sorted((_Match(*row) for row in frame.iter_rows()), key=lambda row: row.position)
 
 
 def notice_of(order: SearchOrder, rows: Sequence[_Match]) -> Notice:
-    """The notice of a watch's texts in one version of a page."""
-    found = sorted(rows, key=lambda row: (row.positions[:1], row.text))
-    first = found[0]
+    """Return the notification of the texts of a watch in one version of a page."""
+    matches = sorted(rows, key=lambda row: (row.positions[:1], row.text))
+    first = matches[0]
     at, context = first.found_at.astimezone(UTC), first.context or ""
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    more = f" and {len(matches) - 1} more" if len(matches) > 1 else ""
     return Notice(
         sha256(f"{order.id}\n{first.url}\n{_ms(at)}".encode()).hexdigest()[:32],
         "match",
@@ -204,8 +205,8 @@ def notice_of(order: SearchOrder, rows: Sequence[_Match]) -> Notice:
         {
             "watch": order.id,
             "text": first.text,
-            "texts": "\n".join(row.text for row in found[:_SHOWN_TEXTS]),
-            "count": sum(row.number or len(row.positions) for row in found),
+            "texts": "\n".join(row.text for row in matches[:_SHOWN_TEXTS]),
+            "count": sum(row.number or len(row.positions) for row in matches),
             "position": first.positions[0] if first.positions else 0,
             "context": context,
             "collection": first.collection or "",

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from lycosa.config.settings import Config
 from lycosa.hooks import hook
-from lycosa.watch.delivery import WatchPost
+from lycosa.watch.delivery import MatchDelivery
 
 
 @hook
-def crawl_service(root: str, config: Config, report: Callable[[str], None]) -> WatchPost:
-    return WatchPost(root, config, report)
+def crawl_service(root: str, config: Config, report: Callable[[str], None]) -> MatchDelivery:
+    return MatchDelivery(root, config, report)

@@ -56,11 +56,11 @@ def add_watch(
         WorkspaceError: there is no workspace, or it is damaged.
     """
     workspace = Workspace.open(root)
-    known = {*(each.name for each in config.collection), *workspace.state().settings}
+    names = {*(each.name for each in config.collection), *workspace.state().settings}
     for collection in collections:
-        if known and collection not in known:
+        if names and collection not in names:
             raise UsageError(
-                f"unknown collection {collection!r}; available: {', '.join(sorted(known))}"
+                f"unknown collection {collection!r}; available: {', '.join(sorted(names))}"
             )
     for target in notify:
         if not local_targets and not target.startswith("webhook "):
@@ -79,14 +79,14 @@ def add_watch(
         notify=targets,
     )
     write_order(workspace.storage, order)
-    return _watched(workspace, order)
+    return _status(workspace, order)
 
 
 def list_watches(root: str) -> list[WatchStatus]:
     """All watches, oldest first. Raises WorkspaceError."""
     workspace = Workspace.open(root)
     return [
-        _watched(workspace, order)
+        _status(workspace, order)
         for order in read_orders(workspace.storage).values()
         if order.kind == "watch"
     ]
@@ -133,10 +133,10 @@ def matches(
     )
 
 
-def _watched(workspace: Workspace, order: SearchOrder) -> WatchStatus:
-    boxes = [Outbox(workspace.storage, NAME, target, _unused) for target in order.notify]
-    return WatchStatus(order, tuple(box.standing() for box in boxes), workspace.owner() is not None)
+def _status(workspace: Workspace, order: SearchOrder) -> WatchStatus:
+    boxes = [Outbox(workspace.storage, NAME, target, _unused_notifier) for target in order.notify]
+    return WatchStatus(order, tuple(box.state() for box in boxes), workspace.owner() is not None)
 
 
-def _unused() -> Notifier:
+def _unused_notifier() -> Notifier:
     return notifier_of("file /dev/null", Config())  # who only looks delivers nothing

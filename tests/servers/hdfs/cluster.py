@@ -163,11 +163,11 @@ def java_program() -> str:
     java = shutil.which("java")
     if java is None:
         pytest.skip("HDFS: the program 'java' is not installed")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
-    version = re.search(r'version "(\d+)', told)
+    messages = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    version = re.search(r'version "(\d+)', messages)
     if version is None or int(version[1]) < JAVA:
         pytest.skip(
-            f"HDFS: Java {JAVA} is needed; {told.splitlines()[0] if told else 'java'} is here"
+            f"HDFS: Java {JAVA} is needed; {messages.splitlines()[0] if messages else 'java'} is here"
         )
     return java
 
@@ -182,14 +182,14 @@ def hadoop_jars() -> Path:
     pom = HERE / "pom.xml"
     version = re.search(r"<hadoop.version>(.+)</hadoop.version>", pom.read_text())
     assert version is not None
-    kept = Path.home() / ".cache" / "lycosa-hdfs" / version[1]
-    if kept.is_dir():
-        return kept
+    retained = Path.home() / ".cache" / "lycosa-hdfs" / version[1]
+    if retained.is_dir():
+        return retained
     maven = shutil.which("mvn")
     if maven is None:
         pytest.skip("HDFS: the program 'mvn' is not installed")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept.parent) as aside:
+    retained.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=retained.parent) as aside:
         laid = Path(aside) / "jars"
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={laid}"]
         done = subprocess.run(
@@ -200,6 +200,6 @@ def hadoop_jars() -> Path:
                 "Maven could not fetch Hadoop's mini cluster: "
                 f"{(done.stdout + done.stderr)[-2_000:]}"
             )
-        if not kept.is_dir():  # another process may have been faster
-            os.rename(laid, kept)
-    return kept
+        if not retained.is_dir():  # another process may have been faster
+            os.rename(laid, retained)
+    return retained

@@ -28,15 +28,15 @@ def _call(
 ) -> tuple[str, bytes]:
     """The URL that gave the last answer, and the answer."""
     url = f"http://{cluster.address}/webhdfs/v1{path}?user.name=lycosa&{query}"
-    asked = urllib.request.Request(url, method=method, data=body or None)
-    with urllib.request.urlopen(asked, timeout=20) as answer:
+    requested = urllib.request.Request(url, method=method, data=body or None)
+    with urllib.request.urlopen(requested, timeout=20) as answer:
         return answer.url, answer.read()
 
 
 def _create(cluster: HdfsCluster, path: str, body: bytes) -> str:
     """Create a file in WebHDFS's two steps; the DataNode's URL that took it."""
-    _, told = _call(cluster, "PUT", path, "op=CREATE&noredirect=true")
-    where: str = json.loads(told)["Location"]
+    _, messages = _call(cluster, "PUT", path, "op=CREATE&noredirect=true")
+    where: str = json.loads(messages)["Location"]
     with urllib.request.urlopen(
         urllib.request.Request(where, method="PUT", data=body), timeout=20
     ) as answer:

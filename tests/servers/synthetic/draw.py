@@ -103,20 +103,20 @@ def _count(key: int, total: int, at_ms: int) -> int:
     return before + bisect_right(_times(key, node, start, length, number), at_ms)
 
 
-def _time_of(key: int, total: int, wanted: int) -> int:
+def _time_of(key: int, total: int, requested: int) -> int:
     node, start, length, number = 1, 0, HORIZON_MS, total
     while number > _LEAF and length > 1:
         left = _left(key, node, number)
         length //= 2
         node *= 2
-        if wanted <= left:
+        if requested <= left:
             number = left
         else:
-            wanted -= left
+            requested -= left
             number -= left
             node += 1
             start += length
-    return _times(key, node, start, length, number)[wanted - 1]
+    return _times(key, node, start, length, number)[requested - 1]
 
 
 def _times(key: int, node: int, start: int, length: int, number: int) -> list[int]:
@@ -128,10 +128,12 @@ def _left(key: int, node: int, number: int) -> int:
     if number > _EXACT:
         guess = number / 2 + _normal(key, node, "half") * math.sqrt(number) / 2
         return min(max(round(guess), 0), number)
-    found = 0
+    actual = 0
     for index in range(0, number, 64):
-        found += (draw(key, node, "bits", index) & ((1 << min(number - index, 64)) - 1)).bit_count()
-    return found
+        actual += (
+            draw(key, node, "bits", index) & ((1 << min(number - index, 64)) - 1)
+        ).bit_count()
+    return actual
 
 
 def _normal(*parts: object) -> float:

@@ -65,14 +65,14 @@ class Layout:
         """Hosts that the front page of an open host leads to: those under it, and those under the
         closed ones among them.
         """
-        found = []
+        actual = []
         waiting = list(range(number * FAN + 1, min(number * FAN + 1 + FAN, self.plan.hosts)))
         while waiting:
             under = waiting.pop()
-            found.append(under)
+            actual.append(under)
             if not self.is_open(self.hosts.get(under)):
                 waiting += range(under * FAN + 1, min(under * FAN + 1 + FAN, self.plan.hosts))
-        return found
+        return actual
 
     # -- pages
     # ------------------------------------------------------------
@@ -214,18 +214,18 @@ class Layout:
     def place(self, host: Host, path: str, at: int | None = None) -> Place:
         """What a path (with its query) is on a host; `at` leaves out what is not born yet."""
         size = self.size(host, at) if at is not None else 1 << 62
-        found = (
+        actual = (
             self._special(host, path)
             or self._page(host, path, size)
             or self._extra(host, path, size)
         )
-        if found is not None:
+        if actual is not None:
             dead = (
                 at is not None
-                and found.kind in (Kind.PAGE, Kind.TRANSLATION)
-                and self.is_dead(host, found.number, at)
+                and actual.kind in (Kind.PAGE, Kind.TRANSLATION)
+                and self.is_dead(host, actual.number, at)
             )
-            return found._replace(kind=Kind.GONE) if dead else found
+            return actual._replace(kind=Kind.GONE) if dead else actual
         for trap in host.traps:
             if trap is Trap.SOFT_404:
                 return Place(Kind.TRAP, trap=trap, detail=path)

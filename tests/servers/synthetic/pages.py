@@ -78,33 +78,33 @@ class Pages:
     def _head(self, host: Host, place: Place, language: str) -> str:
         """Canonical, translations, feed."""
         layout, number = self._layout, place.number
-        found = []
+        actual = []
         copied = place.kind is Kind.NEAR_DUPLICATE or (
             place.kind is Kind.DUPLICATE and draw(self._seed, "canonical", host.number, number) % 2
         )
         if copied:
-            found.append(
+            actual.append(
                 f'<link rel="canonical" href="http://{host.name}{layout.path(host, number)}">'
             )
         if len(host.languages) > 1 and place.kind in (Kind.PAGE, Kind.TRANSLATION):
-            found += [
+            actual += [
                 f'<link rel="alternate" hreflang="{each}" href="{layout.path(host, number, each)}">'
                 for each in host.languages
             ]
         if host.feed and number == 0:
-            found.append(
+            actual.append(
                 f'<link rel="alternate" type="application/{host.feed}+xml" href="/{host.feed}.xml">'
             )
-        return "".join(found)
+        return "".join(actual)
 
     def _navigation(self, host: Host, number: int, language: str) -> list[tuple[str, str]]:
         layout = self._layout
-        found = [(layout.path(host, 0, language), host.name)]
+        actual = [(layout.path(host, 0, language), host.name)]
         if number:
-            found.append((layout.path(host, (number - 1) // host.branching, language), ".."))
+            actual.append((layout.path(host, (number - 1) // host.branching, language), ".."))
         if entry := layout.trap_entry(host, number, layout.path(host, number)):
-            found.append((entry, "+"))
-        return found
+            actual.append((entry, "+"))
+        return actual
 
     def _links(
         self, host: Host, number: int, size: int, language: str, session: str
@@ -130,11 +130,11 @@ class Pages:
                 for path, each in zip(paths, targets, strict=True)
             ]
             return [(path, str(each)) for path, each in zip(paths, targets, strict=True)]
-        found = [(path, path.strip("/").rpartition("/")[2]) for path in paths]
-        found += [(path, path[1:]) for path in layout.extras(host, number)]
+        actual = [(path, path.strip("/").rpartition("/")[2]) for path in paths]
+        actual += [(path, path[1:]) for path in layout.extras(host, number)]
         if number == 0:
             names = [layout.hosts.get(each).name for each in layout.linked_hosts(host.number)]
-            found += [(f"http://{name}/", name) for name in names]
+            actual += [(f"http://{name}/", name) for name in names]
         elif unit(seed, "out", host.number, number) < _OTHER_HOST:
             other = layout.hosts.get(
                 int(layout.plan.hosts * unit(seed, "other", host.number, number) ** 2)
@@ -143,8 +143,8 @@ class Pages:
                 other,
                 layout.linked_page(other, other.size, unit(seed, "page", host.number, number) ** 3),
             )
-            found.append((f"http://{other.name}{path}", other.name))
-        return found
+            actual.append((f"http://{other.name}{path}", other.name))
+        return actual
 
     def _topic_links(
         self, host: Host, number: int, children: list[int], degree: int
@@ -161,7 +161,7 @@ class Pages:
             targets.append(self._topics.partner(host, number, each) or (host, popular))
         if number == 0:
             targets += [(layout.hosts.get(each), 0) for each in layout.linked_hosts(host.number)]
-        found = []
+        actual = []
         for other, page in targets:
             path = layout.path(other, page)
             named = (
@@ -173,8 +173,8 @@ class Pages:
                 if named
                 else path.strip("/").rpartition("/")[2] or other.name
             )
-            found.append((path if other is host else f"http://{other.name}{path}", text))
-        return found
+            actual.append((path if other is host else f"http://{other.name}{path}", text))
+        return actual
 
     # -- traps
     # ------------------------------------------------------------

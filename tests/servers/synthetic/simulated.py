@@ -130,8 +130,8 @@ class SimulatedFetcher:
                 "ascii"
             ) + head_end(fields)
             exchange.ip = ADDRESS
-            connection, kept = self._connect(host, now)
-            if kept and exchange.error in (FetchError.RESET, FetchError.EMPTY_REPLY):
+            connection, retained = self._connect(host, now)
+            if retained and exchange.error in (FetchError.RESET, FetchError.EMPTY_REPLY):
                 exchange.error, exchange.error_text = FetchError.RESET.value, REPEATED_TEXT
             ended = now + duration
             logged = Logged(
@@ -214,12 +214,12 @@ class SimulatedFetcher:
 
     def _connect(self, host: str, now: int) -> tuple[int, bool]:
         """A connection's id, and whether it is an idle one of that host, or new."""
-        kept = [each for each in self._idle.pop(host, []) if now - each[0] < _IDLE_MS]
-        if not kept:
+        retained = [each for each in self._idle.pop(host, []) if now - each[0] < _IDLE_MS]
+        if not retained:
             return next(self._connections), False
-        if kept[:-1]:
-            self._idle[host] = kept[:-1]
-        return kept[-1][1], True
+        if retained[:-1]:
+            self._idle[host] = retained[:-1]
+        return retained[-1][1], True
 
     def _exchange(self, request: Request, answer: Answer, now: int) -> tuple[Exchange, int]:
         """The exchange, without address and request, and how long it takes: what the client's

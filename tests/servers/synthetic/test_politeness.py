@@ -192,8 +192,8 @@ def test_a_redirected_robots_file_counts_for_the_host_that_it_is_about() -> None
 
 
 def test_a_violation_names_what_came_before_and_by_how_much() -> None:
-    [found] = violations([robots(0), at(0.6)], RULES)
-    assert (found.before, found.early_ms) == (robots(0), 410)
+    [actual] = violations([robots(0), at(0.6)], RULES)
+    assert (actual.before, actual.early_ms) == (robots(0), 410)
 
 
 @dataclass
@@ -258,8 +258,8 @@ class Robot:
             "retry_after": self.web.plan.window_ms if "Retry-After" in head else 0,
             "backoff": backoff,
         }
-        kept = [milliseconds for part, milliseconds in parts.items() if part != self.lapse]
-        return 0 if self.lapse == "all" else max(kept)
+        retained = [milliseconds for part, milliseconds in parts.items() if part != self.lapse]
+        return 0 if self.lapse == "all" else max(retained)
 
 
 LIVELY = Web(
@@ -291,16 +291,16 @@ def test_a_polite_robot_violates_nothing() -> None:
     "lapse", ["delay", "courtesy", "crawl_delay", "forbidden", "robots_unknown"]
 )
 def test_a_lapse_is_found(lapse: str) -> None:
-    found = Counter(
+    actual = Counter(
         violation.rule.value
         for violation in violations(Robot(LIVELY, lapse).crawl(), rules_for(LIVELY))
     )
-    assert set(found) == {lapse}
+    assert set(actual) == {lapse}
 
 
 def test_a_robot_that_never_waits_breaks_every_pause() -> None:
-    found = Counter(
+    actual = Counter(
         violation.rule.value
         for violation in violations(Robot(LIVELY, "all").crawl(), rules_for(LIVELY))
     )
-    assert {"delay", "courtesy", "crawl_delay", "retry_after", "backoff"} <= set(found)
+    assert {"delay", "courtesy", "crawl_delay", "retry_after", "backoff"} <= set(actual)

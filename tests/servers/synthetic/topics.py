@@ -45,7 +45,7 @@ class Topics:
         seed = self._plan.seed
         if unit(seed, "stays", host.number, number, each) >= self._plan.topic_links:
             return None
-        wanted = self.of(host, number)
+        requested = self.of(host, number)
         for attempt in range(_TRIES):
             other = host
             if unit(seed, "own host", host.number, number, each, attempt) >= _OWN_HOST:
@@ -57,7 +57,7 @@ class Topics:
                 )
             page = int(other.size * unit(seed, "partner", host.number, number, each, attempt))
             if (
-                self.of(other, page) == wanted
+                self.of(other, page) == requested
                 and (other, page) != (host, number)
                 and self._layout.is_open(other)
             ):

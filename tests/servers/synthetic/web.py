@@ -105,8 +105,8 @@ class Web:
             case Kind.ROBOTS:
                 return self._robots(host, place, at, fields)
             case Kind.SITEMAP:
-                found = self._sitemaps.sitemap(host, path, at)
-                return (200, *found) if found else self._missing(host, 404)
+                actual = self._sitemaps.sitemap(host, path, at)
+                return (200, *actual) if actual else self._missing(host, 404)
             case Kind.FEED:
                 return 200, *self._sitemaps.feed(host, at)
             case Kind.REDIRECT | Kind.CIRCLE:
@@ -327,12 +327,12 @@ def _not_modified(validators: Mapping[str, str], request: Mapping[str, str]) -> 
     tag = validators.get("ETag")
     if tag is None:
         return False
-    wanted = request.get("if-none-match")
-    if wanted is not None:
+    requested = request.get("if-none-match")
+    if requested is not None:
         return (
             tag.removeprefix("W/")
-            in [each.strip().removeprefix("W/") for each in wanted.split(",")]
-            or wanted.strip() == "*"
+            in [each.strip().removeprefix("W/") for each in requested.split(",")]
+            or requested.strip() == "*"
         )
     since = request.get("if-modified-since")
     if since is None:

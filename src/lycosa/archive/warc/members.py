@@ -1,10 +1,9 @@
-"""WARC records out of a file of gzip members, one a record: bounded memory, exact about where the
-whole part ends.
+"""Reads WARC records from a file with one gzip member per record, in bounded memory.
 
-A file that a killed process left ends inside a record: that is no damage, reading stops at the last
-whole one. Bytes in the middle that do not inflate are damage. The two are told apart by looking for
-a later record of the same file, known by its WARC-Warcinfo-ID: a WARC that some server sent as a
-body has another one, so nothing is ever read out of a body.
+A file that a killed process left may end inside a record: that is no damage, and reading stops at
+the last complete record. Bytes in the middle that do not inflate are damage. A later record of the
+same file, identified by its WARC-Warcinfo-ID, distinguishes the two: a WARC that a server sent as a
+body has another id, so nothing is ever read from inside a body.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # 
 
 
 class Record(NamedTuple):
-    """One WARC record. `headers` has lower-case names, the first of equal names counts; `length` is
-    compressed bytes.
+    """One WARC record. Names in `headers` are in lower case, the first of equal names counts;
+    `length` is the compressed size in bytes.
     """
 
     offset: int
@@ -46,14 +45,12 @@ class Record(NamedTuple):
         return self.headers.get("warc-type", "")
 
     def id(self, name: str = "warc-record-id") -> str:
-        """A field that holds a URI in angle brackets, without them."""
+        """Return a field that contains a URI, without angle brackets."""
         return self.headers.get(name, "").strip("<>")
 
 
 class Damage(NamedTuple):
-    """Bytes that are no record: from `offset` to `end` (the next readable record, or the end of the
-    file).
-    """
+    """Unreadable bytes from `offset` to `end`, the next readable record or the end of the file."""
 
     offset: int
     end: int
@@ -71,10 +68,10 @@ class _Broken(Exception):
 def read_records(
     path: str | Path, *, on_damage: Callable[[Damage], None] | None = None
 ) -> Iterator[Record]:
-    """The records of a WARC file in order. A torn tail ends them without an error.
+    """Yield the records of a WARC file in order. A torn tail is no error.
 
-    With `on_damage` reading goes on behind damaged bytes, and each stretch of them, a torn tail
-    too, is reported.
+    With `on_damage` reading continues after damaged bytes, and each damaged range, including a torn
+    tail, is reported.
 
     Raises:
         ArchiveError: the file cannot be opened, is no WARC of gzip members, or (without
@@ -108,7 +105,7 @@ def read_records(
 
 
 def read_record(path: str | Path, offset: int, length: int) -> Record:
-    """The record at an offset; `length` is its compressed size, as `visits` and CDXJ have it.
+    """Read the record at an offset; `length` is its compressed size, as in `visits` and CDXJ.
 
     Raises:
         ArchiveError: there is no whole record of that size; it names the file and the offset.
@@ -143,7 +140,7 @@ def _describe(source: RecordFile, damage: Damage, following: int | None) -> str:
 
 
 class RecordFile:
-    """An open WARC file, for reading records by their offsets. A context manager.
+    """An open WARC file for reading records by offset. A context manager.
 
     Raises:
         ArchiveError: it cannot be opened.
@@ -166,7 +163,7 @@ class RecordFile:
         os.close(self._file)
 
     def read(self, offset: int) -> Record:
-        """The record that starts at an offset.
+        """Read the record that starts at an offset.
 
         Raises:
             ArchiveError: there is no whole one; it names the file and the offset.
@@ -181,7 +178,7 @@ class RecordFile:
             ) from None
 
     def peek(self, offset: int, count: int) -> bytes:
-        """Up to `count` bytes as they stand in the file; fewer at its end.
+        """Return up to `count` raw bytes; fewer at the end of the file.
 
         Raises:
             ArchiveError: the disk fails.
@@ -194,7 +191,7 @@ class RecordFile:
         return b"".join(parts)
 
     def _at(self, offset: int) -> memoryview:
-        """What the window holds from `offset` on; at the end of the file nothing."""
+        """Return the bytes of the window from `offset` on; none at the end of the file."""
         inside = offset - self._start
         if not 0 <= inside < len(self._window):
             try:
@@ -210,7 +207,7 @@ class RecordFile:
         return memoryview(self._window)[inside:]
 
     def _record(self, offset: int) -> Record:
-        """The record that starts at `offset`.
+        """Read the record that starts at `offset`.
 
         Raises:
             _Torn, _Broken: there is none.
@@ -250,8 +247,8 @@ class RecordFile:
         )
 
     def next_record(self, offset: int, warcinfos: Set[str]) -> int | None:
-        """Where the next whole record that names one of these warcinfo records starts, at `offset`
-        or later.
+        """Return the offset of the next complete record of these warcinfo records, None without
+        one.
         """
         while offset < self.size:
             view = self._at(offset)
@@ -272,7 +269,7 @@ class RecordFile:
         return None
 
     def _may_be_record(self, offset: int) -> bool:
-        """A cheap look: a body may hold the magic number millions of times."""
+        """Check cheaply: a body may contain the magic number millions of times."""
         try:
             return isal_zlib.decompressobj(31).decompress(self._at(offset)[:_GLANCE], 5) in (
                 b"WARC/",

@@ -1,10 +1,9 @@
-"""The metadata record's JSON: what is known of an exchange when it ends, so that both records can
-be rebuilt exactly.
+"""The JSON of metadata records, from which the visit and the exchange can be rebuilt exactly.
 
-One object with two members. `visit` is the row of `visits`, `exchange` what the row does not hold;
-fields at their default, and fields of the exchange that equal the visit's, are left out. What could
-not be written as a request or response record (an answer that is no HTTP message) stands here in
-BASE64.
+One object with two members: `visit` is the row of `visits`, `exchange` the fields that the row does
+not have. Fields at their default, and fields of the exchange that equal the visit's, are omitted.
+Bytes that could not be written as a request or response record (a response that is no HTTP message)
+are included in BASE64.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _VISIT_DEFAULTS = tuple(
 )
 _visit_values = attrgetter(*_VISIT_FIELDS)
 
-# Exchange field -> the visit's field that says the same, as a rule.
+# Exchange field -> the field of the visit that usually has the same value
 _SHARED = {
     "url": "url",
     "kind": "kind",
@@ -72,7 +71,7 @@ class Wire(NamedTuple):
 
 
 class ParsedMetadata(NamedTuple):
-    """What a metadata record says, together with the records beside it."""
+    """A metadata record, combined with the other records of its exchange."""
 
     exchange: Exchange
     visit: Visit
@@ -81,7 +80,7 @@ class ParsedMetadata(NamedTuple):
 
 
 def encode(exchange: Exchange, visit: Visit, wire: Wire, revisit_of: Revisited | None) -> bytes:
-    """The metadata record's block."""
+    """Return the block of the metadata record."""
     row = {
         name: value
         for name, value, default in zip(
@@ -116,8 +115,9 @@ def encode(exchange: Exchange, visit: Visit, wire: Wire, revisit_of: Revisited |
 
 
 def decode(block: bytes, request_head: bytes, response_head: bytes, body: bytes) -> ParsedMetadata:
-    """The inverse; the bytes are those of the request and response records (empty where there is
-    none).
+    """Parse a block that `encode` wrote.
+
+    The bytes are those of the request and response records, empty where there is none.
 
     Raises:
         ArchiveError: the block is not what `encode` writes.
@@ -157,7 +157,7 @@ def decode(block: bytes, request_head: bytes, response_head: bytes, body: bytes)
 
 
 def is_ours(content_type: str, block: bytes) -> bool:
-    """Whether a metadata record was written by `encode`."""
+    """Return whether `encode` wrote a metadata record."""
     return content_type == CONTENT_TYPE and block.startswith(_START)
 
 

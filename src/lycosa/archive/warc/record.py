@@ -87,8 +87,7 @@ def sha1_digest(data: bytes, more: bytes = b"") -> str:
     if more:
         digest.update(more)
     a, b, c = _sha1_words(digest.digest())
-    # of letters: ten bits each. The standard library's way takes four times as long, five times an
-    # exchange
+    # pairs of letters, ten bits each: four times as fast as base64.b32encode
     pairs = _PAIRS
     return (
         f"sha1:{pairs[a >> 54]}{pairs[a >> 44 & 1023]}{pairs[a >> 34 & 1023]}"
@@ -101,9 +100,7 @@ def sha1_digest(data: bytes, more: bytes = b"") -> str:
 
 
 def field_value(text: str) -> str:
-    """Text as the value of a field: whatever could end or fold the line is percent-encoded as
-    UTF-8.
-    """
+    """Return a text as a field value; characters that could end the line are percent-encoded."""
     if _UNSAFE.search(text) is None:
         return text
     return _UNSAFE.sub(
@@ -113,8 +110,7 @@ def field_value(text: str) -> str:
 
 
 def archived_response_head(head: bytes) -> bytes | None:
-    """The head as it stands in a response record; None if readers would not take it for an HTTP
-    message.
+    """Return the head for a response record; None if readers would not parse it as HTTP.
 
     HTTP/1 heads stay as they are. A later version's status line becomes HTTP/1.1 with the standard
     reason phrase. Bytes that warcio or fastwarc stumble over (another start, an empty line before
@@ -148,7 +144,7 @@ def _status_line(match: re.Match[bytes]) -> bytes:
 
 
 def is_compressed(head: bytes) -> bool:
-    """Whether a response head says that its body would not get smaller by compressing it again."""
+    """Return whether a response head declares a body that is compressed already."""
     return _COMPRESSED.search(head) is not None
 
 

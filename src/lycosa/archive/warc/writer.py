@@ -1,10 +1,10 @@
-"""Writing exchanges into a WARC file: the crawl's write-ahead log and its archive in one.
+"""Writes exchanges to a WARC file, which is the write-ahead log of the crawl and its archive.
 
-Invariant: between two calls the file is warcinfo followed by whole exchanges. An exchange is
-`response` (or `revisit`), `request`, `metadata` in this order, handed to the kernel as one write;
-the metadata record, last, is what makes it count. The response comes first so that its place, which
-`visits` holds, leads to the other two. What came over ftp or gopher has no head: it is a `resource`
-record, the body alone, and its metadata record holds what we made of the rest.
+Invariant: between two calls the file is warcinfo followed by complete exchanges. An exchange is
+`response` (or `revisit`), `request` and `metadata` in this order, in one write to the kernel; it
+counts once its metadata record is complete. The response comes first so that its offset, which
+`visits` has, leads to the other two. Responses of FTP and gopher have no head: they are `resource`
+records with the body alone, and the metadata record has the generated head.
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ _SPOKEN = {name: f"WARC-Protocol: {name}\r\n" for name in ("h2", "h3", "ftp", "g
 def crawl_info(
     user_agent: str, contact: str = "", collection: str = "", *, hostname: bool = False
 ) -> dict[str, str]:
-    """The fields of a warcinfo record for a crawl. The machine's name is only told when asked
-    for.
-    """
+    """Return the warcinfo fields of a crawl. `hostname`: include the name of the machine."""
     info = {"robots": "obey (RFC 9309)", "http-header-user-agent": user_agent}
     if contact:
         info["operator"] = contact
@@ -63,18 +61,17 @@ def crawl_info(
 
 
 def payload_digest(exchange: Exchange) -> str:
-    """`sha1:BASE32` of the body as transferred; "" without an answer.
+    """Return `sha1:BASE32` of the body as transferred; "" without a response.
 
-    Chunk framing is part of it. WARC/1.1 section 6.3.2 would have it removed, but warcio, pywb and
-    fastwarc all compute this digest over the bytes after the head, and a file that they report as
-    damaged serves nobody. The price: a page whose chunk borders move between two visits is archived
-    again instead of becoming a revisit.
+    Chunk framing is included. WARC/1.1 section 6.3.2 excludes it, but warcio, pywb and FastWARC all
+    compute this digest over the bytes after the head and would report the file as damaged. So a
+    page whose chunk borders change between two visits is archived again, not as a revisit.
     """
     return sha1_digest(exchange.body) if exchange.response_head or exchange.body else ""
 
 
 def warcinfo_record(record_id: str, at_ms: int, filename: str, info: Mapping[str, str]) -> bytes:
-    """The first record of a file (WARC/1.1 section 6.2)."""
+    """Return the first record of a file (WARC/1.1 section 6.2)."""
     described = {
         "software": f"Lycosa/{VERSION}",
         "format": "WARC File Format 1.1",

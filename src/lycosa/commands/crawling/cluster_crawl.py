@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import polars as pl
 
@@ -15,21 +16,16 @@ from lycosa.cluster.cluster import Cluster, ClusterOptions
 from lycosa.cluster.engine import Engine
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.cluster.walking_shared import Guide
-from lycosa.commands.crawling.crawl import CrawlOrder, Stoppable
+from lycosa.commands.crawling.crawl import CrawlOrder, Stoppable, open_for, plan_crawl
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import LycosaError, UsageError
-from lycosa.crawl.session.pausing import require_not_paused
-from lycosa.crawl.session.planning import check_seeds, seeds_of
-from lycosa.crawl.session.walking import recorded, start_of
+from lycosa.core.errors import LycosaError
 from lycosa.crawl.session.worker_status import added
 from lycosa.crawl.state.progress import Progress
-from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Observer
 from lycosa.hooks.services import CrawlServices
 from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
-from lycosa.processes.memory import tune_memory
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -50,11 +46,11 @@ class _Crawl:
         self._clock = clock
         self._before = dict(state.counters)
         self._started = clock.monotonic_ms()
-        self._asked = False
+        self._stopped = False
 
     def stop(self) -> None:
         """End soon: commit what is fetched, release, end."""
-        self._asked = True
+        self._stopped = True
 
     def run(
         self, order: CrawlOrder, tick: Callable[[int], object], observer: Observer | None
@@ -70,8 +66,8 @@ class _Crawl:
                 order.limits.max_time_ms is not None
                 and now - self._started >= order.limits.max_time_ms
             )
-            if not reason and (self._asked or late):
-                reason = "stopped" if self._asked else "max_time"
+            if not reason and (self._stopped or late):
+                reason = "stopped" if self._stopped else "max_time"
                 self.cluster.stop(reason)
                 kill_at = now + order.config.run.stop_timeout
             if kill_at is not None and now >= kill_at:
@@ -87,8 +83,8 @@ class _Crawl:
             time.sleep(_LOOK_S)
         self._state.refresh()
         progress = self.progress(order.collection.name)
-        progress.ended = reason or self.cluster.why
-        progress.ended_ms = self._clock.monotonic_ms()
+        progress.end(reason or self.cluster.why)
+        progress.stop_clock(self._clock.monotonic_ms())
         return progress
 
     def progress(self, collection: str) -> Progress:
@@ -100,13 +96,19 @@ class _Crawl:
             name: self._state.counters[name] - self._before.get(name, 0)
             for name in (f"pages.{collection}", "visits", "bytes")
         }
-        if self.cluster.ended:
-            total.pages, total.visits, total.bytes = committed.values()
-            urls = LiveTables(self._workspace, self._state).scan("urls")
-            own = urls.filter((pl.col("collection") == collection) & (pl.col("operation") == ""))
-            total.states = Counter(dict(own.group_by("state").len().collect().iter_rows()))
-            total.hosts = int(own.select(pl.col("host_key").n_unique()).collect().item())
-        return total
+        if not self.cluster.ended:
+            return total
+        pages, visits, transferred = committed.values()
+        urls = LiveTables(self._workspace, self._state).scan("urls")
+        own = urls.filter((pl.col("collection") == collection) & (pl.col("operation") == ""))
+        return replace(
+            total,
+            pages=pages,
+            visits=visits,
+            bytes=transferred,
+            states=Counter(dict(own.group_by("state").len().collect().iter_rows())),
+            hosts=int(own.select(pl.col("host_key").n_unique()).collect().item()),
+        )
 
 
 def crawl_together(
@@ -125,46 +127,22 @@ def crawl_together(
     `started` gets an object whose `stop` ends the crawl early. Raises what `crawl` raises.
     """
     clock = clock or SystemClock()
-    tune_memory()
-    # a wrong call changes nothing
-    check_seeds((*order.collection.seeds, *order.seeds), order.collection)
-    workspace = Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
+    workspace = open_for(order)
     with workspace.own(order.command) as owner:
-        require_not_paused(workspace.storage, order.collection.name)
         state = workspace.state()
-        start = (
-            start_of(workspace, order.collection, order.start, order.start_depth)
-            if order.start
-            else None
-        )
-        before = state.settings.get(order.collection.name, {})
-        seeds = seeds_of(before, order.collection, order.seeds)
-        if not seeds and not workspace.storage.names("inbox"):
-            raise UsageError(
-                f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example "
-                "`lycosa crawl https://example.org/`"
-            )
-        collection = (
-            recorded(order.collection, before)
-            if start is not None and start.url
-            else order.collection
-        )
-        guide = (
-            Guide(workspace, Job(collection, seeds), start, order.config, clock)
-            if start is not None
-            else None
-        )
+        job, start = plan_crawl(order, workspace)
+        guide = Guide(workspace, job, start, order.config, clock) if start is not None else None
         upkeep = Upkeep(workspace, order.config, clock, engine)
         services = CrawlServices(workspace.root, order.config, say)
         cluster = Cluster(
             engine,
             workspace,
             order.config,
-            [Job(collection, seeds)],
+            [job],
             ClusterOptions(
                 order.command,
                 workers,
-                _budgets(collection, order.limits.max_pages, state),
+                _budgets(job.collection, order.limits.max_pages, state),
                 ends=True,
                 walk=guide.order if guide is not None else None,
             ),

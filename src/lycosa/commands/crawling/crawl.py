@@ -15,12 +15,20 @@ from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import PauseFollower, require_not_paused
 from lycosa.crawl.session.planning import check_seeds, seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
-from lycosa.crawl.session.walking import OnlySite, Walk, recorded, start_of, wake_site
+from lycosa.crawl.session.walking import (
+    OnlySite,
+    Walk,
+    WalkStart,
+    recorded,
+    restrict_to_site,
+    start_of,
+)
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.waiting import left_for_later
 from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.fetcher import Fetcher
+from lycosa.hooks.plugins import Plugins
 from lycosa.hooks.services import CrawlServices
 from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
@@ -53,6 +61,7 @@ class CrawlOrder:
     start: str = ""
     start_depth: int | None = None
     site: SiteScope | None = None
+    plugins: Plugins | None = None
     say: Callable[[str], None] = _to_stderr
 
 
@@ -64,6 +73,40 @@ class Stoppable(Protocol):
         ...
 
 
+def open_for(order: CrawlOrder) -> Workspace:
+    """Check the seeds, then open or create the workspace; an invalid call changes nothing.
+
+    Raises:
+        UsageError: a seed cannot be used.
+        WorkspaceError: a walk needs a workspace, and there is none.
+    """
+    tune_memory()
+    check_seeds((*order.collection.seeds, *order.seeds), order.collection)
+    return Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
+
+
+def plan_crawl(order: CrawlOrder, workspace: Workspace) -> tuple[Job, WalkStart | None]:
+    """Return the collection with its seeds, and where a walk over known URLs starts.
+
+    Raises:
+        UsageError: the collection is paused, has no seeds, or the start is unknown.
+    """
+    collection, start = order.collection, None
+    require_not_paused(workspace.storage, collection.name)
+    if order.start:
+        start = start_of(workspace, collection, order.start, order.start_depth)
+    before = workspace.state().settings.get(collection.name, {})
+    seeds = seeds_of(before, collection, order.seeds)
+    if not seeds and not workspace.storage.names("inbox"):
+        raise UsageError(
+            f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example "
+            "`lycosa crawl https://example.org/`"
+        )
+    if start is not None and start.url:
+        collection = recorded(collection, before)
+    return Job(collection, seeds), start
+
+
 def crawl(
     order: CrawlOrder,
     *,
@@ -72,39 +115,18 @@ def crawl(
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
 ) -> Progress:
-    """Crawl one collection to the end or to a limit. `started` gets the worker, whose `stop` ends
-    the crawl early.
+    """Crawl one collection to the end or to a limit. `started` gets the worker, which can stop.
 
     Raises:
-        UsageError: no seed, now or before; a seed that cannot be used; a start that is not known; a
-        wrong setting. OwnedError: another process is crawling in this workspace. WorkError: the
-        disk is full, the archive or the log is damaged: the message says which.
+        UsageError: there is no seed, or a seed, the start or a setting is wrong.
+        OwnedError: another process is crawling in this workspace.
+        WorkError: the disk is full, the archive or the log is damaged.
     """
     clock = clock or SystemClock()
-    tune_memory()
-    # a wrong call changes nothing
-    check_seeds((*order.collection.seeds, *order.seeds), order.collection)
-    workspace = Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
+    workspace = open_for(order)
     with workspace.own(order.command) as owner:
         require_no_leader(workspace.storage)
-        require_not_paused(workspace.storage, order.collection.name)
-        start = (
-            start_of(workspace, order.collection, order.start, order.start_depth)
-            if order.start
-            else None
-        )
-        before = workspace.state().settings.get(order.collection.name, {})
-        seeds = seeds_of(before, order.collection, order.seeds)
-        if not seeds and not workspace.storage.names("inbox"):
-            raise UsageError(
-                f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example "
-                "`lycosa crawl https://example.org/`"
-            )
-        collection = (
-            recorded(order.collection, before)
-            if start is not None and start.url
-            else order.collection
-        )
+        job, start = plan_crawl(order, workspace)
         upkeep = Upkeep(workspace, order.config, clock)
         ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]
         follower: IndexFollower | None = None
@@ -112,20 +134,23 @@ def crawl(
         session = open_session(
             workspace,
             order.config,
-            [Job(collection, seeds)],
+            [job],
             SessionOptions(
                 limits=order.limits,
                 observer=observer,
                 committed=lambda entry: follower.committed(entry) if follower else None,
                 tick=lambda: _call(ticks),
                 fetcher=fetcher,
+                plugins=order.plugins,
             ),
             command=order.command,
             clock=clock,
         )
         ticks.append(session.inbox.apply)
         ticks.append(
-            PauseFollower(workspace.storage, session.worker, collection.name, order.say, clock).tick
+            PauseFollower(
+                workspace.storage, session.worker, job.collection.name, order.say, clock
+            ).tick
         )
         try:
             follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
@@ -135,7 +160,7 @@ def crawl(
             progress = _work(
                 session,
                 started,
-                Walk(session, collection.name, start) if start is not None else None,
+                Walk(session, job.collection.name, start) if start is not None else None,
                 order.site,
             )
             session.claim.release()
@@ -160,7 +185,7 @@ def _work(
     worker, crawl = session.worker, session.crawl
     session.take_up()
     if site is not None:
-        wake_site(crawl, site)
+        restrict_to_site(crawl, site)
     if walk is not None:
         walk.spread()
     if started is not None:
@@ -170,7 +195,7 @@ def _work(
         session.walk_depth_decreased() or (walk is not None and walk.spread())
     ):
         progress = worker.run()
-    progress.later = left_for_later(crawl, session.tables, crawl.assignments)
+    progress.defer(left_for_later(crawl, session.tables, crawl.assignments))
     return progress
 
 

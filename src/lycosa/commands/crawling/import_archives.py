@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from lycosa.archive.import_formats import ImportedCapture, archives, read_captures
 from lycosa.archive.page_folder import folder_captures
@@ -13,7 +14,7 @@ from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ArchiveError, UsageError
 from lycosa.crawl.recovery.import_archives import Imported, Importer
-from lycosa.crawl.session.planning import seeds_of
+from lycosa.crawl.session.planning import read_seeds, seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.index.follower import IndexFollower
@@ -21,6 +22,7 @@ from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from lycosa.url.normalise import typed_url
 
 _HEAD_BYTES = 1 << 20  # what a record may hold beside its body
 
@@ -97,6 +99,17 @@ def import_files(
                 follower.close()
 
 
+def import_configured(
+    root: str, config: Config, name: str, paths: Sequence[str], **options: Any
+) -> Imported:
+    """Import into a collection as lycosa.toml configures it; `options` are of `import_files`."""
+    collection = next((each for each in config.collection if each.name == name), None)
+    if collection is not None and collection.seed_file:
+        seeds = map(typed_url, read_seeds(collection.seed_file))
+        collection = collection.model_copy(update={"seeds": (*collection.seeds, *seeds)})
+    return import_files(root, config, name, paths, collection=collection, **options)
+
+
 def _import(
     session: CrawlSession,
     name: str,
@@ -140,8 +153,8 @@ def _sources(
     paths: Sequence[str], base: str, limit: int, report: Imported
 ) -> Iterator[tuple[Path, Iterator[ImportedCapture]]]:
     for path in map(Path, paths):
-        found = [] if base and path.is_dir() else archives(path)
-        if not found:
+        files = [] if base and path.is_dir() else archives(path)
+        if not files:
             yield path, folder_captures(path, base, limit=limit, others=report.others)
-        for each in found:
+        for each in files:
             yield each, read_captures(each, limit=limit + _HEAD_BYTES, others=report.others)

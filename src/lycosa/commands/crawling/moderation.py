@@ -1,9 +1,8 @@
 """URLs that the public proposed: each waits, as a small file in `run/moderation/`, until somebody
 with a token takes it or drops it.
 
-Nothing is fetched of a proposal before it is taken. Taking is a submission like any other: within a
-collection's scope, past exclusions; and at the latest the address guard refuses private addresses
-when the URL is dialled.
+Nothing is fetched of a proposal before it is accepted, which submits its URL like any other: within
+a collection's scope, past exclusions. The address guard refuses private addresses at dial time.
 """
 
 from __future__ import annotations
@@ -60,9 +59,9 @@ def propose(storage: Storage, url: str, note: str = "", clock: Clock | None = No
     ):
         raise UsageError(f"{host} is not a public host")
     waiting = proposals(storage)
-    known = next((each for each in waiting if each.url == plain), None)
-    if known is not None:
-        return known
+    duplicate = next((each for each in waiting if each.url == plain), None)
+    if duplicate is not None:
+        return duplicate
     if len(waiting) >= MAX_WAITING:
         raise UsageError("too many proposals are waiting for review: try again in a few days")
     now_ms = (clock or SystemClock()).now_ms()
@@ -83,19 +82,19 @@ def propose(storage: Storage, url: str, note: str = "", clock: Clock | None = No
 
 def proposals(storage: Storage) -> list[Proposal]:
     """What waits, the oldest first."""
-    found = []
+    waiting = []
     for name in sorted(storage.names(FOLDER)):
         identity = name.removesuffix(".json")
         if not _ID.fullmatch(identity):
             continue
         try:
             document = json.loads(storage.read(f"{FOLDER}/{name}") or b"null")
-            found.append(
+            waiting.append(
                 Proposal(identity, str(document["url"]), str(document["note"]), str(document["at"]))
             )
         except (ValueError, KeyError, TypeError):
             continue
-    return found
+    return waiting
 
 
 def take(root: str, config: Config, identity: str, collection: str = "") -> Submitted:
@@ -109,9 +108,9 @@ def take(root: str, config: Config, identity: str, collection: str = "") -> Subm
     proposal = next((each for each in proposals(storage) if each.id == identity), None)
     if proposal is None:
         raise UsageError("this proposal is no longer waiting for review")
-    taken = submit(root, config, [proposal.url], collection)
+    submitted = submit(root, config, [proposal.url], collection)
     storage.remove(_path(identity))
-    return taken
+    return submitted
 
 
 def drop(storage: Storage, identity: str) -> None:

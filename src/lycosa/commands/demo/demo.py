@@ -291,8 +291,8 @@ def run_demo(
         _serve(lycosa, serve)
 
 
-def _serve(lycosa: Callable[..., None], wanted: bool) -> None:
-    if wanted:
+def _serve(lycosa: Callable[..., None], enabled: bool) -> None:
+    if enabled:
         with suppress(KeyboardInterrupt):
             lycosa("serve", "--port", str(free_port()))
 

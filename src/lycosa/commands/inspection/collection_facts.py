@@ -47,14 +47,50 @@ def collection_facts(
     configured = next((each for each in config.collection if each.name == name), None)
     last = state.settings.get(name)
     collection = stored_collection(name, last) if last is not None else configured or Collection()
-    tables = LiveTables(workspace, state)
     now_ms = (clock or SystemClock()).now_ms()
-    here = pl.col("collection") == name
-    rows, pages, visits, hosts = (
-        tables.scan(each) for each in ("urls", "pages", "visits", "hosts")
+    queries = _queries(LiveTables(workspace, state), name, collection, now_ms, most)
+    answers = dict(zip(queries, pl.collect_all(list(queries.values())), strict=True))
+    pages, newest = answers["pages"].row(0)
+    if configured is None and last is None and not (pages or answers["states"].height):
+        return None
+    fetches, transferred, first_fetch, last_fetch = answers["visits"].row(0)
+    settings = _plain(collection)
+    written = settings if configured is None else _plain(configured)
+    return CollectionFacts(
+        name,
+        library_languages(config, state).get(name, ""),
+        configured is not None,
+        paused(workspace.storage).get(name),
+        pairs_of(answers["states"]),
+        pairs_of(answers["waiting"]),
+        pages,
+        newest,
+        pairs_of(answers["languages"]),
+        fetches,
+        transferred or 0,
+        first_fetch,
+        last_fetch,
+        pairs_of(answers["statuses"]),
+        pairs_of(answers["errors"]),
+        int(answers["host_count"].item()),
+        answers["hosts"].to_dicts(),
+        answers["queue"].to_dicts(),
+        schedule_facts(collection, dict(answers["due_again"].iter_rows()).get(name), now_ms),
+        list(collection.seeds),
+        settings,
+        _differing(settings, _plain(Collection())),
+        _differing(settings, written),
     )
-    rows, pages = rows.filter(here), pages.filter(here)
-    visits = visits.filter(here & (pl.col("kind") != VisitKind.CHECK.value))
+
+
+def _queries(
+    tables: LiveTables, name: str, collection: Collection, now_ms: int, most: int
+) -> dict[str, pl.LazyFrame]:
+    """Return the queries of the tables; they run together."""
+    here = pl.col("collection") == name
+    rows, pages = (tables.scan(table).filter(here) for table in ("urls", "pages"))
+    hosts = tables.scan("hosts")
+    visits = tables.scan("visits").filter(here & (pl.col("kind") != VisitKind.CHECK.value))
     urls = rows.filter(pl.col("operation") == "")
     waits = rows.filter(pl.col("state") == UrlState.KNOWN.value)
     by_host = (
@@ -67,67 +103,30 @@ def collection_facts(
             coalesce=True,
         )
         .with_columns(pl.col("pages", "known").fill_null(0))
+        .join(hosts.filter(pl.col("host") != "").select("host_key", "host"), on="host_key")
     )
-    named = by_host.join(
-        hosts.filter(pl.col("host") != "").select("host_key", "host"), on="host_key"
-    )
-    states, waiting, again, held, languages, fetched, statuses, errors, host_count, shown, queue = (
-        pl.collect_all(
-            [
-                counted(urls, "state"),
-                waiting_for(urls, hosts, now_ms),
-                due_again_of(urls, {name: collection}, now_ms),
-                pages.select(pl.len().alias("pages"), pl.col("fetched_at").max().alias("newest")),
-                counted(pages, "language"),
-                visits.select(
-                    pl.len(),
-                    pl.col("content_length").sum(),
-                    pl.col("fetched_at").min().alias("first"),
-                    pl.col("fetched_at").max().alias("last"),
-                ),
-                counted(visits, "http_status"),
-                counted(visits.filter(pl.col("error") != ""), "error"),
-                named.select(pl.len()),
-                named.select("host", "pages", "known")
-                .sort(["pages", "known", "host"], descending=[True, True, False])
-                .head(most),
-                waits.select(_QUEUE)
-                .sort(["priority", "depth", "url"], descending=[True, False, False])
-                .head(most),
-            ]
-        )
-    )
-    pages_held, newest = held.row(0)
-    if configured is None and last is None and not (pages_held or states.height):
-        return None
-    fetches, transferred, first_fetch, last_fetch = fetched.row(0)
-    settings = _plain(collection)
-    written = settings if configured is None else _plain(configured)
-    return CollectionFacts(
-        name,
-        library_languages(config, state).get(name, ""),
-        configured is not None,
-        paused(workspace.storage).get(name),
-        pairs_of(states),
-        pairs_of(waiting),
-        pages_held,
-        newest,
-        pairs_of(languages),
-        fetches,
-        transferred or 0,
-        first_fetch,
-        last_fetch,
-        pairs_of(statuses),
-        pairs_of(errors),
-        int(host_count.item()),
-        shown.to_dicts(),
-        queue.to_dicts(),
-        schedule_facts(collection, dict(again.iter_rows()).get(name), now_ms),
-        list(collection.seeds),
-        settings,
-        _differing(settings, _plain(Collection())),
-        _differing(settings, written),
-    )
+    return {
+        "states": counted(urls, "state"),
+        "waiting": waiting_for(urls, hosts, now_ms),
+        "due_again": due_again_of(urls, {name: collection}, now_ms),
+        "pages": pages.select(pl.len().alias("pages"), pl.col("fetched_at").max().alias("newest")),
+        "languages": counted(pages, "language"),
+        "visits": visits.select(
+            pl.len(),
+            pl.col("content_length").sum(),
+            pl.col("fetched_at").min().alias("first"),
+            pl.col("fetched_at").max().alias("last"),
+        ),
+        "statuses": counted(visits, "http_status"),
+        "errors": counted(visits.filter(pl.col("error") != ""), "error"),
+        "host_count": by_host.select(pl.len()),
+        "hosts": by_host.select("host", "pages", "known")
+        .sort(["pages", "known", "host"], descending=[True, True, False])
+        .head(most),
+        "queue": waits.select(_QUEUE)
+        .sort(["priority", "depth", "url"], descending=[True, False, False])
+        .head(most),
+    }
 
 
 def holdings(root: str, name: str) -> CollectionHoldings:

@@ -109,7 +109,7 @@ def clock_facts(
     `last`: its last visit; `collections`: those that crawl it, of which the strictest counts.
     """
     delay = host["delay"] or 0
-    asked: dict[str, int] = {}
+    pauses: dict[str, int] = {}
     for collection in collections:
         parts = reasons(
             DelayRules.of(collection, collection.backoff),
@@ -119,8 +119,8 @@ def clock_facts(
             host_key=host["host_key"],
         )
         for name, milliseconds in parts:
-            asked[name] = max(asked.get(name, 0), milliseconds)
-    rules = sorted(asked.items(), key=lambda part: -part[1])
+            pauses[name] = max(pauses.get(name, 0), milliseconds)
+    rules = sorted(pauses.items(), key=lambda part: -part[1])
     decides = _decides(delay, rules, last["http_status"] if last else 0) if last else ""
     return {
         **{name: host[name] for name in _CLOCK},

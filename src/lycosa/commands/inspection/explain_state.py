@@ -206,14 +206,14 @@ def _paused_by(crawl: StoredCrawl, row: UrlRow) -> str:
 def why(row: Mapping[str, Any]) -> str:
     """One line: the state, and what led to it."""
     state, reason, operation = row["state"], row["reason"], row["operation"]
-    said = explain_reason(reason)
+    meaning = explain_reason(reason)
     if operation:
         return Message(
-            "operation", "{operation}: {state}", operation=operation, state=said or _WHY[state]
+            "operation", "{operation}: {state}", operation=operation, state=meaning or _WHY[state]
         )
     if state == "known" and reason:
         if reason.startswith("trap_") or reason in _REASONS:
-            return Message("put_off", "deferred ({reason}): {why}", reason=reason, why=said)
+            return Message("put_off", "deferred ({reason}): {why}", reason=reason, why=meaning)
         return Message(
             "last_failed",
             "the last attempt failed ({reason}); the next attempt is due at not_before",
@@ -221,10 +221,10 @@ def why(row: Mapping[str, Any]) -> str:
         )
     if not reason:
         return _WHY[state]
-    if not said:
+    if not meaning:
         return Message("state_by", "{state}: {reason}", state=_WHY[state], reason=reason)
     return Message(
-        "state_because", "{state}: {reason} ({why})", state=_WHY[state], reason=reason, why=said
+        "state_because", "{state}: {reason} ({why})", state=_WHY[state], reason=reason, why=meaning
     )
 
 

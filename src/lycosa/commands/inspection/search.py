@@ -1,8 +1,12 @@
-"""`search`: the results of the search engine as the model that is printed and served."""
+"""`search`: in one workspace, or in several and in peers; and the results as a model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lycosa.commands.models import (
     FacetCount,
@@ -15,12 +19,129 @@ from lycosa.commands.models import (
     TranslationChoice,
     WordTranslations,
 )
+from lycosa.core.errors import UsageError
 from lycosa.core.messages import Message
 from lycosa.core.units import format_time
-from lycosa.search.crosslingual.translated import TranslatedQuery
-from lycosa.search.presentation.results import Hit, SearchResults
+from lycosa.index.generation import storage_of
+from lycosa.search.crosslingual.translated import Across, TranslatedQuery, edit
+from lycosa.search.engine.searcher import WORKSPACE_FILE, Searcher, SearchRequest
+from lycosa.search.presentation.results import FACETS, Hit, SearchResults
+from lycosa.search.ranking.feedback import MODES
+
+if TYPE_CHECKING:  # reading the configuration takes longer than most searches
+    from lycosa.config.settings import Config
+    from lycosa.search.crosslingual.vectors import FlatIndex
 
 MAX_FACET_VALUES = 100
+DEFAULT_WORKSPACE = "lycosa-data"
+_OTHERS = re.compile(rb"^[^#\n]*\b(?:peers|workspaces)\b", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class SearchSources:
+    """Where to search: workspaces and peers. `local`: not in those of the configuration."""
+
+    roots: Sequence[str]
+    peers: Sequence[str] = ()
+    local: bool = False
+    settings: Sequence[str] = ()
+
+    def config(self, root: str | None) -> Config:
+        """Return the settings of a workspace, or without one the defaults."""
+        from lycosa.crawl.session.workspace_config import read_config
+
+        return read_config(root, self.settings)
+
+    @property
+    def is_federated(self) -> bool:
+        """Whether further workspaces or peers are searched."""
+        if len(self.roots) > 1 or self.peers:
+            return True
+        if self.local:
+            return False
+        content = storage_of(self.roots[0]).read("lycosa.toml") or b""
+        if not self.settings and _OTHERS.search(content) is None:
+            return False
+        search = self.config(self.roots[0]).search
+        return bool(search.workspaces or search.peers)
+
+
+def search_sources(
+    sources: SearchSources, request: SearchRequest, searcher: Callable[[], Searcher]
+) -> SearchResults:
+    """Search the workspaces and peers. `searcher`: returns that of the first workspace.
+
+    Raises:
+        WorkspaceError: there is no workspace, or its index is damaged.
+    """
+    root = sources.roots[0]
+    vectors = _vectors(sources, root) if request.across is not None else None
+    if not sources.is_federated:
+        local = searcher() if vectors is None else Searcher(root, vectors)
+        return local.search(request)
+    from lycosa.search.federation.federated_search import open_federated_search
+
+    only_peers = (
+        sources.peers
+        and list(sources.roots) == [DEFAULT_WORKSPACE]
+        and storage_of(root).size(WORKSPACE_FILE) is None
+    )
+    roots = [] if only_peers else sources.roots
+    config = sources.config(None if only_peers else root)
+    if sources.local:
+        alone = config.search.model_copy(update={"workspaces": (), "peers": ()})
+        config = config.model_copy(update={"search": alone})
+    with closing(
+        open_federated_search(roots, sources.peers, config, vectors=vectors)
+    ) as federation:
+        return federation.search(request)
+
+
+def _vectors(sources: SearchSources, root: str) -> FlatIndex | None:
+    """Return the vectors of the configured encoder for the pages; None without an encoder."""
+    encoder = sources.config(root).index.encoder
+    if not encoder:
+        return None
+    from lycosa.search.crosslingual.vectors import FlatIndex, load_encoder
+
+    return FlatIndex(storage_of(root), load_encoder(encoder))
+
+
+def check_request(request: SearchRequest) -> SearchRequest:
+    """Return a request.
+
+    Raises:
+        UsageError: a facet, the order or the feedback is unknown.
+    """
+    for facet in request.facets:
+        if facet not in FACETS:
+            raise UsageError(f"--facets {facet}: unknown facet; choose from {', '.join(FACETS)}")
+    if request.order not in ("", "date", "relevance"):
+        raise UsageError(f"--sort {request.order}: choose date or relevance")
+    if request.feedback not in MODES:
+        raise UsageError(f"--feedback {request.feedback}: choose {', '.join(MODES)}")
+    return request
+
+
+def across_languages(
+    languages: Sequence[str], source: str = "", translations: Sequence[str] = ()
+) -> Across:
+    """Return the parameters of a search across languages; `()`: all of the index.
+
+    Raises:
+        UsageError: a translation does not have the form `de:house=Haus|Gebäude`.
+    """
+    edits = []
+    for text in translations:
+        parsed = edit(text)
+        if parsed is None:
+            raise UsageError(
+                f"--translate {text!r} does not have the form XX:WORD=A|B, for example "
+                "de:house=Haus|Gebäude"
+            )
+        edits.append(parsed)
+    codes = (code.strip().lower() for code in languages)
+    return Across(tuple(code for code in codes if code), source.lower(), tuple(edits))
 
 
 def search_answer(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Literal, cast
 
 import polars as pl
 
@@ -17,6 +17,7 @@ from lycosa.commands.inspection.tally import Tally
 from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.commands.models import GroupHost, GroupRow, GroupTable, HostSummary, HostTable
 from lycosa.config.settings import Config
+from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.records import VisitKind
 from lycosa.export.bulk.join import side_by_side
 from lycosa.export.library.editions import IDENTITY, UNKNOWN
@@ -51,6 +52,7 @@ _HOSTS = (
     "first_seen_at",
     "last_visit_at",
 )
+_ATTEMPTS = 3
 _FRAME_BYTES = 12 * 2**20
 _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
 
@@ -88,6 +90,27 @@ def groups_of(workspace: Workspace, by: By, config: Config, *, sites: bool = Fal
         if visits.height:
             fetched.add(_fetched(named, visits, by))
     return _table(by, held.result(), fetched.result(), sites=sites)
+
+
+def read_groups(root: str, config: Config, by: str, *, sites: bool = False) -> GroupTable:
+    """Return the table by language, collection or type; table files may be replaced meanwhile.
+
+    Raises:
+        UsageError: there is no such table.
+        WorkError: table files were replaced repeatedly while they were read.
+    """
+    if by not in ("language", "collection", "type"):
+        raise UsageError(f"--by {by!r}: choose {', '.join(WAYS)}")
+    workspace = Workspace.open(root)
+    for _ in range(_ATTEMPTS):
+        try:
+            return groups_of(workspace, cast("By", by), config, sites=sites)
+        except FileNotFoundError as error:
+            missing = error
+    raise WorkError(
+        f"table files were replaced three times while they were read ({missing}): try again when "
+        "no compaction runs"
+    )
 
 
 def hosts_of(workspace: Workspace, most: int | None = None) -> HostTable:
@@ -133,11 +156,11 @@ def _named(
     if by == "collection":
         return pages.with_columns(pl.col("collection").alias("name"))
     if by == "language":
-        shelf = pl.col("collection").replace_strict(
+        language = pl.col("collection").replace_strict(
             dict(languages), default="", return_dtype=pl.String
         )
         name = pl.coalesce(
-            *(pl.when(each != "").then(each) for each in (shelf, pl.col("language"))),
+            *(pl.when(each != "").then(each) for each in (language, pl.col("language"))),
             pl.lit(UNKNOWN),
         )
         return pages.with_columns(name.alias("name"))

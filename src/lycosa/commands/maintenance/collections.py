@@ -40,8 +40,8 @@ def list_collections(workspace: Workspace, config: Config) -> list[CollectionSum
         .collect()
     )
     urls: dict[str, dict[str, int]] = {}
-    for name, kept, number in counted.iter_rows():
-        urls.setdefault(name, {})[kept] = number
+    for name, state_name, number in counted.iter_rows():
+        urls.setdefault(name, {})[state_name] = number
     on_disk: dict[str, int] = {}
     for files in state.files.values():
         for file in files:
@@ -50,7 +50,7 @@ def list_collections(workspace: Workspace, config: Config) -> list[CollectionSum
                 on_disk[place[0]] = on_disk.get(place[0], 0) + file.bytes
     paused_by_people = paused(workspace.storage)
     configured = {collection.name for collection in config.collection}
-    found = []
+    summaries = []
     for name in sorted(configured | urls.keys() | groups.keys()):
         group = groups.get(name)
         pages, sites, size = (group.pages, group.sites, group.bytes) if group else (0, 0, 0)
@@ -58,7 +58,7 @@ def list_collections(workspace: Workspace, config: Config) -> list[CollectionSum
         alone = on_disk.get(name, 0)
         resting = name in paused_by_people
         ever = state.counters[f"pages.{name}"]
-        found.append(
+        summaries.append(
             CollectionSummary(
                 name,
                 languages.get(name, ""),
@@ -72,7 +72,7 @@ def list_collections(workspace: Workspace, config: Config) -> list[CollectionSum
                 resting,
             )
         )
-    return found
+    return summaries
 
 
 def copy_to(root: str, name: str, target: str) -> CopyReport:
@@ -125,8 +125,7 @@ def purge(root: str, name: str, config: Config) -> PurgeReport:
         try:
             orphans = claim.orphans()
             report = purge_collection(workspace, name)
-            for orphan in orphans:
-                report.pending.append((orphan.path, _ORPHAN))
+            report += PurgeReport(pending=tuple((orphan.path, _ORPHAN) for orphan in orphans))
             _clear_inbox(workspace, name)
             counters = workspace.state().counters
             used = {key: -counters[key] for key in (f"pages.{name}", f"suspects.{name}")}

@@ -4,18 +4,29 @@ again when that dies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import closing
+import os
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from datetime import date
+from typing import BinaryIO
 
 from lycosa.cluster.engine import Engine
+from lycosa.commands.engines import open_engine
+from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.config.settings import Config
-from lycosa.core.errors import WorkError
+from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.units import parse_size
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.processing.page_reader import Reader
+from lycosa.export.bulk.actions import BulkSelection
+from lycosa.export.bulk.bulk import BulkReport, Destination, export_bulk
+from lycosa.export.bulk.http import Backoff, BulkClient
+from lycosa.export.bulk.targets import OpenSearch, Quickwit, Target
 from lycosa.export.library.editions import LibrarySelection
 from lycosa.export.library.formats import FORMATS
 from lycosa.export.library.library import LibraryReport, export_library
+from lycosa.export.library.xml import SCHEMA
 from lycosa.fetch.robots_txt import product_token
 from lycosa.store.workspace import Workspace
 
@@ -37,6 +48,123 @@ class LibraryTask:
     languages: Mapping[str, str]
     file_bytes: int
     again: bool = False
+
+
+@dataclass(frozen=True)
+class LibraryOptions:
+    """How to export. `full`: a page on each day it was fetched; `again`: rewrite existing days.
+
+    `max_size`: size at which a new file is started; "": that of the kind.
+    """
+
+    full: bool = False
+    max_size: str = ""
+    again: bool = False
+    engine: str = ""
+    address: str = ""
+
+
+def library_selection(
+    language: str, collection: str, since: date | None, until: date | None, options: LibraryOptions
+) -> LibrarySelection:
+    """Return the pages to export; empty: all. `since` and `until` are included."""
+    return LibrarySelection(language, collection, since, until, options.full)
+
+
+def export_pages(
+    root: str,
+    config: Config,
+    kind: str,
+    target: str,
+    selection: LibrarySelection,
+    options: LibraryOptions,
+) -> LibraryReport:
+    """Export a library, here or on an engine.
+
+    Raises:
+        UsageError: the kind is unknown, or the size is too small.
+        WorkError: a file cannot be written, or table files were replaced meanwhile.
+    """
+    if kind not in FORMATS:
+        raise UsageError(f"unknown kind {kind!r}: choose {', '.join(FORMATS)}")
+    size = parse_size(options.max_size or ("256MB" if kind == "parquet" else "64MB"))
+    if size < 2**16:
+        raise UsageError("--max-size must be at least 64KiB")
+    workspace = Workspace.open(root)
+    task = LibraryTask(
+        workspace.root,
+        os.path.abspath(target) if options.engine else target,
+        kind,
+        selection,
+        config,
+        library_languages(config, workspace.state()),
+        size,
+        options.again,
+    )
+    if options.engine:
+        with open_engine(options.engine, options.address, config) as engine:
+            report = export_on(engine, task)
+    else:
+        report = export_task(task)
+    if kind == "xml":
+        write_file(f"{target}/xml/library.xsd", lambda file: file.write(SCHEMA.read_bytes()))
+    return report
+
+
+def write_file(path: str, write: Callable[[BinaryIO], int]) -> int:
+    """Write a file, whole or not at all; return what `write` returns.
+
+    Raises:
+        WorkError: it cannot be written.
+    """
+    draft = f"{path}.part"
+    try:
+        with open(draft, "wb") as file:
+            result = write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError as error:
+        raise WorkError(f"{path} cannot be written: {error.strerror}") from None
+    finally:
+        with suppress(OSError):
+            os.unlink(draft)
+    return result
+
+
+def load_bulk(
+    workspace: Workspace,
+    kind: str,
+    url: str,
+    index: str,
+    selection: BulkSelection,
+    batch_bytes: int = 5 * 2**20,
+    again: bool = False,
+    report: Callable[[str], None] = lambda message: None,
+) -> BulkReport:
+    """Load pages into OpenSearch or Quickwit. `report` gets a line for each wait.
+
+    Raises:
+        UsageError: the kind is unknown, there is no URL, or the size of a request is wrong.
+        WorkError: the server cannot be used, or refused too often.
+    """
+    kinds: dict[str, Callable[[BulkClient, str], Target]] = {
+        "opensearch": OpenSearch,
+        "quickwit": Quickwit,
+    }
+    if kind not in kinds:
+        raise UsageError(f"--to {kind!r} is unknown: choose opensearch, quickwit or jsonl")
+    if not url:
+        raise UsageError(f"--to {kind} requires --url, the address of the search cluster")
+    if not 2**16 <= batch_bytes <= 2**28:
+        raise UsageError("--batch must be between 64KiB and 256MiB")
+    backoff = Backoff(report)
+    with closing(BulkClient(url, backoff)) as client:
+        destination = Destination(kind, client.url, index, selection)
+        target = kinds[kind](client, index)
+        return export_bulk(
+            workspace, target, destination, backoff, batch_bytes=batch_bytes, again=again
+        )
 
 
 def export_task(task: LibraryTask) -> LibraryReport:

@@ -10,14 +10,15 @@ from lycosa.store.log.state import LogState
 
 
 def library_languages(config: Config, state: LogState) -> Mapping[str, str]:
-    """Collection -> language, of those that have one: what the configuration says, else what it
-    said when they were last crawled. Pages of other collections go by what was identified.
+    """Return the language of each collection that has one: configured, or of its last crawl.
+
+    Pages of other collections are filed under their identified language.
     """
-    known: dict[str, str] = {}
-    said: dict[str, Mapping[str, Any]] = {**state.settings}
+    languages: dict[str, str] = {}
+    settings: dict[str, Mapping[str, Any]] = {**state.settings}
     configured = {collection.name: collection.language for collection in config.collection}
-    for name in {*said, *configured}:
-        language = configured.get(name) or str(said.get(name, {}).get("language") or "")
+    for name in {*settings, *configured}:
+        language = configured.get(name) or str(settings.get(name, {}).get("language") or "")
         if language:
-            known[name] = language
-    return known
+            languages[name] = language
+    return languages

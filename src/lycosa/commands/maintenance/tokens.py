@@ -1,4 +1,4 @@
-"""Who may write through the server: tokens that are shown once and kept as digests.
+"""Who may write through the server: tokens that are shown once and stored as digests.
 
 A token is 256 bits from the system's random source, so a plain SHA-256 of it cannot be reversed by
 guessing; a slow password hash would only slow the server. One file a token, `run/tokens/NAME.json`
@@ -35,7 +35,7 @@ _KEPT_MS = 2_000
 
 @dataclass(slots=True, frozen=True)
 class Token:
-    """What is kept of a token. `sha256` in hexadecimal."""
+    """What is stored of a token. `sha256` in hexadecimal."""
 
     name: str
     sha256: str
@@ -67,9 +67,9 @@ class Tokens:
             )
         token = PREFIX + secrets.token_urlsafe(32)
         self._storage.make_folder(FOLDER)
-        kept = Token(name, _digest(token), format_time(self._clock.now_ms()))
+        stored = Token(name, _digest(token), format_time(self._clock.now_ms()))
         if not self._storage.create(
-            _path(name), (json.dumps(asdict(kept), indent=1) + "\n").encode(), mode=0o600
+            _path(name), (json.dumps(asdict(stored), indent=1) + "\n").encode(), mode=0o600
         ):
             raise UsageError(
                 f"token {name!r} already exists; revoke it with `lycosa token remove {name}`"
@@ -95,30 +95,30 @@ class Tokens:
         with self._lock:
             now_ms = self._clock.monotonic_ms()
             if fresh or self._read_at is None or now_ms - self._read_at >= _KEPT_MS:
-                found = (
+                tokens = (
                     self._read(file)
                     for file in sorted(self._storage.names(FOLDER))
                     if file.endswith(".json")
                 )
-                self._kept = {token.name: token for token in found if token is not None}
+                self._kept = {token.name: token for token in tokens if token is not None}
                 self._read_at = now_ms
             return self._kept
 
     def holder(self, token: str) -> str | None:
         """Whose token this is; None: nobody's. Takes the same time however much of it is right."""
-        found = None
+        holder = None
         digest = _digest(token)
-        for kept in self.all().values():
-            if hmac.compare_digest(kept.sha256, digest):
-                found = kept.name
+        for stored in self.all().values():
+            if hmac.compare_digest(stored.sha256, digest):
+                holder = stored.name
         if (
-            found is None
+            holder is None
             and (owner := owner_of(self._storage)) is not None
             and owner.token
             and hmac.compare_digest(_digest(owner.token), digest)
         ):
             return OWNER
-        return found
+        return holder
 
     def _read(self, file: str) -> Token | None:
         """None for a file that was just removed or is none of ours: it opens nothing."""

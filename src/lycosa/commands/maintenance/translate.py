@@ -29,7 +29,7 @@ DICTIONARY, LEARNED, CRAWL = "dictionary", "learned", "crawl"
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}\Z")
 _LANGUAGE = re.compile(r"^[a-z]{2,3}\Z")
 _INVALID_SHARE = 0.001  # of the characters of a dictionary that may be invalid UTF-8
-_LOOKED_AT = 100  # lines by which a list of Wiktionary is told from columns
+_LOOKED_AT = 100  # lines that tell a Wiktionary list from columns
 _WORDS = 4  # of a TMX unit that is a term and not a sentence
 # ISO 639-3 as dictd's files are named, and CLDR's names of Chinese: what the index calls these
 # languages.
@@ -77,9 +77,9 @@ def add_dictionary(
     storage = Workspace.open(root).storage
     source, target = languages_of(path, source, target)
     made = as_table(_entries(path, source, target), source, target)
-    told = f"{path.name}: {made.sentences:,} translations"
+    provenance = f"{path.name}: {made.sentences:,} translations"
     return _put(
-        storage, name or _named(path, source, target), DICTIONARY, source, target, made, told
+        storage, name or _named(path, source, target), DICTIONARY, source, target, made, provenance
     )
 
 
@@ -97,8 +97,9 @@ def learn_table(
         raise UsageError("no file given: specify at least one file to learn from")
     source, target = languages_of(paths[0], source, target)
     made = learn(_terms(_pairs(paths, source, target), source, target))
-    told = f"{', '.join(path.name for path in paths)}: {made.sentences:,} sentences"
-    return _put(storage, name or f"learned-{source}-{target}", LEARNED, source, target, made, told)
+    provenance = f"{', '.join(path.name for path in paths)}: {made.sentences:,} sentences"
+    name = name or f"learned-{source}-{target}"
+    return _put(storage, name, LEARNED, source, target, made, provenance)
 
 
 def tables_of(root: str) -> OpenTables:
@@ -111,9 +112,9 @@ def remove_table(root: str, name: str) -> None:
     storage = Workspace.open(root).storage
     names = storage.names(FOLDER)
     if name not in names:
-        known = ", ".join(names) or "none"
+        codes = ", ".join(names) or "none"
         raise UsageError(
-            f"there is no added or learned table {name!r} (available: {known}); `lycosa rank` "
+            f"there is no added or learned table {name!r} (available: {codes}); `lycosa rank` "
             "maintains the tables learned from the crawl"
         )
     storage.folders.remove(f"{FOLDER}/{name}")
@@ -143,13 +144,13 @@ def look_up(
     """
     opened = tables_of(root)
     parsed = ParsedQuery(tuple(Clause(word) for word in text.split()))
-    known = sorted({code for info in opened.infos for code in (info.source, info.target)})
-    source = source or query_language(parsed, known, opened.sources)
+    codes = sorted({code for info in opened.infos for code in (info.source, info.target)})
+    source = source or query_language(parsed, codes, opened.sources)
     translator = Translator(opened.sources, parsed, source)
-    wanted = targets or [
-        code for code in known if code != source and opened.sources.covers(source, code)
+    languages = targets or [
+        code for code in codes if code != source and opened.sources.covers(source, code)
     ]
-    return [query for query in map(translator.into, wanted) if query.terms]
+    return [query for query in map(translator.into, languages) if query.terms]
 
 
 def _entries(path: Path, source: str, target: str) -> Iterator[DictionaryEntry]:
@@ -213,7 +214,7 @@ def _named(path: Path, source: str, target: str) -> str:
 
 
 def _put(
-    storage: Storage, name: str, kind: str, source: str, target: str, made: Learned, told: str
+    storage: Storage, name: str, kind: str, source: str, target: str, made: Learned, provenance: str
 ) -> TableInfo:
     if not _NAME.match(name):
         raise UsageError(
@@ -221,10 +222,10 @@ def _put(
             "dots, hyphens and underscores"
         )
     if not made.pairs:
-        raise UsageError(f"{told}: no translations between {source} and {target}")
+        raise UsageError(f"{provenance}: no translations between {source} and {target}")
     with build_folder(storage, FOLDER) as build:
         info = TableInfo(
-            name, kind, source, target, len(made.pairs), analyzers(source, target), told
+            name, kind, source, target, len(made.pairs), analyzers(source, target), provenance
         )
         write_table(build / TABLE, info, made.pairs, made.source_surfaces, made.target_surfaces)
         if not storage.folders.publish(str(build), f"{FOLDER}/{name}"):

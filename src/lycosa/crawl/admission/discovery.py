@@ -1,9 +1,9 @@
-"""Finding pages otherwise than by links: sitemaps that robots.txt files name, feeds that pages
-name, both as configured.
+"""Discovery of pages by sitemaps (named by robots.txt), by feeds (named by pages), and by both as
+configured.
 
 A sitemap or feed is a row of `urls` of its own, with the operation `sitemap` or `feed`: it survives
 a kill, waits in the same queue under the same politeness, and is read again on a schedule of its
-own. What it lists is admitted like links; what it says of changes makes known pages due.
+own. Its entries are admitted like links; its dates of change make known pages due.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Discovery:
                 )
 
     def read(self, exchange: Exchange, headers: Headers, row: UrlRow, visit: Visit) -> None:
-        """Read a sitemap or feed that was fetched, and say when it is read again."""
+        """Apply a sitemap or feed that was fetched."""
         crawl = self._crawl
         decoded = decode_with(exchange, headers, self._max_decoded)
         sitemap = read_sitemap(
@@ -156,7 +156,7 @@ class Discovery:
         visit.record_content(
             len(sitemap.entries) + len(sitemap.sitemaps), changed=gate.admitted_count > before
         )
-        crawl.urls.claimed(row.collection, claims)
+        crawl.urls.apply_claims(row.collection, claims)
 
     def redirect(self, row: UrlRow, target: str) -> None:
         """Admit what a sitemap or feed redirects to, as one; a feed that a page named must stay in
@@ -172,7 +172,7 @@ class Discovery:
             )
 
     def _follow_index(self, row: UrlRow, sitemaps: list[str]) -> None:
-        """Admit the sitemaps that an index names; however it goes on, their number ends."""
+        """Admit the sitemaps that an index names; their number is limited."""
         gate = self._crawl.assignments[row.collection].gate
         if row.redirects >= MAX_HOPS:
             gate.refuse("sitemap_hops", len(sitemaps))
@@ -216,8 +216,7 @@ class Discovery:
         queue = self._crawl.frontier.hosts.get(
             self._crawl.identifier.identify(f"{origin}/").host_key
         )
-        # In a replay nothing has come to hand yet: what is replayed was asked for on behalf of some
-        # collection.
+        # # In a replay no URL is active yet: what is replayed was requested for some collection.
         return queue is not None and (
             not queue.heads or name in queue.heads or len(self._crawl.assignments) == 1
         )

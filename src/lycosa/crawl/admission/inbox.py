@@ -1,5 +1,4 @@
-"""URLs that people submit while a crawl runs or rests: files in the workspace's `inbox`, applied
-like links.
+"""Submitted URLs: files in the workspace's `inbox`, applied like links.
 
 A file is one JSON object: `collection`, `urls` (text), `submitted_at`, perhaps `operation`. The
 commit that holds what came of it names the file and deletes it afterwards, so a kill in between
@@ -43,7 +42,7 @@ class Submission(BaseModel):
     (`lycosa.crawl.policy.operations`); empty: they are fetched.
     """
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, defer_build=True)
 
     collection: str
     urls: tuple[str, ...]
@@ -65,7 +64,7 @@ Renewals = dict[str, dict[UrlId, int]]
 
 
 class Inbox:
-    """Applies what lies in the inbox of a workspace."""
+    """Applies the files in the inbox of a workspace."""
 
     def __init__(
         self, claim: Claim, storage: Storage, crawl: CrawlState, operations: Operations
@@ -190,9 +189,7 @@ class Inbox:
         return renewed
 
     def _is_new(self, row: UrlRow, submitted_at: int) -> bool:
-        """Whether the submission says something: the URL has been left alone since, and does not
-        wait to be fetched anyway.
-        """
+        """Return whether the URL was not visited since the submission, and is not due anyway."""
         if row.state == UrlState.KNOWN:
             return row.not_before > self._crawl.clock.now_ms() and row.state_at <= submitted_at
         return row.visited_at <= submitted_at

@@ -1,8 +1,7 @@
 """From links to rows of the frontier: rules, scope, depth, and whether the URL is new.
 
-This is a hot path (50 links a page); `bench/crawl.py` guards it. Most links of a page were seen on
-the page before, so the verdict on a link's text is kept in a bounded cache and the costly steps run
-once a URL.
+This is a hot path (50 links a page); `bench/crawl.py` guards it. Most links of a page occurred on
+the previous page, so decisions are cached by the link's text and the costly steps run once per URL.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class AdmissionListener:
 
 
 class LinkGate:
-    """Decides which URLs one collection takes, and at what depth each is known.
+    """Decides which URLs one collection admits, and at what depth each is known.
 
     `screen` (optional) returns for a new link the reason to refuse it (a trap, a type that cannot
     be indexed) and the URL to take instead. `remote_links` (optional) sends URLs of partitions
@@ -93,9 +92,9 @@ class LinkGate:
         self.refused = before
 
     def seed(self, url: str, now_ms: int) -> UrlId:
-        """Admit a URL that the operator named, at depth 0, if its partition is held here (it is
-        nobody's to hand on: every worker has the seeds). `allow` and `deny` are for links: a seed
-        may be a hub outside them.
+        """Admit a seed, at depth 0, if its partition is held here; it is not sent to another
+        worker, because every worker has the seeds. `allow` and `deny` are for links: a seed may be
+        a hub outside them.
 
         Raises:
             UrlError: it cannot be used.
@@ -113,9 +112,9 @@ class LinkGate:
         """Whether a URL's partition is held here."""
         return self.remote_links is None or self.remote_links.holds(identity.partition)
 
-    def here(self, target: str) -> bool:
-        """Whether a link leads, as the collection's rules write it, to a partition that is held
-        here.
+    def holds_target(self, target: str) -> bool:
+        """Whether the target of a link, rewritten by the collection's rules, is in a partition that
+        is held here.
         """
         return self.remote_links is None or self.remote_links.holds(
             self._identifier.identify(self._rules.apply(target)).partition
@@ -179,8 +178,8 @@ class LinkGate:
         return ""
 
     def receive(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> str:
-        """Admit a URL that another worker found, under today's settings of this one; the reason why
-        not, or "".
+        """Admit a URL that another worker discovered, under this worker's settings. Return why not,
+        or "".
         """
         refusal: str | None = self.admission.refuse(identity.url)
         if refusal is Refusal.PATTERN and way.kind == INBOX_LINK:
@@ -194,8 +193,8 @@ class LinkGate:
         return refusal or ""
 
     def extend(self, source_key: int, targets: Iterable[str], step: int) -> list[UrlId]:
-        """With a `reach`: note what a URL within it leads to, `step` links on. Returns what is
-        reached now, or by a shorter way.
+        """In a restricted walk, record what a URL within reach links to, `step` links further.
+        Return the URLs that are reached for the first time or by a shorter path.
         """
         distance = self._reach.distance(source_key) if self._reach is not None else None
         if self._reach is None or distance is None:
@@ -203,7 +202,7 @@ class LinkGate:
         admitted = []
         for target in targets:
             url = self._rules.apply(target)
-            # A session id is left out of a new link, and stands in what an older call admitted.
+            # A session ID is removed from a new link, but an older call may have admitted it.
             for form in {url, without_session(url)} if self._collection.traps else (url,):
                 if self.admission.refuse(form) is None:
                     identity = self._identifier.identify(form)
@@ -225,23 +224,22 @@ class LinkGate:
         """Whether a normalised URL lies in the collection's scope (nothing is counted)."""
         return self.admission.refuse(url) in (None, Refusal.PATTERN)
 
-    def written(self, target: str) -> str:
-        """A normalised link as the collection's rules write it; "" if it was refused, and that is
-        remembered.
+    def rewrite(self, target: str) -> str:
+        """Return a normalised link as rewritten by the collection's rules; "" if it was refused and
+        that is cached.
         """
         return "" if isinstance(self._verdicts.get(target), str) else self._rules.apply(target)
 
     def identify(self, url: str) -> UrlId:
-        """The identity of a URL as this collection writes it.
+        """Return the identity of a URL, rewritten by the collection's rules.
 
         Raises:
             UrlError: it cannot be used.
         """
         return self._identifier.identify(self._rules.apply(normalise(url)))
 
-    def bring(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> bool:
-        """Enter a URL whose page the operator brings along, whatever scope and depth say. False: it
-        was known already.
+    def enter_imported(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> bool:
+        """Enter a URL whose page is imported, regardless of scope and depth. False: it was known.
 
         Raises:
             KeyError: another URL has this key.
@@ -278,8 +276,8 @@ class LinkGate:
         return counts
 
     def refuses(self, row: UrlRow) -> Refusal | None:
-        """Whether today's configuration would still admit a row (a narrower second call stops what
-        an older one let in).
+        """Return why today's configuration would not admit a row (a narrower call stops what an
+        earlier one admitted).
         """
         refusal = self.admission.refuse(row.id.url)
         if refusal is Refusal.PATTERN and row.depth == 0:
@@ -315,7 +313,7 @@ class LinkGate:
     def _enter_instead(
         self, reason: str, instead: str, depth: int, now_ms: int, way: Way
     ) -> str | None:
-        """The page is to be had under another URL: count why, and take that one."""
+        """Count the refusal, and admit the URL under which the page is available."""
         self.refused[reason] += 1
         return self.admission.refuse(instead) or self._enter(
             self._identifier.identify(instead), depth, now_ms, way
@@ -324,8 +322,8 @@ class LinkGate:
     def _hand_on(
         self, remote_links: RemoteLinks, identity: UrlId, depth: int, now_ms: int, way: Way
     ) -> str | None:
-        """A URL of another worker's partition: screened by its text, then a found row. Its owner
-        knows whether it is new.
+        """Send a URL of a remote partition, after a pre-fetch filter by its text. Its owner decides
+        whether it is new.
         """
         if depth and not remote_links.was_sent(identity):
             reason, instead = remote_links.screen(identity.url)
@@ -338,5 +336,5 @@ class LinkGate:
 
 
 def _leads_back(instead: str, way: Way) -> bool:
-    """A page that redirects to itself with a session has no other URL."""
+    """Whether the page redirects to itself with a session, so that it has no other URL."""
     return way.redirects > 0 and instead == way.referrer

@@ -1,10 +1,9 @@
-"""What other workers found in the partitions that are held here: their `found` rows, read from the
+"""URLs that other workers discovered in the partitions held here: their `found` rows, read from the
 log's files and applied.
 
 Applying is an upsert (least depth, highest priority, earliest first_seen_at), so a row applied
-twice changes nothing. A commit says up to which entry each partition has applied all rows; the
-worker itself knows sooner, and a reading that brought nothing makes no commit: or idle workers
-would make each other commit for ever.
+twice changes nothing. A commit records up to which entry each partition has applied all rows. A
+read without new rows makes no commit, or idle workers would make each other commit forever.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from lycosa.store.tables.rows import Row
 from lycosa.store.tables.schema import TABLES
 from lycosa.url.scope import hostname
 
-SAID_EVERY_MS = 300_000
+RECORD_INTERVAL_MS = 300_000
 """A reading that brought nothing is written down this long after a merge: a sweep may wait for it
 to delete what was merged.
 """
 
-_ROWS_AT_ONCE = 200_000
+_BATCH_ROWS = 200_000
 _TABLE = TABLES["found"]
 
 
@@ -60,7 +59,7 @@ class ReceivedLinks(CrawlListener):
         # partition -> the first entry with rows of a collection that is not worked here
         self._left: dict[int, int] = {}
         self._paths: set[str] = set()
-        self._replaced = False  # since a commit last said how far we are
+        self._replaced = False  # since a commit last recorded the read positions
         self._recorded_ms = crawl.clock.monotonic_ms()
         self.rows = 0
 
@@ -70,9 +69,7 @@ class ReceivedLinks(CrawlListener):
         return self._read_to
 
     def apply(self, between: Callable[[], None] | None = None) -> int:
-        """Apply what has come since the last time; how many rows there were. `between` is called
-        after each some of them.
-        """
+        """Apply new rows, and return their number. `between` is called after each batch."""
         state = self._claim.state
         head, files = state.head, list(state.files.get("found", []))
         if head == self._read_to:
@@ -98,18 +95,21 @@ class ReceivedLinks(CrawlListener):
         return rows
 
     def record_positions(self) -> None:
-        """Have the next commit say how far we are, if a sweep may wait for it; call it now and
-        then.
+        """Have the next commit record the read positions, if a vacuum may wait for it; call it
+        periodically.
         """
-        if self._replaced and self._crawl.clock.monotonic_ms() - self._recorded_ms >= SAID_EVERY_MS:
+        if (
+            self._replaced
+            and self._crawl.clock.monotonic_ms() - self._recorded_ms >= RECORD_INTERVAL_MS
+        ):
             self._crawl.buffer.batch.require_applied()
 
     def applied_entries(self) -> dict[int, int]:
-        """What the commit that is cut now says: partition -> entry, of those that are further than
-        the log knows.
+        """Return the read positions for the commit that is cut now: partition -> entry, where they
+        are beyond those in the log.
         """
         if not self._paths and not self.rows:
-            return {}  # nobody hands anything on
+            return {}  # no worker sends URLs
         self._replaced, self._recorded_ms = False, self._crawl.clock.monotonic_ms()
         applied = self._claim.state.applied
         return {
@@ -123,7 +123,7 @@ class ReceivedLinks(CrawlListener):
         time.
         """
         held = sorted(self._claim.partitions)
-        step = max(1, len(held) * _ROWS_AT_ONCE // max(file.rows, _ROWS_AT_ONCE))
+        step = max(1, len(held) * _BATCH_ROWS // max(file.rows, _BATCH_ROWS))
         scan = scan_file(self._storage, _TABLE, file)
         for start in range(0, len(held), step):
             part = held[start : start + step]
@@ -141,7 +141,7 @@ class ReceivedLinks(CrawlListener):
         for row in frame.iter_rows():
             self._take_row(row, claims)
         for collection, changed in claims.items():
-            self._crawl.urls.claimed(collection, changed)
+            self._crawl.urls.apply_claims(collection, changed)
 
     def _take_row(self, row: Row, claims: dict[str, dict[UrlId, int]]) -> None:
         partition, host_key, url_key, collection, operation, url, source, anchor, kind, depth = row[
@@ -178,9 +178,7 @@ class ReceivedLinks(CrawlListener):
             claims[collection][identity] = max(modified_at, claims[collection].get(identity, 0))
 
     def _improve(self, collection: str, identity: UrlId, way: Way) -> None:
-        """The rest of the upsert, for a row that is at hand: what only the tables hold was known
-        first.
-        """
+        """Finish the upsert for a row in memory; a row that only the tables hold is older."""
         row = self._crawl.urls.find(collection, identity)
         if row is None:
             return

@@ -1,5 +1,4 @@
-"""URLs of partitions that another worker holds: rows of `found` in the commit of the page that
-named them.
+"""URLs of remote partitions: rows of `found` in the commit of the page that links to them.
 
 Applying such a row is an upsert, so a row too many does no harm; a page's menu sent 10,000 times
 would. What was sent is therefore remembered, as far as a bounded memory goes.
@@ -15,15 +14,15 @@ from lycosa.crawl.admission.url_filter import FilterResult
 from lycosa.store.tables.rows import Row, found_row
 
 INBOX_LINK = "inbox"
-"""The kind of a found row that somebody submitted; its `first_seen_at` is when."""
+"""The kind of a found row for a submitted URL; its `first_seen_at` is the time of submission."""
 
 # URLs of one collection, twice: the older half is forgotten when the newer is full; 20 MB
 _REMEMBERED = 65_536
 
 
 class Way(NamedTuple):
-    """How a URL was found. `modified_at`: when a sitemap or feed says that it changed last,
-    `first_seen_at`: when it was found, both ms since 1970 or 0.
+    """How a URL was discovered. `modified_at`: last change according to a sitemap or feed;
+    `first_seen_at`: time of discovery; both ms since 1970 or 0.
     """
 
     referrer: str = ""
@@ -43,9 +42,9 @@ class _Sent(NamedTuple):
 
 
 class RemoteLinks:
-    """Hands a collection's URLs of foreign partitions on. `put` takes the rows; `screen` says of a
-    new URL what can be said without its owner. `again_ms`: after this time the same link is news to
-    who fetches again what is linked; None: it is not.
+    """Sends a collection's URLs of remote partitions. `put` receives the rows; `screen` is the
+    pre-fetch filter by text. `again_ms`: after this time a link is sent again, for collections that
+    refetch linked pages; None: never.
     """
 
     def __init__(
@@ -70,13 +69,13 @@ class RemoteLinks:
         return partition in self._held
 
     def was_sent(self, identity: UrlId, operation: str = "") -> bool:
-        """Whether the URL was handed on, and not long ago."""
+        """Whether the URL was sent recently."""
         key = operation_key(identity.url_key, operation)
         return key in self._new or key in self._old
 
     def send(self, identity: UrlId, depth: int, now_ms: int, way: Way, operation: str = "") -> bool:
-        """Hand a URL on, unless that would tell its owner nothing. True if it was not sent before,
-        as far as is remembered.
+        """Send a URL, unless its owner would learn nothing. True if it was not sent before, as far
+        as is remembered.
         """
         key = operation_key(identity.url_key, operation)
         sent = self._new.get(key) or self._old.get(key)

@@ -1,9 +1,9 @@
-"""What is not fetched though it lies in scope: what the operator excluded, what cannot be indexed,
-and traps.
+"""Pre-fetch filter: URLs in scope that are not fetched, because the operator excluded them, they
+cannot be indexed, or they are traps.
 
 Each rule has a name, is counted, and is shown by `lycosa explain`. Rules that need only the URL
-refuse it at admission; those that look at what a host's pages said put its URL off, for they may
-turn out wrong.
+refuse it at admission. Rules about the content of a host's pages defer its URLs, because they may
+be wrong.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from lycosa.url.scope import hostname
 from lycosa.url.traps import TrapRule, query_signature, trap, without_session
 
 FREE_SUSPECTS = 200
-"""So many URLs of a collection that look like a trap a worker fetches all the same, on hosts that
-the operator named: a small site may say the same on every page, and an endless one costs no more
-than this. Hosts that were only linked to get what their pages earn.
+"""Number of suspected traps of a collection that a worker fetches nevertheless, on hosts that the
+operator named: a small site may repeat the same text on every page, and an endless one costs no
+more than this. Other hosts get what their pages earn.
 """
 
-# hosts named by hand; of more, most are not small sites that say the same on every page
-_NAMED_FREELY = 8
+# above this number of named hosts, most are not small sites with repetitive pages
+_MAX_NAMED_HOSTS = 8
 _SUSPECT_SHARE = 0.015  # of a collection's pages, where more hosts are named
 
 PUT_OFF_MS = 7 * 86_400_000
-"""A URL that a rule about content holds back is looked at again after this time."""
+"""A URL that a rule about content defers is checked again after this time."""
 
-# hosts whose pages are compared; of the others only what is stopped is remembered, in their rows
+# hosts whose pages are compared; of others only the stopped parts are stored, in their rows
 _BOOKS = 2_000
-_SIGNATURES = 100_000  # queries whose other orders are told; then it begins anew
+_SIGNATURES = 100_000  # queries whose permutations are detected; then the set is cleared
 _DAY_MS = 86_400_000
 # paths of which there may be many: the lines of their texts are compared
 _VARIES = re.compile("[?0-9]")
 
 
 class ExclusionCheck:
-    """What the operator excluded: the list in a file, read again when it changes, and the
-    exclusions of the store.
+    """Exclusions by the operator: a file, read again when it changes, and the exclusions in the
+    log.
     """
 
     def __init__(
@@ -78,19 +78,19 @@ class ExclusionCheck:
 
 
 class FilterResult(NamedTuple):
-    """Why a new URL is refused, "" if it is not; `instead`: the URL under which its page is to be
-    had all the same.
+    """Why a new URL is refused, "" if it is not; `instead`: another URL of the same page, which is
+    admitted.
     """
 
     reason: str = ""
     instead: str = ""
 
 
-_TAKEN = FilterResult()
+_ADMITTED = FilterResult()
 
 
 class UrlFilter:
-    """Asked about every new URL of one collection. Hot path (a call for each new URL)."""
+    """Filter of one collection. Hot path: called for each new URL."""
 
     def __init__(
         self,
@@ -118,12 +118,12 @@ class UrlFilter:
 
     def __call__(self, url: str) -> FilterResult:
         screened = self.text(url)
-        if screened is _TAKEN and self._traps and "&" in url and self._permuted(url):
+        if screened is _ADMITTED and self._traps and "&" in url and self._permuted(url):
             return FilterResult(f"trap_{TrapRule.QUERY_PERMUTATION}")
         return screened
 
     def text(self, url: str) -> FilterResult:
-        """What the URL's text alone says, whatever was met before."""
+        """Apply the rules that need only the URL's text."""
         if self._excluded(url):
             return FilterResult("excluded")
         if self._plugins is not None and False in self._plugins.call(
@@ -135,15 +135,15 @@ class UrlFilter:
             if reason and reason not in self._needed:
                 return FilterResult(f"unindexable_{reason}")
         if not self._traps:
-            return _TAKEN
+            return _ADMITTED
         rule = trap(url, self._date())
         if rule == TrapRule.SESSION_ID:
             return FilterResult(f"trap_{rule}", without_session(url))
-        return FilterResult(f"trap_{rule}") if rule else _TAKEN
+        return FilterResult(f"trap_{rule}") if rule else _ADMITTED
 
     def _permuted(self, url: str) -> bool:
-        """Whether the same query parameters were met in another order. (A URL is asked about once
-        if it is taken.)
+        """Whether the same query parameters occurred in another order. (Each admitted URL is
+        checked once.)
         """
         signature = query_signature(url)
         if not signature:
@@ -164,21 +164,21 @@ class UrlFilter:
 
 
 def free_suspects(named_hosts: int, pages: int, most: int = FREE_SUSPECTS) -> int:
-    """How many URLs that look like a trap a collection with so many pages may have fetched all the
-    same: `most`, and where very many hosts are named also no more than a small share of its pages,
-    or a small web would be mostly traps' pages.
+    """Return how many suspected traps a collection with so many pages may fetch: `most`; where very
+    many hosts are named at most a small share of its pages, or a small web would consist mostly of
+    traps.
     """
-    return most if named_hosts <= _NAMED_FREELY else min(most, int(pages * _SUSPECT_SHARE))
+    return most if named_hosts <= _MAX_NAMED_HOSTS else min(most, int(pages * _SUSPECT_SHARE))
 
 
 class HostTraps:
-    """What the pages of each host said, and which of its parts are held back for it."""
+    """Content of each host's pages, and the parts of the host that are deferred because of it."""
 
     def __init__(self) -> None:
         self._books: LRUCache[int, PrefixBook] = LRUCache(_BOOKS)
 
     def holds(self, host: HostRow, url: str) -> str:
-        """The rule by which a URL is to be put off, or ""."""
+        """Return the rule by which a URL is deferred, or ""."""
         book = self._books.get(host.host_key)
         if book is None:
             if not host.traps:
@@ -190,7 +190,7 @@ class HostTraps:
         return "" if allowance.admit else allowance.rule
 
     def count(self, host: HostRow, rule: str) -> None:
-        """A URL was put off: counted in the host's row."""
+        """Count a deferred URL in the host's row."""
         book = self._book(host)
         book.count(rule)
         host.record_traps(book.counters())

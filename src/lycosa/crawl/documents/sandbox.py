@@ -18,9 +18,9 @@ from lycosa.crawl.processing.page_reader import ParsedExchange, Reader
 from lycosa.http.decode import Headers, parse_head
 from lycosa.processes.terminal import escape_output
 
-_CHILDREN_A_PAGE = 2
+_MAX_CHILDREN = 2
 
-_SECONDS_A_PAGE = 60
+_MAX_SECONDS = 60
 """Longest time for one page: the slowest page of the hostile server takes under 5 s on one busy
 core.
 """
@@ -58,10 +58,10 @@ class ChildReader:
             and documents.wants(exchange)
         ):
             return documents.read(exchange)
-        for _ in range(_CHILDREN_A_PAGE):
+        for _ in range(_MAX_CHILDREN):
             try:
                 self._pipe.send(replace(exchange, token=None))
-                if self._pipe.poll(_SECONDS_A_PAGE):
+                if self._pipe.poll(_MAX_SECONDS):
                     parsed: ParsedExchange = self._pipe.recv()
                     return parsed
                 self._replace()

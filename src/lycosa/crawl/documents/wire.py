@@ -42,7 +42,7 @@ class DocumentLimits:
 
 
 class _Reply(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
     page: Page | None
     error: str

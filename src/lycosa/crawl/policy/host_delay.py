@@ -26,7 +26,7 @@ from lycosa.frontier.scheduler.queue import HostQueue
 _OWN = frozenset((Reason.DELAY, Reason.COURTESY, Reason.MAX_DELAY))
 
 
-class HostRest:
+class HostPauses:
     """Writes pauses into the rows of hosts and the clocks of the frontier."""
 
     def __init__(self, crawl: CrawlState) -> None:
@@ -78,8 +78,7 @@ class HostRest:
         if rest:
             clocks = crawl.frontier.clocks
             clocks.delay_domain(host.registrable_domain, now, now + rest)
-            # Another host of it may have asked for a longer rest, which this row replaces in the
-            # tables.
+            # # Another host of the domain may have set a longer pause, which this row replaces.
             crawl.buffer.batch.change_domain(
                 host,
                 self._clock.now_ms() + clocks.domain_rests_until(host.registrable_domain) - now,

@@ -1,15 +1,13 @@
-"""What is done with pages besides crawling them, where somebody ordered it: an operation, which
-links found in them inherit.
+"""Operations: what is done with pages besides crawling them, on request. The pages that they link
+to inherit them.
 
 An operation is a row of `urls` beside the page's own, with an `operation` of `TYPE:ID` and a key of
-its own (decision 6): it survives a kill, is handed on to other workers, and is explained. But it
-fetches nothing. Where the collection holds a copy of the page that is young enough, that is what it
-works on; else it sees to it that the page itself is due, and works on what comes. So a page is
-fetched once whoever wants it, by robots.txt and its host's clock, and stands in the tables and the
-index like any other.
+its own (decision 6): it survives a kill, is sent to other workers, and is explained. But it fetches
+nothing. Where the collection holds a recent copy of the page, it processes that; otherwise it makes
+the page due, and processes the response. So a page is fetched once for all requests, by robots.txt
+and its host's clock, and is in the tables and the index like any other.
 
-A type of operation is one registered function: from the ID of an order to the `Work` that it asks
-for.
+A type of operation is one registered function: from the ID of a request to its `Work`.
 """
 
 from __future__ import annotations
@@ -29,26 +27,26 @@ from lycosa.crawl.state.events import CrawlListener, PatternMatch
 
 _EXCLUSIONS = frozenset(reason.value for reason in Exclusion)
 # rows of a host that are served together: each reading of the tables costs some .1 s
-_AT_ONCE = 200
-_ASK_AGAIN_MS = 60_000  # a page that is on its way is looked for again after this
+_BATCH_ROWS = 200
+_RETRY_MS = 60_000  # a page that is on its way is looked for again after this
 _COMMITTED_SOON_MS = 3_000  # and one that no commit holds yet
 _GATHER_MS = 500  # unchanged pages come to the tables together
 _NOT_IN_THIS_TURN_MS = 1
 
 
 class Work(Protocol):
-    """What an order asks for. `since_ms`: a copy that was fetched before this will not do (ms since
-    1970).
+    """What a request does with pages. `since_ms`: a copy that was fetched before is too old (ms
+    since 1970).
     """
 
     since_ms: int
 
     def takes(self, url: str) -> bool:
-        """Whether a URL lies in the part of the web that the order is about."""
+        """Return whether the request concerns a URL."""
         ...
 
     def look(self, text: str) -> Iterable[PatternMatch]:
-        """What is to be noted of a page's text."""
+        """Return the matches in a page's text."""
         ...
 
 
@@ -65,7 +63,7 @@ commits hold.
 
 
 class Operations(CrawlListener):
-    """Serves the rows of operations of one worker, and hears of every page. `types` by name."""
+    """Serves the rows of operations of one worker. `types` by name."""
 
     def __init__(
         self,
@@ -108,7 +106,7 @@ class Operations(CrawlListener):
             self._serve(row.collection, row.operation, [row, *self._take_siblings(row)])
 
     def row_processed(self, row: UrlRow, visit: Visit, page: Page | None) -> None:
-        """A page was fetched: what waits for it goes on. `row` is as it stands after the visit."""
+        """Continue operations that wait for this page. `row` is as after the visit."""
         if row.operation:
             return
         if page is not None and any(work.takes(row.id.url) for work in self._works.values()):
@@ -143,7 +141,7 @@ class Operations(CrawlListener):
             else []
         )
         now_ms = self._crawl.clock.now_ms()
-        chosen = [each for each in others if each.not_before <= now_ms][: _AT_ONCE - 1]
+        chosen = [each for each in others if each.not_before <= now_ms][: _BATCH_ROWS - 1]
         for each in chosen:
             frontier.active.remove(each.collection, each.id.host_key, each.key)
         return chosen
@@ -153,7 +151,7 @@ class Operations(CrawlListener):
             work = self._work(operation)
         except OSError:
             for row in rows:
-                self._wait(row, _ASK_AGAIN_MS)
+                self._wait(row, _RETRY_MS)
             return
         if work is None:
             for row in rows:
@@ -191,7 +189,7 @@ class Operations(CrawlListener):
                     row, UrlState.EXCLUDED, refused if refused in _EXCLUSIONS else Exclusion.SCOPE
                 )
             else:
-                self._wait(row, _ASK_AGAIN_MS)
+                self._wait(row, _RETRY_MS)
         elif page.state == UrlState.EXCLUDED:
             self._end(row, UrlState.EXCLUDED, page.reason)
         elif page.state != UrlState.KNOWN and page.visited_at >= work.since_ms:
@@ -213,7 +211,7 @@ class Operations(CrawlListener):
             # by a budget, as a trap: then for days, and no crawl waits for it
             put_off_ms = page.not_before - now_ms
             far = put_off_ms > 2 * self._longest_wait_ms
-            self._wait(row, put_off_ms if far else _ASK_AGAIN_MS, put_off=far)
+            self._wait(row, put_off_ms if far else _RETRY_MS, put_off=far)
         return False
 
     def _rows_of_pages(self, collection: str, rows: Iterable[UrlRow]) -> dict[int, UrlRow]:
@@ -233,7 +231,7 @@ class Operations(CrawlListener):
         return cached if cached is not None and cached[0].fetched_at == row.visited_at else None
 
     def _is_pending(self, page: UrlRow) -> bool:
-        """Whether the tables may not show yet what the page's row says."""
+        """Return whether the page's row is not committed yet."""
         place = (page.id.host_key, page.collection, "", page.id.url_key)
         return any(
             batch is not None and batch.url(*place) is not None
@@ -274,7 +272,7 @@ class Operations(CrawlListener):
         ):
             return
         for target in dict.fromkeys(targets):
-            url = gate.written(target)
+            url = gate.rewrite(target)
             if not url or not work.takes(url) or not gate.takes(url):
                 continue
             identity = self._crawl.identifier.identify(url)

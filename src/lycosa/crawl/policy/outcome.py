@@ -16,7 +16,7 @@ from lycosa.http.decode import Headers
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 """RFC 9110 section 15.4: statuses that point elsewhere by Location."""
 
-_HOST_IS_DOWN = frozenset(
+_HOST_DOWN = frozenset(
     {
         FetchError.DNS,
         FetchError.NAME_UNKNOWN,
@@ -26,15 +26,14 @@ _HOST_IS_DOWN = frozenset(
         FetchError.FIRST_BYTE_TIMEOUT,
     }
 )
-"""Errors that say something of the host and not of the page: they back off the whole host."""
+"""Errors that concern the host and not the page: they back off the whole host."""
 
-_HOST_IS_BUSY = frozenset({429, 502, 503, 504})
-"""Statuses that do so: asked to wait, overloaded, or (from a gateway) without the server that knows
-the answer.
+_HOST_BUSY = frozenset({429, 502, 503, 504})
+"""Statuses that do so: rate limited, overloaded, or a gateway without its server.
 """
 
-_ASKS_TO_WAIT = frozenset({429, 503})
-"""RFC 9110 section 10.2.3, RFC 6585 section 4: statuses whose Retry-After is heard."""
+_RETRY_AFTER = frozenset({429, 503})
+"""RFC 9110 section 10.2.3, RFC 6585 section 4: statuses whose Retry-After is obeyed."""
 
 
 class FetchOutcome(StrEnum):
@@ -69,7 +68,7 @@ def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bo
     status = exchange.status
     wait = (
         retry_after_ms(headers.get("retry-after"), now_ms, headers.get("date"))
-        if status in _ASKS_TO_WAIT
+        if status in _RETRY_AFTER
         else 0
     )
     if exchange.error:
@@ -86,7 +85,7 @@ def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bo
         return Judgement(
             FetchOutcome.RETRY if error.retry else FetchOutcome.LATER,
             error,
-            host_failed=error in _HOST_IS_DOWN,
+            host_failed=error in _HOST_DOWN,
             wait_ms=wait,
         )
     reason = f"http_{status}"
@@ -100,9 +99,7 @@ def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bo
     if 200 <= status < 300 or status == 300:
         return Judgement(FetchOutcome.PAGE)
     if status in RETRY_STATUSES:
-        return Judgement(
-            FetchOutcome.RETRY, reason, host_failed=status in _HOST_IS_BUSY, wait_ms=wait
-        )
+        return Judgement(FetchOutcome.RETRY, reason, host_failed=status in _HOST_BUSY, wait_ms=wait)
     if 400 <= status < 500:
         return Judgement(FetchOutcome.GONE, reason)
     return Judgement(FetchOutcome.LATER, reason)

@@ -33,9 +33,9 @@ Fields = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True, frozen=True)
-class Manner:
-    """Of one collection. `shared`: those with the same one are fetched together. `private`: answers
-    may hold a session of ours.
+class RequestProfile:
+    """How one collection presents itself. Collections with equal `shared` are fetched together.
+    `private`: responses may contain a session of ours.
     """
 
     shared: tuple[str, ...]
@@ -47,8 +47,8 @@ class Manner:
 
 
 class RequestProfiles:
-    """Of all collections of a worker. Cookies are in memory alone: a restart begins without any,
-    and logs in again.
+    """The profiles of a worker's collections. Cookies are in memory only: after a restart there are
+    none, and logins are repeated.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RequestProfiles:
         self._clock = clock
         self._plugins = plugins if plugins is not None and plugins.has("request_headers") else None
         self._profiles = {
-            name: _manner(each, domains, environment) for name, each in collections.items()
+            name: _profile(each, domains, environment) for name, each in collections.items()
         }
         self.plain = self._plugins is None and all(
             each.shared == ("", "") for each in self._profiles.values()
@@ -83,16 +83,16 @@ class RequestProfiles:
         return same, tuple(row for row in rows if self._profiles[row.collection].shared != first)
 
     def fields(self, url: str, collection: str, referrer: str) -> Fields:
-        """What a collection's request for a URL says beside the usual. Hot path."""
-        manner = self._profiles[collection]
+        """Return the header fields that a collection adds to a request. Hot path."""
+        profile = self._profiles[collection]
         fields = []
-        if manner.language:
-            fields.append(("Accept-Language", manner.language))
-        if manner.referer and (referer := referer_for(referrer, url)):
+        if profile.language:
+            fields.append(("Accept-Language", profile.language))
+        if profile.referer and (referer := referer_for(referrer, url)):
             fields.append(("Referer", referer))
-        if authorization := manner.credentials.header(url):
+        if authorization := profile.credentials.header(url):
             fields.append(("Authorization", authorization))
-        if manner.jar is not None and (cookies := manner.jar.header(url, self._clock.now_ms())):
+        if profile.jar is not None and (cookies := profile.jar.header(url, self._clock.now_ms())):
             fields.append(("Cookie", cookies))
         if self._plugins is not None:
             fields += self._plugins.merged(
@@ -101,8 +101,8 @@ class RequestProfiles:
         return tuple(fields)
 
     def robots_fields(self, url: str) -> Fields:
-        """A robots.txt is asked for once for all; where only credentials open it, with those of any
-        collection that has some for it.
+        """Return the fields of a request for robots.txt, which is sent once for all collections:
+        credentials of any collection that has some for it.
         """
         profile_fields = next(
             (value for each in self._profiles.values() if (value := each.credentials.header(url))),
@@ -111,24 +111,24 @@ class RequestProfiles:
         return (("Authorization", profile_fields),) if profile_fields else ()
 
     def received(self, exchange: Exchange, collection: str) -> None:
-        """Keep the cookies of an answer; where a session may have been opened by a secret of ours,
-        the archive does not get its name.
+        """Store the cookies of a response. Where a secret of ours may have opened a session, its ID
+        is removed before archiving.
         """
-        manner = self._profiles[collection]
-        if not exchange.response_head or not (manner.jar is not None or manner.private):
+        profile = self._profiles[collection]
+        if not exchange.response_head or not (profile.jar is not None or profile.private):
             return
-        if manner.jar is not None:
-            manner.jar.store(
+        if profile.jar is not None:
+            profile.jar.store(
                 exchange.url,
                 parse_head(exchange.response_head).get_all("set-cookie"),
                 self._clock.now_ms(),
             )
-        if manner.private:
+        if profile.private:
             exchange.replace_head(without_sessions(exchange.response_head))
 
 
 def require_secrets(collections: Iterable[Collection], environment: Mapping[str, str]) -> None:
-    """See before anything is begun that every password is at hand.
+    """Check that every password is in the environment, before anything starts.
 
     Raises:
         ConfigError: one is not in the environment.
@@ -141,11 +141,13 @@ def require_secrets(collections: Iterable[Collection], environment: Mapping[str,
             secret_from(environment, login.password_env, "collection.login")
 
 
-def _manner(collection: Collection, domains: Domains, environment: Mapping[str, str]) -> Manner:
+def _profile(
+    collection: Collection, domains: Domains, environment: Mapping[str, str]
+) -> RequestProfile:
     private = bool(collection.auth or collection.login)
     keeps = collection.cookies or bool(collection.login)
     language = collection.accept_language or collection.language
-    return Manner(
+    return RequestProfile(
         shared=(collection.name, "own")
         if private or keeps
         else (language, "referer" if collection.referer else ""),
@@ -157,19 +159,19 @@ def _manner(collection: Collection, domains: Domains, environment: Mapping[str, 
     )
 
 
-_LONGEST = 4_096
+_MAX_REFERRER = 4_096
 """A longer one is cut to its origin (Referrer Policy section 8.3, step 5)."""
 
 
 def referer_for(referrer: str, url: str) -> str:
-    """What to say to `url` of the page that led there, both normalised; "" nothing."""
+    """Return the Referer for `url` after `referrer`, both normalised; "": none."""
     if not referrer.startswith(("http://", "https://")) or not url.startswith(
         ("http://", "https://")
     ):
         return ""
     origin = url_origin(referrer)
     if origin == url_origin(url):
-        return referrer if len(referrer) <= _LONGEST else f"{origin}/"
+        return referrer if len(referrer) <= _MAX_REFERRER else f"{origin}/"
     if origin.startswith("https:") and url.startswith("http:"):
         return ""
     return f"{origin}/"
@@ -186,14 +188,12 @@ class RequestBuilder:
         *,
         expects: Callable[[Task], bool] | None,
     ) -> None:
-        """`expects`: whether the answer is to be rendered, so that a "not modified" would be of no
-        use.
-        """
+        """`expects`: whether the response will be rendered, so that a 304 would be of no use."""
         self._crawl, self._profiles, self._logins, self._expects = crawl, profiles, logins, expects
         self._read_types = READ_TYPES if crawl.config.crawl.documents else TEXT_TYPES
-        # by the names of the collections that asked
+        # by the names of the requesting collections
         self._unwanted: dict[tuple[str, ...], Callable[[str], bool]] = {}
-        # exchanges that are set aside, by their ids: what they say to us was taken in
+        # IDs of exchanges whose cookies were stored, although they are processed later
         self._processed: set[int] = set()
 
     def of(self, task: Task) -> Request:
@@ -220,8 +220,8 @@ class RequestBuilder:
         return Request(task.identity.url, task.kind, fields, task, unwanted)
 
     def process_response(self, exchange: Exchange, task: Task) -> None:
-        """Take what an answer says to the collection that asked: cookies, and whether it is logged
-        in. Once for each answer.
+        """Store the cookies of a response, and check whether the session is logged in. Once per
+        response.
         """
         if self._profiles.plain or task.kind is VisitKind.ROBOTS or id(exchange) in self._processed:
             return
@@ -231,11 +231,11 @@ class RequestBuilder:
             self._logins.notice(exchange, task.rows)
 
     def forget(self, exchange: Exchange) -> None:
-        """It is not going to be heard again."""
+        """The exchange will not be seen again."""
         self._processed.discard(id(exchange))
 
     def _unwanted_by(self, rows: tuple[UrlRow, ...]) -> Callable[[str], bool]:
-        """Whether none of the collections wants an answer of a media type; the same object for the
+        """Return a test for media types that none of the collections wants; the same object for the
         same collections.
         """
         names = tuple([row.collection for row in rows])

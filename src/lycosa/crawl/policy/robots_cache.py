@@ -1,8 +1,8 @@
-"""What each origin's robots.txt says, and what has to be fetched to know it (RFC 9309).
+"""The rules of each origin's robots.txt (RFC 9309).
 
 An origin is unknown, pending (its file is on the way) or known until it expires. Nothing is fetched
 from an origin that is not known. A file that cannot be had (no answer, 5xx) allows nothing, and is
-asked for again after `UNREACHABLE_TTL_MS`.
+requested again after `UNREACHABLE_TTL_MS`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MAX_HOPS = 5
 """Redirects that are followed (RFC 9309 section 2.3.1.2)."""
 
 UNREACHABLE_TTL_MS = 30 * 60_000
-"""How long "not allowed" stands after robots.txt could not be had: half of the shortest lifetime of
-one that could.
+"""Lifetime of "disallow all" after robots.txt was unreachable: half of the shortest lifetime of one
+that was received.
 """
 
 _ADJUSTED_MS = 60_000  # by so much clocks differ that are right
@@ -79,11 +79,11 @@ class RobotsCache:
         return list(entry.robots.sitemaps()) if entry else []
 
     def holds(self, origin: str) -> bool:
-        """Whether the origin's file is at hand, expired or not."""
+        """Return whether the origin's file is in the cache, expired or not."""
         return origin in self._entries
 
     def crawl_delay_ms(self, origin: str) -> int:
-        """What the origin's file asks for, if it is at hand."""
+        """Return the origin's Crawl-delay, if its file is in the cache."""
         entry = self._entries.get(origin)
         return (entry.robots.crawl_delay_ms() or 0) if entry else 0
 

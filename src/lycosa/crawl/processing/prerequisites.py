@@ -9,7 +9,7 @@ from collections.abc import Callable
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Visit, VisitKind
 from lycosa.crawl.admission.discovery import Discovery
-from lycosa.crawl.policy.host_delay import HostRest
+from lycosa.crawl.policy.host_delay import HostPauses
 from lycosa.crawl.policy.outcome import FetchOutcome, Judgement
 from lycosa.crawl.policy.robots_cache import MAX_HOPS
 from lycosa.crawl.state.crawl_state import CrawlState
@@ -44,9 +44,7 @@ class Prerequisites:
         self._at = 0
 
     def start(self, now: int, room: int, begin: Callable[[Task], None]) -> int:
-        """Begin those whose hosts may be asked, at most `room`; gives back the room that is
-        left.
-        """
+        """Start those whose hosts are ready, at most `room`. Return the room that is left."""
         waiting = self._crawl.prerequisites
         if room <= 0 or (len(waiting) <= self._left and now < self._at):
             return room
@@ -54,7 +52,7 @@ class Prerequisites:
         self._at = BUSY
         for _ in range(len(waiting)):
             task = waiting.popleft()
-            # it may have been sent back since: nothing else was to be asked of it
+            # the host may have been parked since
             self._crawl.hosts.queue(task.identity)
             ready_at = frontier.ready_at(task.identity.host_key)
             if room > 0 and ready_at <= now:
@@ -73,7 +71,7 @@ class Prerequisites:
 class RobotsProcessor:
     """Stores the rules of each origin and releases its host."""
 
-    def __init__(self, crawl: CrawlState, discovery: Discovery, rest: HostRest) -> None:
+    def __init__(self, crawl: CrawlState, discovery: Discovery, rest: HostPauses) -> None:
         self._crawl = crawl
         self._discovery = discovery
         self._rest = rest

@@ -1,7 +1,7 @@
-"""What an exchange makes of the crawl. Archive first, then act.
+"""Process exchanges: archive first, then act.
 
-`process` appends the exchange to the open WARC before it changes anything, so whatever the rows say
-can be made again from the archive. Live exchanges and replayed ones take the same way.
+`process` appends the exchange to the open WARC before it changes anything, so all rows can be made
+again from the archive. Live and replayed exchanges are processed by the same code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lycosa.core.records import Exchange, HostRow, UrlRow, Visit, VisitKind
 from lycosa.crawl.admission.discovery import KINDS, Discovery
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.documents.sandbox import ChildReader
-from lycosa.crawl.policy.host_delay import HostRest
+from lycosa.crawl.policy.host_delay import HostPauses
 from lycosa.crawl.policy.outcome import FetchOutcome, Judgement, judge, revisit_target
 from lycosa.crawl.processing.page_reader import (
     ParsedExchange,
@@ -47,8 +47,8 @@ class Replayed:
 
 
 _UNKNOWN_NAME_MS = 3_600_000  # until a host whose name does not exist is tried again
-_UNREAD_A_HOST = 4
-"""Documents of one host that may wait to be read while it is asked for more."""
+_MAX_UNPARSED_PER_HOST = 4
+"""Documents of one host that may wait to be parsed while more is fetched from it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -83,7 +83,7 @@ class ResponseProcessor:
         )
         self.discovery = discovery
         self._rows = RowProcessor(crawl, discovery, self.parse, page_matcher)
-        self._rest = HostRest(crawl)
+        self._rest = HostPauses(crawl)
         self._robots = RobotsProcessor(crawl, discovery, self._rest)
         self._retries = fetch.retries
         self._clock = crawl.clock
@@ -121,7 +121,7 @@ class ResponseProcessor:
             self._robots.process(exchange, task, visit, verdict)
             crawl.buffer.batch.add_visit(visit)
         elif first is None:
-            # nothing follows from it but what whoever asked makes of it
+            # a login or requisite: its requester processes it
             crawl.buffer.batch.add_visit(visit)
         else:
             crawl.in_flight.pop(task.key, None)
@@ -162,7 +162,7 @@ class ResponseProcessor:
         visit = build_visit(exchange, headers, task, task.rows[0].collection)
         crawl.buffer.unparsed.archive(exchange, visit)
         key = task.identity.host_key
-        booked = to_render or self._unparsed[key] < _UNREAD_A_HOST
+        booked = to_render or self._unparsed[key] < _MAX_UNPARSED_PER_HOST
         self._aside[id(exchange)] = _Aside(visit.record_id, booked)
         self._unparsed[key] += 1
         for row in task.rows:
@@ -193,9 +193,7 @@ class ResponseProcessor:
         self._read = read
 
     def _note_failure(self, exchange: Exchange, task: Task, verdict: Judgement) -> None:
-        """Tell whoever waits for the crawl at once why a seed, or all of its host, cannot be
-        fetched.
-        """
+        """Report at once why a seed, or all of its host, cannot be fetched."""
         if exchange.error:
             self.crawl.progress.fail(
                 exchange.url,
@@ -221,7 +219,7 @@ class ResponseProcessor:
             crawl.assignments[row.collection].unparsed -= 1
 
     def _host_row(self, task: Task) -> HostRow:
-        """The row of the host that was asked, to be changed."""
+        """Return the row of the requested host, for changes."""
         row = self.crawl.hosts.queue(task.identity).row
         self.crawl.buffer.batch.change_host(row)
         return row
@@ -248,9 +246,9 @@ class ResponseProcessor:
         self.crawl.progress.add_visit(visit)
         self.crawl.buffer.batch.add_visit(visit)
 
-    def overhear(self, exchange: Exchange, visit: Visit) -> None:
-        """Take in what an exchange of another worker's partitions says of URLs in ours; all else of
-        it is that worker's to do.
+    def process_links_only(self, exchange: Exchange, visit: Visit) -> None:
+        """Apply the links into held partitions of an exchange in another worker's partitions; that
+        worker does everything else.
         """
         crawl = self.crawl
         assignment = crawl.assignments[visit.collection]
@@ -272,13 +270,13 @@ class ResponseProcessor:
                 verdict.outcome is FetchOutcome.REDIRECT
                 and not operation
                 and visit.redirect_to
-                and gate.here(visit.redirect_to)
+                and gate.holds_target(visit.redirect_to)
             ):
                 gate.redirect(row, visit.redirect_to, now_ms)
             elif verdict.outcome is FetchOutcome.PAGE and not operation:
                 page = self.parse(exchange, headers).page
                 if page is not None and page.may_follow:
-                    here = [link for link in page.links if gate.here(link.target)]
+                    here = [link for link in page.links if gate.holds_target(link.target)]
                     gate.follow(row, here, now_ms)
 
     def _redirect_target(self, task: Task, verdict: Judgement) -> str:

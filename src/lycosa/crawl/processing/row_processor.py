@@ -64,9 +64,7 @@ class RowProcessor(CrawlListener):
         crawl.listeners.append(self)
 
     def before_commit(self) -> None:
-        """What watches found in the pages that were shown to them: into the batch that holds
-        these.
-        """
+        """Add the matches of watches to the batch that holds their pages."""
         if self._page_matcher is not None:
             for visit, match in self._page_matcher.take_matches():
                 self.crawl.buffer.batch.add_match(visit, match)
@@ -230,14 +228,14 @@ class RowProcessor(CrawlListener):
             crawl.assignments[row.collection].gate.follow(row, parsed.links, self._clock.now_ms())
 
     def _learn(self, row: UrlRow, visit: Visit) -> None:
-        """The visit says one bit about how often the page changes."""
+        """Update the estimate of the page's change rate."""
         if self._interval_ms < 0:  # the clock was set back: the interval is unknown
             row.weigh_claims(0.0)
             return
         stats, interval_ms = ChangeStats(*row.history), max(self._interval_ms, 1)
         claimed = row.claim > 0
-        # A claim that proved right brought the visit soon after the change: that there was one
-        # tells nothing, when it was does.
+        # # A correct claim caused the visit soon after the change: its time is informative, the
+        # change itself is not.
         stats = (
             observe_dated(stats, interval_ms)
             if claimed and visit.changed

@@ -1,10 +1,10 @@
-"""`import`: what other archives hold becomes exchanges of our own, archived, understood and
-committed as if they had been fetched now.
+"""`import`: captures of other archives become exchanges of this one, archived, parsed and committed
+as if they had been fetched now.
 
-A capture goes the way of a replayed exchange (`lycosa.crawl.recovery.replay`), without the network
-and without robots: archive first, then rows, pages and links. Its WARC-Record-ID stays, so what was
-imported once is known when it comes again. The collection's scope is asked about links; about the
-pages themselves only if the call wants it.
+A capture is processed like a replayed exchange (`lycosa.crawl.recovery.replay`), without network
+and robots.txt: archive first, then rows, pages and links. It keeps its WARC-Record-ID, so a second
+import is recognised. The collection's scope applies to links; to the pages themselves only if the
+call requests it.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Imported:
 
 @dataclass(slots=True)
 class _StoredRows:
-    """What the tables say about one chunk: ids that are committed, and rows of URLs, kept as they
-    change.
+    """What the tables hold of one chunk: record IDs that are committed, and rows of URLs, updated
+    as they change.
     """
 
     ids: frozenset[str]
@@ -225,7 +225,7 @@ class Importer:
         replayed = Replayed(visit, revisit_of)
         origin = url_origin(identity.url)
         if kind != VisitKind.PAGE:
-            # What was asked beside pages is kept for the record: the next crawl asks for itself.
+            # other requests than for pages are only archived: the next crawl makes its own
             row_of_collection = UrlRow(
                 identity, self._collection, visit.depth, referrer=visit.referrer
             )
@@ -258,9 +258,7 @@ class Importer:
         self.report.count_imported(self._crawl.progress.pages - pages)
 
     def _visit(self, capture: ImportedCapture, identity: UrlId) -> Visit:
-        """The visit that it was: as this program wrote it, else what can be told from the
-        record.
-        """
+        """Return the visit: as this program wrote it, else as reconstructed from the record."""
         visit = capture.visit
         if visit is None:
             exchange = capture.exchange(identity.url, VisitKind.PAGE)
@@ -276,7 +274,7 @@ class Importer:
     def _enter(self, identity: UrlId, visit: Visit, stored: _StoredRows) -> UrlRow | None:
         way = self._redirected.get(identity.url) or Way(visit.referrer)
         try:
-            self._gate.bring(identity, visit.depth, self._crawl.clock.now_ms(), way)
+            self._gate.enter_imported(identity, visit.depth, self._crawl.clock.now_ms(), way)
         except KeyError:
             return None
         row = self._row(identity, stored)
@@ -293,9 +291,7 @@ class Importer:
         return row
 
     def _note_redirect(self, row: UrlRow, target: str) -> None:
-        """Where the scope does not follow, the target still comes with the redirect that led
-        there.
-        """
+        """Remember a redirect out of scope: its target, if it is imported, is linked to it."""
         if target and not self._gate.takes(target):
             self._redirected[target] = Way(
                 row.id.url, row.redirects + 1, row.redirect_from or row.id.url
@@ -305,8 +301,8 @@ class Importer:
     # ------------------------------------------------------------
 
     def _revisits(self) -> None:
-        """Revisits whose originals were not at hand: of another URL, or further back. They become
-        whole captures again.
+        """Process revisits whose originals were not in memory: of another URL, or older. They
+        become complete captures.
         """
         later, self._deferred = self._deferred, []
         if not later:
@@ -337,7 +333,7 @@ class Importer:
             self._commit_if_due()
 
     def _places(self, originals: list[Original]) -> dict[str, tuple[str, int, int]]:
-        """Where committed originals lie, by each name that a revisit may call them."""
+        """Return the locations of committed originals, by each name that a revisit may use."""
         tables = self._tables()
         original_names = {name for original in originals for name in _names(original)}
         plain = [name for name in original_names if " " not in name]
@@ -370,7 +366,7 @@ class Importer:
 
 
 def _names(original: Original) -> list[str]:
-    """By what a revisit's original can be known, best first: its record, its URL and second, its
+    """Return the names of a revisit's original, best first: its record, its URL and second, its
     payload's digest.
     """
     names = [original.record_id]
@@ -381,7 +377,7 @@ def _names(original: Original) -> list[str]:
 
 
 def _same_url(capture: ImportedCapture, row: UrlRow | None, url: str) -> Revisited | None:
-    """The capture of the same URL that a revisit stands for, if it is the one whose row we hold."""
+    """Return the capture of the same URL that a revisit refers to, if it is the one in the row."""
     original = capture.revisit
     if row is None or not row.record_id or original is None:
         return None

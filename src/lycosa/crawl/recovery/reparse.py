@@ -108,8 +108,8 @@ _LinkHashes = dict[tuple[int, int], int]
 
 
 def _places(tables: LiveTables) -> pl.DataFrame:
-    """Where each live page's record lies; about 100 bytes a page. What is gone or excluded stays
-    out: a new row would bring it back.
+    """Return the location of each live page's record; about 100 bytes a page. Gone and excluded
+    pages are left out: a new row would restore them.
     """
     key = ["collection", "host_key", "url_key"]
     visits = tables.scan("visits").select(

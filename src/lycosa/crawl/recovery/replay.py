@@ -27,7 +27,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.rows import url_record
 from lycosa.url.scope import hostname, url_origin
 
-_BESIDE = (VisitKind.LOGIN, VisitKind.REQUISITE)  # exchanges that no row of `urls` stands for
+_BESIDE = (VisitKind.LOGIN, VisitKind.REQUISITE)  # exchanges without a row of `urls`
 _WAITING = (UrlState.KNOWN, UrlState.VISITED, UrlState.GONE)
 
 
@@ -69,7 +69,7 @@ def replay(
                 continue
             if not crawl.held_partitions.holds(_partition(crawl, stored)):
                 if stored.visit.kind != VisitKind.CHECK:
-                    processor.overhear(stored.exchange, stored.visit)
+                    processor.process_links_only(stored.exchange, stored.visit)
                 continue
             if stored.visit.record_id in seen:
                 continue
@@ -118,7 +118,7 @@ class _Stored:
         self._crawl = crawl
 
     def rows_of(self, identity: UrlId, operation: str) -> Mapping[str, UrlRow]:
-        """The rows of a URL by collection, as they stand now."""
+        """Return the current rows of a URL by collection."""
         rows = {}
         for name in self._crawl.assignments:
             row = self._crawl.urls.find(name, identity, operation) or self._rows.get(

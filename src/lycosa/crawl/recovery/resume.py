@@ -52,7 +52,7 @@ class Resumed:
 
 
 @dataclass(slots=True, frozen=True)
-class HeldShelves(RowReaders):
+class HeldRowReaders(RowReaders):
     """The shelves of a worker that may hold some of the partitions."""
 
     held_partitions: HeldPartitions
@@ -69,7 +69,7 @@ def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> R
     every host counts as fetched at this moment.
     """
     held_partitions = crawl.held_partitions
-    row_readers = HeldShelves(
+    row_readers = HeldRowReaders(
         HostRowReader("urls", path, held_partitions.held),
         HostRowReader("hosts", path, held_partitions.held),
         held_partitions,
@@ -140,7 +140,8 @@ def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) ->
 
 
 def _put_off(reason: str) -> bool:
-    """Whether a URL waits for a budget or a trap rule: today's settings may say otherwise."""
+    """Return whether a URL is deferred by a budget or trap rule, which today's settings may
+    lift."""
     return reason.endswith("budget") or reason.startswith("trap_")
 
 
@@ -156,10 +157,10 @@ def stored_rows(tables: LiveTables, collection: str, states: tuple[str, ...]) ->
             yield url_record(row, hostname(row[3]))
 
 
-_LOWERED_AT_ONCE = 50_000
+_BATCH_KEYS = 50_000
 
 
-def find_again(
+def walk_links(
     crawl: CrawlState, tables: LiveTables, assignment: Assignment, *, every_link: bool
 ) -> int:
     """Admit what the stored links of the collection's known pages lead to, at the depth of today.
@@ -202,7 +203,7 @@ def followed_links(
 
 def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int:
     sources = links.select("source").unique()["source"].to_list()
-    depths = {source: _depth(crawl, assignment, source) for source in sources}
+    depths = {source: assignment.depth_of(crawl.identifier.identify(source)) for source in sources}
     source_depths = [(source, depth) for source, depth in depths.items() if depth is not None]
     frame = pl.DataFrame(
         source_depths, schema={"source": pl.String, "depth": pl.Int64}, orient="row"
@@ -227,20 +228,13 @@ def _key_frame(keys: Iterable[int]) -> pl.DataFrame:
     return pl.DataFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64})
 
 
-def _depth(crawl: CrawlState, assignment: Assignment, url: str) -> int | None:
-    try:
-        return assignment.seen.depth(crawl.identifier.identify(url))
-    except KeyError:
-        return None
-
-
 def _lower(
     crawl: CrawlState, tables: LiveTables, assignment: Assignment, lowered: Mapping[int, int]
 ) -> None:
     """Write down the new depth of stored rows."""
     keys = list(lowered)
-    for start in range(0, len(keys), _LOWERED_AT_ONCE):
-        part = _key_frame(keys[start : start + _LOWERED_AT_ONCE]).lazy()
+    for start in range(0, len(keys), _BATCH_KEYS):
+        part = _key_frame(keys[start : start + _BATCH_KEYS]).lazy()
         rows = tables.scan("urls").filter(
             (pl.col("collection") == assignment.name) & (pl.col("operation") == "")
         )

@@ -1,6 +1,4 @@
-"""Stored pages with their links, some at a time: for those who work on a page again without
-fetching it.
-"""
+"""Stored pages with their links, for processing a page again without fetching it."""
 
 from __future__ import annotations
 

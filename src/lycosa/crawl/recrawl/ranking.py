@@ -58,8 +58,7 @@ CHANGED = np.dtype(
         ("change_rate", "f4"),
     ]
 )
-"""One row whose numbers changed, as it stands in the file of changes; in the order of partition,
-host and URL key.
+"""One row of the file of changes, which is in the order of partition, host and URL key.
 """
 
 NOTABLE = 0.1
@@ -177,8 +176,8 @@ def _visited(tables: LiveTables, collection: str) -> _Pages:
 
 
 def _links(tables: LiveTables, pages: _Pages) -> tuple[Floats, Floats]:
-    """For each page how many others link to it, and how many other hosts. Links of a host stand
-    together, so a host that goes on in the next frame is the only one to be remembered.
+    """For each page how many others link to it, and how many other hosts. Links of a host are
+    adjacent, so only a host that continues in the next frame is remembered.
     """
     order = np.argsort(pages.text_hash)
     ordered = pages.text_hash[order]

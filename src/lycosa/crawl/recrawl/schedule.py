@@ -4,8 +4,8 @@ goes on.
 Once a day, at the start, and whenever the visited pages have doubled, a ranker goes through the
 tables (`lycosa.crawl.recrawl.ranking`). Where several workers share the partitions one of
 them ranks the whole, for links come from everywhere; each writes its own rows, and has its share of
-the budget. What is found is taken in bit by bit, at each tick a little: the collection's rules and
-prior at once, then the rows whose numbers changed, then the hosts that rest. Links to known pages,
+the budget. The result is applied step by step, at each tick a little: the collection's rules and
+prior at once, then the rows whose numbers changed, then the parked hosts. Links to known pages,
 where they make pages due, are looked up here too, many at once.
 """
 
@@ -27,7 +27,7 @@ from lycosa.frontier.recrawl.due import LinkAction, Policy, RecrawlRules, on_lin
 from lycosa.frontier.recrawl.fresh import steer
 from lycosa.frontier.recrawl.refetch_budget import Budget
 
-ROWS_A_TICK = 1_000
+MAX_ROWS_PER_TICK = 1_000
 """Rows written again at one tick: they keep a commit small, and a million still go out in a quarter
 of an hour.
 """
@@ -42,7 +42,7 @@ _MAX_YOUNG = 200_000
 
 @dataclass(slots=True)
 class _Plan:
-    """How one collection with `fresh` stands. Times are of the monotonic clock."""
+    """State of one collection with `fresh`. Times are monotonic."""
 
     rules: RecrawlRules
     budget: Budget
@@ -108,7 +108,7 @@ class RecrawlSchedule(CrawlListener):
             self._changes = None
 
     def tick(self) -> None:
-        """Do a little of what is to be done; call it about once a second."""
+        """Do the next step; call it about once a second."""
         now, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         # not before the first tick: stored links that are walked at the start are old news
         self._counts_links = True
@@ -135,8 +135,8 @@ class RecrawlSchedule(CrawlListener):
             self._rank_next(now)
 
     def may_become_due(self) -> bool:
-        """Asked before a crawl ends because nothing is due: does what was put off, and says whether
-        something may still become due by it.
+        """Before a crawl ends because nothing is due: do what was deferred, and return whether
+        something may become due by it.
         """
         for name in self._linked:
             if self._look_up(name):
@@ -189,13 +189,13 @@ class RecrawlSchedule(CrawlListener):
 
     def _write(self, collection: str, changes: BinaryIO) -> None:
         """Some more of the rows whose numbers changed."""
-        part = np.frombuffer(changes.read(ROWS_A_TICK * CHANGED.itemsize), CHANGED)
+        part = np.frombuffer(changes.read(MAX_ROWS_PER_TICK * CHANGED.itemsize), CHANGED)
         if not part.size:
             changes.close()
             self._changes = None
             return
         if self._crawl.held_partitions.held is not None:
-            # the rest is the other workers' to write
+            # other workers write the rest
             part = part[np.isin(part["partition"], list(self._crawl.held_partitions.held))]
         keys = zip(
             part["partition"].tolist(),
@@ -228,14 +228,14 @@ class RecrawlSchedule(CrawlListener):
             if next(self._renewing, self) is self:
                 self._renewing = None
         except FileNotFoundError:
-            # a merge replaced it and a sweep took it: the tables of now have it all
+            # compacted and deleted meanwhile: the current tables have all rows
             self._renewing = self._crawl.scheduler.renew()
 
     # -- links
     # ------------------------------------------------------------
 
     @contextmanager
-    def hearing_links(self) -> Iterator[None]:
+    def counting_links(self) -> Iterator[None]:
         """Take links to known URLs as news, before the first tick too."""
         self._counts_links = True
         yield

@@ -1,4 +1,4 @@
-"""Where rendering pays: for each host, how often the document that scripts leave says more than the
+"""Where rendering pays: for each host, how often the rendered document has more content than the
 one that was sent. Pure.
 
 Pages that say next to nothing as they are sent, shells, are counted by themselves: a host may have
@@ -64,12 +64,12 @@ class _Host:
 
 
 def is_shell(plain: Page | None) -> bool:
-    """Whether a page says next to nothing as it was sent."""
+    """Return whether a page is almost empty as it was sent."""
     return plain is None or len(plain.main_text) < SHELL_CHARACTERS
 
 
 def gains(plain: Page | None, rendered: Page) -> bool:
-    """Whether a rendered page says more than the one that was sent."""
+    """Return whether a rendered page has more content than the one that was sent."""
     if plain is None:
         return bool(rendered.main_text or rendered.links)
     if len(rendered.main_text) >= TEXT_SHARE * len(plain.main_text) + TEXT_CHARACTERS:
@@ -80,7 +80,7 @@ def gains(plain: Page | None, rendered: Page) -> bool:
 
 
 class RenderLearner:
-    """Remembers hosts, those asked for last."""
+    """Learns by host; the least recently used are forgotten."""
 
     def __init__(self) -> None:
         self._hosts: LRUCache[tuple[str, bool], _Host] = LRUCache(_MAX_HOSTS)

@@ -85,7 +85,9 @@ class RequisiteRules:
         return any(".".join(labels[start:]) in self._hosts for start in range(len(labels)))
 
 
-_WAITING_A_PAGE = 8  # pages that wait for each place in the browser, before no more are fetched
+_MAX_WAITING_PER_PAGE = (
+    8  # pages that wait for each place in the browser, before no more are fetched
+)
 _LOOK_AGAIN_MS = 100
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _SCRIPT = re.compile(rb"<script\b", re.IGNORECASE)
@@ -102,7 +104,7 @@ class _Rendered:
     exchange: Exchange
     collection: str
     host: str
-    plain: Page | None = None  # what it says as it was sent, if that is to be compared
+    plain: Page | None = None  # the page as it was sent, if it is to be compared
     shell: bool = False
     compare: bool = False
 
@@ -131,7 +133,7 @@ class Renders:
         self._browser = Browser(
             find_browser(render.browser, sandbox=render.sandbox), limits, sandbox=render.sandbox
         )
-        self._most_waiting = _WAITING_A_PAGE * render.pages
+        self._max_waiting = _MAX_WAITING_PER_PAGE * render.pages
         self._agent = config.fetch.user_agent
         self._crawl = crawl
         self._config = config
@@ -156,7 +158,7 @@ class Renders:
             timer=crawl.clock.monotonic_ms,
             getsizeof=lambda script: len(script[2]),
         )
-        # (look again at, …): what may not be asked for yet
+        # (retry at, …): what may not be requested yet
         self._requests: deque[tuple[int, ResourceRequest]] = deque()
         self._awaited: dict[tuple[str, str], list[ResourceRequest]] = {}  # by collection and URL
         self._left: list[_Rendered] = []
@@ -169,7 +171,7 @@ class Renders:
     @property
     def full(self) -> bool:
         """Whether so many pages wait for the browser that no more should come."""
-        return self._browser.waiting >= self._most_waiting
+        return self._browser.waiting >= self._max_waiting
 
     @property
     def prerequisites(self) -> deque[Task]:
@@ -177,14 +179,14 @@ class Renders:
         return self._crawl.prerequisites
 
     def expects(self, task: Task) -> bool:
-        """Whether a page is going to be rendered whatever it says: then "not modified" would be no
-        answer, for its data may be.
+        """Return whether a page will be rendered in any case: then a 304 would be useless, because
+        its data may have changed.
         """
         modes = {self._modes[row.collection] for row in task.rows if not row.operation}
         return "always" in modes or ("auto" in modes and self._learner.pays(task.identity.host))
 
     def takes(self, exchange: Exchange) -> bool:
-        """Take a page over, if it is to be rendered."""
+        """Take a page, if it is to be rendered."""
         task = exchange.token
         if (
             exchange.kind != VisitKind.PAGE
@@ -225,7 +227,7 @@ class Renders:
         return True
 
     def record_response(self, exchange: Exchange) -> None:
-        """An answer to what a page asked for has come."""
+        """Pass a response on to the pages that requested it."""
         task = exchange.token
         assert isinstance(task, Task)
         key = (task.collection, task.identity.url)
@@ -264,8 +266,8 @@ class Renders:
         return [self._finished(job) for job in done]
 
     def leave(self) -> None:
-        """Render no more: what has come is archived, and is taken up again by the next `pump`, or
-        by replay.
+        """Render no more: what has arrived is archived, and is processed by the next `pump`, or by
+        replay.
         """
         self._left += [_token(job) for job in self._browser.stop()]
         self._requests.clear()
@@ -350,7 +352,7 @@ class Renders:
         return exchange
 
     def _recall(self, key: tuple[str, str]) -> bool:
-        """Take back what no page waits for any more, if it was not asked for yet."""
+        """Withdraw what no page waits for any more, if it was not requested yet."""
         prerequisites = self._crawl.prerequisites
         task = next(
             (

@@ -24,7 +24,7 @@ from lycosa.store.workspace import Workspace
 
 FOLDER = "run/paused"
 # by whether the workspace is a folder of this machine
-_LOOK_EVERY_MS = {True: 1_000, False: 10_000}
+_INTERVAL_MS = {True: 1_000, False: 10_000}
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -118,7 +118,7 @@ class PausedByPeople:
         """
         now = self._clock.monotonic_ms()
         if now >= self._next_look:
-            self._next_look = now + _LOOK_EVERY_MS[storage.on_disk]
+            self._next_look = now + _INTERVAL_MS[storage.on_disk]
             with suppress(OSError):
                 self._names = frozenset(
                     name.removesuffix(".json")

@@ -100,9 +100,6 @@ def seeds_of(
     return tuple(dict.fromkeys((*earlier, *own)))
 
 
-_SEEDS_TOLD = 3
-
-
 @dataclass(slots=True, frozen=True)
 class CrawlPlan:
     """Settings and the collections to work. `bad`: collection -> why it is left out."""

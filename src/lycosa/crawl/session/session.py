@@ -23,12 +23,13 @@ from lycosa.crawl.policy.request_profiles import require_secrets
 from lycosa.crawl.processing.page_reader import ParseFunction, Reader
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.recovery.replay import replay
-from lycosa.crawl.recovery.resume import find_again, load, reconsider
+from lycosa.crawl.recovery.resume import load, reconsider, walk_links
 from lycosa.crawl.recovery.stored_pages import StoredPages
 from lycosa.crawl.recrawl.ranking import Ranker
 from lycosa.crawl.recrawl.schedule import RecrawlSchedule
 from lycosa.crawl.session.single_fetch import fetching_of, named_pair
 from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState
+from lycosa.crawl.state.events import PageMatcher
 from lycosa.crawl.state.held_partitions import HeldPartitions, HeldTables
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker, WorkerOptions
@@ -60,7 +61,7 @@ changed. A worker that claims a partition last claimed before that entry walks i
 
 _WALK_SHARE = 4  # a walk over the stored links waits so many times as long as the last one took
 # of a collection without a limit of depth, where the depth is a figure and no more
-_FALLEN_KEPT = 100_000
+_MAX_DECREASED = 100_000
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ class CrawlSession:
             crawl.urls.seed(job.collection.name, job.seeds)
         self.worker.processor.discovery.configured()
         self.inbox.admit()
-        with self.schedule.hearing_links():  # a link that another worker found meanwhile is news
+        with self.schedule.counting_links():  # a link that another worker found meanwhile is news
             self.received_links.apply(self.worker.commit_if_due)
         self._replay()
         self.inbox.apply()
@@ -105,12 +106,13 @@ class CrawlSession:
             # what was replayed is then in the tables, as the walk over them wants it
             self.worker.commit_now()
             for name in self.changed:
-                find_again(crawl, self.tables, crawl.assignments[name], every_link=True)
+                walk_links(crawl, self.tables, crawl.assignments[name], every_link=True)
         give_back_code()
 
     def follow(self) -> int:
-        """Apply what others have found, and walk from what lies nearer while there is nothing else
-        to do. For a worker that does not hold all partitions, each second. Returns the log entry up
+        """Apply links from other workers, and walk from URLs whose depth decreased while there is
+        nothing else to do. For a worker that does not hold all partitions, each second. Returns the
+        log entry up
         to which all is applied.
 
         Raises what `run` raises.
@@ -124,7 +126,7 @@ class CrawlSession:
         for assignment in self.crawl.assignments.values():
             if (
                 assignment.collection.depth is None
-                and len(assignment.depth_decreased) > _FALLEN_KEPT
+                and len(assignment.depth_decreased) > _MAX_DECREASED
             ):
                 assignment.depth_decreased.clear()
         read_to = self.received_links.read_to
@@ -142,7 +144,7 @@ class CrawlSession:
         if depth_decreased:
             self.worker.commit_now()
         for assignment in depth_decreased:
-            find_again(self.crawl, self.tables, assignment, every_link=False)
+            walk_links(self.crawl, self.tables, assignment, every_link=False)
         return bool(depth_decreased)
 
     def close(self) -> None:
@@ -265,19 +267,6 @@ def _compose(
     )
     matcher = next(iter(crawl.plugins.call("page_matcher", storage=storage, clock=clock)), None)
 
-    def ticks() -> None:
-        schedule.tick()
-        if matcher is not None:
-            matcher.refresh()
-        if options.tick is not None:
-            options.tick()
-
-    def committed(entry: int) -> None:
-        give_back_code()
-        crawl.plugins.call("commit_done", entry=entry, location=workspace.root)
-        if options.committed is not None:
-            options.committed(entry)
-
     discovery = Discovery(crawl)
     types = crawl.plugins.merged("operation_types", storage=storage)
     operations = Operations(crawl, discovery, StoredPages(workspace), types)
@@ -290,12 +279,13 @@ def _compose(
         operations,
         fetcher,
         clock,
-        replace(
+        _worker_options(
             options,
-            tick=ticks,
-            committed=committed,
-            forever=options.forever or shared,
-            follow=(lambda: session.follow()) if shared else None,
+            workspace,
+            crawl,
+            schedule,
+            matcher,
+            (lambda: session.follow()) if shared else None,
         ),
     )
     tables = HeldTables(workspace, claim.state, crawl.held_partitions)
@@ -317,11 +307,43 @@ def _compose(
     return session
 
 
+def _worker_options(
+    options: SessionOptions,
+    workspace: Workspace,
+    crawl: CrawlState,
+    schedule: RecrawlSchedule,
+    matcher: PageMatcher | None,
+    follow: Callable[[], int] | None,
+) -> WorkerOptions:
+    """Add what the session does at each tick and commit."""
+
+    def ticks() -> None:
+        schedule.tick()
+        if matcher is not None:
+            matcher.refresh()
+        if options.tick is not None:
+            options.tick()
+
+    def committed(entry: int) -> None:
+        give_back_code()
+        crawl.plugins.call("commit_done", entry=entry, location=workspace.root)
+        if options.committed is not None:
+            options.committed(entry)
+
+    return replace(
+        options,
+        tick=ticks,
+        committed=committed,
+        forever=options.forever or options.partitions is not None,
+        follow=follow,
+    )
+
+
 def _settings_of(
     jobs: Iterable[Job], state: LogState, *, shared: bool
 ) -> dict[str, dict[str, Any]]:
-    """What the claim says of each collection: its settings and seeds, and, where others hold
-    partitions too, since when they are so.
+    """Return what the claim records of each collection: its settings and seeds, and, where others
+    hold partitions too, since when they are unchanged.
     """
     settings: dict[str, dict[str, Any]] = {}
     for job in jobs:

@@ -1,6 +1,6 @@
 """One step by itself: fetch a URL, read its robots.txt, parse a page. Nothing is written to disk.
 
-Robots are obeyed here as everywhere; `fetch` says what forbade it.
+robots.txt is obeyed as everywhere; `fetch` reports the rule.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from lycosa.url.scope import hostname, url_origin
 
 @dataclass(slots=True, frozen=True)
 class Hop:
-    """One exchange of a one-off fetch. `refused` says why it was not made: robots, or too many
-    redirects.
+    """One exchange of a one-off fetch. `refused`: why it was not made (robots.txt, or too many
+    redirects).
     """
 
     url: str

@@ -1,6 +1,4 @@
-"""Submitting URLs to a crawl, whether it runs or rests: a file in the workspace's inbox, which the
-next worker takes up.
-"""
+"""Submit URLs to a crawl, running or not: a file in the workspace's inbox that a worker applies."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Reached:
 
 @dataclass(slots=True, frozen=True)
 class WalkStart:
-    """Where a call starts: a URL as it stands in the tables, "" for all that is unvisited. `depth`
+    """Where a call starts: a stored URL, "" for all that is unvisited. `depth`
     counts links from that URL.
     """
 
@@ -102,8 +102,9 @@ def recorded(collection: Collection, before: dict[str, Any]) -> Collection:
 
 
 class Walk:
-    """Holds a session to what `start` allows. Make it before the session takes up; then `spread`,
-    run, `spread`, until it says no. Where several workers share the partitions their driver walks
+    """Restricts a session to what `start` allows. Create it before the session loads; then
+    `spread`, run, `spread`, until that returns False. Where several workers share the partitions
+    their driver walks
     (`lycosa.cluster.walking_shared`), and each `take`s what that reached.
     """
 
@@ -145,8 +146,8 @@ class Walk:
         return self._reopen(self._reach) or reached
 
     def take(self, rows: Iterable[Reached]) -> None:
-        """Instead of `spread`, where somebody else walks the links: what that reached in partitions
-        that are held here.
+        """Instead of `spread`, where the driver walks the links: what that reached in held
+        partitions.
         """
         reach, assignment, crawl = self._reach, self._assignment, self._session.crawl
         if reach is None:
@@ -214,7 +215,7 @@ class Walk:
         return reopened
 
     def _order_by_distance(self, reach: Reach) -> None:
-        """Breadth-first and depth-first count from the start, as far as what is at hand goes."""
+        """Order the active URLs by distance from the start, if the strategy uses depth."""
         frontier, name = self._session.crawl.frontier, self._assignment.name
         order = frontier.active.order(name)
         sign = {"breadth-first": 1, "depth-first": -1}.get(order.strategy.name)
@@ -267,7 +268,7 @@ class OnlySite(Unvisited):
         return self._site.holds()
 
 
-def wake_site(crawl: CrawlState, site: SiteScope) -> None:
-    """Let everything rest but the site's host. After the session has taken up what is stored."""
+def restrict_to_site(crawl: CrawlState, site: SiteScope) -> None:
+    """Fetch from the site's host alone. Call it after the session has loaded."""
     crawl.scheduler.parked.clear_due()
     crawl.scheduler.reached(crawl.identifier.identify(site.start).host_key)

@@ -1,6 +1,4 @@
-"""What a worker says of itself, and what it looks at beside the fetching: its collections' hours,
-and the room on its disk.
-"""
+"""The status of a worker, and what pauses it: schedules of collections, people, a full disk."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ class Rate:
 
 
 class CrawlPause:
-    """Which collections rest now, and whether the disk has room."""
+    """Pauses collections by schedule and by command, and all of them when the disk is full."""
 
     def __init__(self, jobs: Iterable[Job], room: DiskSpace, clock: Clock) -> None:
         self._clock = clock
@@ -165,7 +163,7 @@ def write_live(storage: Storage, document: Mapping[str, object]) -> None:
 
 
 def live_status(root: str) -> dict[str, Any] | None:
-    """What the living daemon of a workspace says of itself; None if there is none.
+    """Return the status of a workspace's daemon; None if none is running.
 
     Keys: `daemon` and `pid` (processes: the daemon and its worker, 0 if there is none now), `since`
     (when the worker started, from where it counts; without one, the daemon), `written_at`, `pages`,

@@ -1,4 +1,4 @@
-"""The settings of a call: lycosa.toml, what overrides it, and what is asked for one collection."""
+"""The settings of a call: lycosa.toml, overrides, and options for one collection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_config(
     (`section.key=value`) applied.
 
     A `collection` that the file does not hold is there all the same, with every setting at its
-    default. With `bad`, a collection that is wrong is left out and told there.
+    default. With `bad`, an invalid collection is left out and reported there.
 
     Raises:
         ConfigError: a setting is invalid.

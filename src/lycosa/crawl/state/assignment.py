@@ -1,5 +1,5 @@
-"""One collection as a worker works on it: what it takes, what it knows, how it paces and when it
-looks again.
+"""One collection of a worker: link gate, seen URLs, delays, page counts; and data that several
+parts of a crawl share.
 """
 
 from __future__ import annotations
@@ -76,12 +76,18 @@ class Assignment:
             self.gate.admission.named_hosts, self.pages, self.free_suspects
         )
 
-    def knows(self, identity: UrlId) -> bool:
-        """Whether a URL is known; one whose key another URL has is not."""
+    def depth_of(self, identity: UrlId) -> int | None:
+        """Return the least depth at which a URL is known; None: it is not, or another URL has its
+        key.
+        """
         try:
-            return self.seen.depth(identity) is not None
+            return self.seen.depth(identity)
         except KeyError:
-            return False
+            return None
+
+    def knows(self, identity: UrlId) -> bool:
+        """Return whether a URL is known; one whose key another URL has is not."""
+        return self.depth_of(identity) is not None
 
 
 def recrawl_rules(

@@ -60,7 +60,7 @@ class Batch:
 
     @property
     def only_checks(self) -> bool:
-        """Whether it holds nothing but checks of availability, which nobody waits for."""
+        """Whether it holds nothing but availability checks, which may wait."""
         others = (
             self._urls
             or self._hosts
@@ -82,7 +82,7 @@ class Batch:
 
     @property
     def remote_urls(self) -> int:
-        """URLs of partitions that others hold, which this batch hands on."""
+        """Number of URLs of remote partitions in this batch."""
         return self._buffers.found.rows
 
     def archive(
@@ -110,9 +110,7 @@ class Batch:
         self.counters["bytes"] += visit.content_length
 
     def add_check(self, exchange: Exchange, visit: Visit) -> None:
-        """A check of availability: what was found is archived, as a metadata record alone; the
-        exchange has no bytes.
-        """
+        """Add an availability check: only a metadata record is archived."""
         self.archive(exchange, visit)
         self._checked.append(visit)
 
@@ -136,7 +134,7 @@ class Batch:
         self.counters["pages"] += 1
 
     def add_match(self, visit: Visit, match: PatternMatch) -> None:
-        """A text that is looked for stands in the page of a visit."""
+        """Add a match of a watched text in the page of a visit."""
         self._buffers.matches.add(
             match_row(visit, match.watch, match.text, match.positions, match.count, match.context)
         )
@@ -153,7 +151,7 @@ class Batch:
         self._buffers.found.add(row)
 
     def change_url(self, row: UrlRow) -> None:
-        """The row stands in the commit as it is when the batch is cut."""
+        """Add a row, which is written as it is when the batch is cut."""
         of_host = self._urls.get(row.id.host_key)
         if of_host is None:
             of_host = self._urls[row.id.host_key] = {}
@@ -179,9 +177,7 @@ class Batch:
         self._hosts[row.host_key] = row
 
     def change_domain(self, host: HostRow, not_before: int) -> None:
-        """No host of this one's registrable domain may be asked before `not_before` (ms since
-        1970).
-        """
+        """Request nothing from the host's domain before `not_before` (ms since 1970)."""
         domain = host.registrable_domain
         row = HostRow(
             "",
@@ -301,7 +297,7 @@ class CommitBuffer:
         return batch
 
     def committed(self) -> None:
-        """The batch that was cut last stands in the tables: they show it from now on."""
+        """The batch that was cut last is committed: the tables show it from now on."""
         self.cut = None
         self.unparsed.committed(self.cuts)
         self._report_log()
@@ -408,7 +404,7 @@ class UnparsedDocuments:
         return read_response(file.warc.path, offset, length).body
 
     def moved(self, record_id: str, cut: int) -> None:
-        """A document was read, and stands in a batch: the one that is cut as number `cut`."""
+        """A document was parsed, and is in the batch that is cut as number `cut`."""
         file, _, _ = self._of.pop(record_id)
         file.moved(record_id, cut)
 

@@ -1,4 +1,4 @@
-"""When a worker commits: what came together is written beside the fetching, one batch at a time, in
+"""When a worker commits: batches are written in a thread while fetching goes on, one at a time, in
 order.
 """
 
@@ -39,7 +39,8 @@ class Commits:
         committed: Callable[[int], None] | None,
     ) -> None:
         """`nothing_to_do`: whether nothing is in flight or due up to a time (monotonic ms); only
-        where other workers hold partitions. `committed` is told each log entry once it is on disk.
+        where other workers hold partitions. `committed` is called with each log entry that is on
+        disk.
         """
         self._crawl, self._settings, self._clock = crawl, settings, clock
         self._nothing_to_do, self._committed = nothing_to_do, committed

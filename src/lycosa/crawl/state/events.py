@@ -1,4 +1,4 @@
-"""Points of a crawl at which the parts of a session take part in each other's work."""
+"""Interfaces through which parts of a session and features take part in a crawl."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ class CrawlListener:
         return False
 
     def row_processed(self, row: UrlRow, visit: Visit, page: Page | None) -> None:
-        """An exchange was processed for a row, which is as it stands after the visit; `page` if it
-        gave one.
-        """
+        """An exchange was processed for a row, given as after the visit, with its page if any."""
 
     def seen_url_linked(self, collection: str, identity: UrlId) -> None:
         """A page links to a URL that is known already."""
@@ -42,8 +40,8 @@ CrawlListeners = list[CrawlListener]
 
 @dataclass(slots=True, frozen=True)
 class PatternMatch:
-    """A text that somebody looks for, in a page. `watch`: whose it is; `positions`: character
-    offsets in the page's text, the first ones of `count`; `context`: what stands around the first.
+    """A watched text in a page. `watch`: its owner; `positions`: character
+    offsets in the page's text, the first ones of `count`; `context`: the text around the first.
     """
 
     watch: str
@@ -54,21 +52,18 @@ class PatternMatch:
 
 
 class PageMatcher(Protocol):
-    """Shown every page that is new, or says something else than at its last visit. Its matches
-    stand in the page's own commit.
-    """
+    """Searches every page that is new or changed. Its matches are in the commit of the page."""
 
     def look(self, visit: Visit, text: str) -> bool:
-        """A page's text; `visit` is that of one collection: where several wanted the page it is
-        shown for each. True if it wants to be asked for what it has found now; before a commit is
-        cut it is asked in any case.
+        """Search a page's text, once per collection that holds the page. True: call `take_matches`
+        now; it is called before each commit in any case.
         """
         ...
 
     def take_matches(self) -> Iterable[tuple[Visit, PatternMatch]]:
-        """What stands in the pages that were shown since this was asked last."""
+        """Return the matches since the last call."""
         ...
 
     def refresh(self) -> None:
-        """Called each second: take in what is looked for by now."""
+        """Called each second: load the current watches."""
         ...

@@ -67,9 +67,7 @@ class HostRegistry:
         return self._frontier.hosts[host_key].row
 
     def crawl_delay_ms(self, origin: str, host: HostRow) -> int:
-        """What the origin's robots.txt asks for. It stands in the host's row when it is not at
-        hand: after a resume, or pushed out.
-        """
+        """Return the origin's Crawl-delay, from the host's row if it is not cached."""
         if not self._robots.holds(origin):
             for entry in host.robots:
                 if entry.origin == origin:
@@ -160,8 +158,8 @@ class UrlStore(AdmissionListener):
             self.exclude(row, Exclusion.REDIRECT_LIMIT)
 
     def find(self, collection: str, identity: UrlId, operation: str = "") -> UrlRow | None:
-        """The row of a URL, if it is at hand: in a head, in flight, or in a batch. Not what only
-        the tables hold.
+        """Return the row of a URL in memory: in a head, in flight, or in a batch. None for what
+        only the tables hold.
         """
         key = operation_key(identity.url_key, operation)
         row = self._frontier.active.waiting(collection, identity.host_key, key)
@@ -229,20 +227,20 @@ class UrlStore(AdmissionListener):
         pause = self._scheduler.parked.usual_pause_ms(self._frontier.hosts[key].row)
         self._frontier.finished(key, now, pause, domain_pause=min(pause, DOMAIN_CAP_MS))
 
-    def claimed(self, collection: str, claims: Mapping[UrlId, int]) -> None:
-        """Sitemaps or feeds say when known pages changed last: those that changed since their visit
-        are due, or with `fresh` come the earlier, the more often the host's claims were right; a
-        host that always says so is not listened to.
+    def apply_claims(self, collection: str, claims: Mapping[UrlId, int]) -> None:
+        """Apply dates of last change from sitemaps or feeds: known pages that changed since their
+        visit become due, or with `fresh` are due the earlier, the more often the host's claims were
+        right. A host whose claims are mostly wrong is ignored.
         """
         assignment = self._assignments[collection]
         if assignment.collection.recrawl == "never" or not claims:
             return
         for row in self.find_all(collection, claims):
             if row.state == UrlState.VISITED:
-                self._heed(row, claims.get(row.id, 0))
+                self._apply_claim(row, claims.get(row.id, 0))
 
-    def _heed(self, row: UrlRow, changed_at: int) -> None:
-        """A list names a visited page, and says when it changed last."""
+    def _apply_claim(self, row: UrlRow, changed_at: int) -> None:
+        """Apply the date of last change of a visited page."""
         claimed = row.visited_at < changed_at
         trust = claim_trust(self._hosts.queue(row.id).row)
         claim = claim_weight(trust) if claimed else row.claim
@@ -251,7 +249,7 @@ class UrlStore(AdmissionListener):
                 row.weigh_claims(claim)
                 self.make_due(row, requested=False)
             elif claim != row.claim:
-                # its next visit tells whether the host has learned to say the truth
+                # its next visit shows whether the host's claims have become right
                 row.weigh_claims(claim)
                 self.change(row)
             return
@@ -294,7 +292,7 @@ class UrlStore(AdmissionListener):
                 if host is not None:
                     host.add_url()
                 return
-            if self._scheduler.full:  # every place is taken: the host is known, and rests
+            if self._scheduler.full:  # no active host more: it is parked
                 host = self._hosts.add(row.id)
                 host.add_url()
                 self._scheduler.parked.add(host)
@@ -306,7 +304,7 @@ class UrlStore(AdmissionListener):
             self._frontier.offer(row, self._scheduler.heads.room)
 
     def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
-        """A known URL lies at less depth than was thought."""
+        """A shorter path to a known URL was found."""
         row = self.find(collection, identity)
         if row is not None:
             row.reduce_depth(depth)
@@ -353,10 +351,7 @@ class UrlStore(AdmissionListener):
 
 def recorded_depth(assignments: Mapping[str, Assignment], row: UrlRow) -> int:
     """Return the least depth at which the collection knows the URL."""
-    try:
-        depth = assignments[row.collection].seen.depth(row.id)
-    except KeyError:
-        return row.depth
+    depth = assignments[row.collection].depth_of(row.id)
     return row.depth if depth is None else depth
 
 

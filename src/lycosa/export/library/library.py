@@ -7,11 +7,8 @@ once. Memory: some tens of MB of rows, 128 KB per open day, and 200 bytes per da
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from hashlib import sha1
@@ -38,6 +35,7 @@ from lycosa.export.library.editions import (
 )
 from lycosa.export.library.formats import DEFAULT_FILE_BYTES, Format
 from lycosa.graph.generation import current_duplicates
+from lycosa.store.storage.files import file_lock
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables, sources
 from lycosa.store.tables.ordered import in_key_order
@@ -134,7 +132,11 @@ def export_library(
     except OSError as error:
         raise WorkError(f"{folder} cannot be created: {error.strerror}") from None
     try:
-        with _locked(folder):
+        with file_lock(str(folder / _LOCK)) as locked:
+            if not locked:
+                raise WorkError(
+                    f"another export is writing to {folder}: wait for it, or choose another folder"
+                )
             return _Export(workspace, folder, kind, chosen, parse, file_bytes).run(again=again)
     except OSError as error:
         in_target = str(error.filename or "").startswith(str(folder))
@@ -179,21 +181,6 @@ def library_documents(workspace: Workspace, chosen: LibrarySelection) -> pl.Data
 def _current_editions(workspace: Workspace, chosen: LibrarySelection) -> Iterator[pl.DataFrame]:
     source = EditionSource(workspace, chosen)
     return (rows for rows, _ in source.editions(VISIT_COLUMNS, PAGE_COLUMNS, linked=False))
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise WorkError(
-                f"another export is writing to {folder}: wait for it, or choose another folder"
-            ) from None
-        yield
-    finally:
-        os.close(lock)
 
 
 class EditionSource:

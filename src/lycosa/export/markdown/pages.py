@@ -8,25 +8,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import polars as pl
 
 from lycosa.archive.warc.reader import read_rendered, read_response
+from lycosa.archive.warc.record import RENDERED_TYPE
 from lycosa.core.errors import ArchiveError, UsageError, WorkError
 from lycosa.core.records import Exchange, VisitKind
 from lycosa.export.mirror.file_names import file_names
 from lycosa.http.decode import decode_with, parse_head
-from lycosa.page.html.markdown import MarkdownMode, page_markdown, text_markdown
-from lycosa.page.media import MediaFormat, format_of
+from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.markdown import document_markdown
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import site_name
 
 MEDIA_TYPE = "text/markdown"
 _DECODED_LIMIT = 1 << 28  # bytes
-_HTML = frozenset({MediaFormat.HTML, MediaFormat.XHTML})
 _COLUMNS = (
     *("url", "title", "description", "language", "page_type", "published_at", "fetched_at"),
     *("text_digest", "headings", "main_text", "text"),
@@ -100,9 +100,8 @@ def markdown_pages(
         UsageError: `site` is invalid, or there are no such pages.
     """
     empty = True
-    for row in _rows(workspace, site, collection):
+    for values in _rows(workspace, site, collection):
         empty = False
-        values = dict(zip(_COLUMNS, row, strict=True))
         try:
             text = _markdown(workspace, values, mode)
         except (ArchiveError, FileNotFoundError):
@@ -110,16 +109,16 @@ def markdown_pages(
                 unreadable.append(values["url"])
             continue
         if text:
-            yield MarkdownPage(
-                *(values[name] for name in _COLUMNS[:7]), f"xxh3:{values['text_digest']:016x}", text
-            )
+            facts = {name: values[name] for name in _COLUMNS[:7]}
+            digest = f"xxh3:{values['text_digest']:016x}"
+            yield MarkdownPage(**facts, digest=digest, markdown=text)
     if empty:
         raise UsageError(
             "there are no such pages: `lycosa status --by host` lists the hosts of the workspace"
         )
 
 
-def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[tuple[object, ...]]:
+def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[dict[str, Any]]:
     tables = LiveTables(workspace)
     pages = tables.scan("pages").filter(pl.col("may_index"))
     if collection:
@@ -135,33 +134,31 @@ def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[tuple[ob
         .sort("warc_file", "warc_offset")
         .select(_COLUMNS)
     )
-    yield from rows.collect(engine="streaming").iter_rows()
+    yield from rows.collect(engine="streaming").iter_rows(named=True)
 
 
-def _markdown(workspace: Workspace, page: dict[str, object], mode: MarkdownMode) -> str:
+def _markdown(workspace: Workspace, page: dict[str, Any], mode: MarkdownMode) -> str:
     """Return the Markdown of a page. Raises ArchiveError: its record is damaged."""
-    path = workspace.path(str(page["warc_file"]))
-    offset, length = int(str(page["warc_offset"])), int(str(page["warc_length"]))
-    url, content_type = str(page["url"]), str(page["content_type"])
+    path = workspace.path(page["warc_file"])
+    offset, length = page["warc_offset"], page["warc_length"]
+    url, content_type = page["url"], page["content_type"]
     stored = read_response(path, offset, length)
     exchange = Exchange(
         url, VisitKind.PAGE, 0, 0, response_head=stored.head, body=stored.body, status=stored.status
     )
     payload = decode_with(exchange, parse_head(stored.head), _DECODED_LIMIT).payload
-    form = format_of(content_type, payload)
-    if form not in _HTML:
-        whole = mode is MarkdownMode.FULL or not page["main_text"]
-        headings = page["headings"]
-        assert isinstance(headings, list)
-        return text_markdown(str(page["text"] if whole else page["main_text"]), headings)
     try:
         rendered = read_rendered(path, offset + length)
     except (ArchiveError, FileNotFoundError):
         rendered = b""
-    if rendered:
-        return page_markdown(rendered, url=url, content_type="text/html; charset=utf-8", mode=mode)
-    is_xml = form is MediaFormat.XHTML
-    return page_markdown(payload, url=url, content_type=content_type, mode=mode, xml=is_xml)
+    return document_markdown(
+        rendered or payload,
+        url=url,
+        content_type=RENDERED_TYPE if rendered else content_type,
+        texts=(page["main_text"], page["text"]),
+        headings=page["headings"],
+        mode=mode,
+    )
 
 
 def export_markdown(

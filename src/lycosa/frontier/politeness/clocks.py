@@ -1,20 +1,18 @@
-"""When a host may be asked: clocks of hosts, of registrable domains and of addresses.
+"""Clocks of hosts, registrable domains and addresses: when a host may be fetched from.
 
 Invariants
-- A host is asked by at most `connections_per_host` fetches at once, and not before the pause after
-  its last fetch is over.
-- A registrable domain is asked as if it were at most `domain_connections` hosts
+- A host has at most `connections_per_host` fetches in flight, and none starts before the pause
+  after its last fetch is over.
+- A registrable domain is fetched from like at most `domain_connections` hosts
   (`lycosa.frontier.politeness.domain_clock`).
-- All hosts behind one address together have at most `address_connections` fetches under way.
-- With `burst` N above 1, a host that permits it is asked up to N times without a pause, then left
-  alone for the sum of the N
-  pauses: the average holds, the connection stays warm. Its place in the domain stays taken for the
-      whole time.
+- All hosts of one address together have at most `address_connections` fetches in flight.
+- With `burst` N above 1, a host that permits it is fetched from up to N times without a pause, then
+  paused for the sum of the N pauses. The average rate is the same and the connection is reused. Its
+  place in the domain stays taken for the whole time.
 - After a change of owner every host and every place counts as fetched at the claim (`take_up`).
 
-Times are integer milliseconds of the monotonic clock. Every call is O(1) (in the number of places,
-which is small). Clocks whose pause is over and that nobody uses are forgotten: what is not in
-memory may be asked.
+Times are integer milliseconds of the monotonic clock. Every call is O(1). Idle clocks whose pause
+is over are removed: a host without a clock may be fetched from.
 """
 
 from __future__ import annotations
@@ -30,15 +28,13 @@ _TIDY_FROM = 4_096
 
 
 def monotonic_from(at_ms: int, now_ms: int, monotonic_ms: int) -> int:
-    """A stored date as a time of the monotonic clock. A date farther off than any pause (a clock
-    was set) is cut.
-    """
+    """Convert a stored date to monotonic time, at most the longest pause from now."""
     return monotonic_ms + min(max(at_ms - now_ms, 0), RETRY_AFTER_CAP_MS)
 
 
 @dataclass(slots=True, frozen=True)
 class ClockRules:
-    """How many at once. `address_connections` 0: no limit."""
+    """Limits of concurrent fetches. `address_connections` 0: no limit."""
 
     connections_per_host: int = 1
     domain_connections: int = 2
@@ -47,9 +43,7 @@ class ClockRules:
 
     @staticmethod
     def strictest(collections: Iterable[Collection]) -> ClockRules:
-        """What suits all collections of a worker: a host that two of them want is asked as the
-        stricter one says.
-        """
+        """Return the strictest limits of several collections, which may share hosts."""
         every = list(collections)
         return ClockRules(
             min((collection.connections_per_host for collection in every), default=1),
@@ -68,9 +62,10 @@ class ClockRules:
 
 @dataclass(slots=True)
 class HostClock:
-    """`ready_at`: not asked before; `paced_at`: the same without back-off and what Retry-After
-    asked for, as checks of availability have it. In a burst: how many fetches it has had, what
-    pause is owed, until when that holds.
+    """The clock of a host.
+
+    `ready_at`: time of the next fetch; `paced_at`: the same without back-off and Retry-After, for
+    availability checks. In a burst: its fetches, the pause that is owed, and until when.
     """
 
     ready_at: int = 0
@@ -93,8 +88,8 @@ class HostClock:
         self.in_flight -= 1
 
     def rest(self, now: int, pause: int, rests: int, *, may_burst: bool, max_burst: int) -> int:
-        """Pause after a fetch. `rests`: how long its place in the domain rests without bursts.
-        Return how long it does with them.
+        """Pause after a fetch. Return how long its place in the domain is taken; `rests`: without
+        bursts.
         """
         self.paced_at = now + rests
         if max_burst > 1 and (may_burst or self.owed):
@@ -118,12 +113,9 @@ class Clocks:
     """The clocks of one worker. Not thread-safe."""
 
     def __init__(self, rules: ClockRules, claimed_at: int = 0) -> None:
-        """`claimed_at`: when the partitions were claimed, as hosts that `take_up` registers were
-        last fetched then.
-        """
+        """`claimed_at`: claim of the partitions, when hosts of `take_up` count as fetched."""
         self._rules = rules
-        # One host may use all the connections that its own rule grants it, or that rule would mean
-        # nothing.
+        # one host may use all the connections that its own limit allows
         self.places = max(rules.domain_connections, rules.connections_per_host)
         self._claimed_at = claimed_at
         self._hosts: dict[int, HostClock] = {}
@@ -133,23 +125,20 @@ class Clocks:
         self._tidy_at = _TIDY_FROM
 
     def __len__(self) -> int:
-        """How many clocks are in memory."""
+        """Return how many clocks are in memory."""
         return len(self._hosts) + len(self._domains)
 
     def share(self, among: int) -> None:
-        """So many workers have hosts of the same addresses: each keeps to its part of what an
-        address is given, one fetch at least.
-        """
+        """Divide the limit of addresses among that many workers; each has at least one fetch."""
         limit = self._rules.address_connections
         self._address_limit = max(1, limit // among) if limit else 0
 
     def ready_at(self, host_key: int, domain: str, address: str = "") -> int:
-        """When the host may be asked at the earliest, as things stand; BUSY if a fetch must end
-        first. Hot path.
+        """Return when a host may be fetched from; BUSY if a fetch must end first. Hot path.
 
         Args:
             domain: the registrable domain of the host.
-            address: the IP address it had last; "" if that is not known.
+            address: its last IP address; "" if unknown.
         """
         host = self._hosts.get(host_key)
         ready_at = 0
@@ -162,17 +151,16 @@ class Clocks:
         return max(ready_at, self._place_at(host, domain))
 
     def crowded(self, address: str) -> bool:
-        """Whether an address has as many fetches under way as it may have."""
+        """Whether an address has reached its limit of fetches in flight."""
         limit = self._address_limit
         return limit > 0 and address != "" and self._addresses.get(address, 0) >= limit
 
     def check_at(self, host_key: int, domain: str) -> int:
-        """When a check of availability may ask the host: when nobody is asking it, its usual pause
-        is over and fewer than its domain's places are in use; BUSY until a fetch has ended.
+        """Return when an availability check may start; BUSY if a fetch must end first.
 
-        A check is one request at a time the operator named. It goes through back-off (to find out
-        when the host is well again is what it is for) and does not wait for the domain's resting
-        places: it takes one afterwards, and the crawl waits for that.
+        It needs an idle host whose usual pause is over, and a place of the domain that has no fetch
+        in flight. A check ignores back-off, to notice when the host is well again, and pauses of
+        the domain's places; it takes a place afterwards.
         """
         host, place = self._hosts.get(host_key), self._domains.get(domain)
         if (host is not None and host.in_flight) or (
@@ -182,7 +170,7 @@ class Clocks:
         return host.paced_at if host is not None else 0
 
     def started(self, host_key: int, domain: str, now: int, address: str = "") -> None:
-        """A fetch of any kind begins: a page, a robots.txt, one that was redirected here."""
+        """A fetch of any kind begins, robots.txt and redirects included."""
         self._tidy_if_grown(now)
         host, place = self._host(host_key), self._domain(domain)
         if host.burst and host.rested_at in place.resting:
@@ -206,12 +194,11 @@ class Clocks:
         """The fetch has ended.
 
         Args:
-            pause: how long the host is left alone (`politeness.pause_ms`).
-            address: what `started` was given.
+            pause: pause of the host (`politeness.pause_ms`).
+            address: as given to `started`.
             domain_pause: how long its place in the domain stays taken
                 (`politeness.domain_pause_ms`); None: as `pause`.
-            may_burst: the pause is the operator's alone: nothing failed, and the site asked for
-                none.
+            may_burst: nothing failed, and the site requested no pause.
         """
         host, place = self._hosts[host_key], self._domains[domain]
         self._left(host, place, address)
@@ -220,19 +207,19 @@ class Clocks:
         place.rest(now + rests, self.places)
 
     def undone(self, host_key: int, domain: str, address: str = "") -> None:
-        """Take `started` back: nothing was sent."""
+        """Undo `started`: nothing was sent."""
         host, place = self._hosts[host_key], self._domains[domain]
         self._left(host, place, address)
         if host.burst:
             place.rest(host.rested_at, self.places)
 
     def delay(self, host_key: int, now: int, until: int) -> None:
-        """Ask nothing of the host before `until`."""
+        """Pause the host until `until`."""
         self._tidy_if_grown(now)
         self._host(host_key).delay_until(until)
 
     def delay_domain(self, domain: str, now: int, until: int) -> None:
-        """Ask nothing of any host of the domain before `until` (`politeness.domain_rest_ms`)."""
+        """Pause all hosts of the domain until `until` (`politeness.domain_rest_ms`)."""
         self._tidy_if_grown(now)
         self._domain(domain).delay_until(until)
 
@@ -246,12 +233,11 @@ class Clocks:
         now_ms: int,
         monotonic_ms: int,
     ) -> None:
-        """Register a host that the tables hold: it counts as fetched at our claim, and what was
-        asked of us still holds.
+        """Register a stored host: it counts as fetched at our claim, and `not_before` still holds.
 
-        Somebody may have fetched from it until our claim and died before he could say so; so all
-        places of its domain count as taken then. `pause` is that after its last fetch, without
-        back-off or Retry-After; `not_before` a date, or 0.
+        The former owner may have fetched from it until our claim without recording that, so all
+        places of its domain count as taken then. `pause`: after its last fetch, without back-off
+        and Retry-After; `not_before`: a date, or 0.
         """
         ready_at = max(self._claimed_at + pause, monotonic_from(not_before, now_ms, monotonic_ms))
         if ready_at > monotonic_ms:
@@ -259,9 +245,7 @@ class Clocks:
         self.take_up_pause(domain, pause, monotonic_ms=monotonic_ms)
 
     def take_up_pause(self, domain: str, pause: int, *, monotonic_ms: int) -> None:
-        """Some host of the domain, which was perhaps asked at the moment of our claim, wants this
-        pause after a fetch.
-        """
+        """Register the pause of a host of the domain that may have been fetched at our claim."""
         places_at = self._claimed_at + min(pause, DOMAIN_CAP_MS)
         if places_at > monotonic_ms:
             self.delay_domain(domain, monotonic_ms, places_at)
@@ -269,22 +253,16 @@ class Clocks:
     def take_up_domain(
         self, domain: str, *, not_before: int, now_ms: int, monotonic_ms: int
     ) -> None:
-        """Register what the tables hold of a domain: `not_before`, a date, is what
-        `domain_rests_until` gave.
-        """
+        """Register a stored domain; `not_before`: the date that `domain_rests_until` returned."""
         self.delay_domain(domain, monotonic_ms, monotonic_from(not_before, now_ms, monotonic_ms))
 
     def domain_rests_until(self, domain: str) -> int:
-        """When the domain is free of all pauses: to be stored as a date, above all after a 429,
-        which no host's row tells.
-        """
+        """Return when all pauses of the domain are over, to be stored as a date."""
         place = self._domains.get(domain)
         return place.rests_until() if place is not None else 0
 
     def let_go(self, host_key: int) -> int:
-        """Forget an idle host, as one that rests for hours; returns until when it rests, for the
-        caller to keep (`delay`).
-        """
+        """Remove an idle host. Return the end of its pause, which the caller keeps (`delay`)."""
         host = self._hosts.get(host_key)
         if host is None:
             return 0
@@ -294,30 +272,24 @@ class Clocks:
         return max(host.ready_at, host.rested_at)
 
     def is_fetching(self, host_key: int) -> bool:
-        """Whether a fetch from the host is under way, also one that was begun while the host rested
-        (an availability check).
-        """
+        """Whether a fetch is in flight, including availability checks of parked hosts."""
         host = self._hosts.get(host_key)
         return host is not None and host.in_flight > 0
 
     def host_ready_at(self, host_key: int) -> int:
-        """When the host may be asked as far as it alone is concerned; BUSY while it is asked as
-        often as it may be.
-        """
+        """Return when the host may be fetched from by its own clock; BUSY at its limit."""
         host = self._hosts.get(host_key)
         if host is None:
             return 0
         return BUSY if host.in_flight >= self._rules.connections_per_host else host.ready_at
 
     def domain_ready_at(self, domain: str) -> int:
-        """When some host of the domain may be asked, as far as the domain is concerned."""
+        """Return when a host of the domain may be fetched from by the clock of the domain."""
         place = self._domains.get(domain)
         return place.ready_at(self.places) if place is not None else 0
 
     def tidy(self, now: int) -> None:
-        """Forget what neither rests nor is in use. Called by itself whenever the clocks have
-        doubled.
-        """
+        """Remove idle clocks. Called automatically when their number has doubled."""
         self._hosts = {
             key: host
             for key, host in self._hosts.items()
@@ -337,7 +309,7 @@ class Clocks:
                 del self._addresses[address]
 
     def _place_at(self, host: HostClock | None, domain: str) -> int:
-        """When the domain lets the host be asked. In a burst the host has its place already."""
+        """Return when the domain has a place. In a burst the host has one already."""
         place = self._domains.get(domain)
         if place is None:
             return 0

@@ -21,10 +21,10 @@ from xxhash import xxh3_64_intdigest
 from lycosa.config.settings import Collection
 
 HOST_BACKOFF_MS = 60_000
-"""The first back-off of a failing host (the issue's lower bound)."""
+"""The first back-off of a failing host."""
 
 BACKOFF_CAP_MS = 86_400_000
-"""A failing host is asked at least once a day (the issue's upper bound of the back-off)."""
+"""A failing host is retried at least once a day."""
 
 BACKOFF_JITTER = 0.25
 """Back-offs spread over this share of themselves: hosts that failed together (our line was cut) do
@@ -166,7 +166,7 @@ def domain_rest_ms(status: int, delays: Sequence[tuple[str, int]]) -> int:
     """How long no host of the registrable domain is asked: after 429 and 503 what the host's pause
     is, at most `DOMAIN_CAP_MS`.
 
-    The limit that spoke stands more often before the whole domain than before one of its names.
+    Such limits more often apply to the whole domain than to one of its names.
     """
     return min(delays[0][1], DOMAIN_CAP_MS) if delays and status in (429, 503) else 0
 

@@ -1,12 +1,10 @@
-"""A registrable domain's clock: places that fetches take and that rest after them.
+"""The clock of a registrable domain: places that fetches take, and that pause after them.
 
-A domain has as many places as hosts that it may be asked like. A fetch takes one, and it stays
-taken until the fetch's pause is over. So a site with a thousand subdomains, which mostly are one
-machine, feels at most so many robots, whatever the pauses of its hosts are: a rate of its own would
-have to know which of their pauses to share out.
+A fetch takes a place until its pause is over. So a site with a thousand subdomains, which are often
+one machine, sees at most that many robots, whatever the pauses of its hosts are.
 
-From a server's log: at the start of any fetch, less than so many others of the domain are under way
-or ended less than their pause ago. Domains where everybody may register a name, as blogspot.com or
+In a server log: at the start of any fetch, fewer than `places` others of the domain are in flight
+or ended less than their pause ago. Domains where anybody may register a name, as blogspot.com or
 github.io, are public suffixes: each name below them is a domain of its own.
 """
 

@@ -1,9 +1,8 @@
-"""Where the rows of a host lie: the order of hosts in the tables' files, and which rows of a file
-belong to which hosts.
+"""Index of the sorted files of a table: which rows belong to which hosts.
 
-A place is one number for (partition, host key) that sorts as the files do: 12 bits of partition (a
-workspace has at most 4,096), then the upper 52 of the host key. Hosts whose keys differ in the last
-12 bits only share a place, so what a place finds is to be compared with the host key itself.
+A place is a number for (partition, host key) that sorts as the files do: 12 bits of partition (a
+workspace has at most 4,096), then the upper 52 of the host key. Hosts whose keys differ only in the
+last 12 bits share a place, so results must be compared with the host key.
 """
 
 from __future__ import annotations

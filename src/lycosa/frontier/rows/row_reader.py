@@ -1,13 +1,12 @@
 """Reading the live rows of some hosts from the tables, without reading the rest.
 
-A table's files are sorted by partition and host key; a small index of each
-(`lycosa.frontier.rows.row_positions`) says which rows belong to which hosts, so only those are
-sliced out of it. Of rows with equal keys the one in the latest entry is live
-(`lycosa.store.tables.live`). All rows of a host are looked at together, so what a shelf gives needs
-no look elsewhere.
+The files of a table are sorted by partition and host key. A small index of each
+(`lycosa.frontier.rows.row_positions`) maps hosts to rows, so only their rows are read. Of rows with
+equal keys the one of the latest entry is live (`lycosa.store.tables.live`); all rows of a host are
+read together.
 
-A shelf knows the files of the last `refresh`. Rows that wait for their commit are the caller's to
-lay over what it gives. Guarded by bench/large.py.
+A reader uses the files of the last `refresh`. Uncommitted rows are handled by the caller. Guarded
+by bench/large.py.
 """
 
 from __future__ import annotations
@@ -284,11 +283,9 @@ class _Reader:
 
 
 def newest(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """The last of the rows of each key; rows stand in the order of their entries. What is left has
-    no particular order.
+    """Return the last row of each key, in no order; `rows` are in the order of their entries.
 
-    Rows with equal keys are few, and a key's `url_key` alone tells most apart: only the others are
-    compared in full.
+    Rows with equal keys are few: only rows with an equal `url_key` are compared in full.
     """
     probe = "url_key" if "url_key" in key else "host_key"
     doubtful = rows[probe].is_duplicated()

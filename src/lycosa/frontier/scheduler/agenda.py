@@ -1,5 +1,5 @@
-"""When a URL is to be fetched as things stand: by its collection's rules, by what this call may
-fetch at all, and by what the collection's budget holds back. Times are ms since 1970.
+"""When a URL may be fetched: by the rules of its collection, the limits of this call, and the
+refetch budget. Times are ms since 1970.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from lycosa.frontier.scheduler.reach import Unvisited
 
 
 class Agenda:
-    """`rules` by collection: those that it lacks are left alone. `only`: what this call may fetch,
-    if not all that is due. `budgets`, by collection, hold back pages that were visited before.
+    """`rules` by collection; others are not fetched. `only`: what this call may fetch, if not all
+    that is due. `budgets` limit refetches, by collection.
     """
 
     def __init__(self, rules: Mapping[str, RecrawlRules], clock: Clock) -> None:
@@ -32,7 +32,7 @@ class Agenda:
         self.only = only
 
     def due_at(self, row: UrlRow) -> int | None:
-        """When a URL is to be fetched (0: now); None: never, as things are."""
+        """Return when a URL is due (0: now); None: never."""
         rules = self.rules.get(row.collection)
         if rules is None or (self.only is not None and not self.only.admits(row)):
             return None
@@ -41,14 +41,12 @@ class Agenda:
         return due_at(rules, row, self._clock.now_ms())
 
     def earliest(self, row: UrlRow, due_at: int) -> int:
-        """When a URL that is due may be fetched as far as its collection's budget goes."""
+        """Return when a URL that is due may be fetched by the budget of its collection."""
         budget = self.budgets.get(row.collection)
         return due_at if budget is None or row.state == UrlState.KNOWN else budget.earliest(due_at)
 
     def is_near(self, row: UrlRow, horizon: int) -> bool:
-        """Whether a head may hold a URL now: it is due by `horizon`, and no budget holds it
-        back.
-        """
+        """Whether a head may hold a URL: it is due by `horizon`, and the budget permits it."""
         due = self.due_at(row)
         return due is not None and due <= horizon and self.earliest(row, due) == due
 
@@ -68,8 +66,8 @@ class Agenda:
             self.rules[collection] = rules
 
     def due_columns(self) -> tuple[dict[str, pl.Expr], set[str]]:
-        """`due_at` over the columns of `urls`, by collection, whatever `only` says; and the columns
-        that it takes.
+        """Return `due_at` over the columns of `urls` by collection, without `only`, and the columns
+        that it reads.
         """
         due = {
             collection: due_expr(rules, self._clock.now_ms())

@@ -25,7 +25,7 @@ from lycosa.frontier.scheduler.queue import CollectionOrder, HostQueue
 
 
 class Frontier:
-    """Gives out URLs of the active hosts. The arguments are those of `ActiveHosts`."""
+    """Returns URLs of the active hosts. The arguments are those of `ActiveHosts`."""
 
     def __init__(
         self,
@@ -60,9 +60,7 @@ class Frontier:
         return self.active.open(row)
 
     def ready_at(self, host_key: int) -> int:
-        """When a host may be asked at the earliest, as things stand; `clocks.BUSY` if a fetch must
-        end first.
-        """
+        """Return when a host may be fetched from; `clocks.BUSY` if a fetch must end first."""
         row = self.hosts[host_key].row
         return self.clocks.ready_at(host_key, row.registrable_domain, row.ip)
 
@@ -87,16 +85,15 @@ class Frontier:
         return True
 
     def next(self, now: int, closed: Collection[str] = ()) -> tuple[UrlRow, ...]:
-        """The next URL that may be fetched now, in every collection that waits for it; empty:
-        nothing is due.
+        """Return the next URL that may be fetched now, in every collection that has it queued.
 
-        The host counts as being asked until `finished`. `closed`: collections that may not fetch
-        now.
+        Empty: nothing is due. The fetch counts as in flight until `finished`. `closed`: collections
+        that may not fetch now.
         """
         put_off: list[HostQueue] = []
         rows: tuple[UrlRow, ...] = ()
         if closed and self.active.orders and all(name in closed for name in self.active.orders):
-            return ()  # or every host that is due would be looked at, in vain
+            return ()  # avoids looking at every host that is due
         self._schedule.wake_lines(now)
         while not rows and (queue := self._schedule.next_host(now, closed)) is not None:
             key, domain = queue.row.host_key, queue.row.registrable_domain
@@ -129,7 +126,7 @@ class Frontier:
         return rows
 
     def undo(self, host_key: int) -> None:
-        """The fetch that `next` announced is not made: its host is not being asked."""
+        """The fetch that `next` returned is not made."""
         queue = self.hosts[host_key]
         address = queue.in_flight.pop()
         self.clocks.undone(host_key, queue.row.registrable_domain, address)
@@ -138,7 +135,7 @@ class Frontier:
         self._schedule.wake(queue.row.registrable_domain)
 
     def start(self, host_key: int, now: int) -> None:
-        """Count a fetch against its host (`next` does it for what it gives)."""
+        """Count a fetch that is not from `next`."""
         queue = self.hosts[host_key]
         queue.in_flight.append(queue.row.ip)
         self.clocks.started(host_key, queue.row.registrable_domain, now, queue.row.ip)
@@ -152,7 +149,7 @@ class Frontier:
         domain_pause: int | None = None,
         may_burst: bool = False,
     ) -> None:
-        """A fetch from the host has ended; leave it alone for `pause` (`Clocks.finished`)."""
+        """A fetch has ended; pause the host (`Clocks.finished`)."""
         queue = self.hosts[host_key]
         domain = queue.row.registrable_domain
         address = queue.in_flight.pop()
@@ -171,8 +168,8 @@ class Frontier:
         self._schedule.wake(domain)
 
     def start_unqueued(self, host_key: int, domain: str, now: int) -> bool:
-        """Count a fetch that none of the heads gave, of a host that may rest in the tables. Give
-        what it returns to `finish_beside`.
+        """Count a fetch that is not from a queue; its host may be parked. Pass the result to
+        `finish_unqueued`.
         """
         if host_key in self.hosts:
             self.start(host_key, now)
@@ -183,8 +180,8 @@ class Frontier:
     def finish_unqueued(
         self, host_key: int, domain: str, now: int, pause: int, *, queued: bool
     ) -> None:
-        """It has ended; the host is left alone for `pause`."""
-        if queued:  # a host that is being asked is never sent back
+        """A fetch of `start_unqueued` has ended; pause the host."""
+        if queued:  # a host with a fetch in flight is never parked
             self.finished(host_key, now, pause)
             return
         self.clocks.finished(host_key, domain, now, pause)
@@ -193,12 +190,12 @@ class Frontier:
         self._schedule.wake(domain)
 
     def delay(self, host_key: int, now: int, until: int) -> None:
-        """Ask nothing of the host before `until`."""
+        """Pause the host until `until`."""
         self.clocks.delay(host_key, now, until)
         self._schedule.schedule(self.hosts[host_key])
 
     def hold(self, host_key: int) -> None:
-        """Ask nothing of the host until `release` (its robots.txt is on the way)."""
+        """Fetch nothing from the host until `release` (its robots.txt is being fetched)."""
         self.hosts[host_key].hold()
 
     def release(self, host_key: int) -> None:
@@ -207,7 +204,7 @@ class Frontier:
         self._schedule.schedule(queue)
 
     def prefer_unvisited(self, only: bool) -> None:
-        """Give URLs of unvisited hosts only."""
+        """Return URLs of unvisited hosts only."""
         self.unvisited_only = only
 
     def next_time(self) -> int | None:

@@ -2,10 +2,9 @@
 again when more is due.
 
 A head holds the first of its collection's URLs of one host that are due within `HORIZON_MS`, of
-each kind (`queue.kind_of`) as many while there are any. What is due later stays in the tables, and
-the host is looked at again then. Heads are copies: rows that wait for their commit are laid over
-what the shelf gives. A URL of several collections goes into all their heads as soon as it is in
-one, for one fetch is to serve them all.
+each kind (`queue.kind_of`) equally many. What is due later stays in the tables, and the host is
+examined again then. Heads are copies: uncommitted rows replace those of the row reader. A URL of
+several collections is added to all their heads at once, since one fetch serves them all.
 
 Stored times are milliseconds since 1970, the frontier's are of the monotonic clock.
 """
@@ -34,9 +33,7 @@ from lycosa.store.tables.rows import url_record
 from lycosa.url.scope import hostname
 
 HORIZON_MS = 600_000
-"""What is due within ten minutes belongs into a head; a host that rests longer than that rests in
-the tables.
-"""
+"""URLs that are due within ten minutes may be in a head; hosts with longer pauses are parked."""
 
 _ROOM_LEAST = 2
 # of a host with very many URLs each refill takes this share, so that reading it stays cheap a URL
@@ -77,11 +74,11 @@ class Heads:
 
     @property
     def room(self) -> int:
-        """How many URLs a head may hold now."""
+        """Return how many URLs a head may hold now."""
         return max(_ROOM_LEAST, self._waiting_urls // max(1, len(self._frontier.hosts)))
 
     def wait_for(self, row: UrlRow) -> None:
-        """A URL of an active host changed: it waits here if it is due soon and there is room, else
+        """Queue a changed URL of an active host if it is due soon and there is room; else it stays
         in the tables.
         """
         due = self._agenda.due_at(row)
@@ -108,9 +105,7 @@ class Heads:
             self.look_at(queue, earliest)
 
     def stored(self, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
-        """The rows of single URLs as the tables hold them, in all collections. (What is at hand may
-        be newer.)
-        """
+        """Return the stored rows of single URLs, in all collections; heads may hold newer ones."""
         if self.row_reader is None or not identities:
             return
         frame = self.row_reader.find(
@@ -131,7 +126,7 @@ class Heads:
     # ------------------------------------------------------------
 
     def look_at(self, queue: HostQueue, at_ms: int) -> None:
-        """See that an active host is looked at again at this time at the latest."""
+        """Examine an active host again at this time at the latest."""
         if queue.next_due_at is None or at_ms < queue.next_due_at:
             queue.look_at(at_ms)
             heapq.heappush(self._wakes, (at_ms, queue.row.host_key))
@@ -144,7 +139,7 @@ class Heads:
                 heapq.heapify(self._wakes)
 
     def set_back(self, by_ms: int) -> None:
-        """The clock was set back: hosts that were to be looked at are so earlier by as much."""
+        """The clock was set back: examine hosts earlier by as much."""
         self._wakes = []
         for key, queue in self._frontier.hosts.items():
             if queue.next_due_at is not None:
@@ -154,13 +149,13 @@ class Heads:
         heapq.heapify(self._wakes)
 
     def next_look(self) -> int | None:
-        """When the next host is to be looked at again; None: none."""
+        """Return when the next host is to be examined; None: none."""
         while self._wakes and not self._valid_wake(*self._wakes[0]):
             heapq.heappop(self._wakes)
         return self._wakes[0][0] if self._wakes else None
 
     def take_dry(self) -> list[int]:
-        """The active hosts that the tables have something for now; they count as dry no more."""
+        """Return the active hosts to be refilled now, which are no longer dry."""
         now, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         while self._wakes and self._wakes[0][0] <= now_ms:
             at, key = heapq.heappop(self._wakes)
@@ -185,7 +180,7 @@ class Heads:
     # ------------------------------------------------------------
 
     def read(self, host_keys: Sequence[int], now_ms: int) -> None:
-        """Give these active hosts the heads of their queues, from the tables and the batches."""
+        """Fill the heads of these active hosts from the tables and the uncommitted rows."""
         horizon = now_ms + HORIZON_MS
         room = max(_ROOM_LEAST, (self._waiting_urls - len(self._frontier)) // len(host_keys))
         pending = {key: self._pending_rows(key) for key in host_keys}
@@ -243,8 +238,9 @@ class Heads:
         self.look_at(self._frontier.hosts[row.id.host_key], earliest)
 
     def _portions(self, host_keys: Sequence[int], room: int) -> Iterator[tuple[list[int], int]]:
-        """Hosts that are read together, and how many URLs each may give. A host with very many
-        gives more at once.
+        """Return groups of hosts that are read together, and the URLs to read of each.
+
+        Hosts with very many URLs are read alone, and more of them at once.
         """
         hosts = self._frontier.hosts
         large = [key for key in host_keys if hosts[key].row.known > room * _SHARE_OF_LARGE]
@@ -257,7 +253,7 @@ class Heads:
     def _shelved(
         self, keys: list[int], collection: str, horizon: int, limit: int, far: int
     ) -> Iterator[UrlRow]:
-        """The first rows of each host that are due, then the `far` that are due next."""
+        """Return the first rows of each host that are due, then the `far` that are due next."""
         assert self.row_reader is not None
         is_required, later, near = self._agenda.due_filter(collection, horizon)
         collection_order = self._frontier.active.order(collection)
@@ -277,7 +273,7 @@ class Heads:
         hosts = self._frontier.hosts
         for row in _rows(frame):
             host = hosts[row[1]].row
-            # What many rows share is held once: a fifth of what a waiting URL takes.
+            # texts that many rows share are stored once: a fifth of the memory of a queued URL
             shared = (
                 row[0],
                 host.host_key,
@@ -295,7 +291,7 @@ class Heads:
     def _fill(
         self, place: _Place, loaded: _Kinds, room: int, more: Collection[int], now_ms: int
     ) -> None:
-        """Add what fits, and close the lines of which the tables hold `more`."""
+        """Add the rows that fit, and close the lines of which the tables hold `more`."""
         host_key, collection = place
         queue = self._frontier.hosts[host_key]
         head = queue.heads.get(collection)
@@ -342,9 +338,9 @@ class Heads:
         horizon: int,
         now_ms: int,
     ) -> None:
-        """What waits in one head goes into the heads of the other collections that have it too,
-        however late it comes there: else it would be fetched once for each. Where a head is
-        complete there is nothing to look for.
+        """Add the URLs of each head to the incomplete heads of other collections that have them.
+
+        Otherwise they would be fetched once for each collection.
         """
         lacking: dict[_Place, dict[int, UrlRow]] = {}
         for key in host_keys:

@@ -52,9 +52,7 @@ class HostSchedule:
         heapq.heappush(self._times, (at, queue.scheduled, queue.row.host_key))
 
     def next_host(self, now: int, closed: Collection[str]) -> HostQueue | None:
-        """Take the first of the hosts whose time has come, and that do not stand aside for these
-        collections, off the schedule.
-        """
+        """Remove and return the first host that is due and not deferred for closed collections."""
         while self._times and self._times[0][0] <= now:
             _, number, host_key = heapq.heappop(self._times)
             queue = self._hosts.get(host_key)
@@ -75,9 +73,7 @@ class HostSchedule:
         return queue
 
     def defer(self, queue: HostQueue, now: int) -> None:
-        """Nothing of the host may be asked now but for what its collections may fetch: it comes
-        when one of them may.
-        """
+        """Schedule the host for when one of its collections may fetch again."""
         queue.schedule(next(self._numbers), _DEFERRED)
         entry = (self._host_rank(queue, now), queue.scheduled, queue.row.host_key)
         for name, head in queue.heads.items():
@@ -98,8 +94,8 @@ class HostSchedule:
         self.domain_lines.join(queue.row.host_key, queue.row.registrable_domain)
 
     def wait_for_address(self, queue: HostQueue, now: int) -> None:
-        """Put the host into the line of its address. It is tried again when it is the first in line
-        and a fetch there ends, and once a second.
+        """Put the host into the line of its address. It is retried when it is first and a fetch
+        there ends, and once a second.
         """
         self._lines.join(queue.row.host_key, queue.row.ip)
         self.schedule(queue, now + _RETRY_MS)
@@ -109,7 +105,7 @@ class HostSchedule:
         self._lines.leave(host_key)
 
     def wake(self, domain: str) -> None:
-        """See that the first of the domain's line is woken when the domain has a place."""
+        """Wake the first host of the domain line when the domain has a place."""
         if domain not in self.domain_lines:
             return
         at = self.clocks.domain_ready_at(domain)
@@ -135,7 +131,7 @@ class HostSchedule:
                         break
 
     def release_address(self, address: str, now: int) -> None:
-        """Where an address has room, let the first in its line that may be asked now look again."""
+        """If the address has room, schedule the first host of its line that may be fetched from."""
         while not self.clocks.crowded(address) and (key := self._lines.first(address)) is not None:
             queue = self._hosts[key]
             self.schedule(queue)
@@ -144,9 +140,7 @@ class HostSchedule:
             self._lines.leave(key)
 
     def next_time(self) -> int | None:
-        """When something may be due at the earliest; None: nothing waits on a host that is not
-        being asked.
-        """
+        """Return when something may be due at the earliest; None: no idle host has a URL."""
         times = [at for at in (self._next_wake(), self._next_scheduled()) if at is not None]
         return min(times, default=None)
 
@@ -171,7 +165,7 @@ class HostSchedule:
         return None
 
     def _first(self, heap: list[tuple[Rank, int, int]]) -> HostQueue | None:
-        """The host of a heap's first valid entry; those before it are dropped."""
+        """Return the host of the first valid entry; invalid ones before it are dropped."""
         while heap:
             _, number, host_key = heap[0]
             queue = self._hosts.get(host_key)

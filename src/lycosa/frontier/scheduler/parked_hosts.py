@@ -26,7 +26,6 @@ from lycosa.store.log.state import LogState
 from lycosa.store.tables.rows import host_record
 
 _RETRY_MS = 1_000
-# a longer delay in the tables is of a time when back-off was part of it
 _MAX_PAUSE_MS = MAX_CRAWL_DELAY_MS
 
 
@@ -76,19 +75,18 @@ class ParkedHosts:
         self._next_at_until = -1
 
     def knows(self, host_key: int) -> bool:
-        """Whether a host is known, active or resting."""
+        """Whether a host is known, active or parked."""
         return self.directory.slot(host_key) is not None
 
     def usual_pause_ms(self, row: HostRow) -> int:
-        """How long a host is left alone after a fetch of which nothing is known but that it was
-        made.
-        """
+        """Return the pause after a fetch of which nothing else is known."""
         return max(self._least_pause_ms, min(row.delay_ms, _MAX_PAUSE_MS))
 
     def load(self, row_readers: RowReaders) -> Iterator[pl.DataFrame]:
-        """Take in the hosts of the tables, all of which rest, while the caller goes through what
-        this yields: the live rows of `urls`, part by part, with the columns collection, operation,
-        host_key, url_key, state and depth.
+        """Load all hosts of the tables as parked, while the caller consumes the yielded frames.
+
+        They are the live rows of `urls` with collection, operation, host_key, url_key, state and
+        depth.
         """
         self.row_readers = row_readers
         self.directory.clear()
@@ -112,11 +110,11 @@ class ParkedHosts:
         )
 
     def _with_domains(self, hosts: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Passes on rows of `hosts`, and takes up what they say of domains: their rests, and the
-        pauses of hosts that are not the only one. Any of those may have been asked at the moment of
-        our claim, so its domain counts as asked then.
+        """Pass on rows of `hosts`, and restore the clocks of their domains.
 
-        A domain's rows share a partition, and a frame cuts none but its first and its last.
+        These are the pauses of domains, and of hosts that are not the only one of theirs: any of
+        those may have been fetched from at our claim. The rows of a domain share a partition, and a
+        frame splits none but its first and its last.
         """
         clocks = self._frontier.clocks
         for frame in hosts:
@@ -143,31 +141,29 @@ class ParkedHosts:
             yield frame
 
     def new_host(self, row: HostRow) -> HostQueue:
-        """Take in a host that was not known, and make it active."""
+        """Add an unknown host as active."""
         self.directory.activate(self.directory.add(row.host_key, row.partition))
         queue = self._frontier.open_host(row)
         queue.open_at(self._clock.monotonic_ms())
-        # whoever held the partitions before may have asked it and not lived to say so
+        # the former owner may have fetched from it without recording that
         if self._succeeds:
             self._take_up(row)
         return queue
 
     def add(self, row: HostRow) -> None:
-        """Take in a host that was not known, to rest until there is room for it. It has a URL that
-        is due.
-        """
+        """Add an unknown host as parked, with a URL that is due."""
         slot = self.directory.add(row.host_key, row.partition)
         self.directory.set(slot, waiting=row.known)
         self._wake(slot)
 
     def url_added(self, host_key: int) -> None:
-        """A new URL of a resting host was admitted: it is due now."""
+        """A new URL of a parked host was admitted: it is due now."""
         slot = self._slot(host_key)
         self.directory.change(slot, waiting=1)
         self._wake(slot)
 
     def clear_due(self) -> None:
-        """No resting host is due until it is woken: with `only`, what is due is not yet known."""
+        """No parked host is due until it is woken: with `only`, due URLs are not known yet."""
         self.directory.hush()
         self._next_at_until = -1
 
@@ -223,7 +219,7 @@ class ParkedHosts:
         self._next_at_until = -1
 
     def open(self, host_keys: Sequence[int]) -> None:
-        """Make resting hosts active; politeness goes on where it stood."""
+        """Make parked hosts active, and restore their clocks."""
         missing = []
         rows = {}
         for key in host_keys:
@@ -244,7 +240,7 @@ class ParkedHosts:
         ):
             row = rows.get(key)
             if row is None:
-                # a row that the tables lack: nothing to ask
+                # not in the tables: nothing to fetch
                 self.directory.set(slot, next_at=NEVER)
                 continue
             row.known, row.visited = url_count, done
@@ -253,8 +249,8 @@ class ParkedHosts:
             self.directory.activate(slot)
 
     def park(self, host_key: int, parked_ms: int = HORIZON_MS, *, away_ms: int = 0) -> None:
-        """Send a host back. `parked_ms`: how long it stays away if it waits for its domain;
-        `away_ms`: in any case.
+        """Park an active host. `parked_ms`: minimum time if it waits for its domain; `away_ms`: in
+        any case.
         """
         queue = self._frontier.close_host(host_key)
         due = [at for at in (queue.next_due_at,) if at is not None]
@@ -265,7 +261,7 @@ class ParkedHosts:
         row = queue.row
         ready = self._wall(self._frontier.clocks.let_go(host_key))
         row.defer_until(ready)
-        # its domain has more hosts than it can be asked for; in its line it would stand for long
+        # its domain has more hosts than can be fetched from soon
         if queue.parked:
             ready = max(ready, self._clock.now_ms() + parked_ms)
         next_at = max(min(due), ready, self._clock.now_ms() + away_ms) if due else NEVER
@@ -281,7 +277,7 @@ class ParkedHosts:
         )
 
     def _wake(self, slot: int) -> None:
-        """A resting host is due now."""
+        """A parked host is due now."""
         now_ms = self._clock.now_ms()
         self.directory.wake(slot, now_ms)
         self._next_at = min(self._next_at, now_ms)
@@ -294,7 +290,7 @@ class ParkedHosts:
             row.host_key,
             row.registrable_domain,
             self.usual_pause_ms(row),
-            # a visit to come: the clock was set back since
+            # a visit in the future: the clock was set back since
             not_before=row.not_before - max(row.last_visit_at - now_ms, 0),
             now_ms=now_ms,
             monotonic_ms=self._clock.monotonic_ms(),

@@ -1,9 +1,9 @@
-"""Who gives up its place: the active hosts that are sent back while others wait that rest.
+"""Which active hosts are parked while other hosts wait.
 
-First go those that rest for long; then those that stand in their domain's line: a domain of very
-many hosts must not take all places; for a strategy that wants a page of every host first, those
-that gave one; and at last those that have held their places for `PLACE_MS`: one that always has
-something due must not keep the others out (decision 19).
+First those whose pause is long; then those in the line of their domain, so that a domain of many
+hosts does not take all places; for a strategy that wants a page of every host first, those that
+have one; and finally those that were active for `PLACE_MS`: a host that always has something due
+must not keep the others out (decision 19).
 """
 
 from __future__ import annotations
@@ -18,19 +18,17 @@ from lycosa.frontier.scheduler.heads import HORIZON_MS
 from lycosa.frontier.scheduler.queue import HostQueue
 
 _MAX_ROBOTS_TEXT = 32 * 2**20
-"""Characters of robots.txt that the rows of active hosts may hold, about; beyond it hosts with the
-longest are sent back.
+"""Approximate limit of the robots.txt text of active hosts; beyond it those with the longest are
+parked.
 """
 
-_COMMON_ROBOTS_TEXT = 4_000  # of a host that is not at hand: twice what most have
+_COMMON_ROBOTS_TEXT = 4_000  # assumed for a parked host: twice what most have
 _WEIGH_EVERY_MS = 10_000
 _LINE = 16
-"""Hosts of a domain's line that stay at hand while other hosts wait: some seconds' work for it."""
+"""Hosts of a domain line that stay active while other hosts wait: work for some seconds."""
 
 PLACE_MS = HORIZON_MS
-"""So long a host that always has something due holds its place while others wait: what its head was
-filled with is asked for by then.
-"""
+"""How long a host that always has something due stays active while others wait."""
 
 _ROTATE_EVERY_MS = 1_000
 
@@ -44,8 +42,8 @@ class SendBack(Protocol):
 
 
 class Turnover:
-    """Makes room among the active hosts. `now` is of the monotonic clock; hosts that are `kept`
-    stay, unless they have had their time.
+    """Parks active hosts to make room. `now` is monotonic; `protected` hosts stay active, unless
+    their time is over.
     """
 
     def __init__(
@@ -67,7 +65,7 @@ class Turnover:
         self._robots_text = 0  # of the active hosts, when they were weighed last
 
     def make_room(self, count: int, now: int, protected: Container[int]) -> int:
-        """Send hosts back until `count` more fit, if so many can go; gives back how many fit."""
+        """Park hosts until `count` more fit, if possible. Return how many fit."""
         hosts = self._frontier.hosts
         self._weigh(now, protected)
         count = min(count, max(0, _MAX_ROBOTS_TEXT - self._robots_text) // _COMMON_ROBOTS_TEXT)
@@ -101,8 +99,9 @@ class Turnover:
         return not (queue.in_flight or queue.held or self._frontier.clocks.is_fetching(host_key))
 
     def _rotate(self, count: int, now: int) -> int:
-        """Send back those that have held their places longest, if for long enough: how many. They
-        come again after those that wait.
+        """Park hosts that were active for `PLACE_MS`, the longest first. Return how many.
+
+        They become active again after those that wait now.
         """
         held = [
             (queue.opened_at, key)
@@ -132,9 +131,7 @@ class Turnover:
                     self._send_back(key, place * pause_ms // self._frontier.clocks.places)
 
     def _weigh(self, now: int, protected: Container[int]) -> None:
-        """Send hosts back until what the others hold of robots.txt is not too much; looks at all of
-        them, so not often.
-        """
+        """Park hosts until the robots.txt text of the others is within its limit."""
         if now < self._next_weighing:
             return
         self._next_weighing = now + _WEIGH_EVERY_MS

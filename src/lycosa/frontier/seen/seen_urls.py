@@ -17,7 +17,7 @@ import polars as pl
 from lycosa.core.records import UrlId
 from lycosa.frontier.seen.sorted_keys import FOLD_AT, KeyArray, PayloadArray, SortedKeys
 
-_DEEP = 255  # this depth or more stands in a dict of its own
+_DEEP = 255  # depths from here on are in a dict
 _DEPTH_BITS = 8
 _STORED_BITS = 16  # depth and host; above them the text's
 

@@ -130,13 +130,6 @@ class ObservedPage:
     text: str = ""
 
 
-class Observation(NamedTuple):
-    """Whether a page had new text, and which rule says that it had none."""
-
-    novel: bool
-    rule: str = ""
-
-
 _RECORD: Final = re.compile(r"\?[^=&]*=[^&]*\d[^&]*$")
 """A query of one parameter with a number. Of other queries titles are no evidence: they are put
 together as the parameters are.
@@ -191,12 +184,14 @@ class PrefixBook:
         self.refused[rule] += 1
         self.requests += 1
 
-    def observe(self, path: str, seen: ObservedPage) -> Observation:
-        """Learn from the first visit of a page (a later visit would find its own text). Other
-        statuses than 200 teach nothing.
+    def observe(self, path: str, seen: ObservedPage) -> str:
+        """Learn from the first visit of a page (a later visit would find its own text).
+
+        Return the rule that says that the page has no new text; "" if it has. Other statuses than
+        200 teach nothing.
         """
         if seen.status != 200:
-            return Observation(False)
+            return ""
         self.pages += 1
         self.requests += 1
         shape = shape_of(path)
@@ -205,9 +200,7 @@ class PrefixBook:
             seen.text_digest ^ xxh3_64_intdigest(about.encode("utf-8", "surrogatepass"))
         )
         if path == "/":
-            # the front page is never a trap, whatever else the host answers with it
-            return Observation(True)
-        titled_missing: bool | None = None  # whether the title says so; computed when it matters
+            return ""  # the front page is never a trap, whatever else the host answers with it
         named = (
             bool(about)
             and (not shape.query or _RECORD.search(path) is not None)
@@ -225,34 +218,27 @@ class PrefixBook:
             rule = PrefixRule.EMPTY_CALENDAR if shape.dated else PrefixRule.FACETS
         page = PageText(seen.simhash, seen.text_length, seen.text)
         own, first = "", False  # the rule in the narrowest group; whether this is its first page
-        for name in shape.groups:
+        for place, name in enumerate(shape.groups):
             group = self._group(name, shape)
-            narrowest = name == shape.groups[0]
-            if narrowest:
+            if place == 0:
                 first = not group.novel + group.repeated
             matched_rule = rule or own
-            if not matched_rule and (narrowest or first) and self._is_near(group, page):
-                if titled_missing is None:
-                    titled_missing = titled_as_missing(seen.title)
-                matched_rule = (
-                    _near_rule(shape, group, titled_missing) if titled_missing or not named else ""
-                )
-            if narrowest:
+            if not matched_rule and (place == 0 or first) and self._is_near(group, page):
+                missing = titled_as_missing(seen.title)
+                matched_rule = _near_rule(shape, group, missing) if missing or not named else ""
+            if place == 0:
                 own = matched_rule
             if matched_rule:
-                if titled_missing is None:
-                    titled_missing = titled_as_missing(seen.title)
-                is_sure = shape.dated or matched_rule == PrefixRule.SOFT_404
-                cost = COST_SURE if is_sure else _cost(path, shape, seen, titled_missing)
+                cost = _cost(path, shape, seen, matched_rule)
                 if name.endswith("/"):
-                    cost = (cost if own else min(cost, COST_FIRST)) * (
-                        2 if path.count("/") > _DEEP else 1
-                    )
-                group.add_repeated(matched_rule, cost, self.requests, titled_missing)
+                    cost = cost if own else min(cost, COST_FIRST)
+                    cost *= 2 if path.count("/") > _DEEP else 1
+                missing = titled_as_missing(seen.title)
+                group.add_repeated(matched_rule, cost, self.requests, missing)
                 self.has_stopped = self.has_stopped or group.is_stopped
             else:
                 group.add_novel(page)
-        return Observation(not own, own)
+        return own
 
     def _group(self, name: str, shape: Shape) -> TrapGroup:
         """The group, now the last used one."""
@@ -347,10 +333,12 @@ class PrefixBook:
         self.has_stopped = True
 
 
-def _cost(path: str, shape: Shape, seen: ObservedPage, titled_missing: bool) -> float:
-    """What a page without new text costs its group: most where the URL looks like a trap's."""
-    looks_endless = shape.query or shape.dated or "{id}" in shape.groups[0]
-    if looks_endless or path.count("/") > _DEEP or titled_missing:
+def _cost(path: str, shape: Shape, seen: ObservedPage, rule: str) -> float:
+    """Return what a page without new text costs its group; most if its URL looks like a trap."""
+    if shape.dated or rule == PrefixRule.SOFT_404:
+        return COST_SURE
+    looks_endless = shape.query or "{id}" in shape.groups[0]
+    if looks_endless or path.count("/") > _DEEP or titled_as_missing(seen.title):
         return COST
     return COST_NUMBERED if shape.numbered and seen.text_length else COST_PLAIN
 

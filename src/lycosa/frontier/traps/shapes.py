@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 MAX_FOLDERS = 3
-"""Folders of a path that tell groups apart; what lies deeper is one group (`/a/b/c/**`)."""
+"""Folders of a path that make a group; deeper URLs form one group (`/a/b/c/**`)."""
 
 _MAX_SEGMENT = 48  # characters of a segment in a group's name
 _MIN_ID = 16  # characters
@@ -41,9 +41,7 @@ class Shape(NamedTuple):
 
 @lru_cache(maxsize=4_096)
 def shape_of(path: str) -> Shape:
-    """The shape of a path with its query, as it stands in a normalised URL (beginning with a
-    slash).
-    """
+    """Return the shape of a path with its query, as in a normalised URL."""
     plain, mark, query = path.partition("?")
     segments = [
         # most segments are themselves
@@ -103,6 +101,7 @@ _NOT_FOUND: Final = re.compile(
 )
 
 
+@lru_cache(maxsize=64)
 def titled_as_missing(title: str) -> bool:
     """Whether a title speaks of a page that is not there, in one of some 25 languages."""
     return _NOT_FOUND.search(title[:200]) is not None

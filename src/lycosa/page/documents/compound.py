@@ -36,8 +36,8 @@ _MAX_RECORDS = 2_000_000
 
 
 class _File(olefile.OleFileIO):  # type: ignore[misc]
-    """olefile without lists of properties: it believes their length, and a damaged one keeps it
-    busy for hours. None of them is wanted.
+    """olefile without lists of properties, whose declared length it trusts: a damaged one takes
+    hours.
     """
 
     def _parse_property(
@@ -62,7 +62,7 @@ class _Compound:
             sink.parts.faults.append(FAULT_BROKEN)
 
     def read(self, name: str) -> bytes:
-        """A stream; empty if there is none."""
+        """Return a stream, empty if it does not exist."""
         if not self._file.exists(name):
             return b""
         with self._file.openstream(name) as stream:
@@ -178,8 +178,9 @@ def _without_fields(line: str, sink: Sink) -> str:
 
 
 def read_ppt(payload: bytes, sink: Sink) -> None:
-    """A presentation: the text of slides and notes, and its links. Of PowerPoint 95, whose records
-    nobody has published, the copy of its text that it keeps beside them.
+    """Read the text of slides and notes, and the links, of a PPT file.
+
+    PowerPoint 95, whose records are undocumented, stores a copy of its text, which is read.
 
     Raises:
         Encrypted: it asks for a password.
@@ -199,7 +200,7 @@ def read_ppt(payload: bytes, sink: Sink) -> None:
         if kind == _TEXT_HEADER:
             heading = int.from_bytes(body[:4], "little") in _TITLE_TYPES
         elif kind in (_SLIDE_TEXT, _SLIDE_TEXT_BYTES):
-            if body in seen and len(body) > 2:  # slides repeat what the outline says
+            if body in seen and len(body) > 2:  # slides repeat the outline
                 continue
             seen.add(body)
             text = body.decode("utf-16-le" if kind == _SLIDE_TEXT else "latin-1", "replace")

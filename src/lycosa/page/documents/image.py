@@ -1,6 +1,4 @@
-"""What an image says of itself: EXIF, XMP, IPTC and the text chunks of PNG. Pixels are never
-decoded, so their number costs nothing.
-"""
+"""Reads the metadata of images: EXIF, XMP, IPTC and text chunks of PNG. Pixels are not decoded."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ _PNG_WORDS = {
     "comment": "comment",
     "keywords": "keywords",
 }
-_XMP_WANTED = {
+_XMP_FIELDS = {
     "title": "title",
     "description": "description",
     "creator": "author",
@@ -70,9 +68,7 @@ _IPTC = {
 
 
 def read_image(payload: bytes, sink: Sink) -> None:
-    """Title, caption, author, keywords, rights, comments: as metadata, and as the lines of its
-    text.
-    """
+    """Read title, caption, author, keywords, rights and comments as metadata and as text."""
     captions: list[tuple[str, str]] = []
     for name, text in _fields(payload):
         text = " ".join(text.replace("\0", " ").split())
@@ -232,10 +228,10 @@ class _Xmp:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = local_name(tag)
         for key, value in attributes.items():
-            if local_name(key) in _XMP_WANTED and len(self.captions) < 1_000:
-                self.captions.append((_XMP_WANTED[local_name(key)], value))
-        if name in _XMP_WANTED:
-            self._name = _XMP_WANTED[name]
+            if local_name(key) in _XMP_FIELDS and len(self.captions) < 1_000:
+                self.captions.append((_XMP_FIELDS[local_name(key)], value))
+        if name in _XMP_FIELDS:
+            self._name = _XMP_FIELDS[name]
         self._text = []
 
     def end(self, tag: str) -> None:
@@ -243,7 +239,7 @@ class _Xmp:
         if self._name and text and len(self.captions) < 1_000:
             self.captions.append((self._name, text))
         self._text = []
-        if local_name(tag) in _XMP_WANTED:
+        if local_name(tag) in _XMP_FIELDS:
             self._name = ""
 
     def text(self, text: str) -> None:

@@ -1,8 +1,6 @@
-"""Which kind of document a payload is, told by its bytes; servers name PDF and office files wrongly
-about as often as rightly.
+"""Detects the kind of a document by its bytes; media types of PDF and office files are unreliable.
 
-Cheap and without any library that reads documents: the crawl asks this about every answer that is
-not plainly HTML.
+Cheap and without document libraries: the crawl calls it for every response that is not HTML.
 """
 
 from __future__ import annotations
@@ -55,9 +53,7 @@ _NAMES_LENGTH = 65_536
 
 
 def begins_as_document(start: bytes) -> bool:
-    """Whether `kind_of` may find something in a payload that begins so. `start`: its first 1,024
-    bytes, or as many as there are.
-    """
+    """Return whether `kind_of` may detect a document. `start`: the first 1,024 bytes."""
     return (
         start.startswith((_ZIP, _OLE, b"{\\rtf", b"RIFF", *_IMAGES))
         or b"%PDF-" in start[:_PDF_WITHIN]
@@ -65,7 +61,7 @@ def begins_as_document(start: bytes) -> bool:
 
 
 def kind_of(payload: bytes) -> Kind | None:
-    """The kind of a document; None: it is none that we read. Never raises."""
+    """Return the kind of a document; None: no kind that is read. Never raises."""
     if payload.startswith(_ZIP):
         return _zipped(payload)
     if payload.startswith(_OLE):

@@ -1,6 +1,6 @@
 """DOCX and PPTX: Office Open XML (ECMA-376), read as a stream of elements.
 
-No library: those at hand build a tree of the whole document first (python-docx, mammoth,
+No library: the existing ones build a tree of the whole document first (python-docx, mammoth,
 python-pptx, openpyxl), which a hostile file makes as large as it likes, and leave out text boxes,
 notes and fields.
 """
@@ -16,7 +16,7 @@ from lycosa.page.documents.zipped import Package
 from lycosa.page.feeds.xml_events import local_name
 
 _FIELD = re.compile(r'HYPERLINK\s+(?:\\[a-z]\s+)*"([^"]+)"', re.IGNORECASE)
-# what stands beside it says the same; what was deleted
+# repeats its alternative; deleted text
 _SKIPPED = frozenset({"Fallback", "delText"})
 _HEADING = re.compile(r"(?:heading [1-9]|title)$", re.IGNORECASE)
 _CHART_PIECES = 20_000
@@ -24,7 +24,7 @@ _FIELD_PIECES = 100
 
 
 class Attributes:
-    """Collects elements of one name: what they say in their attributes (relationships, styles)."""
+    """Collects the attributes of elements with given names (relationships, styles)."""
 
     def __init__(self, *names: str) -> None:
         self._names = frozenset(names)
@@ -197,7 +197,7 @@ class Chart:
 
 
 def read_charts(package: Package, sink: Sink) -> None:
-    """Take the texts of all charts."""
+    """Read the texts of all charts."""
     for part in package.matching(r"(?:word|ppt|xl)/charts/chart\d*\.xml"):
         package.events(part, Chart(sink))
 
@@ -207,9 +207,7 @@ def _value(attributes: dict[str, str], attribute: str) -> str:
 
 
 def targets_of(package: Package, part: str) -> dict[str, str]:
-    """What the relationships of a part lead to: addresses as they stand, parts by their names in
-    the package.
-    """
+    """Return the targets of a part's relationships: URLs as written, parts by name."""
     reader = Attributes("Relationship")
     folder = dirname(part)
     package.events(join(folder, "_rels", f"{part[len(folder) :].lstrip('/')}.rels"), reader)
@@ -225,13 +223,13 @@ def targets_of(package: Package, part: str) -> dict[str, str]:
 
 
 def describe(package: Package, sink: Sink) -> None:
-    """Take what the core properties say."""
+    """Read the core properties."""
     for name in package.matching(r"docProps/core\d*\.xml"):
         package.events(name, CoreProperties(sink))
 
 
 def main_part(package: Package, usual: str) -> str:
-    """The name of the part with the document itself."""
+    """Return the name of the main part."""
     if usual in package:
         return usual
     reader = Attributes("Relationship")
@@ -247,7 +245,7 @@ def main_part(package: Package, usual: str) -> str:
 
 
 def read_docx(payload: bytes, sink: Sink) -> None:
-    """A word processor's document: body, text boxes, notes, headers and footers."""
+    """Read body, text boxes, notes, headers and footers of a DOCX file."""
     package = Package(payload, sink)
     describe(package, sink)
     main = main_part(package, "word/document.xml")
@@ -270,7 +268,7 @@ def read_docx(payload: bytes, sink: Sink) -> None:
 
 
 def read_pptx(payload: bytes, sink: Sink) -> None:
-    """A presentation: its slides in their order, diagrams, notes."""
+    """Read the slides in their order, the diagrams and the notes of a PPTX file."""
     package = Package(payload, sink)
     describe(package, sink)
     main = main_part(package, "ppt/presentation.xml")

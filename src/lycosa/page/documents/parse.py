@@ -1,5 +1,6 @@
-"""From the bytes of a document to a `Page`. Runs in a child process: a hostile document may take
-any time and memory, or crash its reader.
+"""Parses the bytes of a document to a `Page`.
+
+Runs in a child process: a hostile document may need any time and memory, or crash its reader.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _READERS: dict[Kind, Callable[[bytes, Sink], None]] = {
 
 
 def read_document(payload: bytes, kind: Kind) -> Sink:
-    """Read a document as far as possible; `parts.faults` lists what is wrong with it."""
+    """Read a document as far as possible; `parts.faults` lists its faults."""
     sink = Sink()
     faults = sink.parts.faults
     try:
@@ -59,7 +60,7 @@ def read_document(payload: bytes, kind: Kind) -> Sink:
         faults.append(FAULT_ENCRYPTED)
     except MemoryError:
         faults.append(FAULT_MEMORY)
-    except Exception:  # noqa: BLE001  a hostile file makes readers raise what nobody foresees; it costs this file only
+    except Exception:  # noqa: BLE001  readers raise any exception on hostile files
         if FAULT_BROKEN not in faults:
             faults.append(FAULT_BROKEN)
     return sink

@@ -1,4 +1,4 @@
-"""What all readers of documents write to: bounded, cleaned text, links and metadata."""
+"""The output of document readers: bounded, cleaned text, links and metadata."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_TEXT = 2_000_000
 MAX_LINKS = 20_000
 
 FAULT_CUT = "document_cut"  # longer than we read
-FAULT_BROKEN = "document_broken"  # what stands before the break was read
+FAULT_BROKEN = "document_broken"  # read up to the fault
 FAULT_ENCRYPTED = "document_encrypted"
 FAULT_TIMEOUT = "document_timeout"  # took more time than `document_timeout`
 FAULT_MEMORY = "document_memory"  # took more memory than `document_memory`
@@ -27,11 +27,11 @@ _WEB = re.compile(r"\s*(?:https?|ftp)://[^\s<>\"]+\s*$", re.IGNORECASE)
 
 
 class TextFull(Exception):
-    """Raised by a sink that has taken all it may; what it holds stands."""
+    """Raised by a sink that has reached its limit; its content is valid."""
 
 
 class Broken(Exception):
-    """The document is not what its kind promises. What the sink holds stands."""
+    """The document is malformed. The content of the sink is valid."""
 
 
 class Encrypted(Exception):
@@ -39,19 +39,17 @@ class Encrypted(Exception):
 
 
 class Sink:
-    """Collects what a document says. `found.meta` takes `title`, `description`, `date` and the
-    like.
-    """
+    """Collects the text, links and metadata of one document."""
 
     def __init__(self) -> None:
         self.parts = PageParts()
         self._left = MAX_TEXT
 
     def line(self, text: str, *, heading: bool = False) -> None:
-        """Take a paragraph; white space is folded.
+        """Add a paragraph; white space is folded.
 
         Raises:
-            TextFull: it is more than is kept.
+            TextFull: the text has reached its limit.
         """
         text = clean(text)
         if not text:
@@ -68,9 +66,7 @@ class Sink:
             parts.add_heading(text, is_h1=not parts.headline)
 
     def link(self, target: str, anchor: str = "") -> None:
-        """Take a link to the web; documents also name files, bookmarks and mail addresses, which
-        lead nowhere.
-        """
+        """Add a link to the web; links to files, bookmarks and mail addresses are ignored."""
         if _WEB.match(target) and len(self.parts.links) < MAX_LINKS:
             self.parts.links.append(
                 (
@@ -82,7 +78,7 @@ class Sink:
             )
 
     def describe(self, name: str, value: object) -> None:
-        """Take a metadata field; the first one of a name counts."""
+        """Add a metadata field; the first one of a name counts."""
         text = clean(str(value))[:5_000] if value else ""
         if not text:
             return
@@ -93,7 +89,7 @@ class Sink:
 
 
 def clean(text: str) -> str:
-    """White space folded, control characters and halves of characters dropped."""
+    """Fold white space; remove control characters and lone surrogates."""
     text = fold(text)
     if text.isprintable():
         return text

@@ -132,7 +132,7 @@ def _date_styles(package: Package) -> frozenset[str]:
 
 
 def _date(written: str) -> str:
-    """Days since 1900 as a date, with the time if there is one; as it stands where that fails."""
+    """Format days since 1900 as a date, with a time if there is one; else return them unchanged."""
     try:
         moment = _FIRST_DAY + timedelta(days=float(written))
     except (ValueError, OverflowError):
@@ -193,7 +193,7 @@ class _Lines(Paragraphs):
 
 
 def read_xls(payload: bytes, sink: Sink) -> None:
-    """Names of sheets, rows as lines.
+    """Read names of sheets, and rows as lines, with calamine.
 
     Raises:
         Encrypted: it asks for a password.

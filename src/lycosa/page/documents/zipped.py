@@ -1,6 +1,4 @@
-"""Parts of a ZIP file, and XML in them, within limits: what a part claims of its size is not
-believed.
-"""
+"""Reads parts of a ZIP file, and XML in them, within limits; declared sizes are not trusted."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ class Package:
     def __init__(self, payload: bytes, sink: Sink) -> None:
         """
         Raises:
-            Broken: no directory of parts is to be found.
+            Broken: the ZIP file has no central directory.
         """
         self._sink = sink
         self._left = MAX_ALL
@@ -42,7 +40,7 @@ class Package:
         return name in self._names
 
     def matching(self, pattern: str) -> list[str]:
-        """The parts whose whole names match, in the order of the numbers in them."""
+        """Return the parts whose whole names match, in natural order."""
         names = [name for name in self._names if re.fullmatch(pattern, name)]
         return sorted(
             names,
@@ -52,19 +50,19 @@ class Package:
         )
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The bytes of a part, as many as we read; a part that is missing has none."""
+        """Yield the bytes of a part, up to the limit; nothing for a missing part."""
         if name not in self._names:
             return
-        room = min(MAX_PART, self._left)
+        left = min(MAX_PART, self._left)
         try:
             info = self._zip.getinfo(name)
             if info.flag_bits & _ENCRYPTED_FLAG:
                 raise Encrypted
             with self._zip.open(info) as part:
                 while chunk := part.read(_CHUNK):
-                    room -= len(chunk)
+                    left -= len(chunk)
                     self._left -= len(chunk)
-                    if room < 0:
+                    if left < 0:
                         self._fault(FAULT_CUT)
                         return
                     yield chunk
@@ -79,12 +77,11 @@ class Package:
             self._fault(FAULT_BROKEN)
 
     def read(self, name: str) -> bytes:
-        """A part as a whole, as far as it can be read."""
+        """Return a whole part, as far as it is readable."""
         return b"".join(self.chunks(name))
 
     def events(self, name: str, reader: EventReader) -> None:
-        """Send the XML of a part to a reader, chunk by chunk: never more of it is in memory than
-        one.
+        """Send the XML of a part to a reader, one chunk in memory at a time.
 
         Raises:
             TextFull: the sink is full.

@@ -125,13 +125,13 @@ class _Reader:
         self._pieces.append(text)
 
     def close(self) -> None:
-        """Text that stands before or after child elements is a line of its own."""
+        """Add text before or after child elements as a line of its own."""
         if self._pieces:
             self.add_line("".join(self._pieces))
             self._pieces.clear()
 
     def add_item(self, item: dict[str, Any]) -> None:
-        """Take an entry of a JSON Feed."""
+        """Add an entry of a JSON Feed."""
         title = fold(string_of(item, "title"))
         url = string_of(item, "url")
         if url:
@@ -146,7 +146,7 @@ class _Reader:
             self.add_line(string_of(item, "content_text") or string_of(item, "summary"))
 
     def add_line(self, text: str) -> None:
-        """Take a line of visible text."""
+        """Add a line of visible text."""
         folded = fold(text)
         if folded:
             self.parts.lines.append(folded)

@@ -280,6 +280,7 @@ class _Item:
         """Add a child element."""
         if name == "guid":
             self.permanent = attributes.get("isPermaLink", "true").strip().lower() != "false"
+            name = "id"
         if text:
             self.values.setdefault(name, text)
 
@@ -291,7 +292,7 @@ class _Item:
     @property
     def identifier(self) -> str:
         """The URL that stands in for a missing link."""
-        identifier = self.values.get("guid") or self.values.get("id") or ""
+        identifier = self.values.get("id", "")
         if self.permanent and identifier.startswith(_WEB):
             return identifier
         return self.about if self.about.startswith(_WEB) else ""

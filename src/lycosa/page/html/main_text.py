@@ -36,6 +36,8 @@ ARTICLE = TYPES.index("article")
 # Shares of the text outside of links. If the rules select the first, the model has little to add;
 # the second, if it expects nearly the same F1 of its own selection.
 SURE_COVERAGE, LIKELY_COVERAGE, EQUAL_QUALITY = 0.7, 0.4, 0.94
+# share of text outside of links, up to which a page is a table of contents without main text
+TABLE_OF_CONTENTS = 0.02
 MIN_ARTICLE = 400  # letters that the rules must select on an article, or the model decides
 AWAY_SHARE = 0.3  # a marked region with more of the prose than this is not put aside
 NEVER_SHARE = 0.6  # the same for marks that hardly ever mean anything else (cookies, comments)
@@ -91,9 +93,9 @@ def main_ranges(parts: PageParts, url: str = "") -> Selection:
     model = content_model()
     types = model.type_probabilities(type_features(parts, ranges, scale, url))
     page_type = TYPES[int(types.argmax())]
-    selected_size, coverage = _coverage(parts, ranges)
+    selected_size, coverage, unlinked = _coverage(parts, ranges)
     is_article = types[ARTICLE] > 0.5 and selected_size * scale >= MIN_ARTICLE
-    if coverage < SURE_COVERAGE and not is_article:
+    if coverage < SURE_COVERAGE and not is_article and unlinked > TABLE_OF_CONTENTS:
         shape = page_shape(parts, ranges, scale)
         probabilities = model.main_probabilities(block_features(shape, types))
         chosen = best_selection(shape.sizes, probabilities)
@@ -109,17 +111,20 @@ def main_ranges(parts: PageParts, url: str = "") -> Selection:
     return Selection(ranges, page_type)
 
 
-def _coverage(parts: PageParts, ranges: list[tuple[int, int]]) -> tuple[int, float]:
-    """Return the characters in ranges of lines, and their share of those outside of links."""
+def _coverage(parts: PageParts, ranges: list[tuple[int, int]]) -> tuple[int, float, float]:
+    """Return the characters in ranges of lines, their share of those outside of links, and the
+    share of characters that are outside of links.
+    """
     starts = {first for first, _ in ranges}
-    unlinked = selected = selected_unlinked = 0
+    total = unlinked = selected = selected_unlinked = 0
     for first, _, size, link_size, _, tag in parts.blocks:
         if tag != ALT:
+            total += size
             unlinked += size - link_size
             if first in starts:
                 selected += size
                 selected_unlinked += size - link_size
-    return selected, selected_unlinked / max(unlinked, 1)
+    return selected, selected_unlinked / max(unlinked, 1), unlinked / max(total, 1)
 
 
 def expected_f1(sizes: Floats, probabilities: Floats, chosen: NDArray[np.bool_]) -> float:

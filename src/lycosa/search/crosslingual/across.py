@@ -1,9 +1,8 @@
-"""One question in many languages: each is asked in its own words, and what is found is put in one
-list.
+"""Search in several languages with translated queries, and merge the results.
 
-A language is searched with its own analysis and its own statistics: a word counts as it is rare
-among the pages of that language. Scores of different languages are made comparable by dividing them
-by the best score that the translated query could reach there.
+Each language is searched with its own analyzer and statistics: a word is as rare as it is among the
+pages of that language. Scores of several languages are comparable after division by the highest
+score that the translated query can reach.
 """
 
 from __future__ import annotations
@@ -39,23 +38,19 @@ from lycosa.text.analyze import Unit
 from lycosa.translation.source import Sources, Translation
 from lycosa.translation.workspace_tables import OpenTables
 
-# of a translation, that a word as typed counts at most: 0.3 and 0.7 are the same on SIB-200,
-# without it 0.007 less
+# maximum weight of a word as typed, relative to its best translation
 TYPED_SHARE = 0.5
-# what a word's other translations add to the best: 0 and .3 are .002 worse on SIB-200's held-out
-# fifth, .6 .015
+# share of the scores of a word's further translations
 TIE = 0.15
-MAX_STRICT = 6  # words up to which pages with all of them come first
-SHARES = (1.0, 0.6, 0.0)  # of the words that a page must hold
-RANK_OFFSET = 60  # of reciprocal rank fusion, as its authors have it
-NEAREST = 50  # pages by their vectors that are joined
+MAX_STRICT = 6  # words of a query up to which pages with all of them come first
+SHARES = (1.0, 0.6, 0.0)  # of the words that a page must contain
+RANK_OFFSET = 60  # of reciprocal rank fusion
+NEAREST = 50  # pages with the nearest vectors that are added
 
 
 @dataclass(slots=True, frozen=True)
 class LanguageAnswer:
-    """What one language has: pages in all, the first of them by score, and the best score that
-    there could be.
-    """
+    """Results in one language: number of pages, the best ones, and the highest possible score."""
 
     query: TranslatedQuery
     total: int
@@ -76,9 +71,7 @@ class LanguageSearch:
         self._pages = max(1, index.info.languages.get(query.language, 0))
 
     def find(self, limit: int, *, folded: bool = True, now_ms: int = 0) -> LanguageAnswer:
-        """The first pages: of those that hold all words, or if these are fewer than `limit`, of
-        those that hold some.
-        """
+        """Return the best pages with all words, or with some if fewer than `limit` have all."""
         slots = [slot for term in self._query.terms if (slot := self._slot(term)) is not None]
         count = len(self._query.terms)
         if not slots:
@@ -117,16 +110,14 @@ class LanguageSearch:
         )
 
     def units(self) -> list[Unit]:
-        """What to mark in the pages that were found."""
+        """Return the words to highlight."""
         alternatives = (each for term in self._query.terms for each in term.all_alternatives())
         return [Unit(tuple(each.key.split(" ")), "", each.surface) for each in alternatives]
 
     def _slot(
         self, term: TranslatedTerm, roles: Sequence[str] = tuple(WEIGHTS)
     ) -> Expression | None:
-        """What a page must hold for one word of the query: the best of its translations, and a
-        little for each other one.
-        """
+        """Return the expression of a word: its best translation, and a part of the others."""
         found_in = [
             (each.origin, expression)
             for each in term.alternatives
@@ -148,9 +139,9 @@ class LanguageSearch:
         return AtLeast((*whole, *pieces)) if pieces else whole[0] if whole else None
 
     def _with_typed(self, parts: Sequence[tuple[str, Expression]]) -> list[Expression]:
-        """The alternatives of a word. As typed it counts at most half of its best translation: most
-        pages in another language that merely hold the typed word are not about it, and where the
-        word is rare it would outweigh every translation.
+        """Return the alternatives of a word, as typed with at most half of the best weight.
+
+        A rare foreign word would otherwise outweigh every translation.
         """
         translated = [part for origin, part in parts if origin != TYPED]
         if not translated:
@@ -167,9 +158,7 @@ class LanguageSearch:
         ]
 
     def _somewhere(self, each: Translation, roles: Sequence[str]) -> Expression | None:
-        """A translation in any field that holds it at all; most are in none, and cost nothing
-        further.
-        """
+        """Return the expression of a translation in the fields that have it; None: in none."""
         terms = tuple(each.key.split(" "))
         names = [(text_field(role, self._field_set), WEIGHTS[role]) for role in roles]
         held = [
@@ -191,9 +180,7 @@ class LanguageSearch:
         return AtLeast(tuple(leaves)) if leaves else None
 
     def _commonness(self, name: str, terms: Sequence[str]) -> float:
-        """What a score must be multiplied by to be that of an index of this language alone: there
-        `the` is common.
-        """
+        """Return the factor that corrects a score to that of an index of this language alone."""
         everywhere = here = 0.0
         for term in terms:
             holding = self._statistics.holding(name, term)
@@ -204,9 +191,7 @@ class LanguageSearch:
         return here / everywhere if everywhere > 0 else 1.0
 
     def _highest(self, expression: Expression) -> float:
-        """The best score that there could be, about: that of a page with each word's best
-        translation again and again in all fields.
-        """
+        """Return the approximate maximum score: all words often and in all fields."""
         if isinstance(expression, Leaf):
             rarity = sum(
                 inverse_frequency(
@@ -231,10 +216,9 @@ class LanguageSearch:
 def merged(
     answers: Sequence[LanguageAnswer], shares: Sequence[float] = ()
 ) -> list[tuple[int, Ranked[Address]]]:
-    """All lists as one: (number of the answer, page with a score that compares), the best first;
-    each page once.
+    """Merge results: (number of the answer, page with comparable score), best first.
 
-    `shares`: what the scores of each answer count (default: 1 each).
+    `shares`: factors for the scores of each answer (default: 1).
     """
     ranked = [
         (
@@ -249,16 +233,16 @@ def merged(
         for page in answer.best
     ]
     ranked.sort(key=lambda item: (-item[1].score, item[0], item[1].place))
-    # a language asked by two analyses finds some pages twice
+    # two analyses of one language may match the same page
     once = {page.place: (number, page) for number, page in reversed(ranked)}
     return ranked if len(once) == len(ranked) else list(reversed(once.values()))
 
 
 class Vectors(Protocol):
-    """Pages by what they mean (`lycosa.search.crosslingual.vectors`)."""
+    """Vectors of pages (`lycosa.search.crosslingual.vectors`)."""
 
     def nearest(self, text: str, count: int) -> list[str]:
-        """The ids of the pages that are nearest to a query."""
+        """Return the ids of the pages that are nearest to a query."""
         ...
 
 
@@ -329,8 +313,8 @@ def _filters(parsed: ParsedQuery, request: SearchRequest) -> Filters:
 
 
 def fused(*lists: Sequence[tuple[int, Ranked[Address]]]) -> list[tuple[int, Ranked[Address]]]:
-    """Lists as one by reciprocal rank fusion: the sum over them of 1 / (60 + rank) (Cormack,
-    Clarke, Büttcher, SIGIR 2009).
+    """Merge lists by reciprocal rank fusion: the sum of 1 / (60 + rank) (Cormack, Clarke, Büttcher,
+    SIGIR 2009).
     """
     scores: dict[Address, float] = {}
     first: dict[Address, tuple[int, Ranked[Address]]] = {}
@@ -347,9 +331,7 @@ def fused(*lists: Sequence[tuple[int, Ranked[Address]]]) -> list[tuple[int, Rank
 def _queries(
     index: OpenIndex, tables: OpenTables, parsed: ParsedQuery, across: Across, notes: list[str]
 ) -> tuple[list[TranslatedQuery], set[str]]:
-    """The query in its own language, then in the others; and the languages for which there are no
-    translations.
-    """
+    """Return the query in its own and other languages, and languages without translations."""
     first, *others = index.analysis.each()
     sources = tables.sources_for(first)
     index_languages = [language for language in index.languages if language]
@@ -392,9 +374,10 @@ def _queries(
 def _translated_shares(
     queries: Sequence[TranslatedQuery], uncovered: Container[str]
 ) -> list[float]:
-    """What the scores of each language count. Where nothing is translated into a language, and for
-    a word that has translations into other languages only, pages hold the word as typed, and that
-    counts less. A word without any translation is a name or a number.
+    """Return the factor for the scores of each language.
+
+    A word that is only searched as typed counts less, unless no language has a translation: then it
+    is a name or a number.
     """
     if not queries:
         return []
@@ -419,9 +402,7 @@ def _translated_shares(
 
 
 def _has_untranslated_word(queries: Sequence[TranslatedQuery]) -> bool:
-    """Whether a word of the query is in no table of translations: who has words for it knows how it
-    is written.
-    """
+    """Return whether a word of the query has no translation, so it may be misspelled."""
     candidates = {
         term.source
         for query in queries[1:]
@@ -432,7 +413,7 @@ def _has_untranslated_word(queries: Sequence[TranslatedQuery]) -> bool:
 
 
 def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, int]:
-    """Pages of each language, at most, that hold the query's words."""
+    """Return the maximum number of pages of each language with the query's words."""
     counts: dict[str, int] = {}
     for language in languages:
         counts[language] = 0

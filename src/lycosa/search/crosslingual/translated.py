@@ -1,9 +1,7 @@
-"""A query in another language: for each of its words what may stand for it there, and how much each
-of these counts.
+"""Translate a query: the weighted alternatives of each of its words.
 
-Names, numbers and what nobody can translate are kept as typed; what was typed is always an
-alternative, since pages in any language hold foreign words. A person may say what a word is to be
-translated by (`Edits`): that is then all that is looked for.
+The word as typed is always an alternative, because pages of any language have foreign words. A user
+may replace the alternatives of a word (`Edits`).
 """
 
 from __future__ import annotations
@@ -16,16 +14,14 @@ from lycosa.text.analyze import Analysis, Analyzer, Unit
 from lycosa.translation.source import MAX_TRANSLATIONS, Sources, Translation, best
 from lycosa.translation.terms import bare, has_parts, phrase_key, unit_keys, written_key
 
-# Calibrated on SIB-200's held-out fifth of the training part (index_id mod 5 = 1; bench/across.py
-# --dev).
-# of what a part of a word means (a character, a syllable), beside what the word means
-PART_WEIGHT = 0.6
-GUESS_WEIGHT = 0.7  # of what words that look or sound alike mean
-KEPT_WEIGHT = 1.0  # of the word as typed
-UNSURE = 0.4  # a word whose best translation counts less is guessed at too
+# Calibrated with bench/across.py --dev.
+PART_WEIGHT = 0.6  # of translations of a part of a word (a character, a syllable)
+GUESS_WEIGHT = 0.7  # of translations of words that look or sound alike
+TYPED_WEIGHT = 1.0  # of the word as typed
+UNSURE = 0.4  # weight of the best translation below which similar words are looked up too
 MAX_PHRASE = 4  # words that are looked up together
 
-# What may stand between the parts (Duden, Fugenelement; Algemene Nederlandse Spraakkunst 12.3;
+# Linking elements of compounds (Duden, Fugenelement; Algemene Nederlandse Spraakkunst 12.3;
 # Svenska Akademiens grammatik 2, §26).
 _JOINTS = {
     "de": ("", "s", "es", "n", "en", "er", "e"),
@@ -41,17 +37,16 @@ TYPED = "as typed"
 EDITED = "given"
 
 Edits = Mapping[tuple[str, str], tuple[str, ...]]
-"""(language, word as typed, in lower case) -> what to look for instead; nothing: the word is left
-out.
-"""
+"""(language, word as typed, in lower case) -> alternatives; none: the word is omitted."""
 
 
 @dataclass(slots=True, frozen=True)
 class Across:
-    """In which languages to ask besides the query's own: none named is all of the index. `source`:
-    the query's, "" if it is to be found.
+    """A search in several languages: besides the query's own these, or all of the index.
 
-    `edits`: (language, word as typed, what to look for instead).
+    Args:
+        source: language of the query, "" to identify it.
+        edits: (language, word as typed, alternatives).
     """
 
     languages: tuple[str, ...] = ()
@@ -60,7 +55,7 @@ class Across:
 
 
 def edit(text: str) -> tuple[str, str, tuple[str, ...]] | None:
-    """`de:house=Haus|Gebäude` as an edit; None if it is not of that form."""
+    """Parse an edit, `de:house=Haus|Gebäude`; None if it is invalid."""
     language, colon, rest = text.partition(":")
     word, equals, alternatives = rest.partition("=")
     if not (colon and equals and language.isalpha() and word.strip()):
@@ -74,11 +69,9 @@ def edit(text: str) -> tuple[str, str, tuple[str, ...]] | None:
 
 @dataclass(slots=True, frozen=True)
 class TranslatedTerm:
-    """A word of the query, or several that were looked up together, and its translations, the
-    heaviest first.
+    """A word of the query, or several that were looked up together, and its translations by weight.
 
-    `words`: of several, each by itself, for pages that hold them apart. `parts`: of a word what its
-    characters or syllables mean.
+    `words`: of several, each by itself. `parts`: the characters or syllables of a word.
     """
 
     source: str
@@ -87,7 +80,7 @@ class TranslatedTerm:
     parts: tuple[TranslatedTerm, ...] = ()
 
     def all_alternatives(self) -> list[Translation]:
-        """Its own, and those of its words and parts."""
+        """Return its translations, and those of its words and parts."""
         return [
             *self.alternatives,
             *(each for term in (*self.words, *self.parts) for each in term.all_alternatives()),
@@ -96,18 +89,16 @@ class TranslatedTerm:
 
 @dataclass(slots=True, frozen=True)
 class TranslatedQuery:
-    """A query as it is asked in a language."""
+    """A query in a language."""
 
     language: str
     terms: tuple[TranslatedTerm, ...]
-    excluded: tuple[str, ...] = ()  # keys that no page may hold
+    excluded: tuple[str, ...] = ()  # keys that a page must not contain
 
 
 @dataclass(slots=True)
 class Translator:
-    """Translates one query into several languages; its words are looked up in each language
-    once.
-    """
+    """Translates one query into several languages."""
 
     sources: Sources
     parsed: ParsedQuery
@@ -116,9 +107,7 @@ class Translator:
     analysis: Analysis = field(default_factory=Analysis)
 
     def into(self, language: str) -> TranslatedQuery:
-        """The query in a language. Words of several terms and phrases that a dictionary holds
-        together are looked up as such.
-        """
+        """Return the query in a language. Phrases of a dictionary are looked up as such."""
         analyzer, other = self.analysis.of(self.language), self.analysis.of(language)
         terms: list[TranslatedTerm] = []
         for clause in _runs(clauses(self.parsed.required)):
@@ -201,9 +190,7 @@ class Translator:
         )
 
     def _translations(self, key: str, other: Analyzer) -> list[Translation]:
-        """What a key may stand for; of one that nobody knows what those mean that look or sound
-        like it.
-        """
+        """Return the translations of a key; without good ones, also those of similar keys."""
         translations = self._lookup(key, other)
         if translations and translations[0].weight >= UNSURE:
             return translations
@@ -226,9 +213,7 @@ class Translator:
 
 
 def _runs(listed: Iterable[Clause]) -> list[str]:
-    """Words that stand side by side as one text, so that they can be looked up together; each
-    phrase by itself.
-    """
+    """Join neighbouring words, to look them up together; phrases stay separate."""
     runs: list[str] = []
     loose: list[str] = []
     for clause in listed:
@@ -250,12 +235,17 @@ def _written(units: Sequence[Unit], analyzer: Analyzer) -> str:
 
 def _as_typed(surface: str, other: Analyzer) -> list[Translation]:
     key = written_key(other, surface)
-    return [Translation(key, KEPT_WEIGHT, surface, TYPED)] if key else []
+    return [Translation(key, TYPED_WEIGHT, surface, TYPED)] if key else []
 
 
 def with_compounds(query: TranslatedQuery, holds: Callable[[str], bool]) -> TranslatedQuery:
-    """The query with those pairs of words as one that the index holds so; each page may hold them
-    apart as well. `holds`: a term.
+    """Join pairs of words that another language writes as one: `system requirements` is
+    `Systemanforderungen`.
+
+    Tables of translations lack most compounds. Pages may also contain the words separately.
+
+    Args:
+        holds: returns whether the index has a term.
     """
     joints = _JOINTS.get(query.language)
     if joints is None or len(query.terms) < 2:

@@ -1,15 +1,12 @@
-"""An encoder that somebody brings: pages and queries as vectors, near each other where they mean
-the same, in whatever language.
+"""Semantic vectors of pages and queries, by an encoder that the user provides.
 
-Lycosa ships none. What is named in the configuration (`index.encoder = "module:object"`) has to be
-an `Encoder`, or a class or function without arguments that gives one. `lycosa translate encode`
-makes a flat index of all pages, and a search across languages joins what is nearest there with what
-its words find, by reciprocal rank fusion.
+The setting `index.encoder = "module:object"` names an `Encoder`, or a class or function without
+arguments that returns one. `lycosa translate encode` writes a flat index of all pages. A search
+across languages merges its nearest pages with the other results, by reciprocal rank fusion.
 
-    vectors/00000003/info.json     the format, the encoder's name, the number of dimensions, how
-    many pages
-                     pages.txt     the ids of the pages (`index.schema.url_id`), a line each
-                     vectors.npy   float32[pages, dimensions], each of length 1
+    vectors/00000003/info.json     format, encoder, number of dimensions, number of pages
+                     pages.txt     ids of the pages (`index.schema.url_id`), one per line
+                     vectors.npy   float32[pages, dimensions], of length 1
 """
 
 from __future__ import annotations
@@ -34,27 +31,27 @@ FOLDER = "vectors"
 INFO, PAGES, VECTORS = "info.json", "pages.txt", "vectors.npy"
 QUERY, PASSAGE = "query", "passage"
 BATCH = 64
-MAX_CHARACTERS = 2_000  # of a page that an encoder is given: its title, then its text
+MAX_CHARACTERS = 2_000  # of the title and text of a page that are encoded
 FORMAT = 1
 _NAME = re.compile(r"^\d{8}\Z")
 
 
 class Encoder(Protocol):
-    """`name` tells vectors of one encoder from those of another."""
+    """`name` distinguishes the vectors of encoders."""
 
     @property
     def name(self) -> str: ...
 
     def encode(self, texts: Sequence[str], kind: str) -> NDArray[Any]:
-        """float32[n, d], a row for each text; `kind` is `query` or `passage`."""
+        """Return float32[n, d], a row for each text; `kind` is `query` or `passage`."""
         ...
 
 
 def load_encoder(where: str) -> Encoder:
-    """What `module:object` names.
+    """Return the encoder that `module:object` names.
 
     Raises:
-        ConfigError: it is not there, or is no encoder.
+        ConfigError: it does not exist, or is no encoder.
     """
     module, colon, name = where.partition(":")
     if not (module and colon and name):
@@ -76,7 +73,7 @@ def load_encoder(where: str) -> Encoder:
 
 @dataclass(slots=True, frozen=True)
 class VectorsInfo:
-    """What a flat index says of itself."""
+    """Content of info.json."""
 
     encoder: str
     dimensions: int
@@ -87,11 +84,12 @@ class VectorsInfo:
 def write_vectors(
     storage: Storage, encoder: Encoder, pages: Iterable[tuple[str, str]]
 ) -> VectorsInfo:
-    """Encode all pages, (id, text) each, and publish them as a whole. Memory: the vectors, 4 bytes
-    a dimension and page.
+    """Encode all pages, (id, text) each, and publish the index atomically.
+
+    Memory: 4 bytes per dimension and page.
 
     Raises:
-        ConfigError: the encoder does not keep its contract.
+        ConfigError: the encoder returned invalid vectors.
     """
     ids: list[str] = []
     rows: list[NDArray[Any]] = []
@@ -115,15 +113,12 @@ def write_vectors(
 
 
 class FlatIndex:
-    """The newest vectors of a workspace, searched one and all: 100,000 pages of 384 dimensions take
-    some 20 ms.
-    """
+    """The newest vectors of a workspace. A search compares all: 20 ms for 100,000 pages."""
 
     def __init__(self, storage: Storage, encoder: Encoder) -> None:
         """
         Raises:
-            WorkspaceError: nothing was encoded yet, or by another encoder, or in a form that this
-            program does not know.
+            WorkspaceError: nothing was encoded yet, or with another encoder or format.
         """
         paths = [
             path
@@ -144,7 +139,7 @@ class FlatIndex:
         self._vectors = np.load(folder / VECTORS, mmap_mode="r")
 
     def nearest(self, text: str, count: int) -> list[str]:
-        """The ids of the pages that are nearest to a query."""
+        """Return the ids of the pages that are nearest to a query."""
         if not len(self._vectors):
             return []
         likeness = self._vectors @ _unit(self._encoder, [text], QUERY)[0]
@@ -153,7 +148,7 @@ class FlatIndex:
 
 
 def read_info(path: Path) -> VectorsInfo:
-    """Raises WorkspaceError: it is damaged, or of a format that this program does not know."""
+    """Read info.json. Raises WorkspaceError if it is damaged, or of an unknown format."""
     try:
         document = json.loads(path.read_bytes())
         if document.get("format", FORMAT) != FORMAT:

@@ -1,7 +1,7 @@
-"""An open index: find pages, score them, and return hits and facets.
+"""Search an open index: find and score pages, and return hits and facets.
 
-It has one generation, or one per shard. A tantivy index is a list of segments and its statistics
-cover all of them, so shards on one machine are searched exactly as one index.
+It has one generation, or one per shard. A tantivy index is a list of segments with common
+statistics, so shards on one machine are searched exactly as one index.
 """
 
 from __future__ import annotations
@@ -74,16 +74,16 @@ from lycosa.text.korean import holds_hangul
 
 @dataclass(slots=True, frozen=True)
 class IndexMatches:
-    """How many pages match in all, and the first of them, the best first."""
+    """The number of matches, and the best of them."""
 
     total: int
     best: list[Ranked[Address]]
 
 
 class OpenIndex:
-    """One or several open generations; later publications do not affect it. Shared by threads.
+    """One or several open generations. Shared by threads.
 
-    `before`: the index open until now. Suggestion files that both have are reused.
+    `before`: the previous index, whose suggestion files are reused if they are the same.
 
     Raises:
         WorkspaceError: a generation cannot be opened.
@@ -132,9 +132,7 @@ class OpenIndex:
         )
 
     def hint(self, text: str) -> str:
-        """What is to be installed for the words of a query to be read as this index has them; ""
-        for nothing.
-        """
+        """Return which package a query needs to be analysed as the index was; "": none."""
         return self.missing if self.missing and holds_hangul(text) else ""
 
     @property
@@ -147,40 +145,36 @@ class OpenIndex:
 
     def find(
         self,
-        question: SearchQuery,
+        query: SearchQuery,
         stage: float,
         limit: int,
         everywhere: TermStatistics | None = None,
     ) -> IndexMatches:
-        """The first pages, so many as `limit`. With `everywhere`, scores are about those of all
-        indexes together.
-        """
-        query = self._query(question, stage, everywhere)
+        """Return the best pages. With `everywhere`, scores are comparable to other indexes'."""
+        compiled = self._query(query, stage, everywhere)
         limit_with_copies = limit
         while True:
             matches = self._search(
-                query, limit_with_copies, by_date=question.by_date, now_ms=question.now_ms
+                compiled, limit_with_copies, by_date=query.by_date, now_ms=query.now_ms
             )
-            if question.like is None or not question.like.group:
+            if query.like is None or not query.like.group:
                 return matches
-            others = [page for page in matches.best if page.group != question.like.group]
+            others = [page for page in matches.best if page.group != query.like.group]
             own = len(matches.best) - len(others)
             if len(others) >= limit or len(matches.best) < limit_with_copies:
                 return IndexMatches(matches.total - own, others[:limit])
-            limit_with_copies = (
-                limit + 2 * own
-            )  # copies of the page itself took the place of others
+            limit_with_copies = limit + 2 * own  # replace the copies of the page
 
     def count(self, parsed: ParsedQuery, language: str) -> int:
-        """How many pages hold all words of a query; in a language, or (with "") in any."""
-        question = SearchQuery(
+        """Return the number of pages with all words of a query; `language` "": any."""
+        query = SearchQuery(
             parsed,
             Filters(language, restrictions=parsed.restrictions),
             (language,) if language else self.languages,
         )
-        if not holds_words(question):
+        if not holds_words(query):
             return 0
-        result: Any = self._searcher.search(self._query(question, REQUIRE_ALL, None), 1, count=True)
+        result: Any = self._searcher.search(self._query(query, REQUIRE_ALL, None), 1, count=True)
         return result.count or 0
 
     def spelling_candidates(self, request: SpellingRequest) -> SpellingCandidates:
@@ -205,7 +199,7 @@ class OpenIndex:
         folded: bool = True,
         now_ms: int = 0,
     ) -> PageListing[Address]:
-        """Search for an expression that was not typed; no page matches `excluded`."""
+        """Search for an expression; no result matches `excluded`."""
         query = without(
             self._builder().filtered(expression, filters),
             [to_query(leaf, self._schema) for leaf in excluded],
@@ -220,9 +214,7 @@ class OpenIndex:
     def pages_of(
         self, ids: Sequence[str], filters: Filters, languages: Collection[str]
     ) -> list[Ranked[Address]]:
-        """Those of the pages with these ids that are here, that the filters let through and that
-        are in one of the languages.
-        """
+        """Return the indexed pages with these ids that match the filters and languages."""
         builder = self._builder()
         pages: list[Ranked[Address]] = []
         for page in ids:
@@ -245,59 +237,55 @@ class OpenIndex:
 
     def rescore(
         self,
-        question: SearchQuery,
+        query: SearchQuery,
         stage: float,
         addresses: Sequence[Address],
         everywhere: TermStatistics,
     ) -> list[float]:
-        """The exact scores of pages that were found, as one index of all documents would have
-        them.
-        """
+        """Return the exact scores of matches under the statistics of all indexes."""
         return [
             explained.words * explained.prior * explained.freshness
-            for explained in self._explain(question, stage, addresses, everywhere)
+            for explained in self._explain(query, stage, addresses, everywhere)
         ]
 
     def page(
-        self, question: SearchQuery, stage: float, offset: int, count: int
+        self, query: SearchQuery, stage: float, offset: int, count: int
     ) -> PageListing[Address]:
         """See `answer.AnswerSource`: a search in this index alone."""
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
-            matches = self.find(question, stage, limit)
+            matches = self.find(query, stage, limit)
             return matches.total, matches.best
 
-        return listing(fetch, offset, count, per_host=question.per_host, folded=question.folded)
+        return listing(fetch, offset, count, per_host=query.per_host, folded=query.folded)
 
     def facets(
-        self, question: SearchQuery, stage: float, names: tuple[str, ...]
+        self, query: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, dict[str, int]]:
-        """All pages that match, counted."""
-        request = aggregation(names, question.now_ms)
-        return counted_values(self._searcher.aggregate(self._query(question, stage, None), request))
+        """Return the number of matches per facet value."""
+        request = aggregation(names, query.now_ms)
+        return counted_values(self._searcher.aggregate(self._query(query, stage, None), request))
 
     def hits(
         self,
-        question: SearchQuery,
+        query: SearchQuery,
         stage: float,
         ranked: Sequence[Ranked[Address]],
         everywhere: TermStatistics | None = None,
     ) -> list[Hit]:
-        """Pages with their snippets."""
+        """Return the hits of pages, with snippets."""
         explanations: Sequence[Explanation | None] = [None] * len(ranked)
-        if question.explain and not question.by_date:
-            term_statistics = (
-                self.statistics.of_query(question) if everywhere is None else everywhere
-            )
+        if query.explain and not query.by_date:
+            term_statistics = self.statistics.of_query(query) if everywhere is None else everywhere
             explanations = self._explain(
-                question, stage, [page.place for page in ranked], term_statistics
+                query, stage, [page.place for page in ranked], term_statistics
             )
 
         def highlighter(language: str) -> Highlighter:
-            reading = read_by(question.parsed, self.analysis.of(language))
+            reading = read_by(query.parsed, self.analysis.of(language))
             return Highlighter(reading.analyzer, reading.units, prefixes_of(reading))
 
-        pages = [page._replace(score=0.0) for page in ranked] if question.by_date else ranked
+        pages = [page._replace(score=0.0) for page in ranked] if query.by_date else ranked
         return self._hits(pages, highlighter, explanations)
 
     def _hits(
@@ -317,10 +305,10 @@ class OpenIndex:
         return hits
 
     def _query(
-        self, question: SearchQuery, stage: float, everywhere: TermStatistics | None
+        self, query: SearchQuery, stage: float, everywhere: TermStatistics | None
     ) -> tantivy.Query:
-        readings = readings_of(question, self.analysis)
-        return self._builder(question, everywhere).build(question, readings, stage)
+        readings = readings_of(query, self.analysis)
+        return self._builder(query, everywhere).build(query, readings, stage)
 
     def _search(
         self, query: tantivy.Query, limit: int, *, by_date: bool, now_ms: int
@@ -349,13 +337,13 @@ class OpenIndex:
 
     def _explain(
         self,
-        question: SearchQuery,
+        query: SearchQuery,
         stage: float,
         addresses: Sequence[Address],
         everywhere: TermStatistics,
     ) -> list[Explanation]:
         builder = QueryBuilder(self._schema, everywhere, everywhere)
-        expression = builder.expression(question, readings_of(question, self.analysis), stage)
+        expression = builder.expression(query, readings_of(query, self.analysis), stage)
         places = [tantivy.DocAddress(*address) for address in addresses]
         priors, published = (self.pages.column(name, addresses) for name in (PRIOR, PUBLISHED))
         rescorer = Rescorer(self._schema, self._searcher, everywhere)
@@ -364,26 +352,27 @@ class OpenIndex:
             words = rescorer.score(expression, place) if expression is not None else 0.0
             parts = (
                 rescorer.parts(expression, place)
-                if expression is not None and question.explain
+                if expression is not None and query.explain
                 else ()
             )
             explanations.append(
-                Explanation(words, prior_of(weight), freshness(at, question.now_ms), parts)
+                Explanation(words, prior_of(weight), freshness(at, query.now_ms), parts)
             )
         return explanations
 
     def _builder(
-        self, question: SearchQuery | None = None, everywhere: TermStatistics | None = None
+        self, query: SearchQuery | None = None, everywhere: TermStatistics | None = None
     ) -> QueryBuilder:
-        if question is None or everywhere is None:
+        if query is None or everywhere is None:
             return QueryBuilder(self._schema, self.statistics, self.statistics)
-        here = self.statistics.of_query(question)
+        here = self.statistics.of_query(query)
         return QueryBuilder(self._schema, here, here if everywhere == here else everywhere)
 
 
 def schema_of(generation: Generation) -> str:
-    """The fields of a generation, to tell whether two can be searched as one. Raises OSError,
-    ValueError, KeyError.
+    """Return the fields of a generation. Only generations with equal ones can be searched as one.
+
+    Raises OSError, ValueError, KeyError.
     """
     return json.dumps(json.loads((generation.path / META).read_bytes())["schema"], sort_keys=True)
 
@@ -414,5 +403,5 @@ def _hit(
 
 
 def prefixes_of(reading: Reading) -> tuple[str, ...]:
-    """The beginnings of words that a reading looks for."""
+    """Return the prefixes of a reading."""
     return tuple(word.prefix for word in reading.words() if word.prefix)

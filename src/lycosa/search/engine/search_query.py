@@ -24,50 +24,49 @@ all, with any.
 
 @dataclass(slots=True, frozen=True)
 class SearchQuery:
-    """A query as every shard is asked it. `languages` are those by whose analyzers it is read;
-    `now_ms` is when it was asked, roughly.
+    """A query with its options, as every shard receives it.
+
+    `languages`: those of its analyzers. `now_ms`: the time, rounded so that it can be cached.
     """
 
     parsed: ParsedQuery
     filters: Filters
     languages: tuple[str, ...]
-    by_date: bool = False  # the newest first
+    by_date: bool = False  # newest first
     per_host: int = 0
     folded: bool = True
     explain: bool = False
     now_ms: int = 0
-    like: Likeness | None = None  # only pages like this one
+    like: Likeness | None = None  # only pages similar to this one
     expansion: Expansion | None = None  # terms that feedback adds to a sentence
 
 
 @functools.lru_cache(maxsize=256)
-def readings_of(question: SearchQuery, analysis: Analysis = Analysis()) -> list[Reading]:
-    """The readings of a query; a shard is asked the same question two or three times."""
-    return read(question.parsed, question.languages, analysis)
+def readings_of(query: SearchQuery, analysis: Analysis = Analysis()) -> list[Reading]:
+    """Return the readings of a query. Cached, because every step of a search needs them."""
+    return read(query.parsed, query.languages, analysis)
 
 
-def holds_words(question: SearchQuery) -> bool:
-    """Whether there is anything to look for: a word, or filters alone."""
-    parsed, readings = question.parsed, readings_of(question)
-    if question.like is not None or any(
+def holds_words(query: SearchQuery) -> bool:
+    """Return whether there is anything to search for: a word, or filters alone."""
+    parsed, readings = query.parsed, readings_of(query)
+    if query.like is not None or any(
         reading.parts or (reading.excluded and not parsed.required) for reading in readings
     ):
         return True
     return not parsed.required and bool(parsed.restrictions)
 
 
-def parts_of(question: SearchQuery) -> int:
-    """How many words and groups of words the query wants."""
-    return max((len(reading.parts) for reading in readings_of(question)), default=0)
+def parts_of(query: SearchQuery) -> int:
+    """Return the number of words and groups that the query requires."""
+    return max((len(reading.parts) for reading in readings_of(query)), default=0)
 
 
-def stages_of(question: SearchQuery) -> tuple[float, ...]:
-    """What is tried one after the other. Of a long question few pages hold most words: those that
-    hold the rare ones are best.
-    """
-    parts = parts_of(question)
-    if question.like is None and is_sentence(question.parsed, parts, readings_of(question)):
+def stages_of(query: SearchQuery) -> tuple[float, ...]:
+    """Return the stages, in order. A sentence has one: few pages contain most of its words."""
+    parts = parts_of(query)
+    if query.like is None and is_sentence(query.parsed, parts, readings_of(query)):
         return (SENTENCE,)
-    if parts < 2 or question.like is not None:
+    if parts < 2 or query.like is not None:
         return (REQUIRE_ALL,)
     return (REQUIRE_ALL, RELAX_SHARE, ANY)

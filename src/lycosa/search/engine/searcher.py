@@ -1,7 +1,7 @@
-"""Searching the newest index of a workspace, in this process.
+"""Search the newest index of a workspace in this process.
 
-Start-up imports tantivy, ICU and Snowball and nothing that reads tables. A `Searcher` may be shared
-by threads: an answer is made from one generation of each shard, whatever is published meanwhile.
+Imports nothing that reads tables. Threads may share a `Searcher`: each search uses one generation
+of each shard.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ WORKSPACE_FILE = "workspace.json"
 
 @dataclass(slots=True, frozen=True)
 class _Opened:
-    """What answers now: an index of the shards that could be opened, and those that could not."""
+    """The index of the shards that could be opened, and the others."""
 
     index: OpenIndex
-    seen: tuple[tuple[int, int], ...]  # (shard, generation) of what was there, opened or not
-    missing: dict[int, str]  # shard -> what is wrong with it
+    seen: tuple[tuple[int, int], ...]  # (shard, generation), opened or not
+    missing: dict[int, str]  # shard -> problem
 
 
 class Searcher:
-    """Answers queries from the newest generations that were there at the last `reload`. `vectors`
-    are asked too across languages.
+    """Answers queries from the newest generations at the last `reload`.
+
+    `vectors` are used in searches across languages.
 
     Raises:
-        UsageError: no workspace can lie there. WorkspaceError: `root` is not a workspace, or its
+        UsageError: `root` is no valid location. WorkspaceError: it is not a workspace, or its
         index is damaged (of several shards: all of them).
     """
 
@@ -57,7 +58,7 @@ class Searcher:
         if self._storage.size(WORKSPACE_FILE) is not None:
             from lycosa.store.workspace import Workspace
 
-            # raises if it is damaged: then nothing says that pages were never indexed
+            # raises if it is damaged
             Workspace.open(root)
         else:
             raise WorkspaceError(
@@ -68,9 +69,7 @@ class Searcher:
 
     @property
     def generation(self) -> int:
-        """The number of the generation that answers, of several shards the sum of theirs; 0 if
-        there is none.
-        """
+        """The number of the open generation, of several shards the sum; 0: none."""
         return self._opened.index.number if self._opened else 0
 
     @property
@@ -79,18 +78,16 @@ class Searcher:
 
     @property
     def languages(self) -> dict[str, int]:
-        """Pages by language, about."""
+        """The approximate number of pages by language."""
         return dict(self._opened.index.info.languages) if self._opened else {}
 
     @property
     def index(self) -> OpenIndex | None:
-        """What answers now."""
+        """The open index."""
         return self._opened.index if self._opened else None
 
     def holds(self, url: str) -> bool:
-        """Whether a normalised URL's page is in the index, as far as a look at its terms tells: one
-        that was just taken out may be told too.
-        """
+        """Return whether the page of a normalised URL is indexed, or was until recently."""
         opened = self._opened
         return (
             opened is not None
@@ -98,8 +95,9 @@ class Searcher:
         )
 
     def reload(self) -> bool:
-        """Take the newest generations if there are newer ones; True if so. Costs one listing of a
-        small folder a shard if not.
+        """Open the newest generations; True if there are newer ones.
+
+        Otherwise this takes one listing of a folder per shard.
 
         Raises:
             WorkspaceError: the newest generation is damaged.
@@ -123,7 +121,7 @@ class Searcher:
         return True
 
     def search(self, request: SearchRequest) -> SearchResults:
-        """Answer a query; whatever is typed, never an exception."""
+        """Answer a query. Every input is valid."""
         opened = self._opened
         index = opened.index if opened else None
         results = (
@@ -142,9 +140,7 @@ class Searcher:
         return replace(results, notes=notes, missing_shards=tuple(sorted(opened.missing)))
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
-        """What somebody who types may want to type, the best first; nothing if nothing is
-        indexed.
-        """
+        """Return suggestions for typed text, best first."""
         index = self.index
         if index is None:
             return []
@@ -158,9 +154,7 @@ class Searcher:
         return suggestions(request, complete, matches)
 
     def _tables_now(self) -> OpenTables:
-        """The tables of translations, opened anew when there are others. Those that were open stay
-        so for who still asks them.
-        """
+        """Return the newest tables of translations. Searches in progress keep theirs."""
         there = across_tables.seen(self._storage)
         if self._tables is None or self._tables[0] != there:
             self._tables = there, across_tables.open_tables(self._storage)
@@ -184,8 +178,8 @@ def _wrong(part: Generation | WorkspaceError | None) -> str:
 def _open(
     generations: Sequence[Generation], count: int, before: OpenIndex | None
 ) -> tuple[OpenIndex, dict[int, str]]:
-    """The shards as one index. Those that cannot be opened, or have other fields than most, are
-    told with the reason.
+    """Open shards as one index. Also return the problems of those that cannot be opened, or have
+    other fields than most.
     """
     if count == 1:
         return OpenIndex(generations, before=before), {}

@@ -64,9 +64,10 @@ _GENERATIONS = 3
 class FederatedSearch:
     """Search workspaces in this process, the first of them ours, and peers. Shared by threads.
 
-    `whole` are backends that return complete results only. `timeout_s` limits all calls of one
-    search to these and to peers. `hops` is how often a request is forwarded: 0 never, 1 to the
-    peers, 2 to their peers.
+    Args:
+        whole: backends that return complete results only.
+        timeout_s: limit of all remote calls of one search.
+        hops: how often a request is forwarded: 0 never, 1 to the peers, 2 to their peers.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class FederatedSearch:
         self._peers = list(peers)
         self._timeout_s = timeout_s
         self._hops = hops
-        self._pool = ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="side")
+        self._pool = ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="backend")
 
     @property
     def own(self) -> LocalBackend:
@@ -91,16 +92,17 @@ class FederatedSearch:
         return self._local[0]
 
     def languages(self) -> dict[str, int]:
-        """Pages by language, about, of the workspaces in this process."""
+        """Return the approximate number of pages by language, of the workspaces in this process."""
         return pages_by_language(backend.describe(0) for backend in self._local)
 
     def holds(self, url: str) -> bool:
-        """Whether our workspace has a page, about."""
+        """Return whether our workspace has a page, or had it until recently."""
         return self.own.searcher.holds(url)
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
-        """Return suggestions for typed text, from the workspaces in this process; peers would
-        have to be asked at each letter.
+        """Return suggestions for typed text, from the workspaces in this process.
+
+        Peers would be called at each letter.
         """
         calls = BackendCalls(self._pool, self._timeout_s)
         indexes = dict(enumerate(self._local))
@@ -124,7 +126,7 @@ class FederatedSearch:
         return replace(results, took_ms=took, notes=[*results.notes, *notes])
 
     def close(self) -> None:
-        """End what waits, and the connections of peers."""
+        """Cancel waiting calls, and close the connections to peers."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for peer in self._peers:
             peer.close()
@@ -147,8 +149,8 @@ def open_federated_search(
         whole: see `FederatedSearch`. Our workspace may be one of these instead of in `roots`.
 
     Raises:
-        UsageError: one of them is no place, or no address. WorkspaceError: there is no workspace,
-        or its index is damaged.
+        UsageError: an invalid location or address. WorkspaceError: there is no workspace, or its
+            index is damaged.
     """
     places = list(dict.fromkeys([*roots, *config.search.workspaces]))
     if not places and not whole and not (peers or config.search.peers):
@@ -211,7 +213,7 @@ def _together(
     described: Mapping[int, IndexDescription],
     calls: BackendCalls,
 ) -> SearchResults:
-    """The answer of backends that speak our version; who fails takes no part in it."""
+    """Search backends of this version as one index, without those that fail."""
     left = dict(backends)
     gone = Counter[int]()
     while True:
@@ -230,9 +232,7 @@ def _together(
 def _joined(
     request: SearchRequest, parsed: ParsedQuery, answers: Sequence[SearchResults]
 ) -> SearchResults:
-    """Whole answers as one. What else they say is the first one's; that is ours, if there is
-    one.
-    """
+    """Merge complete results. The first ones, which are ours if there are any, have the notes."""
     if not answers:
         return SearchResults(request.text, 0, [], 0.0, request.offset, 0, list(parsed.notes))
     dated = (request.order or parsed.order) == BY_DATE or not (parsed.required or parsed.similar)
@@ -253,7 +253,7 @@ def _joined(
 def _across(
     request: SearchRequest, backends: Mapping[int, ResultsBackend], calls: BackendCalls, hops: int
 ) -> SearchResults:
-    """In several languages: every backend translates by its own tables."""
+    """Search in several languages: every backend translates with its own tables."""
     first = replace(request, offset=0, count=min(MAX_HITS, request.offset + request.count))
     results, errors = calls.ask(
         backends, lambda _, backend, left_s: backend.search(first, hops - 1, left_s)
@@ -280,7 +280,7 @@ def _across(
 
 
 def _meant(answers: Sequence[SearchResults]) -> Spelling | None:
-    """Another spelling that one of them says, if it finds more than those find that say none."""
+    """Return the best other spelling, if it has more results than backends without one have."""
     best = max(
         (each.did_you_mean for each in answers if each.did_you_mean is not None),
         key=lambda other: other.total,
@@ -300,9 +300,7 @@ def _whole(
     results_by_number: Mapping[int, SearchResults],
     errors: Mapping[int, WorkError],
 ) -> list[SearchResults]:
-    """Whole answers, with where each hit is from: a peer's own are from it, what it has from others
-    is from these.
-    """
+    """Return complete results whose hits name their source: the backend, or a peer of it."""
     for number, error in errors.items():
         calls.fail(backends[number].name, error)
     return [
@@ -318,10 +316,9 @@ def _whole(
 
 
 def by_rank(answers: Sequence[SearchResults]) -> list[Hit]:
-    """Each page once; its score is 1 / (60 + rank) by the answer in which it stands first.
+    """Merge by rank, each page once: its score is 1 / (60 + best rank).
 
-    Ranks are not added up, as reciprocal rank fusion does with several rankings of the same pages:
-    these are answers about different ones, and who was crawled twice is no better for it.
+    Ranks are not added up as in reciprocal rank fusion: a page that was crawled twice is no better.
     """
     ranked = sorted(
         (
@@ -335,14 +332,14 @@ def by_rank(answers: Sequence[SearchResults]) -> list[Hit]:
 
 
 def by_score(answers: Sequence[SearchResults]) -> list[Hit]:
-    """Each page once, the best first, for scores that compare."""
+    """Merge comparable scores, each page once."""
     return _once(
         sorted((hit for results in answers for hit in results.hits), key=lambda hit: -hit.score)
     )
 
 
 def by_date(answers: Sequence[SearchResults]) -> list[Hit]:
-    """Each page once, the newest first."""
+    """Merge by date, each page once, newest first."""
     hits = (hit for results in answers for hit in results.hits)
     return _once(
         sorted(
@@ -353,7 +350,7 @@ def by_date(answers: Sequence[SearchResults]) -> list[Hit]:
 
 
 def facets_together(answers: Sequence[SearchResults]) -> dict[str, dict[str, int]]:
-    """The counts of all answers, added up."""
+    """Add up the facets of all results."""
     facets: dict[str, Counter[str]] = {}
     for results in answers:
         for name, values in results.facets.items():
@@ -362,7 +359,7 @@ def facets_together(answers: Sequence[SearchResults]) -> dict[str, dict[str, int
 
 
 def translations_together(answers: Sequence[SearchResults]) -> tuple[TranslatedQuery, ...]:
-    """Of each language the first answer's."""
+    """Return the translation of the first result with each language."""
     queries: dict[str, TranslatedQuery] = {}
     for results in answers:
         for query in results.translations:

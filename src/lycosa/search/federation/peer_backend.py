@@ -1,6 +1,4 @@
-"""Another Lycosa as one of the indexes that are searched together: asked for parts of an answer, as
-a shard is, or for whole answers.
-"""
+"""Another Lycosa server as a search backend: for the steps of a search, or for complete results."""
 
 from __future__ import annotations
 
@@ -58,9 +56,9 @@ from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.translation.source import Translation
 
 REST_S = 10.0
-"""How long a peer that failed is left alone."""
+"""How long a peer is skipped after a failure."""
 
-_MAX_AT_ONCE = 100  # results that a Lycosa gives in one answer
+_MAX_AT_ONCE = 100  # maximum results of one API response
 _ADDRESS = re.compile(r"https?://[!-~]+")
 _Value = TypeVar("_Value")
 
@@ -69,7 +67,7 @@ class PeerBackend:
     """One peer. Shared by threads. See `SearchBackend`.
 
     Raises:
-        UsageError: `url` is no address of a server.
+        UsageError: `url` is not the address of a server.
     """
 
     def __init__(self, url: str, settings: FetchSettings, rest_s: float = REST_S) -> None:
@@ -82,15 +80,15 @@ class PeerBackend:
 
     def describe(self, timeout_s: float) -> IndexDescription:
         self._rest.require()
-        with self._watched():
+        with self._recording_failures():
             message = self._http.ask(PATH, None, IndexDescriptionMessage, timeout_s)
         return self._same(message)
 
     def statistics(
-        self, text: str, question: SearchQuery, timeout_s: float
+        self, text: str, query: SearchQuery, timeout_s: float
     ) -> tuple[IndexDescription, TermStatistics]:
-        request = StatisticsRequest(question=QueryMessage.of(text, question))
-        with self._watched():
+        request = StatisticsRequest(question=QueryMessage.of(text, query))
+        with self._recording_failures():
             message = self._http.ask(
                 f"{PATH}/statistics", request, IndexStatisticsMessage, timeout_s
             )
@@ -104,7 +102,7 @@ class PeerBackend:
             limit=limit,
             everywhere=StatisticsMessage.of(step.global_statistics),
         )
-        with self._watched():
+        with self._recording_failures():
             matches = self._http.ask(f"{PATH}/find", request, MatchesMessage, timeout_s).matches()
         if len(matches.best) > limit:
             raise BackendError(f"{self.name} returned more results than requested")
@@ -119,7 +117,7 @@ class PeerBackend:
             "stage": step.stage,
             "names": list(names),
         }
-        with self._watched():
+        with self._recording_failures():
             message = self._http.ask(
                 f"{PATH}/facets", FacetsRequest.model_validate(request), FacetsMessage, timeout_s
             )
@@ -135,7 +133,7 @@ class PeerBackend:
             pages=[ShownPage.of(page) for page in ranked],
             everywhere=StatisticsMessage.of(step.global_statistics),
         )
-        with self._watched():
+        with self._recording_failures():
             shown = self._all(
                 [
                     each.hit()
@@ -147,24 +145,22 @@ class PeerBackend:
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
         request = UrlsRequest(generation=generation, places=places_of(addresses))
-        with self._watched():
+        with self._recording_failures():
             return self._all(
                 self._http.ask(f"{PATH}/urls", request, UrlsMessage, timeout_s).keys, len(addresses)
             )
 
     def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
-        """A whole answer, by the API that every Lycosa has. Across languages it is the peer that
-        translates.
-        """
+        """Return complete results by the public API. Across languages, the peer translates."""
         self._rest.require()
         parameters = _parameters(request, hops)
-        with self._watched():
+        with self._recording_failures():
             return self._http.get("/api/v1/search", parameters, AnswerMessage, timeout_s).results(
                 request
             )
 
     def close(self) -> None:
-        """End its connections."""
+        """Close its connections."""
         self._http.close()
 
     def _same(self, message: IndexDescriptionMessage) -> IndexDescription:
@@ -178,7 +174,7 @@ class PeerBackend:
         return values
 
     @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _recording_failures(self) -> Iterator[None]:
         try:
             yield
         except IncompatiblePeer:
@@ -258,7 +254,7 @@ class _FacetValue(BaseModel):
 
 
 class AnswerMessage(BaseModel):
-    """What is read of another Lycosa's answer to a search, of any version."""
+    """The parts of a response of the search API that are used, of any version."""
 
     total: Count
     generation: Count = 0
@@ -267,7 +263,7 @@ class AnswerMessage(BaseModel):
     translations: list[_Translated] = Field([], max_length=400)
 
     def results(self, request: SearchRequest) -> SearchResults:
-        """As a search in this process gives them."""
+        """Convert to the results of a search in this process."""
         hits = [hit for each in self.hits if (hit := each.hit()) is not None]
         facets = {
             name: {each.value: each.count for each in values}

@@ -23,7 +23,7 @@ from lycosa.fetch.handle import find_ca_bundle, new_handle
 from lycosa.search.federation.backend import BackendError, GenerationGone, IncompatiblePeer
 
 MAX_ANSWER_BYTES = 8 * 2**20
-_MAX_IDLE = 8  # handles that keep their connections
+_MAX_IDLE = 8  # handles with open connections
 _OLD = (404, 405)  # responses of a version without the route
 _HEADERS = (
     "Accept: application/json",
@@ -38,7 +38,7 @@ class PeerHttp:
     """One peer's address. Shared by threads.
 
     Raises:
-        UsageError: it is no address of a server.
+        UsageError: it is not the address of a server.
     """
 
     def __init__(self, url: str, settings: FetchSettings) -> None:
@@ -61,8 +61,7 @@ class PeerHttp:
                 "http://HOST:PORT, without user, password, ? or #"
             )
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-        # No address guard: the operator named the peer, so it may lie anywhere (`fetch.guard`), and
-        # nothing that it says is dialled.
+        # No address guard: the operator named the peer, and no address in a response is dialled.
         self._settings = settings.model_copy(update={"connect_to": ()})
         self._authorities = find_ca_bundle(settings.ca_file)
         self._idle: deque[Any] = deque(maxlen=_MAX_IDLE)

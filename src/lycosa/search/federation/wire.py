@@ -26,11 +26,10 @@ from lycosa.search.ranking.similar import MAX_TERMS, Likeness
 from lycosa.search.ranking.statistics import TermStatistics
 
 PROTOCOL = 3
-"""Raise it when the meaning of a message changes: those of another one are asked for whole answers.
-"""
+"""Increase it when the meaning of a message changes. Other peers return complete results."""
 PATH = "/api/v1/peer"
 
-MAX_PAGES = 20_000  # that may be asked for at once
+MAX_PAGES = 20_000  # of one request
 MAX_LANGUAGES = 400
 MAX_FREQUENCIES = 50_000
 _MAX_VALUES = 2_000  # of a facet
@@ -53,7 +52,7 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 Amount = Annotated[float, Field(ge=0, le=1e18), AfterValidator(_finite)]
 Score = Annotated[float, Field(ge=0, le=1e9), AfterValidator(_finite)]
 Rank = Annotated[float, Field(ge=-1e16, le=1e16), AfterValidator(_finite)]
-"""A score, or of an order by date the time."""
+"""A score, or the time in an order by date."""
 Signed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Stage = Annotated[float, Field(ge=-2, le=1)]
 Short = Annotated[str, Field(max_length=300), AfterValidator(_clean)]
@@ -122,7 +121,7 @@ class QueryMessage(_Message):
         )
 
     def question(self) -> SearchQuery:
-        """As this program reads it. Raises ValueError for what it cannot search for."""
+        """Parse the query. Raises ValueError if it cannot be searched for."""
         parsed = parse_query(self.text)
         like = self.like
         return SearchQuery(
@@ -189,7 +188,7 @@ class StatisticsMessage(_Message):
         )
 
     def term_statistics(self) -> TermStatistics:
-        """None holds a word more often than there are documents, whatever was said."""
+        """Convert; a document frequency is at most the number of documents."""
         counted = max(self.documents, self.counted)
         return TermStatistics(
             self.documents,
@@ -383,7 +382,7 @@ class HitMessage(_Message):
         )
 
     def hit(self) -> Hit | None:
-        """None: its URL is not one of a page."""
+        """Convert; None if the URL is invalid."""
         if _URL.fullmatch(self.url) is None or not self.url.isprintable():
             return None
         explanation = self.explanation
@@ -416,7 +415,7 @@ class HitMessage(_Message):
 
 
 class HitsMessage(_Message):
-    """The answer to `hits`, in the order that was asked."""
+    """Response to `hits`, in the order of the request."""
 
     hits: Annotated[list[HitMessage], Field(max_length=MAX_HITS)]
 

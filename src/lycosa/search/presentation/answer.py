@@ -1,5 +1,5 @@
-"""From a request to an answer, the same for one index and for many: parse once, all words first,
-then most of them, then snippets.
+"""Answer a search request from one index or several: parse the query, search its stages, and make
+snippets and facets.
 """
 
 from __future__ import annotations
@@ -50,20 +50,18 @@ from lycosa.text.function_words import QUESTION_MARKS
 Place = TypeVar("Place")
 
 RELAX_BELOW = 3
-"""With fewer pages than this that hold all words, pages that hold most of them are shown too."""
+"""If fewer pages than this contain all words, pages with most of them are shown too."""
 
 NOTHING_INDEXED = Message("nothing_indexed", "no page is indexed yet")
 HOUR_MS = 3_600_000
 
 
 class AnswerSource(Protocol[Place]):
-    """What answers: one opened index, or shards far away. A place is where it finds a page
-    again.
-    """
+    """An open index, or several as one. A place identifies a page in it."""
 
     @property
     def number(self) -> int:
-        """Of the generation that answers."""
+        """Number of its generation."""
         ...
 
     @property
@@ -72,24 +70,22 @@ class AnswerSource(Protocol[Place]):
     @property
     def languages(self) -> tuple[str, ...]: ...
 
-    def page(
-        self, question: SearchQuery, stage: float, offset: int, count: int
-    ) -> PageListing[Place]:
-        """How many pages match in all, and so many from `offset` on, the best first."""
+    def page(self, query: SearchQuery, stage: float, offset: int, count: int) -> PageListing[Place]:
+        """Return the number of matches, and `count` of them from `offset` on, best first."""
         ...
 
     def facets(
-        self, question: SearchQuery, stage: float, names: tuple[str, ...]
+        self, query: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> Mapping[str, Mapping[str, int]]:
-        """All pages that match, counted."""
+        """Return the number of matches per facet value."""
         ...
 
     def hits(
-        self, question: SearchQuery, stage: float, pages: Sequence[Ranked[Place]]
+        self, query: SearchQuery, stage: float, pages: Sequence[Ranked[Place]]
     ) -> list[Hit]: ...
 
     def spelling_candidates(self, request: SpellingRequest) -> SpellingCandidates:
-        """What the pages hold of some words, and of words near by."""
+        """Return the indexed words that equal or resemble the requested ones."""
         ...
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
@@ -97,14 +93,12 @@ class AnswerSource(Protocol[Place]):
         ...
 
     def likeness(self, url: str) -> Likeness | None:
-        """What pages like the one of a normalised URL are found by; None if it is not here."""
+        """Return what finds pages like the one at a normalised URL; None if it is not indexed."""
         ...
 
 
 def answer(source: AnswerSource[Place] | None, request: SearchRequest) -> SearchResults:
-    """Answer a query; whatever is typed, never an exception of ours. Without a source no page is
-    indexed yet.
-    """
+    """Answer a query. Every input is valid. Without a source no page is indexed yet."""
     started = time.perf_counter()
     parsed = parse_query(request.text)
     offset = max(0, min(request.offset, MAX_HITS))
@@ -122,15 +116,15 @@ def answer(source: AnswerSource[Place] | None, request: SearchRequest) -> Search
     elif parsed.empty:
         notes.append(Message("empty_query", "the query is empty"))
     else:
-        question = _question(source, parsed, request)
-        if question.like is not None or not parsed.similar:
-            question = _with_feedback(source, question, request)
+        query = _search_query(source, parsed, request)
+        if query.like is not None or not parsed.similar:
+            query = _with_feedback(source, query, request)
             added = (
                 ()
-                if question.expansion is None
-                else tuple(term for _, term, _ in question.expansion.terms)
+                if query.expansion is None
+                else tuple(term for _, term, _ in query.expansion.terms)
             )
-            strict, total, hits, facets = _answer(source, question, request, offset, count, notes)
+            strict, total, hits, facets = _answer(source, query, request, offset, count, notes)
         else:
             notes.append(
                 Message("similar_unknown", "similar: {url} is not indexed", url=parsed.similar)
@@ -154,7 +148,7 @@ def answer(source: AnswerSource[Place] | None, request: SearchRequest) -> Search
     )
 
 
-def _question(
+def _search_query(
     source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest
 ) -> SearchQuery:
     language = (request.language or "").lower()
@@ -183,48 +177,46 @@ def _question(
 
 
 def _with_feedback(
-    source: AnswerSource[Place], question: SearchQuery, request: SearchRequest
+    source: AnswerSource[Place], query: SearchQuery, request: SearchRequest
 ) -> SearchQuery:
-    """The question with terms of the pages that it finds first, if it is a sentence and feedback is
-    wanted.
-    """
+    """Return the query with terms of its first results, if it is a sentence and feedback is on."""
     if (
         request.feedback == OFF
-        or question.by_date
-        or not holds_words(question)
-        or stages_of(question)[0] != SENTENCE
+        or query.by_date
+        or not holds_words(query)
+        or stages_of(query)[0] != SENTENCE
     ):
-        return question
-    if request.feedback == AUTO and _has_one_answer(source, question, request.text):
-        return question
+        return query
+    if request.feedback == AUTO and _has_one_answer(source, query, request.text):
+        return query
     pages = source.page(
-        replace(question, per_host=0, folded=True, explain=False), SENTENCE, 0, PAGES
+        replace(query, per_host=0, folded=True, explain=False), SENTENCE, 0, PAGES
     ).pages
     amount = 1.0 if request.feedback == ON else strength([page.score for page in pages])
     if not pages or amount <= 0:
-        return question
+        return query
     scored = zip((page.score for page in pages), source.feedback_terms(pages), strict=True)
-    return replace(question, expansion=expansion(scored, amount))
+    return replace(query, expansion=expansion(scored, amount))
 
 
-def _has_one_answer(source: AnswerSource[Place], question: SearchQuery, text: str) -> bool:
+def _has_one_answer(source: AnswerSource[Place], query: SearchQuery, text: str) -> bool:
     """Whether a sentence probably asks for one page, which terms of other pages would displace."""
-    words = parts_of(question)
+    words = parts_of(query)
     if words <= MAX_SINGLE_ANSWER_WORDS and text.rstrip().endswith(QUESTION_MARKS):
         return True
-    return words <= MAX_PARTS_WITH_REQUIRED and source.page(question, REQUIRE_ALL, 0, 1).total > 0
+    return words <= MAX_PARTS_WITH_REQUIRED and source.page(query, REQUIRE_ALL, 0, 1).total > 0
 
 
 def matching(source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest) -> int:
-    """How many pages hold all words of a query, within what the request narrows it to."""
-    question = _question(source, parsed, replace(request, explain=False))
-    return source.page(question, REQUIRE_ALL, 0, 1).total if holds_words(question) else 0
+    """Return how many pages contain all words of a query, within the filters of the request."""
+    query = _search_query(source, parsed, replace(request, explain=False))
+    return source.page(query, REQUIRE_ALL, 0, 1).total if holds_words(query) else 0
 
 
 def spelling_of(
     source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest, total: int
 ) -> Spelling | None:
-    """Another spelling of a query of which `total` pages hold all words, if that is little."""
+    """Return another spelling of a query whose words few (`total`) pages contain."""
     if (
         not request.spelling
         or not parsed.required
@@ -248,43 +240,41 @@ def spelling_of(
 
 def _answer(
     source: AnswerSource[Place],
-    question: SearchQuery,
+    query: SearchQuery,
     request: SearchRequest,
     offset: int,
     count: int,
     notes: list[str],
 ) -> tuple[int, int, list[Hit], dict[str, dict[str, int]]]:
-    """How many pages hold all words; how many are found in all; those of them that are shown;
-    facets.
-    """
-    if not holds_words(question):
+    """Return the number of pages with all words, that of all results, the hits, and the facets."""
+    if not holds_words(query):
         notes.append(Message("no_word", "the query contains no word"))
         return 0, 0, [], {}
     limit = max(1, count)
-    first = stages_of(question)[0]
+    first = stages_of(query)[0]
     if first == SENTENCE and any(
-        sentence_terms(reading, lambda _: 0).left_out for reading in readings_of(question)
+        sentence_terms(reading, lambda _: 0).left_out for reading in readings_of(query)
     ):
         notes.append(
             Message("rarest_words", "only the {n} rarest words of the query were used", n=MAX_TERMS)
         )
-    total, pages = source.page(question, first, offset, limit)
+    total, pages = source.page(query, first, offset, limit)
     strict = total
-    hits = source.hits(question, first, pages[:count])
+    hits = source.hits(query, first, pages[:count])
     stages = [first]
     if total < RELAX_BELOW and first == REQUIRE_ALL:
-        for share in stages_of(question)[1:]:
-            rest, more = source.page(question, share, max(0, offset - total), limit)
+        for share in stages_of(query)[1:]:
+            rest, more = source.page(query, share, max(0, offset - total), limit)
             if rest:
                 notes.append(_relaxed_note(total))
-                hits += source.hits(question, share, more[: count - len(hits)])
+                hits += source.hits(query, share, more[: count - len(hits)])
                 total += rest
                 stages.append(share)
                 break
     names = tuple(name for name in FACETS if name in request.facets)
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
     for stage in stages if names else []:
-        for name, values in source.facets(question, stage, names).items():
+        for name, values in source.facets(query, stage, names).items():
             counts[name].update(values)
     return strict, total, hits, {name: by_count(values) for name, values in counts.items()}
 

@@ -1,4 +1,4 @@
-"""Counting all pages that match by what they are: tantivy's aggregations over columns."""
+"""Count the matches per facet value with tantivy's aggregations over columns."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Any
 from lycosa.index.schema import COLLECTION, DATE, HOST_NAME, LANGUAGE, TYPE
 from lycosa.search.query.syntax import date_ms
 
-# of a facet that are counted; with several shards the rarest may be counted too low
+# counted values of a facet; with several shards the counts of the rarest may be too low
 MAX_VALUES = 1_000
-YEARS = 10  # that are counted by themselves; what is older is together
+YEARS = 10  # with a value each; older pages share one
 EARLIER = "earlier"
 
 _FIELDS = {"language": LANGUAGE, "host": HOST_NAME, "collection": COLLECTION, "type": TYPE}
 
 
 def aggregation(names: Sequence[str], now_ms: int) -> dict[str, Any]:
-    """What to ask tantivy for; dates by year, the last ones to the year of `now_ms` and the
-    next.
-    """
+    """Return tantivy's aggregation request. Dates are counted by year, up to the next one."""
     request: dict[str, Any] = {}
     for name in names:
         if name in _FIELDS:
@@ -42,7 +40,7 @@ def aggregation(names: Sequence[str], now_ms: int) -> dict[str, Any]:
 
 
 def counted_values(answer: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """tantivy's answer: by facet, how many pages have which value; none that no page has."""
+    """Return the number of pages per value of each facet, from tantivy's response."""
     return {
         name: {
             str(bucket["key"]): int(bucket["doc_count"])

@@ -1,4 +1,4 @@
-"""Questions and answers, as whoever searches sees them."""
+"""Search requests and their results."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from lycosa.search.ranking.feedback import AUTO
 from lycosa.search.suggest.spelling import Spelling
 
 MAX_HITS = 1_000
-"""Hits that one request may page to and take: `offset` + `count` is cut to it."""
+"""Maximum of `offset` + `count` of a request."""
 
 PER_HOST = 2
-"""Results of one host that stand together before those of other hosts do, unless asked otherwise.
-"""
+"""Default number of results of a host that precede those of other hosts."""
 
 FACETS = ("language", "host", "collection", "type", "date")
-"""What results can be counted by."""
+"""Names of the facets."""
 
 
 @dataclass(slots=True, frozen=True)
 class SearchRequest:
-    """One question. `language` (ISO 639 code), `collection` and `host` narrow it; `host` takes the
-    hosts below it too.
+    """A search request. `language` (ISO 639 code), `collection` and `host` are filters; `host`
+    includes its subdomains.
 
-    `order`: `date` puts the newest first, `relevance` the best; "": as the query says, else the
-    best. `per_host`: so many results of a host come before those of other hosts that match about as
-    well; 0: hosts do not matter. `folded`: of pages with the same text one is shown. `facets`: by
-    what to count all pages found (of `FACETS`). `explain`: hits say what their score is made of.
-    `spelling`: say another spelling of a query that finds little.
+    `order`: `date` (newest first), `relevance`, or "" for the order in the query. `per_host`: how
+    many results of a host may precede those of other hosts with similar scores; 0: any number.
+    `folded`: show one of the pages with the same text. `facets`: what to count matches by (of
+    `FACETS`). `explain`: explain scores. `spelling`: suggest another spelling if there are few
+    results.
     """
 
     text: str
@@ -44,17 +43,15 @@ class SearchRequest:
     folded: bool = True
     facets: tuple[str, ...] = ()
     explain: bool = False
-    feedback: str = AUTO  # "on", "off", "auto": see search.feedback
-    across: Across | None = None  # ask in other languages too
-    hops: int | None = None  # how far peers are asked, at most as is configured; 0: none is
+    feedback: str = AUTO  # "on", "off", "auto": see `ranking.feedback`
+    across: Across | None = None  # search in other languages too
+    hops: int | None = None  # limit of forwarding to peers, within the configured one; 0: none
     spelling: bool = True
 
 
 @dataclass(slots=True, frozen=True)
 class ScorePart:
-    """What one term or phrase in one field counts for a page: BM25's score, times the field's
-    weight.
-    """
+    """The score of one term or phrase in one field of a page: BM25 times the field's weight."""
 
     field: str
     terms: tuple[str, ...]
@@ -63,9 +60,7 @@ class ScorePart:
 
 @dataclass(slots=True, frozen=True)
 class Explanation:
-    """What a score is made of: `words` (of the parts some may count for others, see docs/query.md),
-    times `prior`, times `freshness`.
-    """
+    """A score is `words` * `prior` * `freshness`. docs/ranking.md says how `parts` form `words`."""
 
     words: float
     prior: float
@@ -75,11 +70,11 @@ class Explanation:
 
 @dataclass(slots=True, frozen=True)
 class Hit:
-    """A page that was found. Times in ms since 1970 UTC. `snippet` and `marked_title`: (text, is it
-    a match) in order.
+    """A page of the results. Times in ms since 1970 UTC. `snippet` and `marked_title`: pieces of
+    text, each with whether it is a match.
 
-    `copies`: pages with the same text that were left out for this one. `from_host`: how many pages
-    of its host were found, among the first few hundred.
+    `copies`: number of omitted pages with the same text. `from_host`: number of pages of its host
+    among the first few hundred matches.
     """
 
     url: str
@@ -96,14 +91,14 @@ class Hit:
     copies: int = 0
     from_host: int = 1
     explanation: Explanation | None = None
-    # where it is from, if several indexes were searched: a workspace, or another Lycosa's address
+    # of several searched indexes: the workspace, or the address of the peer
     source: str = ""
 
 
 @dataclass(slots=True, frozen=True)
 class SearchResults:
-    """An answer. `total` counts all pages found, but for copies that were left out; `notes` say
-    what a person should know about it.
+    """Results of a search. `total` counts all matches without omitted copies; `notes` are messages
+    for the user.
     """
 
     query: str
@@ -111,17 +106,17 @@ class SearchResults:
     hits: list[Hit]
     took_ms: float
     offset: int
-    generation: int  # of several shards the sum of theirs; 0: there is no index
+    generation: int  # the sum of several shards'; 0: there is no index
     notes: list[str]
-    # shards, counted from 0, whose pages are not in the answer
+    # shards, counted from 0, whose pages are missing
     missing_shards: tuple[int, ...] = ()
     # by name: value -> pages, most first
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    # how the query was asked in each language; its own comes first
+    # the query in each searched language; its own comes first
     translations: tuple[TranslatedQuery, ...] = ()
-    did_you_mean: Spelling | None = None  # another spelling, with which more pages are found
+    did_you_mean: Spelling | None = None  # another spelling, which more pages match
     expansion: tuple[str, ...] = ()  # terms that feedback added to the query, heaviest first
 
     def __iter__(self) -> Iterator[Hit]:
-        """The hits, best first."""
+        """Iterate over the hits, best first."""
         return iter(self.hits)

@@ -1,10 +1,8 @@
-"""The piece of a page that shows why it was found, with the found words marked.
+"""Cut snippets: the part of a page with the words of the query, which are marked.
 
-Words are recognised by the page's own analyzer, so every inflection is marked, in any script. What
-is looked at first is not the text but its distinct chunks between spaces: which of them hold a term
-of the query is remembered from hit to hit, and only those few are then looked for. A stemmer cuts
-endings off, so a chunk in which no word begins like a term need not be analysed at all. Scripts
-without spaces are searched for the words as written.
+The page's analyzer recognises words, so every inflected form is marked. Stemmers remove endings:
+only chunks between spaces in which a word begins like a term are analysed, once for all hits.
+Scripts without spaces are searched for the words as written.
 """
 
 from __future__ import annotations
@@ -22,17 +20,14 @@ from lycosa.text.fold import pieces, plain, without_accents
 from lycosa.text.han import simplified
 
 LENGTH = 240  # characters of a snippet
-# characters of a text that are searched: a page of 150 KB of text costs no more than one of 60
-LOOKED_AT = 60_000
-CONTENT_AT = 24_000  # characters after which what was found has to do
-# characters that a sentence may begin before the first match to be shown from its beginning
-BEFORE = 90
-MAX_MATCHES = 400  # places after which a text is not read on
-STRETCH = 8_000  # characters that are read at once
-# letters of a term by which promising chunks are told (two of a term of three: dying is stemmed to
-# die)
+MAX_CHARACTERS = 60_000  # of a text that are searched
+ENOUGH_CHARACTERS = 24_000  # that are searched if some words are found in them
+BEFORE = 90  # characters before the first match that are shown to begin with its sentence
+MAX_MATCHES = 400  # in a text
+STRETCH = 8_000  # characters that are searched at once
+# letters that a word and its term have in common (two of a term of three: dying, die)
 PREFIX_LETTERS = 3
-MAX_CHUNKS = 20_000  # remembered chunks for each query and analyzer
+MAX_CHUNKS = 20_000  # that are cached for each query and analyzer
 ELLIPSIS = "…"
 
 _SENTENCE_END = re.compile(r"[.!?…。！？।།۔؟]['\")\]’”»」]*\s+|[。！？།]|\n")
@@ -73,9 +68,7 @@ Snippet = list[tuple[str, bool]]
 
 
 class TextMatch(NamedTuple):
-    """A place in the text: where it begins and ends, and which of the query's units stands
-    there.
-    """
+    """A match in a text: start, end, and number of the query's unit."""
 
     start: int
     end: int
@@ -83,20 +76,18 @@ class TextMatch(NamedTuple):
 
 
 class Highlighter:
-    """Makes snippets for one query and one analyzer; keeps what it learned about chunks from hit to
-    hit.
-    """
+    """Makes snippets for one query and analyzer. Analysed chunks are cached for further hits."""
 
     def __init__(
         self, analyzer: Analyzer, units: Sequence[Unit], prefixes: Sequence[str] = ()
     ) -> None:
-        """`beginnings`: plain letters; every word that begins so is marked too."""
+        """`prefixes`: plain letters; every word with such a prefix is marked too."""
         units = [*units, *(Unit((start,), "", start) for start in prefixes)]
         self._analyzer = analyzer
         self._units = list(dict.fromkeys(units))
         self._terms = {term for unit in self._units for term in unit.phrase if term}
         self._prefixes = tuple(prefixes)
-        self._seen: set[str] = set()  # chunks that were looked at
+        self._seen: set[str] = set()  # analysed chunks
         self._matching: set[str] = set()  # chunks with a term of the query
         self._pieces: dict[str, list[tuple[int, int, tuple[str, ...]]]] = {}
         self._one_script = simplified if analyzer.language == "zh" else str
@@ -119,8 +110,9 @@ class Highlighter:
             self._by_first.setdefault(unit.phrase[0], []).append(number)
 
     def snippet(self, texts: Iterable[str], fallback: str = "") -> Snippet:
-        """The best piece of the first text that holds a match; without any, the beginning of
-        `fallback` or of the first text.
+        """Return the best part of the first text with a match.
+
+        Without a match, return the beginning of `fallback` or of the first text.
         """
         first = ""
         for text in texts:
@@ -133,19 +125,23 @@ class Highlighter:
         return _cut(shown, 0, end, self.matches(shown[:end]))
 
     def mark(self, text: str) -> Snippet:
-        """A whole short text (a title) with its matches."""
+        """Return a short text (a title) with its matches."""
         return _cut(text, 0, len(text), self.matches(text), ellipses=False)
 
     def matches(self, text: str) -> list[TextMatch]:
-        """The places where units of the query stand, in order, none overlapping another.
+        """Return the matches in order, without overlaps.
 
-        The text is read on until every unit was seen, to `CONTENT_AT` if some were, at most to
-        `LOOKED_AT`.
+        The text is searched until every unit was found, to `ENOUGH_CHARACTERS` if some were, and at
+        most to `MAX_CHARACTERS`.
         """
         matches: list[TextMatch] = []
         missing = set(range(len(self._units)))
-        for start in range(0, min(len(text), LOOKED_AT), STRETCH):
-            if not missing or len(matches) >= MAX_MATCHES or (matches and start >= CONTENT_AT):
+        for start in range(0, min(len(text), MAX_CHARACTERS), STRETCH):
+            if (
+                not missing
+                or len(matches) >= MAX_MATCHES
+                or (matches and start >= ENOUGH_CHARACTERS)
+            ):
                 break
             stretch = text[start : start + STRETCH] if start or len(text) > STRETCH else text
             find = self._by_writing if self._surfaces is not None else self._by_terms
@@ -232,7 +228,7 @@ class Highlighter:
         return bool(self._prefixes) and any(term.startswith(self._prefixes) for term in terms)
 
     def _parts(self, chunk: str) -> list[tuple[int, int, tuple[str, ...]]]:
-        """The words of a chunk with their places in it and their terms."""
+        """Return the words of a chunk: start, end, terms."""
         parts = self._pieces.get(chunk)
         if parts is None:
             parts, place = [], 0
@@ -247,9 +243,7 @@ class Highlighter:
         return parts
 
     def _runs(self, text: str, words: list[tuple[int, int, str]], offset: int) -> list[TextMatch]:
-        """Words that make up a unit: one, or as many as its phrase has, with nothing but signs
-        between them.
-        """
+        """Return the matches of units: words, or phrases with nothing but signs in between."""
         matches = []
         for place, (start, end, term) in enumerate(words):
             for number in (
@@ -271,9 +265,7 @@ class Highlighter:
 
 @functools.cache
 def _folding() -> str:
-    """What each character is told by, at its code point: a letter without accents in lower case.
-    Ligatures stay what they are.
-    """
+    """Return the folded form of each code point: lower case, no accent, but ligatures."""
     folded = list(map(chr, range(_FOLDED)))
     for code in (
         *range(0x41, 0x250),
@@ -293,7 +285,7 @@ def _folding() -> str:
 
 @functools.cache
 def _folding_bytes(encoding: str) -> bytes:
-    """`_folding` for the bytes of an encoding; letters that it folds to others stay as they are."""
+    """Return `_folding` for the bytes of an encoding, where its result has one byte."""
     table = bytearray(range(256))
     for code in range(256):
         letter = bytes([code]).decode(encoding, "ignore")
@@ -352,7 +344,7 @@ def _adjacent(text: str, run: Sequence[tuple[int, int, str]]) -> bool:
 
 
 def _apart(matches: list[TextMatch]) -> list[TextMatch]:
-    """Of overlapping matches the longest that begins first."""
+    """Keep the first of overlapping matches, and the longest of those with the same start."""
     distinct: list[TextMatch] = []
     for match in sorted(matches, key=lambda match: (match.start, -match.end)):
         if not distinct or match.start >= distinct[-1].end:
@@ -361,7 +353,7 @@ def _apart(matches: list[TextMatch]) -> list[TextMatch]:
 
 
 def _window(text: str, matches: Sequence[TextMatch]) -> tuple[int, int]:
-    """The stretch with most different units, then the closest together, then the earliest."""
+    """Return the part with most different units, then the closest together, then the first."""
     best, best_score = 0, (-1, 0)
     for place, match in enumerate(matches):
         seen = {match.unit}
@@ -380,7 +372,7 @@ def _window(text: str, matches: Sequence[TextMatch]) -> tuple[int, int]:
 
 
 def _start(text: str, match: int) -> int:
-    """Where to begin: at the sentence that holds the match, or at a word not too far before it."""
+    """Return the start: of the sentence with the match, or of a word shortly before it."""
     if match <= BEFORE // 2:
         return 0
     lowest = max(0, match - BEFORE)
@@ -396,9 +388,7 @@ def _start(text: str, match: int) -> int:
 
 
 def _end(text: str, start: int) -> int:
-    """Where to stop: at the end of a sentence in the last third, else between words, else
-    anywhere.
-    """
+    """Return the end: of a sentence in the last third, else between words, else anywhere."""
     limit = start + LENGTH
     if limit >= len(text):
         return len(text)

@@ -1,5 +1,5 @@
-"""What narrows a search without being searched for: sites, languages, types, collections, links,
-dates. It adds nothing to a score.
+"""Filters of a search: sites, languages, types, collections, links, dates. They do not affect
+scores.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ Clause = tuple[Occur, Query]
 
 @dataclass(slots=True, frozen=True)
 class Filters:
-    """`restrictions` are the query's own; the others come from outside of it, "" is none. `host`
-    takes the hosts below it too.
+    """`restrictions` are those of the query; the others are options of the request, "" is none.
+
+    `host` includes its subdomains.
     """
 
     language: str = ""
@@ -39,7 +40,7 @@ class Filters:
 
     @property
     def one_site(self) -> bool:
-        """Whether the searcher named the sites to look at."""
+        """Whether the search is restricted to named sites."""
         return bool(self.host) or any(
             restriction.name == syntax.SITE and restriction.include
             for restriction in self.restrictions
@@ -47,14 +48,12 @@ class Filters:
 
 
 def filter_clauses(schema: tantivy.Schema, filters: Filters) -> list[Clause]:
-    """What a page must and must not have. Of several values of one name in the query any will do;
-    what comes from outside holds besides.
-    """
+    """Return the clauses of all filters. Of several values of an operator, any may match."""
     clauses: list[Clause] = [(Occur.Must, _query(schema, outside)) for outside in filters.all]
     by_name: dict[str, list[Query]] = {}
     for restriction in filters.restrictions:
         if restriction.name == syntax.SIMILAR:
-            continue  # it is searched for
+            continue  # not a filter
         if not restriction.include:
             clauses.append((Occur.MustNot, _query(schema, restriction)))
         else:
@@ -101,7 +100,7 @@ def _query(schema: tantivy.Schema, restriction: Restriction) -> Query:
 
 
 def link_targets(value: str) -> list[str]:
-    """What `link:` means: the URL; without a scheme, by http or https; a host, any page of it."""
+    """Return the targets of `link:`: a URL; without a scheme, both schemes; a host: its pages."""
     if "://" in value:
         return [value]
     if "/" not in value:

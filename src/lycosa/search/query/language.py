@@ -1,7 +1,6 @@
-"""The language of a query: two words are too few to tell it by their letters, so it is one of their
-script in which they are words.
+"""Identify the language of a query by its script and by dictionaries.
 
-No judge of `text.identify` is asked: they read sentences, and cost a search .1 s to start.
+`text.identify` needs whole sentences, and takes 0.1 s to start.
 """
 
 from __future__ import annotations
@@ -47,11 +46,14 @@ def query_language(
     holding: Mapping[str, int] | None = None,
     analysis: Analysis = Analysis(),
 ) -> str:
-    """The language, an ISO 639 code.
+    """Return the language of a query, an ISO 639 code.
 
-    Of those in the query's script the one by whose tables most of its words are known, of these the
-    one whose pages hold them most often. `languages`: those of the index, most pages first.
-    `holding`: pages of each language that hold the query's words, where that is known.
+    Of the languages of its script, it is the one whose tables have most of its words; of these, the
+    one whose pages contain them most often.
+
+    Args:
+        languages: those of the index, most pages first.
+        holding: number of pages of each language with the words, if available.
     """
     listed = dict.fromkeys(language for language in languages if language)
     text = " ".join(clause.text for clause in clauses(parsed.required))

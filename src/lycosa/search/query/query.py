@@ -1,7 +1,7 @@
-"""What a person typed, taken apart by the rules of docs/query.md. No input is an error: what makes
-no sense as syntax is words to find.
+"""Parse queries by the rules of docs/query.md. Every input is a valid query: what is no syntax is
+searched for as words.
 
-The result is plain data, hashable and picklable, for it goes to every shard.
+The result is hashable and picklable, because it is sent to every shard.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from lycosa.search.query.syntax import (
 )
 
 MAX_WORDS = 256
-"""Words and phrases of a query that are looked at; the rest is passed over, with a note."""
+"""Words and phrases of a query that are used; a note says that the rest is not."""
 MAX_QUERY_CHARACTERS = 2_000  # characters
-MAX_DEPTH = 8  # of parentheses within parentheses; deeper ones are passed over
+MAX_DEPTH = 8  # of nested parentheses; deeper ones are ignored
 MIN_PREFIX = 2  # letters before an asterisk
 
 # opening quotation mark -> those that may close it
@@ -39,9 +39,7 @@ _AND = "AND"
 
 @dataclass(slots=True, frozen=True)
 class Clause:
-    """One word or phrase as typed. `within` is `intitle`, `inurl` or `inanchor` if it must stand
-    there.
-    """
+    """A word or phrase as typed. `within`: `intitle`, `inurl` or `inanchor`, if it has one."""
 
     text: str
     phrase: bool = False
@@ -51,7 +49,7 @@ class Clause:
 
 @dataclass(slots=True, frozen=True)
 class ClauseGroup:
-    """All of the parts (parentheses), or any of them (OR)."""
+    """All parts (parentheses, `every`), or any of them (OR)."""
 
     parts: tuple[Part, ...]
     every: bool = False
@@ -62,8 +60,9 @@ Part = Clause | ClauseGroup
 
 @dataclass(slots=True, frozen=True)
 class Restriction:
-    """What narrows the whole query: the first name of an operator that takes no words, and its
-    value in its one form.
+    """A filter of the whole query: the first name of its operator, and the canonical value.
+
+    `include` is False for a filter with a minus.
     """
 
     name: str
@@ -73,7 +72,7 @@ class Restriction:
 
 @dataclass(slots=True, frozen=True)
 class ParsedQuery:
-    """A query taken apart. `order` is that of the results, if it says one."""
+    """A parsed query. `order`: that of the results, "" if the query has none."""
 
     required: tuple[Part, ...] = ()
     excluded: tuple[Part, ...] = ()
@@ -86,7 +85,7 @@ class ParsedQuery:
         return not (self.required or self.excluded or self.restrictions)
 
     def values(self, name: str, *, include: bool = True) -> tuple[str, ...]:
-        """The values of the restrictions of a name."""
+        """Return the values of the restrictions of a name."""
         return tuple(
             restriction.value
             for restriction in self.restrictions
@@ -95,12 +94,12 @@ class ParsedQuery:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Those that the query is narrowed to; none: it is not."""
+        """The languages that the query is restricted to; none: any."""
         return self.values(LANGUAGE)
 
     @property
     def similar(self) -> str:
-        """The URL of the page that others are to be like; "": none."""
+        """The URL of `similar:`; "": none."""
         return next(iter(self.values(SIMILAR)), "")
 
     @property
@@ -109,7 +108,7 @@ class ParsedQuery:
 
 
 def parse_query(text: str) -> ParsedQuery:
-    """Take a query apart; never raises."""
+    """Parse a query. Never raises."""
     notes = []
     if len(text) > MAX_QUERY_CHARACTERS:
         text = text[:MAX_QUERY_CHARACTERS]
@@ -137,7 +136,7 @@ def parse_query(text: str) -> ParsedQuery:
 
 
 def clauses(parts: tuple[Part, ...]) -> Iterator[Clause]:
-    """The words and phrases within parts, in order."""
+    """Yield the words and phrases within parts, in order."""
     for part in parts:
         if isinstance(part, ClauseGroup):
             yield from clauses(part.parts)
@@ -146,7 +145,7 @@ def clauses(parts: tuple[Part, ...]) -> Iterator[Clause]:
 
 
 class _Reader:
-    """Goes through a query once, from left to right."""
+    """Reads a query once, from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -160,11 +159,12 @@ class _Reader:
         self.notes: list[str] = []
 
     def sequence(self, within: str) -> list[Part]:
-        """The parts up to the end of the parentheses, or of the text; restrictions and what is
-        unwanted goes to the whole query.
+        """Return the parts up to the end of the parentheses, or of the text.
+
+        Restrictions and excluded parts are collected for the whole query.
         """
         parts: list[Part] = []
-        # OR stands before the next part; the one before it is a part that can be joined
+        # OR precedes the next part; the previous part can be joined by it
         alternative = joinable = False
         while (start := self._skip_space()) < len(self._text):
             if self._text[start] == ")":
@@ -199,7 +199,7 @@ class _Reader:
         return self._place
 
     def _joiner(self, start: int, something_before: bool) -> str:
-        """OR, or AND (which says nothing), if it stands here between two parts; else ""."""
+        """Return OR, or AND (which has no effect), if it is here between two parts; else ""."""
         end = self._word_end(start)
         word = self._text[start:end]
         if not something_before or not (word in _OR or word == _AND):
@@ -211,7 +211,7 @@ class _Reader:
         return word
 
     def _part(self, within: str) -> Part | None:
-        """The next part; None: it was a restriction, unwanted, or empty."""
+        """Return the next part; None: it was a restriction, excluded, or empty."""
         text, start = self._text, self._place
         negative = text[start] in _MINUS and start + 1 < len(text) and not text[start + 1].isspace()
         self._place += negative
@@ -259,9 +259,7 @@ class _Reader:
         return clause
 
     def _word_end(self, start: int) -> int:
-        """Where the word ends that begins there: at a space, within parentheses also at one that it
-        did not open.
-        """
+        """Return the end of a word: a space, or a parenthesis that closes an earlier one."""
         opened = 0
         for place in range(start, len(self._text)):
             letter = self._text[place]
@@ -276,7 +274,7 @@ class _Reader:
         return len(self._text)
 
     def _restriction(self, operator: Operator, start: int, negative: bool) -> bool:
-        """Take an operator's value in; False: it makes no sense, and is left to be searched for."""
+        """Read an operator's value; False: it is invalid, and searched for as words."""
         text = self._text
         if text[start] in _CLOSING:
             value, end = _quoted(text, start)
@@ -320,9 +318,7 @@ class _Reader:
 
 
 def _quoted(text: str, start: int) -> tuple[str, int]:
-    """The content of a quotation that opens at `start`, and where reading goes on. One that never
-    closes reaches to the end.
-    """
+    """Return the content of a quotation, and its end. Unclosed, it ends with the query."""
     closing = _CLOSING[text[start]]
     for place in range(start + 1, len(text)):
         if text[place] in closing:

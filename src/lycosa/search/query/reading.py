@@ -1,7 +1,7 @@
-"""A query as one analyzer reads it: its words become terms, its groups stay.
+"""Analyse a parsed query: words become terms, groups stay.
 
-A page's words lie in the fields of its own language's analyzer, so a query without a language is
-read by every analyzer that the index has pages for.
+The terms of a page are in the fields of its language's analyzer. A query without a language is
+therefore analysed by every analyzer that the index has pages for; each result is a reading.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from lycosa.text.analyze import Analysis, Analyzer, Unit, analyzer_for
 
 @dataclass(slots=True, frozen=True)
 class QueryWord:
-    """One unit to look for. `place` counts the query's clauses; `beginning`: terms that begin so
-    will do (else "").
-    """
+    """A word to search for. `place`: number of its clause. `prefix`: also match terms with it."""
 
     unit: Unit
     place: int
@@ -28,7 +26,7 @@ class QueryWord:
 
 @dataclass(slots=True, frozen=True)
 class WordGroup:
-    """All of the parts, or any of them."""
+    """All parts (`every`), or any of them."""
 
     parts: tuple[QueryPart, ...]
     every: bool
@@ -39,13 +37,11 @@ QueryPart = QueryWord | WordGroup
 
 @dataclass(slots=True, frozen=True)
 class Reading:
-    """A query as one analyzer reads it. A phrase is one unit of all its terms; `wanted` are the
-    units of all of `parts`.
-    """
+    """A query by one analyzer. A phrase is one unit of all its terms; `units`: those of `parts`."""
 
     analyzer: Analyzer
     units: tuple[Unit, ...]
-    parts: tuple[QueryPart, ...]  # what a page must hold
+    parts: tuple[QueryPart, ...]  # what a page must contain
     excluded: tuple[QueryPart, ...]
     language: str = ""
 
@@ -56,7 +52,7 @@ class Reading:
 def read(
     parsed: ParsedQuery, languages: Iterable[str], analysis: Analysis = Analysis()
 ) -> list[Reading]:
-    """The readings of a query by the analyzers of these languages, each distinct one once."""
+    """Return the distinct readings of a query by the analyzers of these languages."""
     readings: dict[tuple[object, ...], Reading] = {}
     for language, analyzer in (
         (code, each) for code in languages for each in analysis.all_of(code)
@@ -94,7 +90,7 @@ def words_in(parts: Sequence[QueryPart]) -> Iterator[QueryWord]:
 
 
 def _query_parts(analyzer: Analyzer, part: Part, counter: Iterator[int]) -> list[QueryPart]:
-    """What a part asks for, all of it; nothing if it holds no word."""
+    """Return the words and groups of a part; none if it has no word."""
     if isinstance(part, ClauseGroup):
         if part.every:
             return [node for each in part.parts for node in _query_parts(analyzer, each, counter)]
@@ -127,8 +123,9 @@ def _units(analyzer: Analyzer, clause: Clause) -> list[Unit]:
 
 
 def _prefix_words(analyzer: Analyzer, clause: Clause, place: int) -> list[QueryPart]:
-    """The words of the clause; the last one may go on. Letters that are looked up one by one, or in
-    pairs, may anyway.
+    """Return the words of a clause whose last word is a prefix.
+
+    Where letters or pairs of letters are terms, every word is a prefix anyway.
     """
     plain = analyzer_for("").terms(clause.text)
     units = analyzer.units(clause.text)
@@ -146,9 +143,7 @@ def _prefix_words(analyzer: Analyzer, clause: Clause, place: int) -> list[QueryP
 
 
 def _keeps_words(analyzer: Analyzer) -> bool:
-    """Whether the analyzer's terms are whole words: those of a long word that it made up are
-    one.
-    """
+    """Return whether the analyzer's terms are whole words."""
     return analyzer.native or analyzer.name.startswith(("segmented", "accents"))
 
 

@@ -1,8 +1,4 @@
-"""The words of the query language that are not searched for: what each narrows, and what may stand
-behind its colon.
-
-One table, from which the parser works and docs/query.md is made.
-"""
+"""The operators of the query language. The parser and docs/query.md use the same table."""
 
 from __future__ import annotations
 
@@ -39,9 +35,7 @@ SAME_TYPES = {
 
 
 def site(value: str) -> str:
-    """`https://Example.org:80/docs/?q` -> `example.org/docs`: people paste what they see. "" if it
-    names no host.
-    """
+    """`https://Example.org:80/docs/?q` -> `example.org/docs`. "" if it has no host."""
     rest = value.partition("://")[2] or value
     rest = rest.removeprefix("*.").strip()
     host = re.split(r"[/?#]", rest, maxsplit=1)[0]
@@ -74,7 +68,7 @@ def name(value: str) -> str:
 
 
 def link(value: str) -> str:
-    """The URL as it would be normalised (without a scheme: as http), or a host alone."""
+    """Return the normalised URL (without a scheme: as http), or a host alone."""
     try:
         url = normalise(value if "://" in value else f"http://{value}")
     except UrlError:
@@ -86,8 +80,9 @@ def link(value: str) -> str:
 
 
 def page(value: str) -> str:
-    """The URL of a page as it would be normalised; of a host its first page. Without a scheme it
-    stays without one.
+    """Return the normalised URL of a page, without a scheme if the value has none.
+
+    A host means its first page.
     """
     try:
         url = normalise(value if "://" in value else f"http://{value}")
@@ -109,7 +104,7 @@ def date(value: str) -> str:
 
 
 def date_ms(value: str) -> int:
-    """The beginning of a day as `date` gives it, in ms since 1970 UTC."""
+    """Return the start of a day of `date`, in ms since 1970 UTC."""
     year, month, day = map(int, value.split("-"))
     return (datetime(year, month, day, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
         milliseconds=1
@@ -122,16 +117,16 @@ def order(value: str) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Operator:
-    """One operator. `read` makes of what stands behind the colon its one form, "" if that makes no
-    sense; without it, words are searched for there. `negative`: it may have a minus.
+    """An operator. `read` returns the canonical value, "" if it is invalid; without `read`, the
+    value is words to search for. `negative`: it may have a minus.
     """
 
-    names: tuple[str, ...]  # the first is the one that we use
+    names: tuple[str, ...]  # the first is the canonical one
     value: str
     meaning: str
     example: str
     read: Callable[[str], str] | None = None
-    wants: str = ""  # what to write, for who wrote something else
+    wants: str = ""  # what a valid value is
     negative: bool = True
 
 
@@ -291,7 +286,7 @@ characters or syllables, every word is a prefix.
 
 
 def syntax_page() -> str:
-    """docs/query.md."""
+    """Return docs/query.md."""
     plain = [_row(f"`{_cell(form)}`", meaning, example) for form, meaning, example in _PLAIN]
     rows = []
     for operator in OPERATORS:

@@ -1,23 +1,18 @@
-"""Which words the stored pages hold, how often, and which of them rise: counted from the tables, in
-bounded memory.
+"""Count the words of the stored pages, and find rising ones. Memory is bounded.
 
-A word is a run of letters and signs that begins with a letter; where no spaces part words, it is
-what ICU's dictionaries say. Those of one character and mere numbers are left out. Cases are counted
-together and shown as they are mostly written. Of a page its main text counts, or else all of its
-text, once however many collections have it.
+A word begins with a letter; in scripts without spaces, ICU's dictionaries find the words. Single
+characters and numbers are omitted. Cases are counted together and shown in the most frequent form.
+The main text of a page counts, or else all of its text, once for all collections.
 
-*Stop words* are those of `text.stop_words`, and those that say nothing of a
-page: on more than `MAX_SHARE` of the pages of their language; on more than `STOP_SHARE` of them
-and spread as by chance; and where there are `EVEN_PAGES` or more, so that chance can be told, on
-more than `EVEN_SHARE` of them. How far a word is from chance is its residual inverse document
-frequency: how many times more pages would hold it, if its occurrences fell on pages by chance
-(Church and Gale, "Poisson mixtures", Natural Language Engineering 1995): words of grammar have less
-than `EVEN_BITS`, those that pages are about have more, for they come again where they come. A
-language of less than `STOP_PAGES` pages loses its stop words alone.
+*Stop words* are those of `text.stop_words`, and words without information about a page: on more
+than `MAX_SHARE` of the pages of their language, or spread evenly and on more than `STOP_SHARE` of
+them (`EVEN_SHARE` from `EVEN_PAGES` pages on). Evenness is the residual inverse document frequency
+in bits (Church and Gale, "Poisson mixtures", Natural Language Engineering 1995); function words
+have less than `EVEN_BITS`. Below `STOP_PAGES` pages, only listed stop words are omitted.
 
 *Rising* words are on a larger share of the newest pages than of the earlier ones, by Dunning's
 log-likelihood ratio over pages ("Accurate methods for the statistics of surprise and coincidence",
-Computational Linguistics 1993): 10.83 or more is chance once in a thousand words.
+Computational Linguistics 1993).
 """
 
 from __future__ import annotations
@@ -36,16 +31,12 @@ from lycosa.text.stop_words import stop_words
 STOP_SHARE, STOP_PAGES = 0.25, 20
 EVEN_SHARE, EVEN_PAGES = 0.03, 200
 MAX_SHARE = 0.5
-# on the six documentation sites: could .67, over .87, just 1.02; web 1.04, headers 1.5, function
-# 1.9, python 2.5
 EVEN_BITS = 1.0
-# of a rising word: the .999 quantile of chi-squared with one degree of freedom
+# of a rising word: the 0.999 quantile of chi-squared with one degree of freedom
 MIN_SURPRISE = 10.83
-MIN_RISING = 3  # newest pages that hold it
-MOST_WORDS = 1_000_000
-"""Different words that are counted at once, some 80 MB; beyond that the rarest are let go (lossy
-counting), and the report says which.
-"""
+MIN_RISING = 3  # newest pages with a rising word
+MAX_WORDS = 1_000_000
+"""Words that are counted at once, about 80 MB. Of more, the rarest are dropped (lossy counting)."""
 MAX_WORD = 64
 WEEK_MS = 7 * 86_400_000
 _SPACELESS = SPACELESS - {"bo"}  # Tibetan separates syllables
@@ -71,9 +62,9 @@ _COUNTS = ("documents", "total", "recent", "capital", "upper")
 
 @dataclass(slots=True, frozen=True)
 class TermsRequest:
-    """What to count. Times in ms since 1970 UTC, of a page's own date, or else of its fetch;
-    `until` is not in it. `host` takes the hosts below it too. `rising`: only words that rise, those
-    that rise most first; `period_ms`: what counts as newest.
+    """What to count. Times in ms since 1970 UTC, of publication or else of the fetch; `until` is
+    exclusive. `host` includes its subdomains. `rising`: only rising words, strongest first;
+    `period_ms`: age of the newest pages.
     """
 
     count: int = 50
@@ -84,14 +75,12 @@ class TermsRequest:
     until: int | None = None
     rising: bool = False
     period_ms: int = WEEK_MS
-    stop_words: bool = False  # show them too
+    stop_words: bool = False  # include them
 
 
 @dataclass(slots=True, frozen=True)
 class Term:
-    """A word: on how many pages, how often in all, on how many of the newest pages, and how
-    surprising that is.
-    """
+    """A word: its pages, occurrences, and newest pages, and how surprising their number is."""
 
     text: str
     language: str
@@ -103,9 +92,9 @@ class Term:
 
 @dataclass(slots=True, frozen=True)
 class TermsReport:
-    """`pages` were looked at, of which `recent_pages` are from `recent_since` (ms) on; `languages`
-    counts them all. Words on up to `missed` pages may be left out, or counted on so many too few:
-    there were more than can be counted at once.
+    """`recent_pages` of `pages` are from `recent_since` (ms) on. `languages`: pages by language.
+
+    If more than `MAX_WORDS` words were counted, the pages of each may be up to `missed` too few.
     """
 
     pages: int
@@ -117,13 +106,13 @@ class TermsReport:
 
 
 def count_terms(
-    tables: LiveTables, request: TermsRequest, most_words: int = MOST_WORDS
+    tables: LiveTables, request: TermsRequest, most_words: int = MAX_WORDS
 ) -> TermsReport:
-    """Go through the pages once and count.
+    """Count the words of the pages.
 
     Raises:
-        FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the
-        tables and try again. polars.exceptions.PolarsError: a file cannot be read.
+        FileNotFoundError: a compaction removed a file: refresh the tables and try again.
+        polars.exceptions.PolarsError: a file cannot be read.
     """
     filters = _filters(request)
     newest = _newest(tables, filters)
@@ -151,9 +140,7 @@ def count_terms(
 
 
 def surprise(recent: int, earlier: int, recent_pages: int, earlier_pages: int) -> float:
-    """Dunning's -2 log λ of a word on so many of the newest and of the earlier pages; negative if
-    its share fell.
-    """
+    """Return Dunning's -2 log λ of a word's newest and earlier pages, negative if they fell."""
     pages, documents = recent_pages + earlier_pages, recent + earlier
     if not recent_pages or not earlier_pages or not documents:
         return 0.0
@@ -169,7 +156,7 @@ def surprise(recent: int, earlier: int, recent_pages: int, earlier_pages: int) -
 
 
 class _Counter:
-    """Counts of words, added up; the rarest are let go when there are too many."""
+    """Adds up counts of words, and drops the rarest of too many."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -189,7 +176,7 @@ class _Counter:
             self._parts, self._rows = [rows], rows.height
 
     def words(self) -> pl.DataFrame:
-        """A row for each word, with the columns of `_KEY` and `_COUNTS`."""
+        """Return a row for each word, with the columns of `_KEY` and `_COUNTS`."""
         if not self._parts:
             return pl.DataFrame(
                 schema=dict.fromkeys(_KEY, pl.String) | dict.fromkeys(_COUNTS, pl.Int64)
@@ -201,7 +188,7 @@ _BODY = pl.when(pl.col("main_text") != "").then(pl.col("main_text")).otherwise(p
 
 
 def _at() -> pl.Expr:
-    """When a page is from, in ms: by its own word, unless that lies in the future."""
+    """The publication date of a page in ms, or the fetch if there is none or it is later."""
     is_trusted = pl.col("published_at").is_not_null() & (
         pl.col("published_at") <= pl.col("fetched_at")
     )
@@ -209,7 +196,7 @@ def _at() -> pl.Expr:
 
 
 def _filters(request: TermsRequest) -> pl.Expr:
-    """Pages that are asked for."""
+    """Return which pages to count."""
     filters = pl.col("may_index")
     if request.language:
         filters &= pl.col("language") == request.language
@@ -227,7 +214,7 @@ def _filters(request: TermsRequest) -> pl.Expr:
 
 
 def _newest(tables: LiveTables, filters: pl.Expr) -> int:
-    """The time of the newest page in ms; 0 without pages."""
+    """Return the date of the newest page in ms; 0 without pages."""
     columns = ("url", "collection", "language", "fetched_at", "published_at", "may_index")
     newest = 0
     for frame in tables.ordered("pages", columns, memory_bytes=_FRAME_BYTES):
@@ -236,7 +223,7 @@ def _newest(tables: LiveTables, filters: pl.Expr) -> int:
 
 
 def _counted(pages: pl.DataFrame) -> pl.DataFrame:
-    """The words of these pages: the columns of `_KEY` and `_COUNTS`."""
+    """Return the words of these pages: the columns of `_KEY` and `_COUNTS`."""
     spaced = pages.filter(~pl.col("language").is_in(list(_SPACELESS)))
     words = [
         spaced.with_row_index("page").select(
@@ -284,7 +271,7 @@ def _counted(pages: pl.DataFrame) -> pl.DataFrame:
 
 
 def _cut(text: str, language: str) -> list[str]:
-    """The words of a text without spaces, by ICU's dictionary of its language."""
+    """Return the words of a text without spaces, by ICU's dictionaries."""
     sound = text.encode("utf-8", "replace").decode()  # ICU takes no lone surrogates
     return [word for word in WordBreaker(sound, language) if _IS_WORD.match(word)]
 
@@ -292,11 +279,11 @@ def _cut(text: str, language: str) -> list[str]:
 def _chosen(
     words: pl.DataFrame, request: TermsRequest, all_of: dict[str, int], recent_of: dict[str, int]
 ) -> list[Term]:
-    """The words to show, in order."""
+    """Return the words to show, in order."""
     if not request.stop_words:
         numbers = pl.col("language").replace_strict(all_of, default=0, return_dtype=pl.Int64)
         words = words.filter(~_stop_words(words["language"].unique().to_list()))
-        if request.rising:  # what was on few pages before is no stop word, however many hold it now
+        if request.rising:  # a word on few earlier pages is no stop word
             of = numbers - pl.col("language").replace_strict(
                 recent_of, default=0, return_dtype=pl.Int64
             )
@@ -304,7 +291,7 @@ def _chosen(
                 ~((of >= STOP_PAGES) & (pl.col("documents") - pl.col("recent") > STOP_SHARE * of))
             )
         else:
-            words = words.filter(~_says_nothing(numbers))
+            words = words.filter(~_is_uninformative(numbers))
     if request.rising:
         words = words.filter(pl.col("recent") >= MIN_RISING)
     else:
@@ -334,7 +321,7 @@ def _chosen(
 
 
 def _stop_words(languages: list[str]) -> pl.Expr:
-    """Whether a word is one of the stop words of its language."""
+    """Return whether a word is a stop word of its language."""
     listed = (
         (pl.col("language") == language) & pl.col("lower").is_in(sorted(stop_words(language)))
         for language in languages
@@ -342,8 +329,8 @@ def _stop_words(languages: list[str]) -> pl.Expr:
     return pl.any_horizontal(pl.lit(False), *listed)
 
 
-def _says_nothing(pages: pl.Expr) -> pl.Expr:
-    """Whether a word is on too many of its language's `pages`, or on many as by chance."""
+def _is_uninformative(pages: pl.Expr) -> pl.Expr:
+    """Return whether a word is on too many of the `pages`, or on many and evenly spread."""
     share = pl.col("documents") / pages
     by_chance = pages * (1.0 - (-pl.col("total") / pages).exp())
     even = (by_chance / pl.col("documents")).log(2.0) < EVEN_BITS

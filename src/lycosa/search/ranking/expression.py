@@ -1,7 +1,6 @@
-"""What a query asks for and what it counts, as a tree: it becomes tantivy's query, and the exact
-score of one page.
+"""Expression trees: what a page must match, and how it is scored.
 
-One tree for both, so that a page is ranked by the same rule wherever that is worked out.
+The same tree becomes tantivy's query and the exact score of one page.
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ from lycosa.index.schema import located
 
 @dataclass(slots=True, frozen=True)
 class Leaf:
-    """Terms that follow each other in a field, at most `slop` positions apart; its score is BM25's,
-    times `weight`.
-    """
+    """Successive terms in a field, with at most `slop` moves. The score is BM25 times `weight`."""
 
     field: str
     terms: tuple[str, ...]
@@ -33,7 +30,7 @@ class Leaf:
 
 @dataclass(slots=True, frozen=True)
 class Prefix:
-    """Any term of a field that begins so; it counts `weight`, however rare the term is."""
+    """Any term of a field with a prefix. The score is `weight`, for rare terms too."""
 
     field: str
     start: str
@@ -45,7 +42,7 @@ class Prefix:
 
 @dataclass(slots=True, frozen=True)
 class AtLeast:
-    """At least `least` of the parts; the score is the sum of those that match."""
+    """At least `least` of the parts. The score is the sum of those that match."""
 
     parts: tuple[Expression, ...]
     least: int = 1
@@ -69,7 +66,7 @@ class WithOptional:
 
 @dataclass(slots=True, frozen=True)
 class DisMax:
-    """The part that counts most, and `tie` of what the others count."""
+    """Any part. The score is that of the best one, and `tie` times those of the others."""
 
     parts: tuple[Expression, ...]
     tie: float
@@ -82,13 +79,13 @@ Expression = Leaf | Prefix | AtLeast | WithOptional | DisMax
 
 
 def every(parts: Iterable[Expression]) -> AtLeast:
-    """All of the parts."""
+    """Require all parts."""
     listed = tuple(parts)
     return AtLeast(listed, len(listed))
 
 
 def leaves(expression: Expression) -> Iterator[Leaf]:
-    """All leaves of terms, in order; some may come twice."""
+    """Yield all leaves of terms, in order and possibly repeated."""
     if isinstance(expression, Leaf):
         yield expression
     elif isinstance(expression, Prefix):
@@ -103,9 +100,7 @@ def leaves(expression: Expression) -> Iterator[Leaf]:
 
 
 def pruned(expression: Expression, holds: Callable[[Leaf], bool]) -> Expression | None:
-    """The expression without the leaves that no page matches, which matches and counts the same;
-    None: no page matches it.
-    """
+    """Remove the leaves that no page matches. None: no page matches the expression."""
     if isinstance(expression, Leaf):
         return expression if holds(expression) else None
     if isinstance(expression, Prefix):
@@ -130,7 +125,7 @@ def to_query(
     schema: tantivy.Schema,
     correction: Callable[[Leaf], float] | None = None,
 ) -> Query:
-    """tantivy's query; with `correction` every leaf's score is multiplied by what it says."""
+    """Return tantivy's query. `correction` returns a factor for the score of each leaf."""
     if isinstance(expression, Leaf):
         weight = (
             expression.weight * correction(expression)
@@ -163,7 +158,7 @@ def to_query(
 
 
 def score(expression: Expression, leaf: Callable[[Leaf | Prefix], float | None]) -> float | None:
-    """What a page counts, given what it counts for each leaf; None: it does not match."""
+    """Return the score of a page, given that of each leaf; None: it does not match."""
     if isinstance(expression, Leaf | Prefix):
         return leaf(expression)
     if isinstance(expression, WithOptional):
@@ -178,9 +173,7 @@ def score(expression: Expression, leaf: Callable[[Leaf | Prefix], float | None])
 def counted(
     expression: Expression, leaf: Callable[[Leaf | Prefix], float | None]
 ) -> list[tuple[Leaf | Prefix, float]]:
-    """The leaves that a page's score is made of, and what they count; of alternatives those of the
-    best.
-    """
+    """Return the leaves that contribute to a page's score; of alternatives, those of the best."""
     if isinstance(expression, Leaf | Prefix):
         value = leaf(expression)
         return [] if value is None else [(expression, value)]
@@ -198,7 +191,7 @@ def counted(
 
 
 def sequence(schema: tantivy.Schema, leaf: Leaf) -> Query:
-    """One term, or several that follow each other (tantivy panics on a phrase of one)."""
+    """Return the query of a term or a phrase. tantivy panics on a phrase of one term."""
     field, terms = located(leaf.field, leaf.terms)
     if len(terms) == 1:
         return Query.term_query(schema, field, terms[0], "freq")
@@ -206,7 +199,7 @@ def sequence(schema: tantivy.Schema, leaf: Leaf) -> Query:
 
 
 def prefix(schema: tantivy.Schema, expression: Prefix) -> Query:
-    """Pages with a term that begins so; each counts one."""
+    """Return the query of pages with a prefix, each with score 1."""
     field, (term,) = located(expression.field, (expression.start,))
     start = "".join(letter if letter.isalnum() else f"\\{letter}" for letter in term)
     return Query.const_score_query(Query.regex_query(schema, field, f"{start}.*"), 1.0)

@@ -1,8 +1,7 @@
-"""The order of results, once tantivy has found the best: freshness, copies folded, hosts side by
-side.
+"""Order tantivy's matches: freshness, duplicates, diversity of hosts.
 
-Work is done in windows of `WINDOW` pages and blocks of `BLOCK` within them, always from the first
-on, so that the pages of an answer come from one order however they are cut.
+This works on windows of `WINDOW` pages and blocks of `BLOCK`, from the first match on. The order is
+therefore the same for every offset and page size.
 """
 
 from __future__ import annotations
@@ -15,24 +14,23 @@ from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 BLOCK = 40
-"""Pages whose hosts are put side by side, and of shards those that are put in exact order together
-(of 200 queries' ten best 9.9 were among the 40 first by corrected scores).
-"""
+"""Pages among which hosts are mixed, and matches of shards are ordered by exact scores."""
 WINDOW = 8 * BLOCK
-"""Pages among which copies are folded, and which freshness may put in another order."""
+"""Pages among which freshness changes the order."""
 MAX_WINDOWS = 16
-"""That are looked through: behind five thousand copies of one page nothing is looked for."""
+"""Windows that are read: nothing is shown after five thousand copies of a page."""
 
-FRESHNESS = 0.5  # how much more a page counts that was published now
-HALF_LIFE_MS = 7 * 86_400_000  # after which it is half of that
+FRESHNESS = 0.5  # bonus of a page that was published now, relative to its score
+HALF_LIFE_MS = 7 * 86_400_000  # of the bonus
 
 Place = TypeVar("Place")
 Item = TypeVar("Item")
 
 
 class Ranked(NamedTuple, Generic[Place]):
-    """A page that was found: where, what it counts, its host and the texts like its own (0: none).
-    `copies`, `from_host` as in `Hit`.
+    """A match: score, place, host key, group of near duplicates (0: none).
+
+    `copies` and `from_host` as in `Hit`.
     """
 
     score: float
@@ -44,14 +42,14 @@ class Ranked(NamedTuple, Generic[Place]):
 
 
 class PageListing(NamedTuple, Generic[Place]):
-    """`total` matches but for folded ones, and the pages asked for."""
+    """Number of matches without omitted copies, and the requested pages."""
 
     total: int
     pages: list[Ranked[Place]]
 
 
 Fetch = Callable[[int], tuple[int, list[Ranked[Place]]]]
-"""Matches in all, and the first so many, the best first. More of them must begin with the same."""
+"""Return the number of matches, and the best ones up to a limit. A larger limit adds to the end."""
 Exactly = Callable[[list[Ranked[Place]]], list[Ranked[Place]]]
 
 
@@ -64,9 +62,7 @@ def listing(
     folded: bool,
     exactly: Exactly[Place] | None = None,
 ) -> PageListing[Place]:
-    """The pages from `offset` on, so many as `count`. `exactly` puts the pages of a block in
-    order.
-    """
+    """Return `count` pages from `offset` on. `exactly` orders the pages of a block."""
     needed = offset + count
     windows = max(1, -(-needed // WINDOW))
     while True:
@@ -112,9 +108,7 @@ def hosts_apart(
 
 
 def _folded(ranked: Iterable[Ranked[Place]]) -> tuple[list[Ranked[Place]], int]:
-    """Without pages that are copies of one before them, which counts them; and how many they
-    are.
-    """
+    """Remove copies of earlier pages, which count them. Also return the number removed."""
     unique: list[Ranked[Place]] = []
     first: dict[int, int] = {}
     copies = Counter[int]()
@@ -130,16 +124,16 @@ def _folded(ranked: Iterable[Ranked[Place]]) -> tuple[list[Ranked[Place]], int]:
 
 
 def freshness(published_at: int | None, now_ms: int) -> float:
-    """What a score is multiplied by: 1 for a page that does not say when it was published."""
+    """Return the factor of a score; 1 for a page without publication date."""
     if published_at is None:
         return 1.0
     return 1.0 + FRESHNESS * math.exp2(-max(0, now_ms - published_at) / HALF_LIFE_MS)
 
 
 def _copies_by_host(ordered: Sequence[Ranked[Place]]) -> list[Ranked[Place]]:
-    """Copies with equal scores by their hosts, where the first of them stood: the same one is
-    shown, in whatever order they were indexed. Other pages stay as they came: a host's number says
-    nothing.
+    """Sort copies with equal scores by host, at the place of the first one.
+
+    The same copy is then shown whatever the order of indexing.
     """
     first: dict[tuple[float, int], int] = {}
     places = [
@@ -155,12 +149,13 @@ def _copies_by_host(ordered: Sequence[Ranked[Place]]) -> list[Ranked[Place]]:
 
 
 def in_windows(ranked: Sequence[Ranked[Place]]) -> list[Ranked[Place]]:
-    """Each window in order of its scores, none above those of the window before: what began with
-    these pages still does when more follow.
+    """Sort each window by score, at most the lowest of the window before.
+
+    Further pages then do not change the order of the first ones.
     """
     ordered: list[Ranked[Place]] = []
     for start in range(0, len(ranked), WINDOW):
-        # stable: equal ones as they came
+        # stable for equal scores
         window = sorted(ranked[start : start + WINDOW], key=lambda page: -page.score)
         if any(one.score == two.score for one, two in itertools.pairwise(window)):
             window = _copies_by_host(window)

@@ -1,8 +1,7 @@
-"""The exact score of a page under statistics that are not its index's own.
+"""Compute the exact score of a page under the statistics of several indexes.
 
-tantivy tells what it knows of a term in a page (how often, how long the field is); the rest is
-BM25's formula. It costs about a fifth of a millisecond a page, so it is asked for those few that
-come first by the corrected scores.
+The explanations of tantivy have the frequency of a term and the length of the field; the rest is
+the formula of BM25. It takes about 0.2 ms per page, so only the first pages are rescored.
 """
 
 from __future__ import annotations
@@ -50,13 +49,11 @@ class Rescorer:
         self._rarity: dict[tuple[str, tuple[str, ...]], float] = {}
 
     def score(self, expression: Expression, address: tantivy.DocAddress) -> float:
-        """What a page's words count; 0 if it does not match."""
+        """Return the score of a page; 0 if it does not match."""
         return score(expression, self._values(address)) or 0.0
 
     def parts(self, expression: Expression, address: tantivy.DocAddress) -> tuple[ScorePart, ...]:
-        """What a page's score is made of; of what it holds in several readings of the query only
-        the best.
-        """
+        """Return the parts of a page's score; of several readings of the query, the best one."""
         return tuple(
             ScorePart(
                 leaf.field,
@@ -72,7 +69,7 @@ class Rescorer:
 
         def value(leaf: Leaf | Prefix) -> float | None:
             if leaf.field != URL_WORDS and not leaf.field.endswith(ending):
-                return None  # a page has text in the fields of its own language alone
+                return None  # a page has only terms of its own language
             if isinstance(leaf, Prefix):
                 return (
                     leaf.weight

@@ -93,9 +93,8 @@ _FIELDS_WITHIN: Mapping[str, Mapping[str, float]] = {
 class QueryBuilder:
     """Builds queries for one index.
 
-    `here` is what that index knows of the words, `everywhere` what it and those know that are asked
-    with it: scores come out about as those of one index that holds all documents. It is the same
-    object where there is only one.
+    `here` has the statistics of this index, `everywhere` those of all searched indexes; scores are
+    about those of one index with all documents. With one index, both are the same object.
     """
 
     def __init__(self, schema: tantivy.Schema, here: Statistics, everywhere: Statistics) -> None:
@@ -284,12 +283,12 @@ class QueryBuilder:
         return [max(MIN_LANGUAGE_WEIGHT, math.exp(value - best)) for value in likely]
 
     def _holding(self, unit: Unit, field_set: str) -> int:
-        """Pages whose body holds a unit, at most."""
+        """Return the maximum number of pages with a unit in the body."""
         name = text_field(BODY_ROLE, field_set)
         return min(self._count(name, term) for term in unit.phrase)
 
     def _holds(self, name: str, terms: Sequence[str]) -> bool:
-        """Whether there may be a page that has these terms in a field."""
+        """Return whether a page may have these terms in a field."""
         return all(self._count(name, term) for term in terms)
 
     def _count(self, name: str, term: str) -> int:
@@ -325,18 +324,16 @@ def without(query: Query, exclusions: Sequence[Query]) -> Query:
 
 
 Holds = Callable[[str, Sequence[str]], bool]
-"""Whether there may be a page that has these terms in a field."""
+"""Return whether a page may have these terms in a field."""
 
 
 def _parts_expression(
     reading: Reading, factors: Mapping[QueryWord, float], least: int, holds: Holds
 ) -> Expression | None:
-    """So many of a reading's parts; what lifts a page above others that hold them too comes on top.
-    None: no page can match.
-    """
+    """Require `least` parts of a reading, and add the scores of `_proximity`; None: no match."""
     field_set = reading.analyzer.field_set
     parts = []
-    missing = len(reading.parts) - least  # so many parts no page needs to hold
+    missing = len(reading.parts) - least  # parts that may be missing
     for part in reading.parts:
         expression = _expression(part, field_set, factors, WEIGHTS, holds)
         if expression is not None:
@@ -345,7 +342,7 @@ def _parts_expression(
             return None
     return WithOptional(
         AtLeast(tuple(parts), least),
-        tuple(_together(reading.parts, field_set, min(factors.values(), default=1.0), holds)),
+        tuple(_proximity(reading.parts, field_set, min(factors.values(), default=1.0), holds)),
     )
 
 
@@ -378,8 +375,9 @@ def _expression(
 def _somewhere(
     word: QueryWord, field_set: str, weights: Mapping[str, float], factor: float, holds: Holds
 ) -> AtLeast | None:
-    """A word in any field where it may stand, each field's score counted. A beginning is also a
-    word by itself: the index may hold it without its ending.
+    """Match a word in any of its fields, whose scores are added.
+
+    A prefix is also searched for as a word, because the index may have it without its ending.
     """
     unit = word.unit
     parts: list[Expression] = []
@@ -404,16 +402,14 @@ def _somewhere(
 
 @functools.lru_cache(maxsize=4_096)
 def _plain_terms(text: str) -> tuple[str, ...]:
-    """A word as it stands among a URL's words; all readings of a query ask for it."""
+    """Return a word as it is among the words of a URL. Cached, since all readings need it."""
     return tuple(analyzer_for("").terms(text))
 
 
-def _together(
+def _proximity(
     parts: Sequence[QueryPart], field_set: str, factor: float, holds: Holds
 ) -> Iterator[Expression]:
-    """What lifts a page above others that hold the words too: all of them in the title, or close
-    together in the text.
-    """
+    """Yield what adds to the score of a page with all words: in the title, or close together."""
     units = [
         part.unit
         for part in parts
@@ -430,12 +426,12 @@ def _together(
 
 
 def written_word(word: QueryWord, reading: Reading) -> Term:
-    """By what the pages are counted that contain a word of a query as it is written."""
+    """Return the term by which pages with a word as written are counted."""
     return f"{WRITTEN}{reading.language}", folded(word.unit.surface or " ".join(word.unit.phrase))
 
 
 def terms_of(readings: Sequence[Reading]) -> list[Term]:
-    """The terms whose frequencies the scores of these readings depend on, each once."""
+    """Return the terms on whose frequencies the scores of these readings depend, each once."""
     used: dict[Term, None] = {(LANGUAGE, reading.language): None for reading in readings}
 
     def note(name: str, terms: Sequence[str]) -> bool:

@@ -1,9 +1,7 @@
-"""Pages like a page: those that hold the words by which it differs from others, its heaviest by
-tf·idf of its main text and title.
+"""Find pages similar to a page: pages in its language with its terms of the highest tf·idf.
 
 (Salton and Buckley, "Term-weighting approaches in automatic text retrieval", Information Processing
-& Management 1988; Lucene's MoreLikeThis asks in the same way.) They are in its language; it and its
-own copies are left out.
+& Management 1988; Lucene's MoreLikeThis.) The page and its copies are not in the results.
 """
 
 from __future__ import annotations
@@ -18,19 +16,17 @@ from lycosa.search.ranking.expression import AtLeast, Expression, Leaf, leaves
 from lycosa.search.ranking.statistics import Term, inverse_frequency
 from lycosa.text.analyze import Analyzer
 
-MAX_TERMS = 30  # by which others are found
-MIN_SHARE = 0.2  # of them that a page must hold
-LOOKED_AT = 20_000  # characters of the main text
+MAX_TERMS = 30  # of the query
+MIN_SHARE = 0.2  # of the terms, in a similar page
+MAX_CHARACTERS = 20_000  # of the main text that are used
 TITLE_TIMES = 3  # how often a word of the title counts
-MIN_HOLDING = 2  # pages that hold a term: what only the page itself has finds none
-TOO_COMMON = 0.3  # of the pages of its fields: a term that more hold says nothing
+MIN_HOLDING = 2  # pages with a term: a term of one page finds no other
+TOO_COMMON = 0.3  # share of the pages above which a term is not used
 
 
 @dataclass(slots=True, frozen=True)
 class Likeness:
-    """What pages like a page are found by: picklable. `page` is its id in the index, `group` as of
-    `IndexedPage`.
-    """
+    """A query for pages similar to one. `page`: its id; `group` as in `IndexedPage`."""
 
     url: str
     page: str
@@ -40,7 +36,7 @@ class Likeness:
     terms: tuple[tuple[str, float], ...]  # with their weights, at most 1, the heaviest first
 
     def expression(self) -> Expression | None:
-        """The pages that hold enough of the terms; None without terms."""
+        """Return the expression of pages with enough of the terms; None without terms."""
         roles = ((BODY_ROLE, 1.0), (TITLE_ROLE, 1.5), (HEADINGS_ROLE, 0.5))
         parts = tuple(
             AtLeast(
@@ -54,7 +50,7 @@ class Likeness:
         return AtLeast(parts, max(1, round(MIN_SHARE * len(parts)))) if parts else None
 
     def terms_used(self) -> Iterable[Term]:
-        """The terms whose frequencies its scores depend on."""
+        """Return the terms on whose frequencies its scores depend."""
         expression = self.expression()
         return (
             ()
@@ -66,10 +62,11 @@ class Likeness:
 def heaviest(
     analyzer: Analyzer, title: str, body: str, documents: int, holding: Callable[[str, str], int]
 ) -> tuple[tuple[str, float], ...]:
-    """The terms of a page that weigh most, and what they weigh against the heaviest. `holding`: how
-    many of `documents` have a term in a field.
+    """Return the heaviest terms of a page, with weights relative to the first one.
+
+    `holding` returns how many of the `documents` have a term in a field.
     """
-    counts = Counter(analyzer.terms(body[:LOOKED_AT]))
+    counts = Counter(analyzer.terms(body[:MAX_CHARACTERS]))
     for term in analyzer.terms(title):
         counts[term] += TITLE_TIMES
     name = text_field(BODY_ROLE, analyzer.field_set)
@@ -87,5 +84,5 @@ def heaviest(
 
 
 def similar_query(url: str) -> str:
-    """The query for pages like the one at a URL; a quotation mark would end it."""
+    """Return the query for pages similar to the one at a URL, with escaped quotation marks."""
     return f'similar:"{url.replace(chr(34), "%22")}"'

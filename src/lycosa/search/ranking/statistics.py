@@ -1,9 +1,8 @@
-"""What the scores of an index depend on besides the page, so that several indexes can score as one.
+"""Term statistics of BM25, with which several indexes score as one.
 
-BM25 needs, of the whole collection: how many documents there are, how many hold a term, and how
-long a field is on average. tantivy takes them from the index that it searches and, in Python, from
-nowhere else. So shards tell each other theirs, and each multiplies the score of every term by what
-its own statistics get wrong.
+BM25 depends on the number of documents, the document frequency of a term, and the average length of
+a field. In Python, tantivy uses those of the searched index only. Each index therefore multiplies
+the score of a term by a correction to the statistics of all indexes.
 """
 
 from __future__ import annotations
@@ -26,40 +25,38 @@ _USUAL_FREQUENCY = 2.0
 Term = tuple[str, str]
 """A field's name and a term in it."""
 WRITTEN = "written_"
-"""Before a language: no field, but the words of its pages as written (`index.suggest`)."""
+"""Prefix of a language: the unstemmed words of its pages (`index.suggest`) instead of a field."""
 
 
 class Statistics(Protocol):
-    """The statistics of one index, or of several together."""
+    """The statistics of one index, or of several."""
 
     @property
     def documents(self) -> int:
-        """Documents that can be found."""
+        """Number of documents."""
         ...
 
     @property
     def counted(self) -> int:
-        """Documents that BM25 counts: those that were replaced too, until their segment is
-        merged.
-        """
+        """Documents that BM25 counts, including replaced ones until their segment is merged."""
         ...
 
     def holding(self, name: str, term: str) -> int:
-        """How many documents hold a term in a field."""
+        """Return how many documents have a term in a field."""
         ...
 
     def length(self, name: str) -> float:
-        """The tokens of a field in all documents; 0: not known."""
+        """Return the tokens of a field in all documents; 0: unknown."""
         ...
 
     def usual(self, name: str) -> float:
-        """The tokens of a field in a document that has it; 0: not known."""
+        """Return the average tokens of a field in documents that have it; 0: unknown."""
         ...
 
 
 @dataclass(slots=True, frozen=True)
 class TermStatistics:
-    """What an index says for one query: picklable."""
+    """The statistics of an index for one query."""
 
     documents: int = 0
     counted: int = 0
@@ -78,7 +75,7 @@ class TermStatistics:
 
 
 def together(parts: Iterable[TermStatistics]) -> TermStatistics:
-    """The statistics of an index that holds the documents of all parts."""
+    """Return the statistics of an index with the documents of all parts."""
     documents = counted = 0
     frequencies, having = Counter[Term](), Counter[str]()
     lengths: dict[str, float] = {}
@@ -93,30 +90,24 @@ def together(parts: Iterable[TermStatistics]) -> TermStatistics:
 
 
 def inverse_frequency(documents: int, holding: int) -> float:
-    """BM25's weight of a word that `holding` of `documents` hold (Robertson and Sparck Jones, as
-    tantivy has it).
-    """
+    """Return BM25's weight of a term that `holding` of the `documents` contain, as tantivy does."""
     return math.log(1 + (documents - holding + 0.5) / (holding + 0.5))
 
 
 def saturation(frequency: float, length: float, average: float) -> float:
-    """BM25's second factor, without the constant: how much a term counts that stands so often in a
-    field of `length` tokens.
-    """
+    """Return BM25's factor for the frequency of a term in a field of `length` tokens."""
     return frequency / (frequency + K1 * (1 - B + B * length / average))
 
 
 def correction(name: str, terms: Sequence[str], here: Statistics, everywhere: Statistics) -> float:
-    """What the score of terms in a field (of several: as a phrase) must be multiplied by to be
-    about that of all indexes together.
+    """Return the factor that corrects the score of a term or phrase to the statistics of all.
 
-    Exact as far as rarity goes. The average length is within a sum with each page's own, so for it
-    the factor is that of a page of usual length that holds the terms twice (of once, twice and four
-    times the one that agreed best with one index).
+    The document frequency is corrected exactly; the average length as for a page of average length
+    with two occurrences.
     """
     holding = [here.holding(name, term) for term in terms]
     if not all(holding):
-        return 1.0  # nothing matches here, as in most fields of most readings
+        return 1.0  # no match here
     mine = sum(inverse_frequency(here.counted, count) for count in holding)
     if mine <= 0:
         return 1.0
@@ -134,9 +125,7 @@ def correction(name: str, terms: Sequence[str], here: Statistics, everywhere: St
 
 
 def average_length(statistics: Statistics, name: str) -> float:
-    """Tokens of a field in a document, those without the field counted too, as tantivy has it; 0:
-    not known.
-    """
+    """Return tokens of a field per document, as tantivy counts; 0: unknown."""
     return statistics.length(located(name)[0]) / statistics.counted if statistics.counted else 0.0
 
 
@@ -167,7 +156,7 @@ def measure(schema: tantivy.Schema, searcher: tantivy.Searcher) -> Lengths:
 
 @dataclass(slots=True, frozen=True)
 class LeafExplanation:
-    """What tantivy says of one term or phrase in one document. `counted` is 0 for a phrase."""
+    """tantivy's explanation of a term or phrase in a document. `counted` is 0 for a phrase."""
 
     frequency: float
     length: float
@@ -178,10 +167,10 @@ class LeafExplanation:
 def explained(
     query: tantivy.Query, searcher: tantivy.Searcher, address: tantivy.DocAddress
 ) -> LeafExplanation | None:
-    """The parts of a leaf's score; None: the document does not hold it."""
+    """Return the parts of a leaf's score; None: the document does not match."""
     try:
         explanation = json.loads(query.explain(searcher, address).to_json())
-    except ValueError:  # tantivy's answer for a document that does not match
+    except ValueError:  # tantivy raises it if the document does not match
         return None
     values: dict[str, float] = {}
     _gather(explanation, values)
@@ -189,7 +178,7 @@ def explained(
 
 
 def matches(query: tantivy.Query, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bool:
-    """Whether a document matches."""
+    """Return whether a document matches."""
     try:
         query.explain(searcher, address)
     except ValueError:
@@ -198,9 +187,7 @@ def matches(query: tantivy.Query, searcher: tantivy.Searcher, address: tantivy.D
 
 
 def _gather(node: Mapping[str, Any], values: dict[str, float]) -> None:
-    """The values of an explanation by the symbol that its description begins with: `dl, length of
-    field`.
-    """
+    """Collect values by the symbol before the comma of their description: `dl, length of field`."""
     symbol, comma, _ = node["description"].partition(",")
     if comma:
         values[symbol] = node["value"]

@@ -9,7 +9,7 @@ lost; vacuum removes its files.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import polars as pl
@@ -38,17 +38,29 @@ from lycosa.store.tables.schema import TABLES, Table
 from lycosa.store.workspace import Workspace
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class CompactionReport:
     """Result of a compaction. `entries` are its log entries, `gave_up` is why it ended early."""
 
-    entries: list[int] = field(default_factory=list)
+    entries: tuple[int, ...] = ()
     files_before: int = 0
     files_after: int = 0
     rows_dropped: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
     gave_up: str = ""
+
+    def __add__(self, other: CompactionReport) -> CompactionReport:
+        """Combine the reports of different tables, or of consecutive steps."""
+        return CompactionReport(
+            (*self.entries, *other.entries),
+            self.files_before + other.files_before,
+            self.files_after + other.files_after,
+            self.rows_dropped + other.rows_dropped,
+            self.bytes_read + other.bytes_read,
+            self.bytes_written + other.bytes_written,
+            "; ".join(reason for reason in (self.gave_up, other.gave_up) if reason),
+        )
 
 
 def compact(
@@ -70,14 +82,14 @@ def compact(
     report = CompactionReport()
     with maintenance(workspace.storage) as locked:
         if not locked:
-            report.gave_up = BUSY
-            return report
+            return CompactionReport(gave_up=BUSY)
         state = workspace.state()
-        report.files_before = count_files(state)
-        tables = _Compactor(workspace, state, chosen, report, clock or SystemClock())
-        if all(tables.compact(name, whole=whole) for name in TABLES):
-            report.files_after = count_files(state)
-    return report
+        before = count_files(state)
+        for name in TABLES:
+            report += _compact(workspace, state, name, chosen, whole, clock)
+            if report.gave_up:
+                break
+    return replace(report, files_before=before, files_after=count_files(state))
 
 
 def compact_table(
@@ -91,13 +103,10 @@ def compact_table(
     """Compact one table. The caller holds the `maintenance` lock; different tables may be compacted
     concurrently, in any processes.
     """
-    report, state = CompactionReport(), workspace.state()
-    report.files_before = len(state.files.get(name, ()))
-    _Compactor(workspace, state, settings, report, clock or SystemClock()).compact(
-        name, whole=whole
-    )
-    report.files_after = len(state.files.get(name, ()))
-    return report
+    state = workspace.state()
+    before = len(state.files.get(name, ()))
+    report = _compact(workspace, state, name, settings, whole, clock)
+    return replace(report, files_before=before, files_after=len(state.files.get(name, ())))
 
 
 def compaction_is_due(state: LogState, settings: CompactionSettings | None = None) -> bool:
@@ -111,36 +120,31 @@ def count_files(state: LogState) -> int:
     return sum(map(len, state.files.values()))
 
 
-@dataclass(slots=True)
-class _Compactor:
-    workspace: Workspace
-    state: LogState
-    settings: CompactionSettings
-    report: CompactionReport
-    clock: Clock
-
-    def compact(self, name: str, *, whole: bool) -> bool:
-        """Compact a table until nothing is due; False if another process replaced an input."""
-        while (
-            due := plan(self.state.files.get(name, []), self.settings, name, whole=whole)
-        ) is not None:
-            try:
-                with Transaction(self.state) as transaction:
-                    _Rewriting(self.workspace, TABLES[name], due, self.settings, transaction).run(
-                        self.report, format_time(self.clock.now_ms())
-                    )
-            except NotLive as error:
-                self.report.gave_up = str(error)
-                return False
-            except FileNotFoundError as error:
-                raise WorkspaceError(
-                    f"a table file is missing: {error}; run `lycosa check`"
-                ) from None
-            except pl.exceptions.PolarsError as error:
-                raise WorkspaceError(
-                    f"a file of {name} cannot be read: {error}; run `lycosa check`"
-                ) from None
-        return True
+def _compact(
+    workspace: Workspace,
+    state: LogState,
+    name: str,
+    settings: CompactionSettings,
+    whole: bool,
+    clock: Clock | None,
+) -> CompactionReport:
+    """Compact a table until nothing is due, or another process replaced an input."""
+    table, at = TABLES[name], clock or SystemClock()
+    report = CompactionReport()
+    try:
+        while due := plan(state.files.get(name, []), settings, name, whole=whole):
+            with Transaction(state) as transaction:
+                rewriting = _Rewriting(workspace, table, due, settings, transaction)
+                report += rewriting.run(format_time(at.now_ms()))
+    except NotLive as error:
+        return replace(report, gave_up=str(error))
+    except FileNotFoundError as error:
+        raise WorkspaceError(f"a table file is missing: {error}; run `lycosa check`") from None
+    except pl.exceptions.PolarsError as error:
+        raise WorkspaceError(
+            f"a file of {name} cannot be read: {error}; run `lycosa check`"
+        ) from None
+    return report
 
 
 class _Rewriting:
@@ -155,11 +159,13 @@ class _Rewriting:
         transaction: Transaction,
     ) -> None:
         self._storage = workspace.storage
-        self._table, self._plan, self._settings = table, due, settings
+        self._table = table
+        self._plan = due
+        self._settings = settings
         self._transaction = transaction
         self._replaced: list[DataFile] = []
 
-    def run(self, report: CompactionReport, at: str) -> None:
+    def run(self, at: str) -> CompactionReport:
         """Write the files, then the entry. Raises NotLive or WorkspaceError."""
         if self._plan.into_base:
             self._write_base()
@@ -177,11 +183,12 @@ class _Rewriting:
             files={self._table.name: written} if written else {},
             replaces=tuple(file.path for file in self._replaced),
         )
-        report.entries.append(entry.number)
-        report.bytes_read += sum(file.bytes for file in self._replaced)
-        report.bytes_written += sum(file.bytes for file in written)
-        report.rows_dropped += sum(file.rows for file in self._replaced) - sum(
-            file.rows for file in written
+        rows = sum(file.rows for file in self._replaced) - sum(file.rows for file in written)
+        return CompactionReport(
+            (entry.number,),
+            rows_dropped=rows,
+            bytes_read=sum(file.bytes for file in self._replaced),
+            bytes_written=sum(file.bytes for file in written),
         )
 
     def _write_base(self) -> None:
@@ -213,8 +220,8 @@ class _Rewriting:
         written: list[DataFile] = []
 
         def max_rows() -> int:
-            known = written or expected
-            row_bytes = sum(file.bytes for file in known) / max(1, sum(f.rows for f in known))
+            measured = written or expected
+            row_bytes = sum(f.bytes for f in measured) / max(1, sum(f.rows for f in measured))
             return max(1, int(self._settings.split_bytes / max(1.0, row_bytes)))
 
         for part in by_partition(self._rows(inputs), max_rows):

@@ -46,7 +46,7 @@ a check of the log can start. With a million commits, a snapshot has 35 MB.
 _PURGE_FILE = re.compile(r"archive-[0-9a-f]{12}\.(warc\.gz|cdxj)|.*\.aside")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class VacuumReport:
     """What was deleted. `gave_up`: why nothing was deleted."""
 
@@ -94,7 +94,7 @@ def vacuum_locked(
     deletion.sync()
     deletion.delete_folders()
     deletion.delete_entries()
-    return deletion.report
+    return VacuumReport(deletion.files, deletion.bytes, deletion.entries, deletion.folders)
 
 
 @dataclass(slots=True)
@@ -104,7 +104,10 @@ class _Deletion:
     replaced_before: int  # ms
     entries_before: int  # ms, for entries and orphans
     yesterday: int  # ms
-    report: VacuumReport = field(default_factory=VacuumReport)
+    files: int = 0  # deleted, like the following
+    bytes: int = 0
+    entries: int = 0
+    folders: int = 0
     # path -> the entry that replaced it, of all existing entries
     _replacements: dict[str, int] | None = None
     _oldest: int = 0
@@ -140,8 +143,8 @@ class _Deletion:
                 continue
             # uploaded but not committed: replay reads the spool
             if not self.storage.on_disk and self._has_ended(path):
-                self.report.files += 1
-                self.report.bytes += self.storage.size(path) or 0
+                self.files += 1
+                self.bytes += self.storage.size(path) or 0
                 self.storage.files.unpublish(path)
                 continue
             if not _PURGE_FILE.fullmatch(os.path.basename(path)):
@@ -217,7 +220,7 @@ class _Deletion:
         self.storage.sync_folder(FOLDER)
         for entry in obsolete:
             self.storage.remove(entry_path(entry.number))
-            self.report.entries += 1
+            self.entries += 1
 
     def _reduce(self, numbers: list[int]) -> None:
         """Reduce these snapshots to their first lines, except every `_COMPLETE_EVERY`th, oldest
@@ -340,8 +343,8 @@ class _Deletion:
         size = self.storage.size(path) or 0
         self.storage.remove(path)
         self._removed_in.add(os.path.dirname(path))
-        self.report.files += 1
-        self.report.bytes += size
+        self.files += 1
+        self.bytes += size
 
     def _remove_folder(self, path: str) -> None:
-        self.report.folders += self.storage.remove_empty_folders(path)
+        self.folders += self.storage.remove_empty_folders(path)

@@ -30,20 +30,18 @@ successor continues. `tests/crawl/test_protocol_model.py` checks this.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
 import threading
 import time
 import uuid
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import OwnedError
 from lycosa.core.units import format_time
-from lycosa.store.coordination.owner import FOLDER
+from lycosa.store.coordination.owner import FOLDER, decode_note, encode_note
 from lycosa.store.storage.storage import Storage
 
 NOTE = f"{FOLDER}/leader.json"
@@ -161,7 +159,7 @@ class Leadership:
         self._note = replace(
             self._note, touches=self._note.touches + 1, touched_at=format_time(self._clock.now_ms())
         )
-        self._storage.replace(NOTE, _encode(self._note))
+        self._storage.replace(NOTE, encode_note(self._note))
 
     def _is_newest(self) -> bool:
         # In this order: if the next epoch's file was removed, ours was removed before.
@@ -171,7 +169,7 @@ class Leadership:
         )
 
 
-class Candidate:
+class LeaderCandidate:
     """A process that wants to lead. Call `look` about every second until it returns a lease."""
 
     def __init__(
@@ -224,7 +222,7 @@ class Candidate:
         self._seen = self.rival = None
         draft = replace(self._draft, epoch=epoch, started_at=format_time(self._clock.now_ms()))
         try:
-            created = self._storage.create(epoch_path(epoch), _encode(draft))
+            created = self._storage.create(epoch_path(epoch), encode_note(draft))
         except OSError:
             created = False
         if not created:  # it exists, or the answer was lost
@@ -306,17 +304,5 @@ def _epochs(storage: Storage) -> list[int]:
     return [int(match[1]) for match in matches if match]
 
 
-def _encode(note: LeaderNote) -> bytes:
-    return (json.dumps(asdict(note), indent=1) + "\n").encode()
-
-
 def _decode(content: bytes | None) -> LeaderNote | None:
-    """Return a note, None if it is invalid."""
-    try:
-        document: Any = json.loads(content or b"null")
-        if not isinstance(document, dict):
-            return None
-        known = {field.name for field in fields(LeaderNote)}
-        return LeaderNote(**{key: value for key, value in document.items() if key in known})
-    except (ValueError, TypeError, RecursionError):
-        return None
+    return decode_note(LeaderNote, content)

@@ -11,13 +11,19 @@ import json
 import os
 import socket
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import OwnedError
 from lycosa.core.units import format_time
+from lycosa.store.storage.files import try_lock
 from lycosa.store.storage.storage import Storage
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Note = TypeVar("_Note", bound="DataclassInstance")
 FOLDER = "run"
 LOCK = f"{FOLDER}/owner.lock"
 NOTE = f"{FOLDER}/owner.json"
@@ -63,7 +69,7 @@ class Owner:
 
     def publish(self, address: str, token: str) -> None:
         """Publish the address of the API and its token for other commands."""
-        self.note = OwnerNote(**(asdict(self.note) | {"address": address, "token": token}))
+        self.note = replace(self.note, address=address, token=token)
         self._write()
 
     def release(self) -> None:
@@ -81,12 +87,8 @@ class Owner:
 
     def _write(self) -> None:
         self._touched = self._clock.monotonic_ms()
-        self.note = OwnerNote(
-            **(asdict(self.note) | {"touched_at": format_time(self._clock.now_ms())})
-        )
-        self._storage.replace(
-            NOTE, (json.dumps(asdict(self.note), indent=1) + "\n").encode(), mode=0o600
-        )
+        self.note = replace(self.note, touched_at=format_time(self._clock.now_ms()))
+        self._storage.replace(NOTE, encode_note(self.note), mode=0o600)
 
 
 def own(storage: Storage, command: str, clock: Clock | None = None) -> Owner:
@@ -101,7 +103,7 @@ def own(storage: Storage, command: str, clock: Clock | None = None) -> Owner:
     storage.make_folder(FOLDER)
     descriptor = os.open(storage.lock_path(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     for _ in range(_ATTEMPTS):
-        if _locked(descriptor, fcntl.LOCK_EX):
+        if try_lock(descriptor, fcntl.LOCK_EX):
             try:
                 _require_none_elsewhere(storage, clock)
             except BaseException:
@@ -123,7 +125,7 @@ def owner_of(storage: Storage) -> OwnerNote | None:
     except FileNotFoundError:
         return None
     try:
-        if _locked(descriptor, fcntl.LOCK_SH):
+        if try_lock(descriptor, fcntl.LOCK_SH):
             return None
     finally:
         os.close(descriptor)
@@ -151,26 +153,27 @@ def _require_none_elsewhere(storage: Storage, clock: Clock) -> None:
         time.sleep(_POLL_S)
 
 
-def _locked(descriptor: int, how: int) -> bool:
-    try:
-        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _note(storage: Storage) -> OwnerNote | None:
     try:
-        content = storage.read(NOTE)
-        document = json.loads(content) if content else None
-    except (ValueError, RecursionError, PermissionError):
+        return decode_note(OwnerNote, storage.read(NOTE))
+    except PermissionError:
         return None
-    known = {field.name for field in fields(OwnerNote)}
-    if not isinstance(document, dict) or not {"pid", "host", "started_at", "command"} <= set(
-        document
-    ):
+
+
+def encode_note(note: DataclassInstance) -> bytes:
+    """Return a note as JSON."""
+    return (json.dumps(asdict(note), indent=1) + "\n").encode()
+
+
+def decode_note(kind: type[_Note], content: bytes | None) -> _Note | None:
+    """Return a note without its unknown fields, None if it is invalid."""
+    try:
+        document = json.loads(content or b"null")
+        return kind(
+            **{field.name: document[field.name] for field in fields(kind) if field.name in document}
+        )
+    except (ValueError, TypeError, RecursionError):
         return None
-    return OwnerNote(**{key: value for key, value in document.items() if key in known})
 
 
 def _refusal(storage: Storage) -> str:

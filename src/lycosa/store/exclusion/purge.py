@@ -27,6 +27,7 @@ from lycosa.store.exclusion.purge_archive import (
     copy_without,
     moved,
     moves,
+    of_excluded_url,
     plan_cut,
     replace_in_place,
 )
@@ -46,7 +47,7 @@ _ATTEMPTS = 5  # another machine may compact or purge meanwhile
 _WARC_SUFFIX = ".warc.gz"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class PurgeReport:
     """Result of a purge. `pending`: files that still contain excluded records, and why. If empty,
     tables and archives contain none; the search index follows the exclusion.
@@ -58,7 +59,19 @@ class PurgeReport:
     records: int = 0
     archives: int = 0  # rewritten or removed WARC files
     bytes_deleted: int = 0
-    pending: list[tuple[str, str]] = field(default_factory=list)
+    pending: tuple[tuple[str, str], ...] = ()
+
+    def __add__(self, other: PurgeReport) -> PurgeReport:
+        """Combine the reports of consecutive steps."""
+        return PurgeReport(
+            max(self.exclusion, other.exclusion),
+            max(self.entry, other.entry),
+            self.rows + other.rows,
+            self.records + other.records,
+            self.archives + other.archives,
+            self.bytes_deleted + other.bytes_deleted,
+            self.pending + other.pending,
+        )
 
     @property
     def complete(self) -> bool:
@@ -96,35 +109,27 @@ def purge(
         OSError: storage failed.
     """
     report = PurgeReport(exclusion=exclude(workspace, rules, clock=clock))
-    return run_purge(
-        workspace, report, lambda state, report: Purge(workspace, state, report), clock
-    )
+    return report + run_purge(workspace, lambda state: Purge(workspace, state), clock)
 
 
 def run_purge(
-    workspace: Workspace,
-    report: PurgeReport,
-    new_purge: Callable[[LogState, PurgeReport], Purge],
-    clock: Clock | None,
+    workspace: Workspace, new_purge: Callable[[LogState], Purge], clock: Clock | None
 ) -> PurgeReport:
     """Run a purge under the maintenance lock, repeat it after conflicts, and vacuum."""
     ticks = clock or SystemClock()
     with maintenance(workspace.storage) as locked:
         if not locked:
-            report.pending.append((workspace.root, f"{BUSY}: try again"))
-            return report
+            return PurgeReport(pending=((workspace.root, f"{BUSY}: try again"),))
         for attempt in range(_ATTEMPTS):
-            purging = new_purge(workspace.state(), report)
+            purging = new_purge(workspace.state())
             try:
-                purging.run(format_time(ticks.now_ms()))
+                report = purging.run(format_time(ticks.now_ms()))
                 break
             except NotLive:
                 if attempt + 1 == _ATTEMPTS:
                     raise
         vacuumed = vacuum_locked(workspace, purging.state, 0, KEEP_ENTRIES_MS, ticks.now_ms())
-        report.bytes_deleted += vacuumed.bytes
-        purging.purge_orphans()
-    return report
+        return report + PurgeReport(bytes_deleted=vacuumed.bytes) + purging.purge_orphans()
 
 
 @dataclass(slots=True)
@@ -136,15 +141,15 @@ class Purge:
 
     workspace: Workspace
     state: LogState
-    report: PurgeReport
     _transaction: Transaction = field(init=False)
     _replaced: list[str] = field(init=False, default_factory=list)
     _warcs: list[DataFile] = field(init=False, default_factory=list)
     _indexes: list[DataFile] = field(init=False, default_factory=list)
 
-    def run(self, at: str) -> None:
+    def run(self, at: str) -> PurgeReport:
         """Rewrite, commit, delete. Raises NotLive."""
         cuts = self._cuts()
+        entry = 0
         with Transaction(self.state) as self._transaction:
             for path, cut in cuts.items():
                 self._rewrite_archive(path, cut)
@@ -161,7 +166,7 @@ class Purge:
                 if new:
                     files[table.name] = tuple(new)
             if self._replaced:
-                self.report.entry = self._transaction.commit(
+                entry = self._transaction.commit(
                     PURGE,
                     at,
                     files=files,
@@ -169,17 +174,16 @@ class Purge:
                     indexes=tuple(self._indexes),
                     replaces=tuple(self._replaced),
                 ).number
-        self.report.rows.update(removed)
-        self.report.records += sum(len(cut.removed) for cut in cuts.values())
-        self.report.archives += len(cuts)
-        self._delete_replaced()
+        records = sum(len(cut.removed) for cut in cuts.values())
+        return PurgeReport(0, entry, removed, records, len(cuts), self._delete_replaced())
 
-    def purge_orphans(self) -> None:
+    def purge_orphans(self) -> PurgeReport:
         """Remove excluded records from WARC files that no entry names.
 
         Those of ended claims are rewritten in place; that of a living worker is its own. On S3 and
         HDFS only the spool of this machine is visible.
         """
+        report = PurgeReport()
         files = self.workspace.storage.files
         for name in files.draft_names(DATA):
             numbers = folder_numbers(name)
@@ -191,12 +195,13 @@ class Purge:
                     and path not in self.state.warcs
                     and files.draft_size(path)
                 ):
-                    self._purge_orphan(path, numbers[0])
+                    report += self._purge_orphan(path, numbers[0])
+        return report
 
-    def _purge_orphan(self, path: str, claim: int) -> None:
+    def _purge_orphan(self, path: str, claim: int) -> PurgeReport:
         storage = self.workspace.storage
         try:
-            cut = plan_cut(self.workspace.path(path), self.state.excluded)
+            cut = plan_cut(self.workspace.path(path), of_excluded_url(self.state.excluded))
         except ArchiveError as error:
             info = self.state.claims.get(claim)
             if self.state.is_forgotten(claim) or (
@@ -205,21 +210,18 @@ class Purge:
                 # damaged by a power cut; its readable part was replayed
                 storage.remove(path)
                 storage.sync_folder(os.path.dirname(path))
-            else:
-                reason = "the next crawl recovers what is readable: purge again after it"
-                self.report.pending.append((path, f"it cannot be read: {error}; {reason}"))
-            return
+                return PurgeReport()
+            reason = "the next crawl recovers what is readable: purge again after it"
+            return PurgeReport(pending=((path, f"it cannot be read: {error}; {reason}"),))
         if not cut.removed:
-            return
+            return PurgeReport()
         if self.state.holds(claim):
             reason = "its worker has not committed it yet: call again after the next commit"
-            self.report.pending.append((path, reason))
-            return
+            return PurgeReport(pending=((path, reason),))
         before = storage.files.draft_size(path) or 0
         replace_in_place(self.workspace.path(path), cut)
-        self.report.records += len(cut.removed)
-        self.report.archives += 1
-        self.report.bytes_deleted += before - (storage.files.draft_size(path) or 0)
+        freed = before - (storage.files.draft_size(path) or 0)
+        return PurgeReport(records=len(cut.removed), archives=1, bytes_deleted=freed)
 
     def _new_warc(self, path: str) -> str:
         attempt = self._transaction.attempt[:12]
@@ -242,13 +244,16 @@ class Purge:
             )
             self._indexes += transaction.publish({new_index: 0})
 
-    def _delete_replaced(self) -> None:
+    def _delete_replaced(self) -> int:
+        """Delete the replaced files; return their bytes."""
         storage = self.workspace.storage
+        deleted = 0
         for path in self._replaced:
-            self.report.bytes_deleted += storage.size(path) or 0
+            deleted += storage.size(path) or 0
             storage.remove(path)
         for folder in {os.path.dirname(path) for path in self._replaced}:
             storage.sync_folder(folder)  # a power cut must not restore them
+        return deleted
 
     def _cuts(self) -> dict[str, WarcCut]:
         """Return each committed WARC file with records to remove."""
@@ -264,7 +269,7 @@ class Purge:
             )
             paths.update(rows.collect()["warc_file"])
         cuts = {
-            path: plan_cut(self.workspace.path(path), self.state.excluded)
+            path: plan_cut(self.workspace.path(path), of_excluded_url(self.state.excluded))
             for path in sorted(paths)
             if path in self.state.warcs
         }

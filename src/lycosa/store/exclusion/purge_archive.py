@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from lycosa.archive.cdxj import write_lines
-from lycosa.archive.warc.members import read_records
+from lycosa.archive.warc.members import Record, read_records
 from lycosa.core.errors import UrlError
 from lycosa.store.storage.files import sync_file, sync_folder
 from lycosa.url.scope import hostname
@@ -25,36 +25,50 @@ Excluded = Callable[[str, str], bool]
 """(URL, hostname) -> whether it is excluded, such as `LogState.excluded`."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class WarcCut:
     """The records to remove from a WARC file.
 
     `removed` are (offset, length) in order, `remaining` counts the others without warcinfo.
     """
 
-    removed: list[tuple[int, int]] = field(default_factory=list)
-    remaining: int = 0
-    end: int = 0  # of the last complete record
+    removed: list[tuple[int, int]]
+    remaining: int
+    end: int  # of the last complete record
 
     def shift(self, offset: int) -> int:
         """Return the new offset of a remaining record."""
         return offset - sum(length for start, length in self.removed if start < offset)
 
 
-def plan_cut(path: str, excluded: Excluded) -> WarcCut:
-    """Find the records of excluded URLs in a WARC file.
+def plan_cut(path: str, is_removed: Callable[[Record], bool]) -> WarcCut:
+    """Find the records to remove from a WARC file. `is_removed` is called in their order.
 
     Raises:
-        ArchiveError: the file is damaged, so its damaged part may contain excluded records.
+        ArchiveError: the file is damaged, so its damaged part may contain such records.
     """
-    cut = WarcCut()
+    removed: list[tuple[int, int]] = []
+    remaining = end = 0
     for record in read_records(path):
-        cut.end = record.offset + record.length
-        if _is_excluded(record.headers.get("warc-target-uri", ""), excluded):
-            cut.removed.append((record.offset, record.length))
+        end = record.offset + record.length
+        if is_removed(record):
+            removed.append((record.offset, record.length))
         elif record.type != "warcinfo":
-            cut.remaining += 1
-    return cut
+            remaining += 1
+    return WarcCut(removed, remaining, end)
+
+
+def of_excluded_url(excluded: Excluded) -> Callable[[Record], bool]:
+    """Return a test for `plan_cut`: whether the URL of a record is excluded."""
+
+    def is_removed(record: Record) -> bool:
+        url = record.headers.get("warc-target-uri", "")
+        try:
+            return bool(url) and excluded(url, hostname(url))
+        except UrlError:
+            return False
+
+    return is_removed
 
 
 def copy_without(path: str, target: str, cut: WarcCut) -> None:
@@ -141,10 +155,3 @@ def _remaining_ranges(cut: WarcCut) -> Iterator[tuple[int, int]]:
         position = start + length
     if cut.end > position:
         yield position, cut.end
-
-
-def _is_excluded(url: str, excluded: Excluded) -> bool:
-    try:
-        return bool(url) and excluded(url, hostname(url))
-    except UrlError:
-        return False

@@ -5,15 +5,16 @@ The caller holds all partitions, so that no worker commits rows of the collectio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import polars as pl
 
-from lycosa.archive.warc.members import read_records
+from lycosa.archive.warc.members import Record
 from lycosa.core.clock import Clock
 from lycosa.core.records import UrlState
 from lycosa.store.exclusion.purge import Purge, PurgeReport, run_purge
-from lycosa.store.exclusion.purge_archive import WarcCut
+from lycosa.store.exclusion.purge_archive import WarcCut, plan_cut
 from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.files import scan_file
 from lycosa.store.tables.live import LiveTables
@@ -30,12 +31,7 @@ def purge_collection(workspace: Workspace, name: str, *, clock: Clock | None = N
     Memory: the keys of the collection's URLs and the positions of its records. Raises what `purge`
     raises.
     """
-    return run_purge(
-        workspace,
-        PurgeReport(),
-        lambda state, report: _CollectionPurge(workspace, state, report, name=name),
-        clock,
-    )
+    return run_purge(workspace, lambda state: _CollectionPurge(workspace, state, name=name), clock)
 
 
 @dataclass(slots=True)
@@ -90,8 +86,9 @@ class _CollectionPurge(Purge):
         )
         self._hosts = joined.rename({"known": "now_known", "visited": "now_visited"}).collect()
 
-    def purge_orphans(self) -> None:
+    def purge_orphans(self) -> PurgeReport:
         """Do nothing: replay skips collections that are not configured."""
+        return PurgeReport()
 
     def _cuts(self) -> dict[str, WarcCut]:
         rows = (
@@ -107,7 +104,9 @@ class _CollectionPurge(Purge):
             .collect()
         )
         return {
-            str(path): _cut_records(self.workspace.path(str(path)), set(places["warc_offset"]))
+            str(path): plan_cut(
+                self.workspace.path(str(path)), _in_exchanges(set(places["warc_offset"]))
+            )
             for (path,), places in only.partition_by(["warc_file"], as_dict=True).items()
             if path in self.state.warcs
         }
@@ -160,15 +159,16 @@ class _CollectionPurge(Purge):
         return remaining.with_columns(counted).select(frame.columns)
 
 
-def _cut_records(path: str, offsets: set[int]) -> WarcCut:
-    """Remove the exchanges whose first records are at `offsets`; each ends with its metadata."""
-    cut, inside = WarcCut(), False
-    for record in read_records(path):
-        cut.end = record.offset + record.length
-        inside = inside or record.offset in offsets
-        if inside:
-            cut.removed.append((record.offset, record.length))
-            inside = record.type != "metadata"
-        elif record.type != "warcinfo":
-            cut.remaining += 1
-    return cut
+def _in_exchanges(offsets: set[int]) -> Callable[[Record], bool]:
+    """Return a test for `plan_cut`: whether a record belongs to an exchange that starts at one of
+    these offsets. Each exchange ends with its metadata record.
+    """
+    inside = False
+
+    def is_removed(record: Record) -> bool:
+        nonlocal inside
+        first_or_later = inside or record.offset in offsets
+        inside = first_or_later and record.type != "metadata"
+        return first_or_later
+
+    return is_removed

@@ -16,14 +16,8 @@ from lycosa.core.errors import NewerError, WorkspaceError
 from lycosa.store.storage.files import DataFile
 
 FOLDER = "log"
-CLAIM, COMMIT, RELEASE, MERGE, EXCLUDE, PURGE = (
-    "claim",
-    "commit",
-    "release",
-    "merge",
-    "exclude",
-    "purge",
-)
+CLAIM, COMMIT, RELEASE = "claim", "commit", "release"
+MERGE, EXCLUDE, PURGE = "merge", "exclude", "purge"
 KINDS = frozenset({CLAIM, COMMIT, RELEASE, MERGE, EXCLUDE, PURGE})
 """The kinds of entry of workspace format 1. A new kind or field requires a new format.
 
@@ -117,6 +111,32 @@ def decode_entry(content: bytes, number: int) -> Entry:
             wrong type, or a number other than that of the file name.
     """
     where = entry_path(number)
+    document = _parse(content, where)
+    kind = str(document.get("kind"))
+    unknown = sorted(set(document) - _FIELDS - {"digest"})
+    if kind not in KINDS or unknown:
+        what = f"the kind {kind!r}" if kind not in KINDS else f"the field {unknown[0]!r}"
+        raise NewerError(
+            f"{where} has {what}, which this version does not know: it was written by a newer "
+            "version; upgrade with `pip install -U lycosa`"
+        )
+    try:
+        entry = _entry_in(document)
+        if b"\\u" in content:
+            encode_entry(entry)  # unpaired surrogates cannot be stored in a snapshot
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WorkspaceError(
+            f"{where} is damaged: {type(error).__name__}: {error}; run `lycosa check`"
+        ) from None
+    if entry.number != number:
+        raise WorkspaceError(
+            f"{where} contains entry {entry.number}: log files were renamed or "
+            "copied; run `lycosa check`"
+        )
+    return entry
+
+
+def _parse(content: bytes, where: str) -> dict[str, Any]:
     try:
         document = json.loads(content.decode(), parse_constant=_no_number, parse_float=_number)
     except (ValueError, RecursionError):
@@ -131,55 +151,32 @@ def decode_entry(content: bytes, number: int) -> Entry:
             f"{where} is damaged: its bytes have changed since it was written; "
             "restore it from a backup"
         )
-    kind = str(document.get("kind"))
-    unknown = sorted(set(document) - _FIELDS - {"digest"})
-    if kind not in KINDS or unknown:
-        what = f"the kind {kind!r}" if kind not in KINDS else f"the field {unknown[0]!r}"
-        raise NewerError(
-            f"{where} has {what}, which this version does not know: it was written by a newer "
-            "version; upgrade with `pip install -U lycosa`"
-        )
-    try:
-        entry = Entry(
-            kind=kind,
-            attempt=_text(document["attempt"]),
-            at=_text(document["at"]),
-            number=_integer(document["number"]),
-            claim=_integer(document["claim"]),
-            worker=_text(document.get("worker", "")),
-            partitions=partitions_of(_list(document.get("partitions", []))),
-            files={
-                table: tuple(map(_file_in, _list(files)))
-                for table, files in _object(document.get("files", {})).items()
-            },
-            warcs=tuple(map(_file_in, _list(document.get("warcs", [])))),
-            indexes=tuple(map(_file_in, _list(document.get("indexes", [])))),
-            replaces=tuple(map(_text, _list(document.get("replaces", [])))),
-            orphans=tuple(map(_text, _list(document.get("orphans", [])))),
-            inbox=tuple(map(_text, _list(document.get("inbox", [])))),
-            applied={
-                int(partition): _integer(number)
-                for partition, number in _object(document.get("applied", {})).items()
-            },
-            counters={
-                name: _integer(count)
-                for name, count in _object(document.get("counters", {})).items()
-            },
-            settings=_object(document.get("settings", {})),
-            exclusions=tuple(map(_text, _list(document.get("exclusions", [])))),
-        )
-        if b"\\u" in content:
-            encode_entry(entry)  # unpaired surrogates cannot be stored in a snapshot
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WorkspaceError(
-            f"{where} is damaged: {type(error).__name__}: {error}; run `lycosa check`"
-        ) from None
-    if entry.number != number:
-        raise WorkspaceError(
-            f"{where} contains entry {entry.number}: log files were renamed or "
-            "copied; run `lycosa check`"
-        )
-    return entry
+    return document
+
+
+def _entry_in(document: dict[str, Any]) -> Entry:
+    files = _object(document.get("files", {}))
+    applied = _object(document.get("applied", {}))
+    counters = _object(document.get("counters", {}))
+    return Entry(
+        kind=document["kind"],
+        attempt=_text(document["attempt"]),
+        at=_text(document["at"]),
+        number=_integer(document["number"]),
+        claim=_integer(document["claim"]),
+        worker=_text(document.get("worker", "")),
+        partitions=partitions_of(_list(document.get("partitions", []))),
+        files={table: _files_in(items) for table, items in files.items()},
+        warcs=_files_in(document.get("warcs", [])),
+        indexes=_files_in(document.get("indexes", [])),
+        replaces=_texts(document.get("replaces", [])),
+        orphans=_texts(document.get("orphans", [])),
+        inbox=_texts(document.get("inbox", [])),
+        applied={int(partition): _integer(number) for partition, number in applied.items()},
+        counters={name: _integer(count) for name, count in counters.items()},
+        settings=_object(document.get("settings", {})),
+        exclusions=_texts(document.get("exclusions", [])),
+    )
 
 
 _SEAL = b',"digest":"'
@@ -214,6 +211,14 @@ def _file_in(item: dict[str, Any]) -> DataFile:
         as_of,
         as_of > 0,
     )
+
+
+def _files_in(items: object) -> tuple[DataFile, ...]:
+    return tuple(map(_file_in, _list(items)))
+
+
+def _texts(items: object) -> tuple[str, ...]:
+    return tuple(map(_text, _list(items)))
 
 
 def _number(text: str) -> float:

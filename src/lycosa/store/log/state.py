@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from lycosa.core.errors import ClaimLost, NewerError, WorkspaceError
@@ -34,7 +34,7 @@ KEPT_ENTRIES = 10_000
 """Entries after which ended claims and applied inbox files are removed from the state."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class ClaimInfo:
     """A claim and the partitions that it acquired; `LogState.holders` has the current holders."""
 
@@ -126,7 +126,7 @@ class LogState:
             self._apply_commit(entry)
         elif entry.kind == RELEASE:
             claim = self.claims[entry.claim]
-            claim.released = True
+            self.claims[entry.claim] = replace(claim, released=True)
             for partition in claim.partitions:
                 self.holders.pop(partition, None)
                 self._unfruitful[partition] = 0
@@ -288,7 +288,7 @@ class LogState:
 
     def _apply_commit(self, entry: Entry) -> None:
         claim = self.claims[entry.claim]
-        claim.commits += 1
+        self.claims[entry.claim] = replace(claim, commits=claim.commits + 1)
         for partition in claim.partitions:
             self._unfruitful[partition] = 0
         for path in entry.orphans:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import xxhash
@@ -31,6 +35,74 @@ class DataFile(NamedTuple):
     merged: bool = False
 
 
+class DataFiles:
+    """The data files of a workspace: drafts on this machine, published files, cached copies.
+
+    In a folder these three are the same file, so most methods do nothing by default. Elsewhere a
+    draft is in a spool, and copies are in a cache of bounded size.
+    """
+
+    @abstractmethod
+    def new_folder(self, relative: str) -> str:
+        """Create a folder for the drafts of one commit; return its path. Raises FileExistsError."""
+
+    @abstractmethod
+    def draft_path(self, relative: str) -> str:
+        """Return the path where a data file is to be written. Its folder exists."""
+
+    @abstractmethod
+    def publish(self, rows: Mapping[str, int], *, as_of: int = 0) -> list[DataFile]:
+        """Store drafts (path -> number of rows) durably in the workspace.
+
+        `as_of`: the last entry whose rows the files contain, for merged files.
+        """
+
+    def finalize(self, folder: str) -> None:
+        """Release the drafts of a folder whose files are valid by a log entry."""
+
+    def unpublish(self, relative: str) -> None:
+        """Remove a published file that no entry names, but not its draft. No-op in a folder."""
+
+    @abstractmethod
+    def draft_names(self, folder: str) -> list[str]:
+        """Return the sorted names of a folder's drafts on this machine."""
+
+    @abstractmethod
+    def draft_size(self, relative: str) -> int | None:
+        """Return the bytes of a draft on this machine, None if there is none."""
+
+    def drop_drafts(self, folder: str) -> None:
+        """Remove a folder's drafts from this machine. No-op in a folder."""
+
+    @abstractmethod
+    def local_path(self, relative: str, size: int = 0, digest: str = "") -> str:
+        """Return a path on this machine where a data file can be read.
+
+        That is its draft, the file itself, or a copy in the cache. Call this for every use: a copy
+        may leave the cache half an hour after the last call (open files stay readable). If the file
+        does not exist, the path does not either. `size` and `digest` are those of the log entry.
+
+        Raises:
+            WorkspaceError: the file differs from `size` and `digest`.
+        """
+
+    def prefetch(self, files: Sequence[DataFile]) -> None:
+        """Download files concurrently that `local_path` will be called for."""
+
+    def drop_copies(self, paths: Sequence[str]) -> None:
+        """Remove this machine's copies of files that were purged."""
+
+    def retain_copies(self, paths: Collection[str]) -> None:
+        """Remove this machine's copies of all other files that were not used recently."""
+
+    def limit_cache(self, size: int) -> None:
+        """Set the bytes that copies may take on this machine, for all of its processes."""
+
+    @abstractmethod
+    def digest(self, relative: str) -> str:
+        """Return the xxh3_128 of a stored file, never of a copy. Raises FileNotFoundError."""
+
+
 def inside(relative: str, root: str) -> str:
     """Return the path if it stays in the workspace.
 
@@ -52,6 +124,25 @@ def file_digest(path: str) -> str:
         while chunk := file.read(_CHUNK):
             state.update(chunk)
     return state.hexdigest()
+
+
+@contextmanager
+def file_lock(path: str) -> Iterator[bool]:
+    """Lock a file during the block; yields False if another process has locked it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        yield try_lock(descriptor, fcntl.LOCK_EX)
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(descriptor: int, mode: int) -> bool:
+    """Lock an open file with `fcntl.LOCK_EX` or `LOCK_SH`; return False if that would block."""
+    try:
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def sync_file(path: str, flags: int = 0) -> None:

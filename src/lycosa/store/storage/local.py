@@ -1,7 +1,6 @@
 """A workspace in a folder of a file system, local or mounted.
 
 Create-if-absent is a hard link (or a rename without replacing), which fails if the name is taken.
-fsspec has neither links nor fsync, and importing it takes 0.1 s.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from lycosa.store.storage.files import (
     ASIDE_SUFFIX,
     DataFile,
+    DataFiles,
     file_digest,
     inside,
     sync_file,
@@ -157,7 +157,7 @@ class LocalStorage:
             return None
 
 
-class LocalDataFiles:
+class LocalDataFiles(DataFiles):
     """Data files in a folder: drafts are the files themselves, and there are no copies."""
 
     def __init__(self, storage: LocalStorage) -> None:
@@ -183,28 +183,14 @@ class LocalDataFiles:
             self._storage.sync_folder(folder)
         return files
 
-    def finalize(self, folder: str) -> None: ...
-
-    def unpublish(self, relative: str) -> None: ...
-
     def draft_names(self, folder: str) -> list[str]:
         return self._storage.names(folder)
 
     def draft_size(self, relative: str) -> int | None:
         return self._storage.size(relative)
 
-    def drop_drafts(self, folder: str) -> None: ...
-
     def local_path(self, relative: str, size: int = 0, digest: str = "") -> str:
         return self._storage.path(relative)
-
-    def prefetch(self, files: Sequence[DataFile]) -> None: ...
-
-    def drop_copies(self, paths: Sequence[str]) -> None: ...
-
-    def retain_copies(self, paths: Collection[str]) -> None: ...
-
-    def limit_cache(self, size: int) -> None: ...
 
     def digest(self, relative: str) -> str:
         return file_digest(self._storage.path(relative))

@@ -8,6 +8,7 @@ be stale, so names that matter are requested one by one.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -48,6 +49,7 @@ _CONFLICT = "ConditionalRequestConflict"
 _CONFLICTS, _CONFLICT_WAIT_S = 20, 0.05
 _BROKEN, _BROKEN_LISTINGS = "list response body", 2
 _NO_BUCKET = "NoSuchBucket"
+_ENDPOINT = re.compile(r"https?://[^\s/]+(/\S*)?")
 _ENVIRONMENT = ("AWS_", "GOOGLE_", "AZURE_")
 _WHY = {
     "AccessDenied": "access is denied: the credentials in the environment do not allow it",
@@ -76,13 +78,23 @@ def open_at(scheme: str, rest: str) -> ObjectStorage:
 
 
 class ObjectStorage(RemoteStorage):
-    """Objects of a bucket below a prefix."""
+    """Objects of a bucket below a prefix.
+
+    Raises:
+        UsageError: the environment does not describe a usable client.
+    """
 
     def __init__(self, bucket_url: str, prefix: str) -> None:
         super().__init__(f"{bucket_url}/{prefix}" if prefix else bucket_url)
         self._prefix = f"{prefix}/" if prefix else ""
         environment = [item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT)]
-        self._store = _connect(bucket_url, tuple(sorted(environment)))
+        problem = ""
+        try:
+            self._store = _connect(bucket_url, tuple(sorted(environment)))
+        except (BaseError, OSError, ValueError) as error:
+            problem = without_secrets(str(error))
+        if problem:
+            raise UsageError(f"{bucket_url}: the environment is incomplete or invalid: {problem}")
 
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
         """Send a conditional PUT; repeat it while concurrent ones conflict.
@@ -225,5 +237,7 @@ def _list_paths(store: ObjectStore, key: str) -> list[str]:
 def _connect(bucket_url: str, environment: tuple[tuple[str, str], ...]) -> ObjectStore:
     """Return the client of this process for a bucket and an environment, for all threads."""
     endpoint = dict(environment).get("AWS_ENDPOINT_URL", "")
+    if endpoint and not _ENDPOINT.fullmatch(endpoint):  # obstore would panic
+        raise ValueError("AWS_ENDPOINT_URL is not an http or https URL")
     client: ClientConfig = {**CLIENT, "allow_http": endpoint.startswith("http://")}
     return from_url(bucket_url, client_options=client, retry_config=RETRIES)

@@ -28,7 +28,7 @@ import xxhash
 
 from lycosa.core.errors import StorageError, UsageError
 from lycosa.store.storage.cache import FileCache, cache_root
-from lycosa.store.storage.files import ASIDE_SUFFIX, DataFile, file_digest, inside
+from lycosa.store.storage.files import ASIDE_SUFFIX, DataFile, DataFiles, file_digest, inside
 from lycosa.store.storage.storage import Storage
 
 IDENTITY = "workspace.json"
@@ -132,7 +132,7 @@ class RemoteStorage(Storage):
         return size
 
 
-class RemoteDataFiles:
+class RemoteDataFiles(DataFiles):
     """Data files with drafts in the spool and copies in the cache."""
 
     def __init__(self, storage: RemoteStorage) -> None:

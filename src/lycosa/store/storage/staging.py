@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lycosa.store.coordination.owner import FOLDER as RUN
-from lycosa.store.storage.files import ASIDE_SUFFIX, file_digest
+from lycosa.store.storage.files import ASIDE_SUFFIX, file_digest, try_lock
 from lycosa.store.storage.storage import Storage
 
 PREFIX = ".build-"
@@ -85,9 +85,7 @@ def list_faults(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _clear(staging: Path, lock: int) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(lock, fcntl.LOCK_EX):
         return
     for path in staging.iterdir():
         if path.name.startswith(PREFIX) or path.name.endswith(ASIDE_SUFFIX):

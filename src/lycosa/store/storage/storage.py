@@ -14,92 +14,16 @@ import importlib
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from lycosa.core.errors import UsageError
-from lycosa.store.storage.files import DataFile
+from lycosa.store.storage.files import DataFiles
 from lycosa.store.storage.local import LocalStorage
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
 _OBJECTS, _HDFS = ("object_store", "s3"), ("hdfs", "hdfs")
 _REMOTE = {"s3": _OBJECTS, "gs": _OBJECTS, "az": _OBJECTS, "webhdfs": _HDFS, "swebhdfs": _HDFS}
 """Scheme -> module of this package, extra that installs its packages."""
-
-
-class DataFiles(Protocol):
-    """The data files of a workspace: drafts on this machine, published files, cached copies.
-
-    In a folder these three are the same file. Elsewhere a draft is in a spool, and copies are in a
-    cache of bounded size.
-    """
-
-    def new_folder(self, relative: str) -> str:
-        """Create a folder for the drafts of one commit; return its path. Raises FileExistsError."""
-        ...
-
-    def draft_path(self, relative: str) -> str:
-        """Return the path where a data file is to be written. Its folder exists."""
-        ...
-
-    def publish(self, rows: Mapping[str, int], *, as_of: int = 0) -> list[DataFile]:
-        """Store drafts (path -> number of rows) durably in the workspace.
-
-        `as_of`: the last entry whose rows the files contain, for merged files.
-        """
-        ...
-
-    def finalize(self, folder: str) -> None:
-        """Release the drafts of a folder whose files are valid by a log entry."""
-        ...
-
-    def unpublish(self, relative: str) -> None:
-        """Remove a published file that no entry names, but not its draft. No-op in a folder."""
-        ...
-
-    def draft_names(self, folder: str) -> list[str]:
-        """Return the sorted names of a folder's drafts on this machine."""
-        ...
-
-    def draft_size(self, relative: str) -> int | None:
-        """Return the bytes of a draft on this machine, None if there is none."""
-        ...
-
-    def drop_drafts(self, folder: str) -> None:
-        """Remove a folder's drafts from this machine. No-op in a folder."""
-        ...
-
-    def local_path(self, relative: str, size: int = 0, digest: str = "") -> str:
-        """Return a path on this machine where a data file can be read.
-
-        That is its draft, the file itself, or a copy in the cache. Call this for every use: a copy
-        may leave the cache half an hour after the last call (open files stay readable). If the file
-        does not exist, the path does not either. `size` and `digest` are those of the log entry.
-
-        Raises:
-            WorkspaceError: the file differs from `size` and `digest`.
-        """
-        ...
-
-    def prefetch(self, files: Sequence[DataFile]) -> None:
-        """Download files concurrently that `local_path` will be called for."""
-        ...
-
-    def drop_copies(self, paths: Sequence[str]) -> None:
-        """Remove this machine's copies of files that were purged."""
-        ...
-
-    def retain_copies(self, paths: Collection[str]) -> None:
-        """Remove this machine's copies of all other files that were not used recently."""
-        ...
-
-    def limit_cache(self, size: int) -> None:
-        """Set the bytes that copies may take on this machine, for all of its processes."""
-        ...
-
-    def digest(self, relative: str) -> str:
-        """Return the xxh3_128 of a stored file, never of a copy. Raises FileNotFoundError."""
-        ...
 
 
 class PublishedFolders(Protocol):

@@ -201,8 +201,8 @@ class LiveTables:
     def _with_plugin_columns(self, name: str) -> pl.LazyFrame:
         rows = self.scan(name)
         columns = installed_plugins().merged("page_columns") if name == "pages" else {}
-        if taken := columns.keys() & set(TABLES[name].names):
-            raise UsageError(f"a plug-in names its column like one of {name}: {min(taken)}")
+        if duplicates := columns.keys() & set(TABLES[name].names):
+            raise UsageError(f"a plug-in names its column like one of {name}: {min(duplicates)}")
         for column, type_ in columns.items():
             value = pl.col("plugin_values").str.json_path_match(f"$.{column}")
             typed = value == "true" if type_ is bool else value.cast(_TYPES[type_], strict=False)

@@ -118,10 +118,10 @@ class _LogCheck:
 
     def report_unknown_files(self) -> None:
         storage = self._workspace.storage
-        known = set(map(entry_path, self._numbers)) | set(
+        expected = set(map(entry_path, self._numbers)) | set(
             map(snapshot_path, snapshot_numbers(storage))
         )
-        for path in {f"{FOLDER}/{name}" for name in storage.names(FOLDER)} - known:
+        for path in {f"{FOLDER}/{name}" for name in storage.names(FOLDER)} - expected:
             self._report.add(
                 NOTE, path, "it is not a log entry and is ignored", "it can be deleted"
             )

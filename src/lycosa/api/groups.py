@@ -1,0 +1,216 @@
+"""Parts of a workspace that are managed: collections, monitors, watches, translations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lycosa.api.workspace import Workspace
+    from lycosa.commands.feature_models import MatchList, MonitorInfo, WatchInfo
+    from lycosa.commands.models import CollectionFacts, CollectionSummary, QueryTranslation
+    from lycosa.export.archives.collection_copy import CopyReport
+    from lycosa.search.crosslingual.vectors import VectorsInfo
+    from lycosa.store.exclusion.purge import PurgeReport
+    from lycosa.translation.table import TableInfo
+    from lycosa.translation.workspace_tables import OpenTables
+    from lycosa.uptime.report import UptimeReport
+
+
+class _Part:
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._root = workspace.root
+
+
+class Collections(_Part):
+    """The collections of a workspace."""
+
+    def list(self) -> list[CollectionSummary]:
+        """Return the collections that are configured or contain data."""
+        from lycosa.commands.maintenance.collections import list_collections
+        from lycosa.store.workspace import Workspace as Store
+
+        return list_collections(Store.open(self._root), self._workspace.config())
+
+    def facts(self, name: str) -> CollectionFacts | None:
+        """Return contents, queue and settings of a collection; None if it is unknown."""
+        from lycosa.commands.inspection.collection_facts import collection_facts
+
+        return collection_facts(self._root, self._workspace.config(), name)
+
+    def pause(self, name: str) -> None:
+        """Stop fetching for a collection until it is resumed."""
+        from lycosa.crawl.session.pausing import set_paused
+
+        set_paused(self._root, name, paused=True)
+
+    def resume(self, name: str) -> None:
+        """Resume a paused collection."""
+        from lycosa.crawl.session.pausing import set_paused
+
+        set_paused(self._root, name, paused=False)
+
+    def copy(self, name: str, target: str) -> CopyReport:
+        """Copy a collection and its archive into another workspace."""
+        from lycosa.commands.maintenance.collections import copy_to
+
+        return copy_to(self._root, name, target)
+
+    def purge(self, name: str) -> PurgeReport:
+        """Delete a collection that was removed from the configuration."""
+        from lycosa.commands.maintenance.collections import purge
+
+        return purge(self._root, name, self._workspace.config())
+
+
+class Monitors(_Part):
+    """The monitors of availability."""
+
+    def list(self) -> list[MonitorInfo]:
+        """Return the monitors with their settings."""
+        from lycosa.commands.monitoring.monitors import list_monitors
+
+        return list_monitors(self._root, self._workspace.config(errors={}))
+
+    def add(self, url: str, **settings: object) -> MonitorInfo:
+        """Monitor a URL; `settings` are those of [[monitor]] in lycosa.toml.
+
+        Raises:
+            UsageError: a setting is wrong, or the URL is already monitored.
+        """
+        from lycosa.commands.monitoring.monitors import create_monitor
+
+        return create_monitor(self._root, self._workspace.config(errors={}), url, settings)
+
+    def remove(self, url: str) -> None:
+        """Remove a monitor and keep its history."""
+        from lycosa.uptime.monitors import remove_monitor
+        from lycosa.url.normalise import typed_url
+
+        remove_monitor(self._root, self._workspace.config(errors={}), typed_url(url))
+
+    def report(self, target: str = "") -> UptimeReport:
+        """Return availability, response times and outages of a host or URL, or of all."""
+        from lycosa.uptime.report import report_host, report_monitors
+
+        config = self._workspace.config(errors={})
+        if target:
+            return report_host(self._root, config, target)
+        return report_monitors(self._root, config)
+
+    def run(self, report: Callable[[str], None] = print) -> None:
+        """Run the checks until SIGTERM or SIGINT; call it in the main thread."""
+        from lycosa.commands.monitoring.checks import run_checks
+
+        run_checks(self._root, self._workspace.config(), report)
+
+
+class Watches(_Part):
+    """The content alerts: patterns that are matched against every fetched page."""
+
+    def list(self) -> list[WatchInfo]:
+        """Return the watches and the state of their notifications."""
+        from lycosa.commands.monitoring.watches import watch_info
+        from lycosa.watch.watches import list_watches
+
+        return [watch_info(each) for each in list_watches(self._root)]
+
+    def add(
+        self,
+        *patterns: str,
+        name: str = "",
+        ignore: Sequence[str] = (),
+        collections: Sequence[str] = (),
+        notify: Sequence[str] = (),
+    ) -> WatchInfo:
+        """Match patterns against every page fetched from now on.
+
+        `ignore`: "case", "accents", "width"; `notify`: "webhook URL", "command …" or "file PATH".
+        """
+        from lycosa.commands.monitoring.watches import watch_info
+        from lycosa.watch.watches import add_watch
+
+        return watch_info(
+            add_watch(
+                self._root,
+                self._workspace.config(),
+                patterns,
+                ignore,
+                name=name,
+                collections=collections,
+                notify=notify,
+            )
+        )
+
+    def remove(self, watch: str) -> WatchInfo:
+        """Remove a watch by ID or name, and keep its matches."""
+        from lycosa.commands.monitoring.watches import remove
+
+        return remove(self._root, watch)
+
+    def matches(
+        self,
+        watch: str = "",
+        *,
+        since: datetime | None = None,
+        site: str = "",
+        count: int | None = None,
+        every: bool = False,
+    ) -> MatchList:
+        """Return matches, newest first; `every`: of older versions of a page too."""
+        from lycosa.commands.feature_models import MatchList
+        from lycosa.watch.watches import matches
+
+        rows, total = matches(self._root, watch, since=since, site=site, most=count, every=every)
+        return MatchList(total, rows)
+
+
+class Translations(_Part):
+    """The translation tables of searches across languages."""
+
+    def tables(self) -> OpenTables:
+        """Return the tables, including those learned from the crawl."""
+        from lycosa.commands.maintenance.translate import tables_of
+
+        return tables_of(self._root)
+
+    def add(
+        self, file: Path | str, source: str = "", target: str = "", name: str = ""
+    ) -> TableInfo:
+        """Add a dictionary: dictd, Wiktionary list, TSV or TMX. Languages are ISO 639 codes."""
+        from lycosa.commands.maintenance.translate import add_dictionary
+
+        return add_dictionary(self._root, Path(file), source, target, name)
+
+    def learn(
+        self, files: Sequence[Path | str], source: str = "", target: str = "", name: str = ""
+    ) -> TableInfo:
+        """Learn word translations from parallel sentences."""
+        from lycosa.commands.maintenance.translate import learn_table
+
+        return learn_table(self._root, [Path(file) for file in files], source, target, name)
+
+    def remove(self, name: str) -> None:
+        """Remove a table that was added or learned."""
+        from lycosa.commands.maintenance.translate import remove_table
+
+        remove_table(self._root, name)
+
+    def lookup(
+        self, text: str, source: str = "", targets: Sequence[str] = ()
+    ) -> list[QueryTranslation]:
+        """Return the translations that a search uses for words."""
+        from lycosa.commands.inspection.search import query_translation
+        from lycosa.commands.maintenance.translate import look_up
+
+        return [query_translation(each) for each in look_up(self._root, text, source, targets)]
+
+    def encode(self) -> VectorsInfo:
+        """Encode all pages with the configured encoder (`index.encoder`)."""
+        from lycosa.commands.maintenance.translate import encode_pages
+        from lycosa.search.crosslingual.vectors import load_encoder
+
+        return encode_pages(self._root, load_encoder(self._workspace.config().index.encoder))

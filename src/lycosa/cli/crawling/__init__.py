@@ -1,0 +1,1 @@
+"""Commands that fetch: crawl, run, hunt, add, import."""

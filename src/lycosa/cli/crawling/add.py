@@ -1,0 +1,74 @@
+"""`lycosa add`: submit URLs to a running or stopped crawl."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lycosa.cli.options import IgnoreOption, InWorkspace, JsonOption
+from lycosa.cli.output import note, print_json
+from lycosa.core.units import number_of
+
+
+def command(
+    where: InWorkspace,
+    urls: Annotated[
+        list[str],
+        typer.Argument(metavar="URL", help="URLs to fetch. Known URLs are fetched again."),
+    ],
+    collection: Annotated[
+        str,
+        typer.Option(
+            "--collection", metavar="NAME", help="Collection; required if there are several."
+        ),
+    ] = "",
+    find: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--find",
+            metavar="TEXT",
+            help="Search these pages, and all pages reachable from them, for a text; repeatable.",
+        ),
+    ] = None,
+    ignore: IgnoreOption = None,
+    max_age: Annotated[
+        str,
+        typer.Option("--max-age", metavar="TIME", help="Maximum age of a stored copy for --find."),
+    ] = "1d",
+    json_output: JsonOption = False,
+) -> None:
+    """Submit URLs to a collection.
+
+    A running crawl fetches them within seconds, otherwise the next one does.
+    """
+    workspace = where.open()
+    if find:
+        request = workspace.add_find(
+            urls, find, ignore=ignore or (), collection=collection, max_age=max_age
+        )
+        if json_output:
+            print_json(request)
+            return
+        print(request.id)
+        note(
+            f"submitted to collection {request.collection}; {_who(request.running, 'starts it')}; "
+            f"show matches: lycosa watch matches {request.id}"
+        )
+        return
+    submitted = workspace.add(urls, collection=collection)
+    if json_output:
+        print_json(submitted)
+        return
+    number = len(submitted.urls)
+    them = "it" if number == 1 else "them"
+    who = f"the next `lycosa run` or `lycosa crawl` fetches {them}"
+    if submitted.process:
+        who = f"process {submitted.process} fetches {them} within seconds"
+    print(f"{number_of(number, 'URL')} submitted to collection {submitted.collection}; {who}")
+
+
+def _who(running: bool, does: str) -> str:
+    if running:
+        return f"the running crawl {does} within seconds"
+    return f"the next `lycosa run` or `lycosa crawl` {does}"

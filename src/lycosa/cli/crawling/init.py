@@ -1,0 +1,69 @@
+"""`lycosa init`: write a commented lycosa.toml."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lycosa.cli.options import InWorkspace
+from lycosa.core.errors import UsageError
+
+
+def command(
+    where: InWorkspace,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions",
+            min=1,
+            metavar="N",
+            help="Number of partitions, the maximum number of "
+            "workers; cannot be changed (default 64).",
+        ),
+    ] = None,
+    template: Annotated[
+        str,
+        typer.Option(
+            "--template",
+            metavar="NAME",
+            help="news27: media and government sites in 27 languages, one collection each.",
+        ),
+    ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing lycosa.toml and seed files.")
+    ] = False,
+) -> None:
+    """Create a workspace with a commented configuration file."""
+    from lycosa.commands.crawling.news_template import SEEDS, news_template
+    from lycosa.config.template import configuration_template
+    from lycosa.store.workspace import CONFIGURATION, DEFAULT_PARTITIONS, Workspace
+
+    if template not in ("", "news27"):
+        raise UsageError(f"--template {template!r}: unknown template; choose news27")
+    root = where.root
+    opened = Workspace.open_or_create(root, partitions or DEFAULT_PARTITIONS)
+    if partitions is not None and opened.partitions != partitions:
+        raise UsageError(
+            f"{root} has {opened.partitions} partitions, which cannot be changed; "
+            f"for {partitions}, create a new workspace"
+        )
+    storage = opened.storage
+    path = f"{root}/{CONFIGURATION}"
+    if storage.size(CONFIGURATION) is not None and not force:
+        raise UsageError(f"{path} already exists; edit it, or replace it with --force")
+    if template:
+        text, files = news_template(f"{storage.root}/{SEEDS}" if storage.on_disk else None)
+        if storage.on_disk:
+            storage.make_folder(SEEDS)
+            for name, content in files.items():
+                if force or storage.size(f"{SEEDS}/{name}") is None:
+                    storage.replace(f"{SEEDS}/{name}", content.encode(), sync=True)
+        storage.replace(CONFIGURATION, text.encode(), sync=True)
+        print(
+            f"wrote {path} and {len(files)} seed files: set fetch.contact there, then run "
+            f"`lycosa -w {root} run`"
+        )
+        return
+    storage.replace(CONFIGURATION, configuration_template().encode(), sync=True)
+    print(f"wrote {path}: edit it, then run `lycosa -w {root} crawl URL`")

@@ -1,0 +1,1 @@
+"""Commands that explain: status, explain, fetch, site, links, versions."""

@@ -1,0 +1,1 @@
+"""Commands that keep a workspace: index, compact, check, export."""

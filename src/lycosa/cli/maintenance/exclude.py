@@ -1,0 +1,63 @@
+"""`lycosa exclude`: exclude sites, and delete what is stored of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lycosa.cli.options import InWorkspace, JsonOption
+from lycosa.cli.output import counts, print_json, table
+from lycosa.core.units import format_size, number_of
+
+if TYPE_CHECKING:
+    from lycosa.commands.models import ExclusionReport
+
+
+def command(
+    where: InWorkspace,
+    rules: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SITE",
+            help="Host, URL, domain:NAME (with its subdomains) or prefix:URL (default: list all).",
+        ),
+    ] = None,
+    purge: Annotated[
+        bool,
+        typer.Option("--purge/--keep", help="Also delete stored pages, records and index entries."),
+    ] = False,
+    json_output: JsonOption = False,
+) -> None:
+    """Exclude sites permanently from crawling and search."""
+    report = where.open().exclude(*(rules or ()), purge=purge)
+    if json_output:
+        print_json(report)
+    else:
+        _print(report, listing=not rules)
+    if purge and report.pending:
+        raise typer.Exit(1)
+
+
+def _print(report: ExclusionReport, *, listing: bool) -> None:
+    rows = [("excluded", ", ".join(report.rules))]
+    if report.purged:
+        rows.append(
+            (
+                "deleted",
+                f"{counts(report.rows) or 'no rows'}; "
+                f"{number_of(report.records, 'archived record')}; "
+                f"{format_size(report.bytes_deleted)} in total",
+            )
+        )
+    rows += [("not yet", f"{path}: {why}") for path, why in report.pending]
+    print(table(rows))
+    if report.purged and report.pending:
+        print("\nNot everything could be deleted yet: run the command again later.")
+    elif report.purged:
+        print("\nDeleted from this workspace. Copies and exports are not affected.")
+    elif not listing:
+        print(
+            "\nThe pages are no longer fetched, found or shown. They are still on disk: add "
+            "--purge to delete them."
+        )

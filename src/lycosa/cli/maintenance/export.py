@@ -1,0 +1,381 @@
+"""`lycosa export`: pages as files, as web archives, as a mirror, or in a search cluster."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lycosa.cli.options import (
+    CollectionOption,
+    EngineOptions,
+    InWorkspace,
+    LanguageOption,
+    MarkdownModeOption,
+    OutputOptions,
+    PageFilter,
+    SinceOption,
+    SiteOption,
+    date_ms,
+    values_of,
+)
+from lycosa.cli.output import data_stream, note, print_json
+from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.units import format_size, number_of, parse_size
+
+if TYPE_CHECKING:
+    from lycosa.api.exports import Exports
+    from lycosa.export.bulk.actions import BulkSelection
+    from lycosa.export.bulk.bulk import BulkReport
+    from lycosa.export.library.library import LibraryReport
+    from lycosa.export.markdown.pages import MarkdownReport
+
+app = typer.Typer(
+    help="Export pages: XML, JSON Lines, Parquet, Markdown, WARC, WACZ, offline mirror.",
+    no_args_is_help=True,
+)
+
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DIR", help="Target directory; files are written to DIR/KIND/LANG/DATE/."
+    ),
+]
+ResponsesOption = Annotated[
+    bool, typer.Option("--responses-only", help="Leave out request and metadata records.")
+]
+
+
+@dataclass(frozen=True)
+class LibraryFilter(EngineOptions):
+    """Which days of the library to export, and how."""
+
+    language: LanguageOption = ""
+    collection: CollectionOption = ""
+    since: Annotated[
+        int,
+        typer.Option(
+            "--since",
+            metavar="DATE",
+            parser=date_ms,
+            show_default=False,
+            help="First day to export, for example 2026-11-21 in UTC (default: all).",
+        ),
+    ] = 0
+    until: Annotated[
+        int,
+        typer.Option(
+            "--until",
+            metavar="DATE",
+            parser=date_ms,
+            show_default=False,
+            help="Last day to export (default: today).",
+        ),
+    ] = 0
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="Export a page on each day it was fetched (default: only when it changed).",
+        ),
+    ] = False
+    max_size: Annotated[
+        str,
+        typer.Option(
+            "--max-size",
+            metavar="SIZE",
+            help="Size at which a new file is started (default 64MB, Parquet 256MB).",
+        ),
+    ] = ""
+    again: Annotated[bool, typer.Option("--again", help="Rewrite existing days.")] = False
+
+
+def _add_library_command(kind: str, about: str) -> None:
+    @app.command(kind, help=about)
+    def command(
+        where: InWorkspace, chosen: LibraryFilter, output: OutputOptions, target: TargetArgument
+    ) -> None:
+        from lycosa.commands.maintenance.export import LibraryOptions
+
+        report = where.open().export.library(
+            kind,
+            target,
+            language=chosen.language,
+            collection=chosen.collection,
+            since=_day(chosen.since),
+            until=_day(chosen.until),
+            options=LibraryOptions(
+                chosen.full, chosen.max_size, chosen.again, chosen.engine, chosen.address
+            ),
+        )
+        if output.json_output:
+            print_json(report)
+        elif not output.quiet:
+            _print_library(report)
+
+
+_add_library_command(
+    "xml",
+    "Export pages as an XML library by language and day.\n\nThe schema is written to "
+    "DIR/xml/library.xsd.",
+)
+_add_library_command("jsonl", "Export pages as JSON Lines by language and day.")
+_add_library_command(
+    "parquet",
+    "Export pages as Parquet files by language and day.\n\n--max-size is the size of the rows as "
+    "JSON. The Parquet files are about a third as large.",
+)
+_add_library_command(
+    "text", "Export visible text by language and day as WARC conversion records (WET)."
+)
+
+
+def _day(at_ms: int) -> date | None:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).date() if at_ms else None
+
+
+def _print_library(report: LibraryReport) -> None:
+    for path in report.written:
+        print(path)
+    unread = ""
+    if report.unreadable:
+        unread = f", {number_of(report.unreadable, 'older version')} no longer in the archive"
+    print(
+        f"{number_of(report.documents, 'document')} in {number_of(report.files, 'file')}, "
+        f"{number_of(report.languages, 'language')}, "
+        f"{number_of(report.days, 'directory LANG/DATE', 'directories LANG/DATE')}, "
+        f"{format_size(report.bytes)}; {number_of(len(report.written), 'new file')}{unread}"
+    )
+
+
+@app.command()
+def warc(
+    where: InWorkspace,
+    pages: PageFilter,
+    output: OutputOptions,
+    target: Annotated[str, typer.Argument(metavar="DIR", help="Target directory.")],
+    max_size: Annotated[
+        str, typer.Option("--max-size", metavar="SIZE", help="Size at which a new file is started.")
+    ] = "1GB",
+    responses_only: ResponsesOption = False,
+) -> None:
+    """Export captures as WARC files with a CDXJ index."""
+    report = where.open().export.warc(
+        target, **values_of(pages), max_size=max_size, responses_only=responses_only
+    )
+    if output.json_output:
+        print_json(report)
+    elif not output.quiet:
+        for path in report.files:
+            print(path)
+        existing = (
+            f"; {number_of(report.existing, 'file')} already existed" if report.existing else ""
+        )
+        print(
+            f"{number_of(report.captures, 'capture')} in {number_of(len(report.files), 'file')}, "
+            f"{format_size(report.bytes)}{existing}"
+        )
+
+
+@app.command()
+def wacz(
+    where: InWorkspace,
+    pages: PageFilter,
+    output: OutputOptions,
+    target: Annotated[str, typer.Argument(metavar="FILE", help="File to write, NAME.wacz.")],
+    title: Annotated[
+        str, typer.Option("--title", metavar="TEXT", help="Title shown by players.")
+    ] = "",
+    responses_only: ResponsesOption = False,
+) -> None:
+    """Export captures as one WACZ file for web-archive players."""
+    if not target.endswith(".wacz"):
+        raise UsageError(f"{target}: the file name must end in .wacz")
+    report = where.open().export.wacz(
+        target, **values_of(pages), title=title, responses_only=responses_only
+    )
+    if output.json_output:
+        print_json(report)
+    elif not output.quiet:
+        print(
+            "nothing to export: no capture matches"
+            if report.path is None
+            else f"{report.path}: {number_of(report.captures, 'capture')}, "
+            f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
+        )
+
+
+@app.command()
+def markdown(
+    where: InWorkspace,
+    output: OutputOptions,
+    target: Annotated[
+        str, typer.Argument(metavar="DIR", help="Target directory; files are DIR/HOST/PATH.md.")
+    ],
+    site: SiteOption = "",
+    collection: CollectionOption = "",
+    mode: MarkdownModeOption = "main",
+) -> None:
+    """Export pages as Markdown, one file per page.
+
+    Each file begins with YAML front matter: URL, title, type, language, dates and digest. Files
+    that would not change are left alone.
+    """
+    report = where.open().export.markdown(target, site=site, collection=collection, mode=mode)
+    _print_markdown(report, output)
+
+
+@app.command()
+def llms(
+    where: InWorkspace,
+    output: OutputOptions,
+    site: Annotated[
+        str, typer.Argument(metavar="SITE", help="Host, host:port or URL of the site.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="DIR", help="Target directory.")],
+    collection: CollectionOption = "",
+) -> None:
+    """Export llms.txt and llms-full.txt of a site.
+
+    The first lists the pages of the site for language models; the second contains their Markdown.
+    """
+    _print_markdown(where.open().export.llms(site, target, collection=collection), output)
+
+
+def _print_markdown(report: MarkdownReport, output: OutputOptions) -> None:
+    if output.json_output:
+        print_json(report)
+    elif not output.quiet:
+        print(f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}")
+        if report.unreadable:
+            print(
+                f"{number_of(len(report.unreadable), 'page')} omitted, because the archive cannot "
+                f"be read; the first: {report.unreadable[0]}"
+            )
+
+
+@app.command()
+def mirror(
+    where: InWorkspace,
+    output: OutputOptions,
+    site: Annotated[
+        str, typer.Argument(metavar="SITE", help="Host, host:port or URL of the site.")
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR", help="Target directory; the start page is DIR/HOST/index.html."
+        ),
+    ],
+    collection: CollectionOption = "",
+) -> None:
+    """Export a site as an offline mirror.
+
+    Crawl with `requisites = true` to include images, style sheets, scripts and fonts.
+    """
+    report = where.open().export.mirror(site, target, collection=collection)
+    if output.json_output:
+        print_json(report)
+    elif not output.quiet:
+        print(
+            f"{number_of(report.files, 'file')}, {report.pages:,} of them pages, "
+            f"{format_size(report.bytes)}"
+        )
+        if report.unreadable:
+            print(
+                f"{number_of(len(report.unreadable), 'file')} omitted, because decoding failed; "
+                f"the first: {report.unreadable[0]}"
+            )
+        print(f"open {report.start}")
+
+
+@dataclass(frozen=True)
+class BulkOptions:
+    """Where to load pages, and which."""
+
+    url: Annotated[
+        str,
+        typer.Option(
+            "--url", metavar="URL", help="Address of the search cluster, http://HOST:PORT."
+        ),
+    ] = ""
+    index: Annotated[
+        str, typer.Option("--index", metavar="NAME", help="Name of the target index.")
+    ] = "lycosa"
+    collection: CollectionOption = ""
+    language: LanguageOption = ""
+    since: SinceOption = 0
+    out: Annotated[
+        str, typer.Option("--out", metavar="FILE", help="File for jsonl; - for standard output.")
+    ] = "-"
+    batch: Annotated[
+        str, typer.Option("--batch", metavar="SIZE", help="Maximum size of one request.")
+    ] = "5MiB"
+    again: Annotated[bool, typer.Option("--again", help="Send all pages again.")] = False
+
+
+@app.command()
+def bulk(
+    where: InWorkspace,
+    options: BulkOptions,
+    output: OutputOptions,
+    to: Annotated[
+        str, typer.Option("--to", metavar="KIND", help="Target: opensearch, quickwit or jsonl.")
+    ],
+) -> None:
+    """Load pages into OpenSearch, Quickwit or a JSON Lines file.
+
+    Later calls send only changes; jsonl is always complete. Credentials: environment variable
+    LYCOSA_BULK_AUTH.
+    """
+    from lycosa.export.bulk.actions import BulkSelection
+
+    exports = where.open().export
+    selection = BulkSelection(options.collection, options.language, options.since)
+    if to == "jsonl":
+        written = _write_jsonl(exports, selection, options.out)
+        if not (output.quiet or output.json_output):
+            note(number_of(written, "page"))
+        return
+    report = exports.bulk(
+        to,
+        options.url,
+        options.index,
+        selection=selection,
+        batch_bytes=parse_size(options.batch),
+        again=options.again,
+        report=(lambda line: None) if output.quiet else note,
+    )
+    if output.json_output:
+        print_json(report)
+    elif not output.quiet:
+        _print_bulk(report, options.index)
+    if report.failed:
+        for failure in [] if output.json_output else report.failures:
+            note(f"{failure['url']}: {failure['reason']}")
+        raise WorkError(
+            f"{number_of(report.failed, 'document')} rejected permanently; the others are loaded"
+        )
+
+
+def _write_jsonl(exports: Exports, selection: BulkSelection, path: str) -> int:
+    from lycosa.commands.maintenance.export import write_file
+
+    if path != "-":
+        return write_file(path, lambda file: exports.jsonl(file, selection))
+    written = exports.jsonl(data_stream(), selection)
+    sys.stdout.flush()
+    return written
+
+
+def _print_bulk(report: BulkReport, index: str) -> None:
+    deleted = f", {number_of(report.deletions, 'deletion')}" if report.deletions else ""
+    excluded = f", {number_of(report.exclusions, 'exclusion')}" if report.exclusions else ""
+    print(
+        f"{number_of(report.documents, 'document')}{deleted}{excluded} in "
+        f"{number_of(report.requests, 'request')}, {format_size(report.bytes)}; "
+        f"{index} is up to log entry {report.log_entry} (was {report.from_entry})"
+    )

@@ -1,0 +1,1 @@
+"""Commands that report changes: monitor, watch, changes."""

@@ -1,0 +1,364 @@
+"""Groups of options that commands share.
+
+A group is a frozen dataclass whose fields are `Annotated` with `typer.Option`. `expand` replaces a
+parameter of that type by the options, so `def command(where: InWorkspace)` has `-w` and `--set`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+
+import typer
+
+from lycosa.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from lycosa.api import Workspace
+    from lycosa.config.settings import Config
+
+DEFAULT_WORKSPACE = "lycosa-data"
+
+
+def expand(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose option groups are expanded into its signature."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if is_dataclass(hints[name]):
+            groups[name] = hints[name]
+        else:
+            only = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(parameter.replace(annotation=hints[name], kind=only))
+    for kind in reversed(groups.values()):  # the help lists shared options last
+        parameters += _parameters(kind)
+
+    @wraps(function)
+    def command(**values: Any) -> None:
+        arguments = {
+            name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            for name, kind in groups.items()
+        }
+        function(**values, **arguments)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def _parameters(group: Any) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_default(field),
+            annotation=hints[field.name],
+        )
+
+
+def _default(field: Field[Any]) -> Any:
+    return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+def _language(text: str) -> str:
+    from lycosa.text.identify import require_language
+
+    return require_language(text)
+
+
+def date_ms(text: str) -> int:
+    """Return a date (UTC unless it has an offset) in milliseconds; 0 for "".
+
+    Raises:
+        UsageError: it is not a date.
+    """
+    from datetime import UTC, datetime
+
+    if not text:
+        return 0
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a date: write 2026-11-21 or 2026-11-21T10:00:00"
+        ) from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _complete(name: str) -> Callable[[typer.Context, str], list[str]]:
+    """Return the completion of an option from the workspace of the command line."""
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        from lycosa.api import Workspace
+        from lycosa.core.errors import LycosaError
+
+        before = context.find_root().params.get("workspaces") or [DEFAULT_WORKSPACE]
+        root = context.params.get("workspace") or before[0]
+        try:
+            names = Workspace(root).names(name)
+        except LycosaError:
+            return []
+        return [each for each in names if each.startswith(incomplete)]
+
+    return complete
+
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
+QuietOption = Annotated[
+    bool, typer.Option("-q", "--quiet", help="Print no progress and no summary.")
+]
+MarkdownModeOption = Annotated[
+    Literal["main", "full", "citations"],
+    typer.Option(
+        "--mode",
+        help="`main`: main text; `full`: complete page; `citations`: main text, links as numbered "
+        "references.",
+    ),
+]
+CollectionOption = Annotated[
+    str,
+    typer.Option(
+        "--collection",
+        metavar="NAME",
+        help="Only this collection.",
+        autocompletion=_complete("collections"),
+    ),
+]
+IntoOption = Annotated[
+    str,
+    typer.Option(
+        "--collection",
+        metavar="NAME",
+        help="Collection to store the pages in.",
+        autocompletion=_complete("collections"),
+    ),
+]
+SiteOption = Annotated[
+    str,
+    typer.Option(
+        "--site",
+        metavar="SITE",
+        help="Only this site: a host, host:port or URL.",
+        autocompletion=_complete("hosts"),
+    ),
+]
+LanguageOption = Annotated[
+    str,
+    typer.Option(
+        "--lang",
+        metavar="XX",
+        parser=_language,
+        help="Only pages in this language.",
+        autocompletion=_complete("languages"),
+    ),
+]
+SinceOption = Annotated[
+    int,
+    typer.Option(
+        "--since",
+        metavar="DATE",
+        parser=date_ms,
+        show_default=False,
+        help="Only pages fetched since this date, for example 2026-11-21 (default: all).",
+    ),
+]
+PeriodOption = Annotated[
+    str,
+    typer.Option(
+        "--since",
+        metavar="DATE|TIME",
+        help="Start: a date, for example 2026-11-21, or an age, for example 7d.",
+    ),
+]
+IgnoreOption = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="WHAT", help="Ignore case, accents, width; comma-separated."),
+]
+NotifyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--notify",
+        metavar="TARGET",
+        help="Notification target: 'webhook URL', 'command PROGRAM …' or 'file PATH'; repeatable.",
+    ),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="Print all entries.")]
+DelayOption = Annotated[
+    str,
+    typer.Option("--delay", metavar="TIME", help="Minimum delay between two requests to a host."),
+]
+NoIndexOption = Annotated[bool, typer.Option("--no-index", help="Do not update the search index.")]
+PeersOption = Annotated[
+    list[str] | None,
+    typer.Option("--peer", metavar="URL", help="Also search another Lycosa server; repeatable."),
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port", metavar="N", min=0, max=65535, help="Port (default 8000); 0 selects a free port."
+    ),
+]
+ListenOption = Annotated[
+    str, typer.Option("--host", metavar="HOST", help="Address to listen on (default 127.0.0.1).")
+]
+
+
+@dataclass(frozen=True)
+class Configured:
+    """`--set`: settings that apply to one call."""
+
+    context: typer.Context
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable."),
+    ] = None
+
+    @property
+    def settings(self) -> list[str]:
+        """The overrides before and after the name of the command."""
+        before = self.context.obj[1] if self.context.obj else ()
+        return [*before, *(self.overrides or ())]
+
+    def open(self) -> Workspace:
+        """Return a workspace without a configuration file."""
+        from lycosa.api import Workspace
+
+        return Workspace("", self.settings)
+
+
+@dataclass(frozen=True)
+class InWorkspace(Configured):
+    """`-w` and `--set`."""
+
+    workspace: Annotated[
+        str,
+        typer.Option(
+            "-w", "--workspace", metavar="DIR", help="Workspace directory (default ./lycosa-data)."
+        ),
+    ] = ""
+
+    @property
+    def root(self) -> str:
+        """The workspace named before or after the command, else the default.
+
+        Raises:
+            UsageError: there are several.
+        """
+        roots = workspace_roots(self.context, [self.workspace] if self.workspace else [])
+        if len(roots) > 1:
+            raise UsageError(
+                f"more than one workspace is given ({', '.join(roots)}); only `search` and `serve` "
+                "accept several"
+            )
+        return roots[0]
+
+    def open(self) -> Workspace:
+        from lycosa.api import Workspace
+
+        return Workspace(self.root, self.settings)
+
+    def config(
+        self, collection: str = "", errors: MutableMapping[str, str] | None = None
+    ) -> Config:
+        """Return the settings. With `errors`, invalid collections are left out and named there.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        return self.open().config(collection, errors)
+
+
+@dataclass(frozen=True)
+class InWorkspaces(Configured):
+    """`-w`, repeatable, and `--set`."""
+
+    workspaces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-w",
+            "--workspace",
+            metavar="DIR",
+            help="Workspace directory (default ./lycosa-data); further ones are searched too.",
+        ),
+    ] = None
+
+    @property
+    def roots(self) -> list[str]:
+        """All named workspaces, or the default."""
+        return workspace_roots(self.context, self.workspaces or [])
+
+    def open(self) -> Workspace:
+        from lycosa.api import Workspace
+
+        return Workspace(self.roots[0], self.settings)
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """`--engine` and `--address`."""
+
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            metavar="local|ray",
+            help="Execution engine: processes on this machine, or a Ray cluster.",
+        ),
+    ] = ""
+    address: Annotated[
+        str,
+        typer.Option(
+            "--address",
+            metavar="HOST:PORT",
+            help="Address of the Ray cluster. Without it, a cluster on this machine is started.",
+        ),
+    ] = ""
+
+
+@dataclass(frozen=True)
+class WorkerOptions(EngineOptions):
+    """`--engine`, `--address` and `--workers`."""
+
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            help="Number of workers (default: local 1, ray one per CPU).",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """`--json` and `--quiet`."""
+
+    json_output: JsonOption = False
+    quiet: QuietOption = False
+
+
+@dataclass(frozen=True)
+class PageFilter:
+    """`--lang`, `--collection`, `--site` and `--since`."""
+
+    language: LanguageOption = ""
+    collection: CollectionOption = ""
+    site: SiteOption = ""
+    since: SinceOption = 0
+
+
+def workspace_roots(context: typer.Context, roots: Sequence[str]) -> list[str]:
+    """Return the workspaces named after the command, else those before it, else the default."""
+    before = context.obj[0] if context.obj else ()
+    return list(roots or before) or [DEFAULT_WORKSPACE]
+
+
+def values_of(options: Any) -> Mapping[str, Any]:
+    """Return the fields of an option group as keyword arguments."""
+    return {field.name: getattr(options, field.name) for field in fields(options)}

@@ -1,0 +1,1 @@
+"""Commands that query stored pages: search, find, terms, sql, serve."""

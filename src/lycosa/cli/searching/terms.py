@@ -1,0 +1,77 @@
+"""`lycosa terms`: the words of the pages, and those that rise."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+
+from lycosa.cli.options import InWorkspace, JsonOption, PageFilter, date_ms, values_of
+from lycosa.cli.output import note, print_json
+from lycosa.core.units import format_time, number_of
+
+
+@dataclass(frozen=True)
+class TermOptions:
+    """What to count, named as the parameters of `Workspace.terms`."""
+
+    until: Annotated[
+        int,
+        typer.Option(
+            "--until",
+            metavar="DATE",
+            parser=date_ms,
+            show_default=False,
+            help="Only pages fetched before this date.",
+        ),
+    ] = 0
+    rising: Annotated[
+        bool, typer.Option("--rising", help="Only words that are more frequent in recent pages.")
+    ] = False
+    period: Annotated[
+        str,
+        typer.Option("--period", metavar="TIME", help="Maximum age of a recent page."),
+    ] = "7d"
+    stop_words: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Include stop words: function words, and words spread evenly over the pages.",
+        ),
+    ] = False
+    count: Annotated[
+        int,
+        typer.Option("-n", "--count", metavar="N", min=1, max=100_000, help="Number of words."),
+    ] = 50
+
+
+def command(
+    where: InWorkspace, pages: PageFilter, options: TermOptions, json_output: JsonOption = False
+) -> None:
+    """Count words in stored pages by language, site and time."""
+    report = where.open().terms(**values_of(pages), **values_of(options))
+    if json_output:
+        since = format_time(report.recent_since)
+        print_json({**asdict(report), "recent_since": since})
+        return
+    width = max((len(term.text) for term in report.terms), default=4)
+    print(
+        f"{'word':<{width}}  lang  {'pages':>9}  {'count':>9}  {'recent':>8}"
+        + ("  surprise" if options.rising else "")
+    )
+    for term in report.terms:
+        line = (
+            f"{term.text:<{width}}  {term.language or '?':<4}  {term.documents:>9,}  "
+            f"{term.total:>9,}  {term.recent:>8,}"
+        )
+        print(line + (f"  {term.surprise:>8,.1f}" if options.rising else ""))
+    note(
+        f"{number_of(report.pages, 'page')}, {report.recent_pages:,} of them recent (since "
+        f"{format_time(max(report.recent_since, 0))[:10]})"
+    )
+    if report.missed:
+        note(
+            f"too many words to count: some words on up to {number_of(report.missed, 'page')} "
+            "are missing"
+        )

@@ -1,0 +1,143 @@
+"""`lycosa translate`: dictionaries and learned tables for searches across languages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lycosa.cli.options import InWorkspace, JsonOption, values_of
+from lycosa.cli.output import note, print_json, table
+from lycosa.core.units import number_of
+
+if TYPE_CHECKING:
+    from lycosa.translation.table import TableInfo
+
+app = typer.Typer(help="Manage translation tables for `search --across`.", no_args_is_help=True)
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """The languages and the name of a new table."""
+
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="XX", help="Source language (ISO 639; default: from the file name)."
+        ),
+    ] = ""
+    target: Annotated[
+        str, typer.Option("--to", metavar="XX", help="Target language (ISO 639).")
+    ] = ""
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the table.")] = ""
+
+
+@app.command()
+def add(
+    where: InWorkspace,
+    new: NewTable,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Dictionary: dictd (NAME.index), Wiktionary list, TSV or TMX."
+        ),
+    ],
+    json_output: JsonOption = False,
+) -> None:
+    """Add a dictionary; it is used in both directions."""
+    _print(where.open().translations.add(file, **values_of(new)), json_output)
+
+
+@app.command()
+def learn(
+    where: InWorkspace,
+    new: NewTable,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE", help="Parallel text: TSV with two columns, TMX, or two files."
+        ),
+    ],
+    json_output: JsonOption = False,
+) -> None:
+    """Learn word translations from parallel sentences."""
+    _print(where.open().translations.learn(files, **values_of(new)), json_output)
+
+
+def _print(info: TableInfo, json_output: bool) -> None:
+    if json_output:
+        print_json(info)
+        return
+    print(
+        f"{info.name}: {number_of(info.pairs, 'pair')} of words, {info.source} and {info.target} "
+        f"({info.provenance})"
+    )
+
+
+@app.command("list")
+def list_(where: InWorkspace, json_output: JsonOption = False) -> None:
+    """List translation tables, including those learned from the crawl."""
+    tables = where.open().translations.tables()
+    if json_output:
+        print_json({"tables": tables.infos, "problems": tables.problems})
+        return
+    rows = [
+        (
+            f"{info.name} ({info.source}, {info.target})",
+            f"{info.kind}, {number_of(info.pairs, 'pair')}; {info.provenance}",
+        )
+        for info in tables.infos
+    ]
+    print(
+        table(rows)
+        or "no tables: add a dictionary, or run `lycosa rank` on pages in several languages"
+    )
+    for problem in tables.problems:
+        note(problem)
+
+
+@app.command()
+def remove(
+    where: InWorkspace,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the table.")],
+) -> None:
+    """Remove a table that was added or learned."""
+    where.open().translations.remove(name)
+
+
+@app.command()
+def lookup(
+    where: InWorkspace,
+    term: Annotated[list[str], typer.Argument(metavar="TERM", help="One or more words.")],
+    source: Annotated[
+        str,
+        typer.Option("--from", metavar="XX", help="Language of the words (default: identified)."),
+    ] = "",
+    target: Annotated[
+        str, typer.Option("--to", metavar="XX[,XX]", help="Only these target languages.")
+    ] = "",
+    json_output: JsonOption = False,
+) -> None:
+    """Show the translations that a search uses for words."""
+    targets = tuple(filter(None, target.split(",")))
+    queries = where.open().translations.lookup(" ".join(term), source, targets)
+    if json_output:
+        print_json(queries)
+    for query in () if json_output else queries:
+        for word in query.terms:
+            choices = ", ".join(f"{each.text} {each.weight:.2f}" for each in word.alternatives)
+            print(f"{query.language}  {word.source}: {choices}")
+    if not queries:
+        raise typer.Exit(1)
+
+
+@app.command()
+def encode(where: InWorkspace, json_output: JsonOption = False) -> None:
+    """Encode all pages with the configured encoder (`index.encoder`)."""
+    info = where.open().translations.encode()
+    if json_output:
+        print_json(info)
+    else:
+        print(f"{number_of(info.pages, 'page')}, {info.dimensions} numbers each, by {info.encoder}")

@@ -1,0 +1,131 @@
+"""A crawl as it is called: collection, seeds and limits, by one worker or by many."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lycosa.commands.crawling.cluster_crawl import crawl_together
+from lycosa.commands.crawling.crawl import CrawlOrder, Stoppable, crawl
+from lycosa.commands.engines import is_shared, open_engine
+from lycosa.commands.inspection.single import fetched_page
+from lycosa.commands.models import CrawlReport, FetchedPage
+from lycosa.config.settings import Collection, Config
+from lycosa.core.errors import UsageError
+from lycosa.core.records import Page, Visit
+from lycosa.crawl.session.planning import read_seeds
+from lycosa.crawl.session.workspace_config import called_collection
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.worker import Limits
+from lycosa.hooks.plugins import Plugins, plugins_with
+from lycosa.hooks.specs import hook
+from lycosa.url.site_name import SiteScope
+
+
+@dataclass(frozen=True)
+class CrawlCall:
+    """The parameters of one crawl. `start`: a URL, or "unvisited"; see `CrawlOrder`."""
+
+    root: str
+    config: Config
+    collection: str
+    seeds: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    depth: int | None = None
+    delay_ms: int | None = None
+    scope: str = ""
+    strategy: str = ""
+    start: str = ""
+    index: bool = True
+    engine: str = ""
+    address: str = ""
+    workers: int | None = None
+    site: SiteScope | None = None
+
+    def settings(self) -> Collection:
+        """Return the collection with the options of the call.
+
+        Raises:
+            UsageError: an option is wrong.
+        """
+        entry = next(each for each in self.config.collection if each.name == self.collection)
+        return called_collection(
+            self.config,
+            self.collection,
+            depth=None if self.is_walk else self.depth,
+            delay=self.delay_ms,
+            scope=self.scope,
+            strategy=self.strategy,
+            seeds=read_seeds(entry.seed_file) if entry.seed_file and self.site is None else (),
+        )
+
+    @property
+    def is_walk(self) -> bool:
+        """Whether known links are followed from a URL."""
+        return bool(self.start) and self.start != "unvisited"
+
+
+class _PageListener:
+    """A plug-in that passes each parsed page on."""
+
+    def __init__(self, on_page: Callable[[FetchedPage], None]) -> None:
+        self._on_page = on_page
+
+    @hook
+    def page_parsed(self, page: Page, visit: Visit) -> None:
+        self._on_page(fetched_page(visit.url, visit.http_status, page, visit.collection))
+
+
+def run_call(
+    call: CrawlCall,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_page: Callable[[FetchedPage], None] | None = None,
+    on_start: Callable[[Stoppable], None] | None = None,
+) -> CrawlReport:
+    """Crawl to the end or to a limit. `on_page` is not called with several workers.
+
+    Raises:
+        UsageError: there is no seed, or a seed or an option is invalid.
+        OwnedError: another process is crawling in this workspace.
+        WorkError: the disk is full, the archive or the log is damaged.
+    """
+    if call.start and call.seeds:
+        raise UsageError("--from starts from stored URLs: leave out other URLs and --seeds")
+    plugins: Plugins | None = None
+    if on_page is not None:
+        plugins = plugins_with(("pages", _PageListener(on_page)))
+    order = CrawlOrder(
+        call.root,
+        call.config,
+        call.settings(),
+        call.seeds,
+        call.limits,
+        index=call.index,
+        start=call.start,
+        start_depth=call.depth if call.is_walk else None,
+        site=call.site,
+        plugins=plugins,
+    )
+    if is_shared(call.engine, call.workers):
+        with open_engine(call.engine, call.address, call.config) as engine:
+            progress = crawl_together(
+                order,
+                engine,
+                call.workers,
+                say=_report,
+                observer=on_progress,
+                started=on_start,
+            )
+    else:
+        progress = crawl(order, observer=on_progress, started=on_start)
+    return CrawlReport(
+        workspace=call.root,
+        collection=call.collection,
+        public_pages=progress.public_pages,
+        **progress.summary(progress.ended_ms),  # type: ignore[arg-type]
+    )
+
+
+def _report(message: str) -> None:
+    print(message, file=sys.stderr)

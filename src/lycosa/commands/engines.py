@@ -1,0 +1,55 @@
+"""Execution engines by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lycosa.cluster.engine import Engine
+from lycosa.config.settings import Config
+from lycosa.core.errors import UsageError
+
+
+@contextmanager
+def open_engine(name: str, address: str, config: Config) -> Iterator[Engine]:
+    """Open the engine `local` or `ray`, and close it at the end.
+
+    Raises:
+        UsageError: the name is unknown, or the engine's packages are not installed.
+        WorkError: the cluster cannot be joined.
+    """
+    engine = _engine(name, address, config)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def is_shared(engine: str, workers: int | None) -> bool:
+    """Return whether a coordinator is needed: for a cluster, or several workers.
+
+    Raises:
+        UsageError: the engine is unknown.
+    """
+    if engine not in ("", "local", "ray"):
+        raise UsageError(f"--engine {engine!r}: choose local or ray")
+    return engine == "ray" or (workers or 1) > 1
+
+
+def _engine(name: str, address: str, config: Config) -> Engine:
+    if name in ("", "local"):
+        if address:
+            raise UsageError("--address names a Ray cluster: add --engine ray")
+        from lycosa.cluster.engines.local import LocalEngine
+
+        return LocalEngine()
+    if name != "ray":
+        raise UsageError(f"--engine {name!r}: choose local or ray")
+    try:
+        from lycosa.cluster.engines.ray import RayEngine
+    except ImportError as error:
+        raise UsageError(
+            f"--engine ray needs packages that are not installed ({error.name}): pip "
+            "install 'lycosa[ray]'"
+        ) from None
+    return RayEngine(address, install=config.cluster.install)

@@ -1,0 +1,61 @@
+"""The stored pages: records one by one, or as a table of Arrow or Polars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lycosa.commands.models import PageRecord
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.url.keys import host_key
+from lycosa.url.site_name import site_name
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_COLUMNS = tuple(field.name for field in fields(PageRecord))
+
+
+class PageTable:
+    """The stored pages that match a selection. Iterating yields a `PageRecord` for each page.
+
+    At most 50 MB of rows are in memory while it is iterated.
+    """
+
+    def __init__(self, root: str, collection: str = "", language: str = "", site: str = "") -> None:
+        self._tables = LiveTables(Workspace.open(root))
+        conditions = {"collection": collection, "language": language}
+        self._filter = pl.lit(True)
+        for column, value in conditions.items():
+            if value:
+                self._filter &= pl.col(column) == value
+        if site:
+            key = host_key(site_name(site).host)
+            self._filter &= pl.col("host_key") == pl.lit(key, pl.UInt64)
+
+    def __iter__(self) -> Iterator[PageRecord]:
+        needed = (*_COLUMNS, "host_key")
+        for frame in self._tables.batches("pages", needed):
+            for row in frame.filter(self._filter).select(_COLUMNS).iter_rows():
+                yield PageRecord(*row)
+
+    def polars(self) -> pl.LazyFrame:
+        """Return all columns of the table `pages` as a lazy frame."""
+        return self._tables.scan("pages").filter(self._filter)
+
+    def arrow(self) -> pyarrow.Table:
+        """Return all columns of the table `pages` as an Arrow table, in memory."""
+        return self.polars().collect().to_arrow()
+
+
+def page_text(root: str, url: str, collection: str) -> str:
+    """Return the text of a stored page; "" if it is not stored. `collection`: "" is any."""
+    pages = LiveTables(Workspace.open(root)).scan("pages").filter(pl.col("url") == url)
+    if collection:
+        pages = pages.filter(pl.col("collection").is_in(collection.split(", ")))
+    texts = pages.select("text").head(1).collect()
+    return str(texts.item()) if texts.height else ""

@@ -1,0 +1,145 @@
+"""One URL by itself: fetch it, parse it, read its robots.txt. Nothing is stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from lycosa.commands.models import FetchedPage, FetchHop, RobotsReport
+from lycosa.config.settings import FetchSettings
+from lycosa.core.errors import WorkError
+from lycosa.core.records import Exchange, Page
+from lycosa.crawl.session.single_fetch import Hop, OneOff, file_exchange, read_page
+from lycosa.fetch.robots_txt import Robots, product_token, robots_url, robots_verdict
+from lycosa.http.decode import decode_body, parse_head
+from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.markdown import document_markdown
+
+
+def fetch_hops(settings: FetchSettings, url: str) -> tuple[list[FetchHop], bytes]:
+    """Fetch a URL and what it redirects to; return the exchanges and the decoded last body."""
+    with OneOff(settings, url) as one:
+        hops = list(one.hops())
+    last = hops[-1].exchange
+    body = b"" if last is None else decode_body(last, settings.max_decoded).payload
+    return [_hop(hop) for hop in hops], body
+
+
+def _hop(hop: Hop) -> FetchHop:
+    exchange = hop.exchange
+    if exchange is None:
+        return FetchHop(hop.url, hop.refused)
+    return FetchHop(
+        hop.url,
+        "",
+        exchange.status,
+        exchange.error,
+        exchange.error_text,
+        exchange.ip,
+        exchange.protocol,
+        exchange.duration_ms,
+        exchange.first_byte_ms,
+        exchange.truncated,
+        len(exchange.body),
+        exchange.request_head.decode("latin-1"),
+        exchange.response_head.decode("latin-1"),
+    )
+
+
+def fetch_page(
+    settings: FetchSettings, url: str, mode: MarkdownMode = MarkdownMode.MAIN
+) -> FetchedPage:
+    """Fetch and parse one page. `mode`: what its Markdown contains.
+
+    Raises:
+        WorkError: it is not allowed, there is no response, or it cannot be parsed.
+    """
+    exchange = _last_exchange(settings, url)
+    page = read_page(exchange, settings)
+    found = fetched_page(exchange.url, exchange.status, page)
+    return replace(found, markdown=_markdown(exchange, page, settings, mode))
+
+
+def _markdown(exchange: Exchange, page: Page, settings: FetchSettings, mode: MarkdownMode) -> str:
+    return document_markdown(
+        decode_body(exchange, settings.max_decoded).payload,
+        url=exchange.url,
+        content_type=parse_head(exchange.response_head).get("content-type") or "",
+        texts=(page.main_text, page.text),
+        headings=page.headings,
+        mode=mode,
+    )
+
+
+def parse_url(settings: FetchSettings, url: str) -> Page:
+    """Fetch one page and return what a crawl understands of it. Raises as `fetch_page`."""
+    return read_page(_last_exchange(settings, url), settings)
+
+
+def parse_content(
+    settings: FetchSettings, name: str, content: bytes, url: str, content_type: str
+) -> Page:
+    """Parse the content of a file as a page at `url`.
+
+    Raises:
+        UsageError: the URL is invalid.
+        WorkError: the content cannot be parsed.
+    """
+    return read_page(file_exchange(name, content, url, content_type), settings, name)
+
+
+def _last_exchange(settings: FetchSettings, url: str) -> Exchange:
+    with OneOff(settings, url) as one:
+        last = list(one.hops())[-1]
+    if last.exchange is None:
+        raise WorkError(f"{last.url}: {last.refused}")
+    if last.exchange.error:
+        raise WorkError(f"{last.url}: {last.exchange.error}")
+    return last.exchange
+
+
+def fetched_page(url: str, status: int, page: Page, collection: str = "") -> FetchedPage:
+    """Return a parsed page as the model of the Python API."""
+    published = page.published_at
+    return FetchedPage(
+        url=url,
+        collection=collection,
+        title=page.title,
+        headline=page.headline,
+        description=page.description,
+        language=page.language,
+        charset=page.charset,
+        published_at=None if published is None else datetime.fromtimestamp(published / 1000, UTC),
+        fetched_at=datetime.now(UTC),
+        canonical=page.canonical,
+        headings=page.headings,
+        main_text=page.main_text,
+        text=page.text,
+        status=status,
+        links=[link.target for link in page.links],
+    )
+
+
+def robots_report(settings: FetchSettings, url: str) -> RobotsReport:
+    """Return what the robots.txt of a URL's origin decides about the URL."""
+    with OneOff(settings, url) as one:
+        entry = one.robots(one.url)
+        target, problem = one.url, one.robots_problem
+    verdict = robots_verdict(entry.status, "" if entry.status else "no response")
+    if verdict == "parse":
+        robots = Robots(entry.body, settings.user_agent, entry.origin)
+    else:
+        robots = Robots.everything() if verdict == "allow_all" else Robots.nothing()
+    return RobotsReport(
+        url=target,
+        robots=robots_url(entry.origin),
+        status=entry.status,
+        verdict=verdict,
+        token=product_token(settings.user_agent),
+        allowed=robots.allowed(target),
+        line=robots.line(target),
+        crawl_delay_ms=robots.crawl_delay_ms(),
+        sitemaps=list(robots.sitemaps()),
+        body=entry.body,
+        problem=problem,
+    )

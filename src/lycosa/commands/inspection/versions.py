@@ -1,0 +1,106 @@
+"""`versions`: list the archived captures of a page, show the text of one, compare two."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from lycosa.captures.captures import Capture, capture_at, iso, parse_at, written_at
+from lycosa.captures.content import Versions
+from lycosa.commands.feature_models import VersionComparison
+from lycosa.commands.models import VersionContent, VersionInfo, VersionList
+from lycosa.config.settings import Config
+from lycosa.core.errors import UsageError
+
+
+def list_versions(
+    root: str, config: Config, url: str, count: int | None = None, *, changed: bool = False
+) -> VersionList:
+    """Return the newest versions of a page; `changed`: only those with a changed text.
+
+    Raises:
+        NoVersion: nothing is archived of it.
+    """
+    with closing(Versions(root, config)) as versions:
+        captures = versions.history.captures(url)
+    infos = [
+        version_info(number, each)
+        for number, each in enumerate(captures, 1)
+        if each.changed or not changed
+    ]
+    return VersionList(captures[0].url, len(captures), infos[:count])
+
+
+def version_content(root: str, config: Config, url: str, at: str = "") -> VersionContent:
+    """Return the text of a version, by default of the newest. `at`: as of `compare_versions`."""
+    with closing(Versions(root, config)) as versions:
+        captures = versions.history.captures(url)
+        capture = _select(captures, at)
+        texts = versions.texts(captures, capture)
+    return VersionContent(
+        capture.url,
+        version_info(captures.index(capture) + 1, capture),
+        texts.title,
+        texts.main_text,
+        texts.text,
+    )
+
+
+def compare_versions(
+    root: str, config: Config, url: str, one: str, other: str
+) -> VersionComparison:
+    """Compare two versions: numbers of the list, or times such as 2026-11-21T10:15.
+
+    Raises:
+        UsageError: there is no such version.
+        NoVersion: a version cannot be read.
+    """
+    with closing(Versions(root, config)) as versions:
+        captures = versions.history.captures(url)
+        chosen = sorted(
+            (_select(captures, each) for each in (one, other)), key=lambda each: each.at
+        )
+        compared = versions.compare(captures, *chosen)
+    return VersionComparison(
+        captures[0].url,
+        version_info(captures.index(compared.before) + 1, compared.before),
+        version_info(captures.index(compared.after) + 1, compared.after),
+        compared.titles,
+        compared.of,
+        compared.difference,
+    )
+
+
+def _select(captures: list[Capture], name: str) -> Capture:
+    if not name:
+        return capture_at(captures, None)
+    if name.isdecimal() and len(name) < 6:
+        if not 1 <= int(name) <= len(captures):
+            raise UsageError(
+                f"there is no version {name}: there are {len(captures):,}; `lycosa "
+                "versions URL --all` lists them"
+            )
+        return captures[int(name) - 1]
+    return capture_at(captures, parse_at(name))
+
+
+def version_info(number: int, capture: Capture) -> VersionInfo:
+    """Return a capture as the model that is printed and served."""
+    return VersionInfo(
+        number=number,
+        at=written_at(capture.at),
+        fetched_at=iso(capture.at),
+        status=capture.status,
+        content_type=capture.content_type,
+        size=capture.size,
+        digest=capture.digest,
+        changed=capture.changed,
+        original=None if capture.original is None else iso(capture.original),
+        redirect_to=capture.redirect_to,
+        truncated=capture.truncated,
+        error=capture.error,
+        collections=capture.collections,
+        record_id=capture.record_id,
+        warc_file=capture.warc_file,
+        warc_offset=capture.warc_offset,
+        warc_length=capture.warc_length,
+    )

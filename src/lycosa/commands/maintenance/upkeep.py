@@ -1,0 +1,69 @@
+"""Index, ranks and compaction of a workspace, here or on an engine."""
+
+from __future__ import annotations
+
+from lycosa.commands.engines import open_engine
+from lycosa.commands.feature_models import CompactionResult
+from lycosa.config.settings import Config
+from lycosa.core.errors import WorkError
+from lycosa.graph.generation import GraphInfo
+from lycosa.index.indexer import Indexer, IndexReport
+from lycosa.maintenance.jobs import index_on, merge_on, rank_on, rank_workspace
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.compaction.vacuum import vacuum
+from lycosa.store.workspace import Workspace
+
+
+def update_index(
+    root: str, config: Config, engine: str = "", address: str = "", *, rebuild: bool = False
+) -> IndexReport:
+    """Bring the search index up to the log, or rebuild it from the tables.
+
+    Raises:
+        OwnedError: another process is indexing this workspace.
+    """
+    Workspace.open(root)
+    if engine:
+        with open_engine(engine, address, config) as processes:
+            return index_on(processes, root, config.index, rebuild=rebuild)
+    with Indexer(root, config.index) as indexer:
+        return indexer.rebuild() if rebuild else indexer.update()
+
+
+def update_ranks(root: str, config: Config, engine: str = "", address: str = "") -> GraphInfo:
+    """Compute link ranks, duplicates and translations of all pages.
+
+    Raises:
+        WorkError: table files were deleted repeatedly while they were read.
+    """
+    location = Workspace.open(root).root
+    if engine:
+        with open_engine(engine, address, config) as processes:
+            return rank_on(processes, location)
+    return rank_workspace(location)
+
+
+def compact_workspace(
+    root: str, config: Config, engine: str = "", address: str = "", *, full: bool = False
+) -> CompactionResult:
+    """Compact the tables, and delete obsolete files. `full`: all files of each table.
+
+    Raises:
+        WorkError: another process is compacting.
+    """
+    workspace = Workspace.open(root)
+    settings = CompactionSettings(config.store.merge_commits)
+    if engine:
+        with open_engine(engine, address, config) as processes:
+            merged = merge_on(processes, workspace.root, settings, whole=full)
+    else:
+        merged = compact(workspace, settings, whole=full)
+    if merged.gave_up:
+        raise WorkError(f"nothing was compacted: {merged.gave_up}; run the command again later")
+    swept = vacuum(
+        workspace,
+        keep_replaced_ms=config.store.keep_replaced,
+        keep_entries_ms=config.store.keep_entries,
+    )
+    return CompactionResult(merged, swept)

@@ -1,0 +1,1 @@
+"""Use cases of monitors and watches."""

@@ -1,0 +1,1 @@
+"""Archived captures: cached copies, versions of a page and their differences."""

@@ -1,0 +1,191 @@
+"""Cached copies: a frame of ours that says what it is and when, around a stranger's document that
+can do nothing.
+
+What is inside comes from `/cached/raw` with a policy of its own: sandboxed (an origin of its own,
+no script, no form, no plug-in), and nothing is loaded but styles and pictures that stand in the
+document itself. Links lead out of the frame when somebody clicks them: to our own copy of the same
+time where the index has the page, else to the site.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated
+from urllib.parse import unquote_to_bytes, urlencode, urlsplit
+
+from fastapi import APIRouter, Query, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+
+from lycosa.captures.captures import Capture, NoVersion, parse_at, written_at
+from lycosa.captures.content import CaptureTexts, Show, Version, Versions
+from lycosa.page.documents.kinds import Kind, kind_of
+from lycosa.page.encoding import decode
+from lycosa.serve.captures.sanitizer import MOST_BYTES, safe_page
+from lycosa.serve.search.views import readable_url, web_href
+from lycosa.serve.services import ServicesDep
+from lycosa.url.normalise import MAX_URL_LENGTH
+
+MAX_AT = 40
+_SANDBOX = "allow-top-navigation-by-user-activation"
+RAW_POLICY = (
+    f"sandbox {_SANDBOX}; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    "form-action 'none'; base-uri 'none'; "
+    "frame-ancestors 'self'"
+)
+RAW_HEADERS = {
+    "content-security-policy": RAW_POLICY,
+    "x-frame-options": "SAMEORIGIN",
+    "x-dns-prefetch-control": "off",
+    "referrer-policy": "no-referrer",
+}
+FRAME_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; frame-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+_MAX_PARAGRAPHS = 20_000
+_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_DOCUMENT_NAMES = frozenset(
+    {
+        Kind.PDF,
+        Kind.DOCX,
+        Kind.PPTX,
+        Kind.XLSX,
+        Kind.XLSB,
+        Kind.EPUB,
+        Kind.DOC,
+        Kind.PPT,
+        Kind.XLS,
+        Kind.RTF,
+    }
+)
+
+Url = Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL of the page.")]
+At = Annotated[
+    str,
+    Query(
+        max_length=MAX_AT,
+        description="Newest copy up to this time (UTC); default: the newest copy.",
+    ),
+]
+
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/cached", response_class=HTMLResponse)
+def cached(
+    services: ServicesDep, request: Request, url: Url, at: At = "", text: bool = False
+) -> HTMLResponse:
+    opened = services.archive.versions()
+    version, captures = version_at(opened, url, at)
+    texts = None
+    if text or version.show is Show.FILE:
+        candidates = captures if version.capture is version.source else [version.source]
+        texts = _texts(opened, candidates, version.source)
+    page = services.pages.page(
+        request,
+        "cached.html",
+        url=version.capture.url,
+        address=readable_url(version.capture.url),
+        href=web_href(version.capture.url),
+        at=version.capture.at,
+        same_as=version.capture.original,
+        status=version.capture.status,
+        redirect_href=cached_address(version.capture.redirect_to, version.capture.at)
+        if version.capture.redirect_to
+        else "",
+        redirect_to=readable_url(version.capture.redirect_to),
+        cut=version.cut
+        or (version.show in (Show.PAGE, Show.TEXT) and len(version.payload) > MOST_BYTES),
+        rendered=version.rendered,
+        show=version.show.value,
+        texts=texts,
+        paragraphs=texts.text.split("\n")[:_MAX_PARAGRAPHS] if texts is not None else [],
+        raw=raw_address(version.capture),
+        text_address=cached_address(version.capture.url, version.capture.at, text="1"),
+        page_address=cached_address(version.capture.url, version.capture.at),
+        versions_address=f"/versions?{urlencode({'url': version.capture.url})}",
+        count=len(captures),
+        sandbox=_SANDBOX,
+    )
+    page.headers["content-security-policy"] = FRAME_POLICY
+    return page
+
+
+@router.get("/cached/raw")
+def raw(services: ServicesDep, url: Url, at: At = "") -> Response:
+    version, _ = version_at(services.archive.versions(), url, at)
+
+    def refer(target: str) -> str:
+        return (
+            cached_address(target, version.capture.at) if services.source.holds(target) else target
+        )
+
+    return raw_response(version, refer)
+
+
+def version_at(versions: Versions, url: str, at: str) -> tuple[Version, list[Capture]]:
+    """The version that a request names, and all captures of that page.
+
+    Raises:
+        UsageError: the URL or the time is none.
+        HTTPException: 404, with the reason.
+    """
+    try:
+        return versions.at(url, parse_at(at) if at else None)
+    except NoVersion as error:
+        raise HTTPException(404, error.reason[:1].upper() + error.reason[1:]) from None
+
+
+def raw_response(version: Version, refer: Callable[[str], str]) -> Response:
+    """What a version holds, in the one form in which a browser may have it. What the server said
+    about it decides nothing here.
+    """
+    if version.show is Show.PAGE:
+        return Response(
+            safe_page(version.payload, version.content_type, version.source.url, refer),
+            media_type="text/html; charset=utf-8",
+            headers=RAW_HEADERS,
+        )
+    if version.show is Show.IMAGE:
+        return Response(version.payload, media_type=version.media_type, headers=RAW_HEADERS)
+    if version.show is Show.TEXT:
+        text = decode(version.payload[:MOST_BYTES], version.content_type).data
+        return Response(text, headers={**RAW_HEADERS, "content-type": "text/plain; charset=utf-8"})
+    name = file_name(version.source.url, version.payload)
+    headers = {
+        **RAW_HEADERS,
+        "content-disposition": f'attachment; filename="{name}"',
+        "content-type": "application/octet-stream",
+    }
+    return Response(version.payload, headers=headers)
+
+
+def file_name(url: str, payload: bytes) -> str:
+    """A name to save a file by: letters of the URL's last part that mean nothing to any system, and
+    an ending that its bytes bear out.
+    """
+    last = unquote_to_bytes(urlsplit(url).path.rpartition("/")[2]).decode("utf-8", "replace")
+    kind = kind_of(payload)
+    ending = kind.value if kind in _DOCUMENT_NAMES else "bin"
+    stem = _NAME.sub("_", last.removesuffix(f".{ending}")).strip("._-")[:60]
+    return f"{stem or 'file'}.{ending}"
+
+
+def cached_address(url: str, at_ms: int | None = None, **more: str) -> str:
+    """Where our copy of a page is shown: that of a time, or the newest."""
+    at = {"at": written_at(at_ms)} if at_ms is not None else {}
+    return f"/cached?{urlencode({'url': url} | at | more)}"
+
+
+def raw_address(capture: Capture) -> str:
+    return f"/cached/raw?{urlencode({'url': capture.url, 'at': written_at(capture.at)})}"
+
+
+def _texts(versions: Versions, captures: list[Capture], capture: Capture) -> CaptureTexts:
+    try:
+        return versions.texts(captures, capture)
+    except NoVersion as error:
+        raise HTTPException(404, error.reason[:1].upper() + error.reason[1:]) from None

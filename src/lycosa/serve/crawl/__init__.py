@@ -1,0 +1,1 @@
+"""The crawl: activity, collections, hosts, state of a URL, changes, proposed sites."""

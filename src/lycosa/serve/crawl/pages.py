@@ -1,0 +1,232 @@
+"""The crawl as pages: activity, history, hosts, the state of a URL; with a token also adding,
+pausing, excluding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from lycosa.captures.history import History
+from lycosa.commands.inspection.explain import explain_url
+from lycosa.commands.inspection.explain_state import explain_reason
+from lycosa.commands.inspection.hosts import host_facts, list_hosts
+from lycosa.commands.maintenance.exclude import exclude_and_purge, pages_named
+from lycosa.core.errors import UsageError
+from lycosa.crawl.session.pausing import paused, set_paused
+from lycosa.crawl.session.submission import submit
+from lycosa.crawl.session.workspace_config import read_config
+from lycosa.serve.crawl.explain_labels import OF_SETTINGS, labels
+from lycosa.serve.services import READER, ServicesDep, Writer
+from lycosa.serve.web.forms import form_fields
+from lycosa.serve.web.i18n import Interface, message
+from lycosa.store.storage.storage import open_storage
+from lycosa.url.normalise import MAX_URL_LENGTH
+
+HOSTS_A_PAGE = 100
+_STATUS_S, _HISTORY_S = 3.0, 60.0
+_MAX_COUNTED = 12
+
+_PARTS = (
+    ("exclusion", message("Exclusion")),
+    ("collections", message("State and schedule")),
+    ("robots", message("robots.txt")),
+    ("host_clock", message("Host politeness")),
+    ("visits", message("Fetches")),
+    ("page", message("Page")),
+    ("referrers", message("Inlinks")),
+    ("same_text", message("Pages with the same text")),
+)
+NOTICES = {
+    "added": message("The URLs have been added and are queued for fetching."),
+    "paused": message("Paused. Requests in flight are completed."),
+    "resumed": message("Resumed."),
+    "excluded": message("Excluded."),
+}
+
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/crawl", response_class=HTMLResponse)
+def crawl(
+    services: ServicesDep, request: Request, notice: Annotated[str, Query(max_length=16)] = ""
+) -> HTMLResponse:
+    status = services.recent_status.get("")
+    words = services.pages.words(request)
+    over_time = services.host_visits.get("")
+    index = status.index
+    return services.pages.page(
+        request,
+        "crawl.html",
+        status=status,
+        lag=status.log_entry - index.log_entry if index else status.log_entry,
+        paused=paused(open_storage(services.root)),
+        history=over_time,
+        columns=time_columns(over_time, words),
+        counts=[
+            (words.t("HTTP status"), *most_of(statuses(status.statuses, words))),
+            (words.t("Errors"), *most_of(status.errors)),
+            (words.t("Languages"), *most_of(status.languages)),
+            (words.t("Refused links"), *most_of(status.refused_links)),
+        ],
+        notice=words.t(NOTICES[notice]) if notice in NOTICES else "",
+    )
+
+
+@router.get("/crawl/hosts", response_class=HTMLResponse)
+def hosts(
+    services: ServicesDep,
+    request: Request,
+    like: Annotated[str, Query(max_length=255)] = "",
+    page: Annotated[int, Query(ge=1, le=100_000)] = 1,
+) -> HTMLResponse:
+    total, rows = list_hosts(services.root, like.strip(), (page - 1) * HOSTS_A_PAGE, HOSTS_A_PAGE)
+    return services.pages.page(
+        request,
+        "hosts.html",
+        hosts=rows,
+        total=total,
+        like=like.strip(),
+        page=page,
+        a_page=HOSTS_A_PAGE,
+    )
+
+
+@router.get("/crawl/host", response_class=HTMLResponse)
+def host(
+    services: ServicesDep,
+    request: Request,
+    name: Annotated[str, Query(min_length=1, max_length=255)],
+) -> HTMLResponse:
+    facts = host_facts(services.root, name)
+    if facts is None:
+        raise HTTPException(404, "Unknown host")
+    return services.pages.page(
+        request,
+        "host.html",
+        host=facts.row,
+        queue=with_reasons(facts.queue),
+        waiting=facts.waiting,
+        visits=facts.visits,
+        robots=facts.row["robots"] or [],
+        columns=time_columns(services.host_visits.get(name), services.pages.words(request)),
+    )
+
+
+@router.get("/crawl/explain", response_class=HTMLResponse)
+def explain(
+    services: ServicesDep,
+    request: Request,
+    url: Annotated[str, Query(max_length=MAX_URL_LENGTH)] = "",
+) -> HTMLResponse:
+    parts: list[tuple[str, object]] = []
+    if url.strip():
+        facts = asdict(explain_url(services.root, read_config(services.root), url.strip()))
+        words = services.pages.words(request)
+        own = {name: facts[name] for name in ("url", "host", "partition", "url_key")}
+        parts = [
+            (words.t("Identity"), own),
+            *((words.t(label), facts[name]) for name, label in _PARTS if facts[name]),
+        ]
+    return services.pages.page(
+        request,
+        "explain.html",
+        url=url.strip(),
+        parts=parts,
+        labels=labels(services.pages.words(request)),
+        of_settings=OF_SETTINGS,
+    )
+
+
+@router.get("/crawl/exclude", response_class=HTMLResponse, dependencies=[READER])
+def ask_to_exclude(
+    services: ServicesDep,
+    request: Request,
+    rule: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)],
+) -> Response:
+    return services.pages.page(
+        request, "exclude.html", rule=rule.strip(), pages=pages_named(services.root, rule.strip())
+    )
+
+
+@router.post("/crawl/add")
+async def add(services: ServicesDep, request: Request, _: Writer) -> Response:
+    fields = await form_fields(request)
+    urls = [line.strip() for line in fields.get("urls", "").splitlines() if line.strip()]
+    if not urls:
+        raise UsageError("the form contains no URL: enter at least one, one URL per line")
+    await run_in_threadpool(
+        lambda: submit(
+            services.root, read_config(services.root), urls, fields.get("collection", "")
+        )
+    )
+    return RedirectResponse("/crawl?notice=added", 303)
+
+
+@router.post("/crawl/pause")
+async def pause(services: ServicesDep, request: Request, name: Writer) -> Response:
+    fields = await form_fields(request)
+    pausing = fields.get("paused") == "yes"
+    await run_in_threadpool(
+        lambda: set_paused(services.root, fields.get("collection", ""), paused=pausing, by=name)
+    )
+    collection = fields.get("collection", "")
+    place = f"/crawl/collection/{collection}" if fields.get("back") == "collection" else "/crawl"
+    return RedirectResponse(f"{place}?notice={'paused' if pausing else 'resumed'}", 303)
+
+
+@router.post("/crawl/exclude")
+async def exclude(services: ServicesDep, request: Request, _: Writer) -> Response:
+    fields = await form_fields(request)
+    purge = fields.get("purge") == "yes"
+    await run_in_threadpool(
+        lambda: exclude_and_purge(
+            services.root, read_config(services.root), [fields.get("rule", "")], remove=purge
+        )
+    )
+    return RedirectResponse("/crawl?notice=excluded", 303)
+
+
+def with_reasons(queue: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of `urls` that wait, each with `why`: a sentence, or the reason's code where that says
+    all.
+    """
+    return [{**row, "why": explain_reason(row["reason"]) or row["reason"]} for row in queue]
+
+
+def time_columns(history: History, words: Interface) -> list[tuple[str, int, int]]:
+    """For the chart: what a column says, fetches, failed ones."""
+    return [
+        (
+            words.t(
+                "{time}: {n, plural, one {# fetch} other {# fetches}}, {bad, number} failed",
+                time=words.time(bucket.at_ms),
+                n=bucket.visits,
+                bad=bucket.errors,
+            ),
+            bucket.visits,
+            bucket.errors,
+        )
+        for bucket in history.buckets
+    ]
+
+
+def statuses(counted: Mapping[str, int], words: Interface) -> dict[str, int]:
+    """Return counts by HTTP status with a label for status 0, which stands for no response."""
+    return {
+        words.t("no response") if status == "0" else status: number
+        for status, number in counted.items()
+    }
+
+
+def most_of(counted: Mapping[str, int]) -> tuple[list[tuple[str, int]], int]:
+    """The greatest of some counts, and their sum."""
+    ordered = sorted(counted.items(), key=lambda pair: -pair[1])
+    return ordered[:_MAX_COUNTED], sum(counted.values())

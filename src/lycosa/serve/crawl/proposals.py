@@ -1,0 +1,79 @@
+"""The public form to propose sites (`serve.public_form`), and the page where users with a token
+decide.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from lycosa.commands.crawling.moderation import drop, proposals, propose, take
+from lycosa.core.errors import UsageError
+from lycosa.crawl.session.workspace_config import read_config
+from lycosa.serve.services import READER, ServicesDep, Writer
+from lycosa.serve.web.access import address_of_client, require_same_site
+from lycosa.serve.web.forms import form_fields
+from lycosa.serve.web.rendering import with_query
+from lycosa.store.storage.storage import open_storage
+
+router = APIRouter(include_in_schema=False)
+
+public_router = APIRouter(include_in_schema=False)
+
+
+@public_router.get("/propose", response_class=HTMLResponse)
+def form(services: ServicesDep, request: Request, done: bool = False) -> HTMLResponse:
+    return services.pages.page(request, "propose.html", done=done)
+
+
+@public_router.post("/propose")
+async def send(services: ServicesDep, request: Request) -> Response:
+    require_same_site(request)
+    if wait_s := services.proposal_limit.take(address_of_client(request)):
+        raise HTTPException(
+            429, "Too many proposals from your IP address", {"Retry-After": str(wait_s)}
+        )
+    fields = await form_fields(request)
+    await run_in_threadpool(
+        propose, open_storage(services.root), fields.get("url", ""), fields.get("note", "")
+    )
+    return RedirectResponse("/propose?done=true", 303)
+
+
+@router.get("/proposals", response_class=HTMLResponse, dependencies=[READER])
+def waiting(
+    services: ServicesDep, request: Request, problem: Annotated[str, Query(max_length=500)] = ""
+) -> Response:
+    collections = sorted(each.name for each in read_config(services.root).collection)
+    return services.pages.page(
+        request,
+        "proposals.html",
+        proposals=proposals(open_storage(services.root)),
+        collections=collections,
+        problem=problem,
+    )
+
+
+@router.post("/proposals")
+async def decide(services: ServicesDep, request: Request, _: Writer) -> Response:
+    fields = await form_fields(request)
+    identity = fields.get("proposal", "")
+    if fields.get("decision") == "take":
+        try:
+            await run_in_threadpool(
+                lambda: take(
+                    services.root,
+                    read_config(services.root),
+                    identity,
+                    fields.get("collection", ""),
+                )
+            )
+        except UsageError as error:
+            return RedirectResponse(with_query("/proposals", problem=str(error)[:500]), 303)
+    else:
+        await run_in_threadpool(drop, open_storage(services.root), identity)
+    return RedirectResponse("/proposals", 303)

@@ -1,0 +1,1 @@
+"""Focused crawls: pages and JSON API."""

@@ -1,0 +1,96 @@
+"""Hunts as pages: start one, follow its results, stop it, and list past hunts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from lycosa.core.errors import OwnedError, UsageError
+from lycosa.hunt.requests import HuntView
+from lycosa.serve.hunts.api import HuntParameters
+from lycosa.serve.search.views import cached_href, web_href
+from lycosa.serve.services import WRITER, ServicesDep, Writer
+from lycosa.serve.web.forms import form_fields
+from lycosa.serve.web.i18n import Interface, message
+
+_ENDS = {
+    "enough": message("enough results found"),
+    "max_time": message("time limit reached"),
+    "max_pages": message("page limit reached"),
+    "finished": message("no links left to follow"),
+    "stopped": message("stopped on request"),
+}
+
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/hunt", response_class=HTMLResponse)
+def ask(
+    services: ServicesDep, request: Request, q: Annotated[str, Query(max_length=2_000)] = ""
+) -> HTMLResponse:
+    return services.pages.page(
+        request, "hunt.html", query=q.strip(), hunts=services.hunts.all(), problem=""
+    )
+
+
+@router.post("/hunt")
+async def begin(services: ServicesDep, request: Request, name: Writer) -> Response:
+    fields = await form_fields(request)
+    query = fields.get("query", "").strip()
+    try:
+        parameters = HuntParameters.model_validate(
+            {
+                "query": query,
+                "seeds": fields.get("seeds", "").split(),
+                "time": fields.get("time", "").strip() or "30s",
+                "pages": fields.get("pages", "").strip() or None,
+                "enough": fields.get("enough", "").strip() or None,
+                "strategy": fields.get("strategy", "best"),
+            }
+        )
+    except ValidationError as error:
+        raise UsageError(
+            "; ".join(f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
+        ) from None
+    try:
+        hunt_id = await run_in_threadpool(services.hunts.begin, parameters.request(), name)
+    except OwnedError as error:
+        raise HTTPException(409, str(error)) from None
+    return RedirectResponse(f"/hunt/{hunt_id}", 303)
+
+
+@router.get("/hunt/{hunt_id}", response_class=HTMLResponse)
+def follow(services: ServicesDep, request: Request, hunt_id: str) -> HTMLResponse:
+    view = services.hunts.view(hunt_id)
+    if view is None:
+        raise HTTPException(404, "Unknown hunt")
+    words = services.pages.words(request)
+    results = [
+        {
+            **each,
+            "href": web_href(each["url"]),
+            "cached": cached_href(each["url"]),
+            "via_copy": cached_href(each["via"]) if each.get("via") else "",
+            "pieces": [(piece["text"], piece["match"]) for piece in each.get("fragments", [])],
+        }
+        for each in view.results
+    ]
+    return services.pages.page(
+        request, "hunt_one.html", hunt=view, results=results, why=_why(view, words)
+    )
+
+
+@router.post("/hunt/{hunt_id}/stop", dependencies=[WRITER])
+def stop(services: ServicesDep, hunt_id: str) -> Response:
+    services.hunts.stop(hunt_id)
+    return RedirectResponse(f"/hunt/{hunt_id}", 303)
+
+
+def _why(view: HuntView, words: Interface) -> str:
+    return words.t(_ENDS[view.ended]) if view.ended in _ENDS else view.ended

@@ -1,0 +1,1 @@
+"""The library: pages and JSON API."""

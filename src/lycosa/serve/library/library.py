@@ -1,0 +1,171 @@
+"""What the library's pages and API ask of a workspace, kept for a minute, and the files of its
+days.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import polars as pl
+
+from lycosa.commands.inspection.collection_facts import holdings
+from lycosa.commands.inspection.status_by import By, groups_of, hosts_of
+from lycosa.commands.maintenance.export import LibraryTask, export_task
+from lycosa.commands.maintenance.libraries import library_languages
+from lycosa.commands.models import CollectionHoldings, GroupTable, HostTable
+from lycosa.crawl.session.workspace_config import read_config
+from lycosa.export.library.day_writer import INDEX
+from lycosa.export.library.editions import LibrarySelection
+from lycosa.export.library.formats import DEFAULT_FILE_BYTES, FORMATS
+from lycosa.export.library.library import DaySize, LibraryDay, library_days, library_documents
+from lycosa.serve.web.ttl_cache import TtlCache
+from lycosa.store.storage.storage import open_storage
+from lycosa.store.workspace import Workspace
+
+LANGUAGE = r"^[a-z]{2,3}$"
+COLLECTION = r"^([a-z0-9][a-z0-9_-]{0,63})?$"
+_MAX_AGE_S = 60.0
+_FILE = re.compile(r"[a-z]{2,3}-\d{4}-\d{2}-\d{2}-\d{5}\.[a-z.]{2,12}")
+
+
+@dataclass(slots=True, frozen=True)
+class DayFile:
+    """A file of a day, ready to be taken."""
+
+    kind: str
+    name: str
+    bytes: int
+    made_at: datetime
+
+
+class Library:
+    """A workspace's library. `folder`: where `lycosa export` writes libraries; empty: a place in
+    the workspace. Shared by threads.
+    """
+
+    def __init__(self, root: str, folder: str = "") -> None:
+        self._root = root
+        self._folder = folder
+        self._making = threading.Lock()
+        self._groups = TtlCache[tuple[By, bool], GroupTable](self._count, _MAX_AGE_S)
+        self._hosts = TtlCache[str, HostTable](
+            lambda _: hosts_of(Workspace.open(root), most=1), _MAX_AGE_S
+        )
+        self._days = TtlCache[tuple[str, str], Mapping[LibraryDay, DaySize]](
+            self._count_days, _MAX_AGE_S
+        )
+        self._documents = TtlCache[tuple[str, date, str], pl.DataFrame](
+            self._list, _MAX_AGE_S, max_entries=8
+        )
+        self._holdings = TtlCache[str, CollectionHoldings](
+            lambda name: holdings(root, name), _MAX_AGE_S
+        )
+
+    def groups(self, by: By, *, sites: bool = False) -> GroupTable:
+        """The table by language, collection or type; that by language has the sites in any case."""
+        return self._groups.get((by, sites or by == "language"))
+
+    def hosts(self) -> HostTable:
+        """How many hosts there are, were found on which day, and their software; the table itself
+        has one line.
+        """
+        return self._hosts.get("")
+
+    def days(self, language: str = "", collection: str = "") -> Mapping[LibraryDay, DaySize]:
+        """What stands on which shelf, of a language or a collection; empty: of all."""
+        return self._days.get((language, collection))
+
+    def documents(self, language: str, day: date, collection: str = "") -> pl.DataFrame:
+        """The documents of a day; columns as `library_documents` has them."""
+        return self._documents.get((language, day, collection))
+
+    def holdings(self, collection: str) -> CollectionHoldings:
+        """What is stored of a collection."""
+        return self._holdings.get(collection)
+
+    def files(self, language: str, day: date) -> list[DayFile]:
+        """The files that an export has finished for a day."""
+        files = []
+        for kind in sorted(FORMATS):
+            place = self._place(kind, language, day)
+            if not (place / INDEX).is_file():
+                continue
+            for path in sorted(place.iterdir()):
+                if _FILE.fullmatch(path.name) and path.is_file():
+                    status = path.stat()
+                    files.append(
+                        DayFile(
+                            kind,
+                            path.name,
+                            status.st_size,
+                            datetime.fromtimestamp(status.st_mtime, UTC),
+                        )
+                    )
+        return files
+
+    def path(self, language: str, day: date, kind: str, name: str) -> Path | None:
+        """The file of that name, if it is one of the day's."""
+        if not any((each.kind, each.name) == (kind, name) for each in self.files(language, day)):
+            return None
+        return self._place(kind, language, day) / name
+
+    def make(self, language: str, day: date, kind: str) -> bool:
+        """Write a day's files. False: others are being written now, here or by somebody's export.
+
+        Raises:
+            WorkError: they could not be written.
+        """
+        if not self._making.acquire(blocking=False):
+            return False
+        try:
+            config, state = read_config(self._root), Workspace.open(self._root).state()
+            chosen = LibrarySelection(language, since=day, until=day)
+            languages = library_languages(config, state)
+            export_task(
+                LibraryTask(
+                    self._root,
+                    str(self._home()),
+                    kind,
+                    chosen,
+                    config,
+                    languages,
+                    DEFAULT_FILE_BYTES,
+                )
+            )
+            return True
+        finally:
+            self._making.release()
+
+    def _home(self) -> Path:
+        return Path(self._folder or f"{open_storage(self._root).scratch_dir()}/library")
+
+    def _place(self, kind: str, language: str, day: date) -> Path:
+        return self._home() / kind / language / day.isoformat()
+
+    def _languages(self, workspace: Workspace) -> Mapping[str, str]:
+        return library_languages(read_config(self._root), workspace.state())
+
+    def _count(self, key: tuple[By, bool]) -> GroupTable:
+        by, sites = key
+        return groups_of(Workspace.open(self._root), by, read_config(self._root), sites=sites)
+
+    def _count_days(self, key: tuple[str, str]) -> Mapping[LibraryDay, DaySize]:
+        workspace = Workspace.open(self._root)
+        chosen = LibrarySelection(*key, languages=self._languages(workspace))
+        counts = library_days(workspace, chosen)
+        return dict(
+            sorted(counts.items(), key=lambda item: (item[0].day, item[0].language), reverse=True)
+        )
+
+    def _list(self, key: tuple[str, date, str]) -> pl.DataFrame:
+        language, day, collection = key
+        workspace = Workspace.open(self._root)
+        languages = self._languages(workspace)
+        return library_documents(
+            workspace, LibrarySelection(language, collection, day, day, languages=languages)
+        )

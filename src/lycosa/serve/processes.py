@@ -1,0 +1,183 @@
+"""The pages of a workspace in processes of their own, started again when they die: beside the
+daemon that crawls it, or several of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+from lycosa.commands.inspection.status import workspace_status
+from lycosa.core.errors import LycosaError, WorkError
+from lycosa.core.units import format_duration
+from lycosa.crawl.session.workspace_config import read_config
+from lycosa.processes.children import Child, News, Tell
+from lycosa.processes.threads import OnError, start_thread
+from lycosa.search.federation.federated_search import open_federated_search
+from lycosa.serve.server import listen, run_server
+from lycosa.serve.web.access import new_key
+
+_PAUSE_S, _MAX_PAUSE_S = 2.0, 300.0
+_POLL_S = 0.1
+_START_S = 60.0
+
+
+@dataclass(slots=True, frozen=True)
+class ServerOptions:
+    """What is served and where; picklable. `key` signs sessions; `shared`: several processes serve
+    there.
+    """
+
+    root: str
+    host: str
+    port: int
+    overrides: tuple[str, ...]
+    key: bytes = b""
+    shared: bool = False
+
+
+def serve_workspace(tell: Tell, served: ServerOptions) -> None:
+    """Serve until SIGTERM. Its first report is WORKING with the line that says where."""
+    try:
+        config = read_config(served.root, served.overrides)
+        with contextlib.ExitStack() as stack:
+            others = config.search.peers or config.search.workspaces
+            source = (
+                stack.enter_context(
+                    contextlib.closing(
+                        open_federated_search([served.root], [], config, own_name="")
+                    )
+                )
+                if others
+                else None
+            )
+            run_server(
+                served.root,
+                served.host,
+                served.port,
+                status=lambda: workspace_status(served.root),
+                announce=lambda line: tell(News.WORKING, line),
+                source=source,
+                limits=config.serve,
+                key=served.key,
+                shared=served.shared,
+            )
+    except LycosaError as error:
+        tell(News.USAGE if error.exit_code == 2 else News.FAILED, str(error))
+        raise SystemExit(error.exit_code) from None
+
+
+class ServerProcesses:
+    """Use as a context manager: on entering, the pages are served or it is said why not; after that
+    they are kept up.
+
+    With several `processes` the kernel deals connections out among them; a session opened at one is
+    good at all.
+    """
+
+    def __init__(
+        self, served: ServerOptions, report: Callable[[str], None], processes: int = 1
+    ) -> None:
+        self._served = replace(served, key=new_key(), shared=processes > 1)
+        self._report = report
+        self._processes = processes
+        self._started = threading.Event()
+        self._ending = threading.Event()
+        self._error = ""
+        self._reservation: socket.socket | None = None
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> ServerProcesses:
+        """Raises WorkError or UsageError if they cannot be served: the port is taken, the address
+        is not ours.
+        """
+        if self._served.shared:
+            with listen(self._served.host, self._served.port):
+                pass  # somebody else's port is taken, though ours may be shared
+            self._reservation = _reserve_port(self._served.host, self._served.port)
+            self._served = replace(self._served, port=int(self._reservation.getsockname()[1]))
+        for number in range(self._processes):
+            self._threads.append(
+                start_thread(
+                    self._supervise, number == 0, name=f"pages-{number}", on_error=OnError.RESTART
+                )
+            )
+        if not self._started.wait(_START_S):
+            self._error = f"the web server did not accept connections within {_START_S:g} s"
+        if self._error:
+            self._end()
+            raise WorkError(self._error)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        self._ending.set()
+        for thread in self._threads:
+            thread.join()
+        if self._reservation is not None:
+            self._reservation.close()
+
+    def _supervise(self, first: bool) -> None:
+        """The thread that makes the processes: the kernel ends a child with the thread that made
+        it. The `first` one says where.
+        """
+        pause_s = _PAUSE_S
+        while not self._ending.is_set():
+            child = Child("pages", serve_workspace, self._served)
+            announced = False
+            while child.alive and not self._ending.is_set():
+                child.listen()
+                if child.has_reported(News.WORKING) and not announced:
+                    announced, pause_s = True, _PAUSE_S
+                    if first:
+                        self._report(
+                            next(
+                                report.text
+                                for report in child.reports
+                                if report.news is News.WORKING
+                            )
+                        )
+                        self._started.set()
+                child.wait(_POLL_S)
+            if self._ending.is_set():
+                child.terminate()
+                if not child.wait(10):
+                    child.kill()
+                child.end()
+                return
+            reason = child.end()
+            if first and not self._started.is_set():
+                self._error = reason or "the web server ended before it accepted connections"
+                self._started.set()
+                return
+            self._report(
+                f"the web server process ended: {reason}; restarting it in "
+                f"{format_duration(pause_s * 1000)}"
+            )
+            self._ending.wait(pause_s)
+            pause_s = min(pause_s * 2, _MAX_PAUSE_S)
+
+
+def _reserve_port(host: str, port: int) -> socket.socket:
+    """A socket that holds the place, so that all processes find the same port though 0 was asked
+    for; it never listens.
+    """
+    family, _, _, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    reservation = socket.socket(family, socket.SOCK_STREAM)
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    reservation.bind(address)
+    return reservation

@@ -1,0 +1,1 @@
+"""Search: pages, JSON API, feeds, suggestions, and the API for peers."""

@@ -1,0 +1,138 @@
+"""The index behind the pages: opened at the first question, followed as it grows."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Protocol
+
+from lycosa.index.shards.shards import by_count
+from lycosa.processes.memory import trim
+from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
+from lycosa.search.federation.backend import LocalBackend
+from lycosa.search.federation.federated_search import FederatedSearch
+from lycosa.search.federation.sharded_search import ShardedSearch
+from lycosa.search.suggest.completion import Suggestion, SuggestRequest
+
+
+class Source(Protocol):
+    """What the pages and the API ask; any thread may."""
+
+    def search(self, request: SearchRequest) -> SearchResults: ...
+
+    def languages(self) -> dict[str, int]:
+        """Pages by language, about; empty while nothing is indexed."""
+        ...
+
+    def holds(self, url: str) -> bool:
+        """Whether a page is in the index, about."""
+        ...
+
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """What somebody who types may want to type, the best first."""
+        ...
+
+    @property
+    def own(self) -> LocalBackend | None:
+        """This workspace's index, for other Lycosas that ask for parts of an answer; None: it is
+        searched elsewhere.
+        """
+        ...
+
+
+class ShardSource:
+    """Replicas of the index's shards, wherever they are."""
+
+    def __init__(self, federation: ShardedSearch) -> None:
+        self._federation = federation
+
+    def search(self, request: SearchRequest) -> SearchResults:
+        return self._federation.search(request)
+
+    def languages(self) -> dict[str, int]:
+        return self._federation.languages()
+
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """See `Source`."""
+        return self._federation.suggest(request)
+
+    def holds(self, url: str) -> bool:
+        """Not known here: to ask all shards about every link of a page would take too long."""
+        return False
+
+    @property
+    def own(self) -> None:
+        """See `Source`."""
+        return
+
+
+class ShardsAndOthers(ShardSource):
+    """The same, with other workspaces and peers: `many` asks all of them."""
+
+    def __init__(self, federation: ShardedSearch, federated: FederatedSearch) -> None:
+        super().__init__(federation)
+        self._federated = federated
+
+    def search(self, request: SearchRequest) -> SearchResults:
+        return self._federated.search(request)
+
+    def languages(self) -> dict[str, int]:
+        """Pages by language, about, of the shards and the workspaces in this process."""
+        counts = Counter(super().languages())
+        counts.update(self._federated.languages())
+        return by_count(counts)
+
+
+class SearchSource:
+    """A `Searcher` over a workspace, shared by the threads that answer requests.
+
+    Raises (all methods):
+        WorkspaceError: there is no workspace, or its index is damaged.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._opening = threading.Lock()
+        self._reloading = threading.Lock()
+        self._searcher: Searcher | None = None
+        self._backend: LocalBackend | None = None
+
+    @property
+    def own(self) -> LocalBackend:
+        """See `Source`."""
+        searcher = self._newest()
+        if self._backend is None:
+            with self._opening:
+                if self._backend is None:
+                    self._backend = LocalBackend("", searcher)
+        return self._backend
+
+    def search(self, request: SearchRequest) -> SearchResults:
+        """Ask the newest generation."""
+        return self._newest().search(request)
+
+    def languages(self) -> dict[str, int]:
+        """Pages by language, about; empty while nothing is indexed."""
+        return self._newest().languages
+
+    def holds(self, url: str) -> bool:
+        """Whether a page is in the index, about."""
+        return self._newest().holds(url)
+
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """See `Source`."""
+        return self._newest().suggest(request)
+
+    def _newest(self) -> Searcher:
+        if self._searcher is None:
+            with self._opening:
+                if self._searcher is None:
+                    self._searcher = Searcher(self._root)
+        # who comes first opens what is new, the others go on with what is open
+        if self._reloading.acquire(blocking=False):
+            try:
+                if self._searcher.reload():
+                    trim()  # what was open before is free now
+            finally:
+                self._reloading.release()
+        return self._searcher

@@ -1,0 +1,106 @@
+"""Suggestions while somebody types, for our pages and for a browser's search field, and pages like
+a page.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+from starlette.responses import JSONResponse
+
+from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
+from lycosa.search.presentation.results import PER_HOST
+from lycosa.search.ranking.similar import similar_query
+from lycosa.search.suggest.completion import MAX_SUGGESTIONS, SuggestRequest
+from lycosa.serve.search.api import MAX_COUNT, MAX_QUERY, Answer, answer
+from lycosa.serve.services import ServicesDep
+from lycosa.serve.web.problems import ERRORS
+from lycosa.url.normalise import MAX_URL_LENGTH
+
+SUGGESTIONS = "application/x-suggestions+json"
+SUGGESTED = 10
+
+Typed = Annotated[str, Query(max_length=MAX_QUERY, description="Text typed so far.")]
+Lang = Annotated[str, Query(max_length=16, description="Only phrases of pages in this language.")]
+N = Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="Maximum number of suggestions.")]
+
+
+class SuggestedPhrase(BaseModel, from_attributes=True):
+    """A phrase of the pages."""
+
+    text: str
+    language: str = Field(description="ISO 639 code of the pages that contain it; empty: unknown.")
+    kind: str = Field(description="Most frequent role: title, heading, link (anchor text) or word.")
+    pages: int = Field(description="Approximate number of pages that contain it.")
+
+
+class Suggested(BaseModel):
+    """Completions of the typed text, best first."""
+
+    query: str
+    took_ms: float
+    suggestions: list[SuggestedPhrase]
+
+
+router = APIRouter(tags=["search"])
+
+
+@router.get("/api/v1/suggest", responses=ERRORS)
+def suggest(services: ServicesDep, q: Typed, lang: Lang = "", n: N = SUGGESTED) -> Suggested:
+    """Return titles, headings, anchor texts and frequent words that contain the typed text at
+    the beginning of a word.
+    """
+    started = time.perf_counter()
+    suggestions = services.source.suggest(SuggestRequest(q, n, lang.lower()))
+    took_ms = round((time.perf_counter() - started) * 1000, 3)
+    return Suggested(
+        query=q,
+        took_ms=took_ms,
+        suggestions=[SuggestedPhrase.model_validate(each) for each in suggestions],
+    )
+
+
+@router.get(
+    "/suggest",
+    responses={200: {"content": {SUGGESTIONS: {}}}, **ERRORS},
+    response_class=JSONResponse,
+)
+def browser_suggestions(services: ServicesDep, q: Typed = "", lang: Lang = "") -> JSONResponse:
+    """Return the query and its completions (OpenSearch Suggestions 1.1)."""
+    suggestions = services.source.suggest(SuggestRequest(q, SUGGESTED, lang.lower()))
+    return JSONResponse([q, [each.text for each in suggestions]], media_type=SUGGESTIONS)
+
+
+@router.get("/api/v1/similar", responses=ERRORS)
+def similar(
+    services: ServicesDep,
+    url: Annotated[
+        str,
+        Query(
+            min_length=1,
+            max_length=MAX_URL_LENGTH,
+            description="URL of a crawled page.",
+        ),
+    ],
+    n: Annotated[int, Query(ge=1, le=MAX_COUNT, description="Number of results.")] = 10,
+    offset: Annotated[int, Query(ge=0, le=MAX_HITS, description="Number of results to skip.")] = 0,
+    lang: Annotated[
+        str,
+        Query(
+            max_length=16,
+            description="Only pages in this language (default: the language of the page).",
+        ),
+    ] = "",
+    per_host: Annotated[
+        int,
+        Query(ge=0, le=MAX_COUNT, description="Maximum number of results per host; 0: no limit."),
+    ] = PER_HOST,
+) -> Answer:
+    """Return pages similar to a page, without its duplicates (the query `similar:URL`)."""
+    request = SearchRequest(
+        similar_query(url), n, offset, language=lang or None, per_host=per_host, spelling=False
+    )
+    return answer(services.source.search(request))

@@ -1,0 +1,124 @@
+"""What request handlers share: the search index, the archive, caches of reports, access control."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from lycosa.captures.history import History, visits_over_time
+from lycosa.commands.inspection.collection_facts import collection_facts
+from lycosa.commands.maintenance.collections import list_collections
+from lycosa.commands.maintenance.tokens import Tokens
+from lycosa.commands.models import CollectionFacts, CollectionSummary, WorkspaceStatus
+from lycosa.config.serving import ServeSettings
+from lycosa.core.errors import UsageError
+from lycosa.crawl.session.workspace_config import read_config
+from lycosa.daemon.metrics import Meter
+from lycosa.hunt.requests import HuntHistory
+from lycosa.serve.captures.archive import Archive
+from lycosa.serve.library.library import Library
+from lycosa.serve.search.sources import SearchSource, Source
+from lycosa.serve.web.access import Access
+from lycosa.serve.web.rate_limits import RateLimiter
+from lycosa.serve.web.rendering import PageRenderer
+from lycosa.serve.web.ttl_cache import TtlCache
+from lycosa.site.report import SiteReport, report_of
+from lycosa.store.storage.storage import open_storage
+from lycosa.store.workspace import Workspace
+from lycosa.uptime.report import UptimeReport, report_host, report_monitors
+
+PROPOSALS_PER_HOUR = 10
+"""Proposals that one IP address may make in an hour."""
+
+
+class Services:
+    """The services of one application. Threads may share it.
+
+    Args:
+        root: the workspace; it may not have an index yet.
+        status: returns the counts of the workspace.
+        source: what is searched; None: the index of the workspace, in this process.
+        limits: limits on requests and changes.
+        key: signs sessions; empty: a new one is made.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        status: Callable[[], Any],
+        source: Source | None,
+        limits: ServeSettings,
+        key: bytes = b"",
+    ) -> None:
+        self.root = root
+        self.status = status
+        self.source = source or SearchSource(root)
+        self.access = Access(Tokens(open_storage(root)), limits.writes, key)
+        self.pages = PageRenderer(self.access)
+        self.archive = Archive(root)
+        self.library = Library(root, limits.library)
+        self.hunts = HuntHistory(root)
+        self.meter = Meter(root)
+        self.proposal_limit = RateLimiter(PROPOSALS_PER_HOUR / 3600, PROPOSALS_PER_HOUR)
+        self.terms_lock = threading.Lock()
+        """One request for term statistics at a time: each reads all pages."""
+        self.recent_status = TtlCache[str, WorkspaceStatus](lambda _: status(), 3)
+        self.host_visits = TtlCache[str, History](
+            lambda host: visits_over_time(root, host=host), 60
+        )
+        self.collection_visits = TtlCache[str, History](
+            lambda name: visits_over_time(root, collection=name), 60
+        )
+        self.collection_facts = TtlCache[str, CollectionFacts | None](
+            lambda name: collection_facts(root, read_config(root), name), 3
+        )
+        self.collections = TtlCache[str, list[CollectionSummary]](
+            lambda _: list_collections(Workspace.open(root), read_config(root)), 20
+        )
+        self.site_reports = TtlCache[str, SiteReport | None](self._site_report, 60, max_entries=4)
+        self.monitors = TtlCache[tuple[str, ...], UptimeReport](
+            lambda _: report_monitors(root, read_config(root)), 10
+        )
+        self.host_uptime = TtlCache[str, UptimeReport](
+            lambda name: report_host(root, read_config(root), name), 10
+        )
+
+    def _site_report(self, name: str) -> SiteReport | None:
+        try:
+            return report_of(self.root, name, config=read_config(self.root))
+        except UsageError:
+            return None
+
+
+async def get_services(request: Request) -> Services:
+    """Return the services of the application that received a request."""
+    services: Services = request.app.state.services
+    return services
+
+
+ServicesDep = Annotated[Services, Depends(get_services)]
+
+
+async def require_writer(request: Request, services: ServicesDep) -> str:
+    """Return the name of the token that allows a change.
+
+    Raises:
+        HTTPException: 401, 403 or 429.
+    """
+    return await services.access.writer(request)
+
+
+async def require_reader(request: Request, services: ServicesDep) -> str:
+    """Return the name of the token that allows reading what is not public.
+
+    Raises:
+        HTTPException: 401 or 429; 303 for pages, to the sign-in page.
+    """
+    return await services.access.reader(request)
+
+
+READER, WRITER = Depends(require_reader), Depends(require_writer)
+Writer = Annotated[str, WRITER]

@@ -1,0 +1,1 @@
+"""Site audits: pages and JSON API."""

@@ -1,0 +1,1 @@
+"""Monitors: pages and JSON API."""

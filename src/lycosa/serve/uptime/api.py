@@ -1,0 +1,94 @@
+"""`/api/v1/uptime`: list monitors, their availability and outages; add and remove monitors.
+
+Reading requires a token too. Commands and files as notification targets, and private addresses, can
+only be set on the machine itself.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from lycosa.crawl.session.workspace_config import read_config
+from lycosa.serve.services import READER, WRITER, ServicesDep
+from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
+from lycosa.uptime.monitors import add_monitor, remove_monitor
+from lycosa.uptime.outages import Outage
+from lycosa.uptime.report import UptimeReport, report_host, report_monitors, report_outages
+from lycosa.url.normalise import MAX_URL_LENGTH
+
+Duration = Annotated[
+    str, Field(max_length=40, examples=["60s"], description="Duration with its unit.")
+]
+Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
+WhatQuery = Annotated[
+    str,
+    Query(alias="url", max_length=MAX_URL_LENGTH, description="A URL, or a host without a scheme."),
+]
+
+
+class NewMonitor(BaseModel):
+    """A URL to monitor. Omitted fields have the defaults of `[[monitor]]` in docs/settings.md."""
+
+    url: str = Field(max_length=MAX_URL_LENGTH)
+    name: str | None = Field(None, max_length=200)
+    every: Duration | None = None
+    expect: str | None = Field(
+        None, max_length=10_000, description="Text that the response must contain."
+    )
+    status: list[str] | None = Field(
+        None, max_length=20, description="Accepted statuses, for example 200 or 2xx."
+    )
+    timeout: Duration | None = None
+    confirm: int | None = Field(None, ge=0, le=10)
+    confirm_after: Duration | None = None
+    pause: Duration | None = None
+    certificate: Duration | None = None
+    notify: list[Target] | None = Field(
+        None, max_length=10, description="Notification targets: `webhook URL`."
+    )
+
+
+class NewMonitorAnswer(BaseModel):
+    """A new monitor. `running`: whether a process runs checks in the workspace now."""
+
+    url: str
+    running: bool
+
+
+router = APIRouter(prefix="/api/v1", tags=["uptime"])
+errors = {**ERRORS, **INVALID, **WRITE_ERRORS}
+
+
+@router.get("/uptime", responses=errors, dependencies=[READER])
+def uptime(services: ServicesDep, what: WhatQuery = "") -> UptimeReport:
+    """Return the availability of all monitors in the last 24 hours, or of one host or URL in
+    the last 30 days.
+    """
+    config = read_config(services.root)
+    return (
+        report_host(services.root, config, what) if what else report_monitors(services.root, config)
+    )
+
+
+@router.get("/uptime/outages", responses=errors, dependencies=[READER])
+def outages(services: ServicesDep, what: WhatQuery = "") -> list[Outage]:
+    """List the outages of the last 30 days, newest first."""
+    return report_outages(services.root, read_config(services.root), what)
+
+
+@router.post("/uptime", responses=errors, status_code=201, dependencies=[WRITER])
+def add(services: ServicesDep, new: NewMonitor) -> NewMonitorAnswer:
+    """Add a monitor. A running process starts its checks within seconds."""
+    added = add_monitor(
+        services.root, read_config(services.root), new.model_dump(exclude_none=True), private=False
+    )
+    return NewMonitorAnswer(url=added.monitor.url, running=added.owner is not None)
+
+
+@router.delete("/uptime", responses=errors, status_code=204, dependencies=[WRITER])
+def remove(services: ServicesDep, url: Annotated[str, Query(max_length=MAX_URL_LENGTH)]) -> None:
+    """Remove a monitor. Its history is kept."""
+    remove_monitor(services.root, read_config(services.root), url)

@@ -1,0 +1,1 @@
+"""Watches and their matches: pages and JSON API."""

@@ -1,0 +1,1 @@
+"""Shared parts of the web server: access, limits, errors, translation, page templates."""

@@ -1,0 +1,193 @@
+"""Who may change something: a token in the Authorization header, or a session that was opened with
+one.
+
+Programs send `Authorization: Bearer TOKEN` (RFC 6750). A person types the token once on the page
+`/login` and gets a session: a cookie that scripts cannot read and that browsers send to this site's
+own pages alone (`HttpOnly`, `SameSite=Strict`), signed with a key that this server made. What comes
+by cookie must carry the session's CSRF text as well, in the form field `csrf` or the header
+`X-CSRF-Token`, and must not come from another site by `Sec-Fetch-Site`.
+
+A route that changes something takes `Depends(access.writer)`; one whose answer only those with a
+token may see, `Depends(access.reader)`, page and API alike: programs get 401, people the page
+`/login`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
+
+from lycosa.commands.maintenance.tokens import OWNER, Tokens
+from lycosa.serve.web.forms import form_fields
+from lycosa.serve.web.rate_limits import RateLimiter, network_of
+
+COOKIE = "lycosa_session"
+CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
+SESSION_S = 12 * 3600.0
+GUESSES_A_MINUTE = 10
+"""Wrong tokens that one address may try; then it waits, right or wrong."""
+
+
+@dataclass(slots=True, frozen=True)
+class Session:
+    """Somebody who came in: the token's name, and the text that forms must send back."""
+
+    name: str
+    csrf: str
+
+
+def new_key() -> bytes:
+    """A key to sign sessions with."""
+    return secrets.token_bytes(32)
+
+
+class Access:
+    """Checks tokens and sessions. Threads may share it; several processes that serve one workspace
+    share the `key` that signs sessions.
+    """
+
+    def __init__(self, tokens: Tokens, writes_a_minute: int = 600, key: bytes = b"") -> None:
+        self._tokens = tokens
+        self._key = key or new_key()
+        self._guesses = RateLimiter(GUESSES_A_MINUTE / 60, GUESSES_A_MINUTE)
+        self._writes = RateLimiter(writes_a_minute / 60, writes_a_minute)
+
+    async def writer(self, request: Request) -> str:
+        """A dependency: the name of who asks for a change.
+
+        Raises:
+            HTTPException: 401, 403 or 429.
+        """
+        bearer = self._bearer(request)
+        if bearer is not None:
+            name = bearer
+        else:
+            session = self.session(request)
+            if session is None:
+                raise _unauthorised(
+                    "A token is required: create one with `lycosa token add NAME` "
+                    "and send it as `Authorization: Bearer …`"
+                )
+            await _require_own_form(request, session)
+            name = session.name
+        if name != OWNER and (wait_s := self._writes.take(name)):
+            raise HTTPException(
+                429, "Too many changes in a short time", {"Retry-After": str(wait_s)}
+            )
+        return name
+
+    async def reader(self, request: Request) -> str:
+        """A dependency for what is not public: the name of who asks.
+
+        Raises:
+            HTTPException: 401 or 429; 303 for pages, to the page where one signs in.
+        """
+        name = self._bearer(request)
+        if name is None:
+            session = self.session(request)
+            name = session.name if session is not None else None
+        if name is not None:
+            return name
+        if request.url.path.startswith("/api/"):
+            raise _unauthorised("This page requires a token")
+        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        raise HTTPException(303, headers={"Location": f"/login?{urlencode({'next': path})}"})
+
+    def is_signed_in(self, request: Request) -> bool:
+        """Whether a request comes with a valid token or session. Counts no guesses and raises
+        nothing.
+        """
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self._tokens.holder(token.strip()) is not None
+        return self.session(request) is not None
+
+    def open_session(self, token: str, address: str) -> str | None:
+        """A session for whoever shows a token: the cookie's value. None: it is not one.
+
+        Raises:
+            HTTPException: 429, too many wrong ones from that address.
+        """
+        name = self._holder(token, address)
+        if name is None:
+            return None
+        payload = f"{int(time.time() + SESSION_S)}.{name}"
+        return f"{payload}.{self._sign(payload, name)}"
+
+    def session(self, request: Request) -> Session | None:
+        """The session that a request's cookie proves; None: none, over, or of a token that was
+        revoked.
+        """
+        payload, _, signature = request.cookies.get(COOKIE, "").rpartition(".")
+        until, _, name = payload.partition(".")
+        if not signature.isascii() or not until.isdecimal() or int(until[:12]) < time.time():
+            return None
+        if not hmac.compare_digest(self._sign(payload, name), signature):
+            return None
+        return Session(name, self._csrf(payload))
+
+    def _bearer(self, request: Request) -> str | None:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        name = self._holder(token.strip(), address_of_client(request))
+        if name is None:
+            raise _unauthorised("This token is unknown or was revoked")
+        return name
+
+    def _holder(self, token: str, address: str) -> str | None:
+        if wait_s := self._guesses.wait(address):
+            raise HTTPException(429, "Too many wrong tokens", {"Retry-After": str(wait_s)})
+        name = self._tokens.holder(token)
+        if name is None:
+            self._guesses.take(address)
+        return name
+
+    def _sign(self, payload: str, name: str) -> str:
+        """Holds the token's digest: a session ends with its token."""
+        token = self._tokens.all().get(name)
+        return hmac.new(
+            self._key,
+            f"session {payload} {token.sha256 if token else secrets.token_hex()}".encode(),
+            hashlib.sha256,
+        ).hexdigest()
+
+    def _csrf(self, payload: str) -> str:
+        return hmac.new(self._key, f"csrf {payload}".encode(), hashlib.sha256).hexdigest()
+
+
+def address_of_client(request: Request) -> str:
+    """What counts as one client (see `network_of`)."""
+    return network_of(request.client.host if request.client else "")
+
+
+def require_same_site(request: Request) -> None:
+    """Browsers say where a request comes from (Fetch Metadata); programs need not.
+
+    Raises:
+        HTTPException: 403, another site made it.
+    """
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise HTTPException(403, "This request came from another web site")
+
+
+async def _require_own_form(request: Request, session: Session) -> None:
+    require_same_site(request)
+    csrf = request.headers.get(CSRF_HEADER)
+    if csrf is None:
+        csrf = (await form_fields(request)).get(CSRF_FIELD)
+    if csrf is None or not hmac.compare_digest(csrf.encode(), session.csrf.encode()):
+        raise HTTPException(403, "The form has expired or is invalid: reload the page")
+
+
+def _unauthorised(detail: str) -> HTTPException:
+    headers: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
+    return HTTPException(401, detail, dict(headers))

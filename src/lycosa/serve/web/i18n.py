@@ -1,0 +1,174 @@
+"""The language of our own words: chosen by a cookie, else by Accept-Language; messages from PO
+files, formatted by ICU.
+
+A message stands in templates and code as its English text, in ICU's message format: `t("{n, plural,
+one {# page} other {# pages}}", n=3)`. So plurals, numbers and dates follow each language's own
+rules (Unicode CLDR), and a translator needs one file, `translations/CODE.po`, and no program of
+ours. What is not translated is shown in English. `scripts/make_translations.py` gathers the
+messages; a test holds the files to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from importlib.resources import files
+
+import polib
+from icu4py.messageformat import MessageFormat
+from markupsafe import Markup, escape
+
+from lycosa.core.messages import Message
+from lycosa.serve.web.languages import direction
+
+LANGUAGES = {"en": "English", "zh": "中文", "ru": "Русский", "es": "Español", "ar": "العربية"}
+"""The languages that our own words are in, named by themselves."""
+COOKIE = "lycosa_language"
+
+_LOCALES = {"en": "en_GB"}  # 3 March 2026
+_OPEN, _CLOSE = "\ue000", "\ue001"  # private use: no message holds them
+
+
+class Interface:
+    """Our words in one language. `t` and its kin are what templates call."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.direction = direction(code)
+        self._locale = _LOCALES.get(code, code)
+        self._messages = _catalog(code)
+
+    def t(self, message: str, **values: str | float) -> str:
+        """The message in this language, with its values: plain text, which the templates escape."""
+        translated = self._messages.get(message, message)
+        return _format(translated, self._locale).format({**values}) if values else translated
+
+    def html(self, message: str, **values: object) -> Markup:
+        """As `t`, for values that are markup of ours: everything else is escaped."""
+        marked = {
+            name: value if isinstance(value, int | float) else f"{_OPEN}{name}{_CLOSE}"
+            for name, value in values.items()
+        }
+        text = str(escape(self.t(message, **marked)))
+        for name, value in values.items():
+            text = text.replace(f"{_OPEN}{name}{_CLOSE}", str(escape(value)))
+        return Markup(text)
+
+    def said(self, text: str) -> Markup:
+        """A sentence of ours in this language. Its values, and what is no `Message` and thus
+        English, stand apart from the text around.
+        """
+        if not isinstance(text, Message):
+            return Markup('<bdi lang="en" dir="ltr">{}</bdi>').format(text)
+        return self.html(
+            text.message, **{name: self._value(value) for name, value in text.values.items()}
+        )
+
+    def plain(self, text: Message) -> str:
+        """A sentence of ours in this language, as plain text: for what is no HTML."""
+        values = {
+            name: self.plain(value) if isinstance(value, Message) else value
+            for name, value in text.values.items()
+        }
+        return self.t(text.message, **values)
+
+    def _value(self, value: str | int) -> Markup | int:
+        if isinstance(value, int):
+            return value
+        return (
+            self.said(value)
+            if isinstance(value, Message)
+            else Markup("<bdi>{}</bdi>").format(value)
+        )
+
+    def number(self, value: float) -> str:
+        """`12,345` as this language writes it."""
+        return _format("{value, number}", self._locale).format({"value": value})
+
+    def percent(self, share: float) -> str:
+        """`.5` as `50%`."""
+        return _format("{share, number, percent}", self._locale).format({"share": share})
+
+    def day(self, at_ms: int | None) -> str:
+        """A day in UTC, `3 March 2026`; empty for none, and for one that no calendar holds (dates
+        are the sites' claims).
+        """
+        return self._day(at_ms, "{at, date, long}")
+
+    def time(self, at_ms: int | None) -> str:
+        """A day and the minute, in UTC: `3 Mar 2026, 14:05`."""
+        day = self._day(at_ms, "{at, date, medium}")
+        return f"{day}, {_utc(at_ms):%H:%M}" if day and at_ms is not None else ""
+
+    def _day(self, at_ms: int | None, form: str) -> str:
+        if at_ms is None:
+            return ""
+        try:
+            at = _utc(at_ms)
+        except (OverflowError, ValueError, OSError):
+            return ""
+        # ICU shows times in the process's own zone. Noon without a zone is noon of that day in
+        # every one of them.
+        return _format(form, self._locale).format({"at": datetime(at.year, at.month, at.day, 12)})  # noqa: DTZ001
+
+
+def _utc(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def message(text: str) -> str:
+    """The text itself: it marks a message that is translated elsewhere, where it is shown, for
+    `scripts/make_translations.py`.
+    """
+    return text
+
+
+@cache
+def interface(code: str) -> Interface:
+    """The words in a language of `LANGUAGES`; English for any other."""
+    return Interface(code if code in LANGUAGES else "en")
+
+
+def chosen_language(cookies: Mapping[str, str], accept_language: str) -> str:
+    """The reader's language: what they chose here, else the best that their browser asks for (RFC
+    9110 section 12.5.4).
+    """
+    if cookies.get(COOKIE) in LANGUAGES:
+        return cookies[COOKIE]
+    wishes = []
+    for place, wish in enumerate(accept_language[:1000].split(",")):
+        name, _, parameters = wish.strip().partition(";")
+        code = name.strip().lower().partition("-")[0]
+        weight = _weight(parameters)
+        if code in LANGUAGES and weight > 0:
+            wishes.append((-weight, place, code))
+    return min(wishes)[2] if wishes else "en"
+
+
+def _weight(parameters: str) -> float:
+    name, _, value = parameters.strip().partition("=")
+    if name.strip().lower() != "q":
+        return 1.0
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0
+
+
+def _catalog(code: str) -> Mapping[str, str]:
+    if code == "en":
+        return {}
+    content = (
+        files("lycosa.serve.web").joinpath("translations", f"{code}.po").read_text(encoding="utf-8")
+    )
+    return {
+        entry.msgid: entry.msgstr
+        for entry in polib.pofile(content)
+        if entry.msgstr and not entry.fuzzy
+    }
+
+
+@lru_cache(maxsize=2_000)
+def _format(message: str, code: str) -> MessageFormat:
+    return MessageFormat(message, code)

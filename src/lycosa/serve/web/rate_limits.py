@@ -1,0 +1,111 @@
+"""How often somebody may ask: a token bucket for each address or name, and a bound on how many are
+remembered.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lycosa.serve.web.problems import problem_response
+
+MAX_ADDRESSES = 10_000
+"""Addresses remembered; the one that was silent longest is forgotten first, and starts anew with a
+full bucket.
+"""
+
+
+class RateLimiter:
+    """Buckets that fill by `a_second` up to `burst`. Threads may share it. A rate of 0 lets
+    everything through.
+    """
+
+    def __init__(
+        self, a_second: float, burst: float, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._a_second = a_second
+        self._burst = burst
+        self._now = now
+        self._lock = threading.Lock()
+        # what is left, when that was
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, who: str) -> int:
+        """Count one request. 0: it may pass; else after how many whole seconds one may."""
+        with self._lock:
+            left = self._left(who)
+            wait_s = self._wait(left)
+            self._buckets[who] = (left if wait_s else left - 1, self._now())
+            self._buckets.move_to_end(who)
+            if len(self._buckets) > MAX_ADDRESSES:
+                self._buckets.popitem(last=False)
+            return wait_s
+
+    def wait(self, who: str) -> int:
+        """As `take`, but nothing is counted."""
+        with self._lock:
+            return self._wait(self._left(who))
+
+    def _left(self, who: str) -> float:
+        left, since = self._buckets.get(who, (self._burst, 0.0))
+        return (
+            min(self._burst, left + (self._now() - since) * self._a_second)
+            if who in self._buckets
+            else left
+        )
+
+    def _wait(self, left: float) -> int:
+        return 0 if left >= 1 or self._a_second == 0 else math.ceil((1 - left) / self._a_second)
+
+
+class RateLimitMiddleware:
+    """ASGI middleware: 429 with Retry-After to an address that asks more often than `rate` times a
+    second, four seconds' worth at once.
+
+    Loopback is free: it is the operator. (Clients of a trusted proxy have addresses of their own,
+    see `lycosa.serve.web.proxies`.)
+    """
+
+    def __init__(self, app: ASGIApp, rate: int) -> None:
+        self._app = app
+        self._rates = RateLimiter(rate, 4 * rate)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            address = network_of((scope.get("client") or ("",))[0])
+            if not is_loopback(address) and (wait_s := self._rates.take(address)):
+                answer = problem_response(
+                    429,
+                    "Too many requests",
+                    f"Try again in {wait_s} s.",
+                    headers={"Retry-After": str(wait_s)},
+                )
+                await answer(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def network_of(address: str) -> str:
+    """What counts as one client: an IPv4 address; of IPv6 the /64 network, for a household has as
+    many addresses as it likes.
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address) or parsed.is_loopback:
+        return str(parsed)
+    return str(
+        parsed.ipv4_mapped or ipaddress.IPv6Network((parsed, 64), strict=False).network_address
+    )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether the address is this machine's own; empty (a UNIX socket, a test) counts as that."""
+    return address in ("", "::1") or address.startswith("127.")

@@ -1,0 +1,136 @@
+"""What all pages share: templates, the reader's language, who is in, the way around."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from urllib.parse import urlencode
+
+from fastapi import Request
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from lycosa.core.units import format_size
+from lycosa.serve.search.views import readable_url
+from lycosa.serve.web.access import Access
+from lycosa.serve.web.i18n import LANGUAGES, Interface, chosen_language, interface, message
+from lycosa.serve.web.languages import direction, language_name
+
+PLACES: tuple[tuple[str, str], ...] = (
+    ("/", message("Search")),
+    ("/hunt", message("Hunt")),
+    ("/library", message("Library")),
+    ("/crawl", message("Crawl")),
+    ("/sites", message("Sites")),
+    ("/watch", message("Watch")),
+    ("/uptime", message("Uptime")),
+)
+"""The way around: (path, English name). Names are translated where they are shown."""
+
+
+AREAS = (
+    "web",
+    "search",
+    "captures",
+    "crawl",
+    "hunts",
+    "library",
+    "sites",
+    "uptime",
+    "watches",
+)
+"""Packages with a folder of templates."""
+
+
+class PageRenderer:
+    """Renders pages."""
+
+    def __init__(self, access: Access, places: tuple[tuple[str, str], ...] = PLACES) -> None:
+        self._access = access
+        self._places = places
+
+    def page(
+        self, request: Request, template: str, code: int = 200, /, **values: object
+    ) -> HTMLResponse:
+        """A page of ours as the answer, of status `code`, with `values` and with what every
+        template may use: see `_shared`, and `session` (who is in; None), `here` (path and query),
+        `here_path`, `places`.
+        """
+        words = self.words(request)
+        around = {
+            "session": self._access.session(request),
+            "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+            "here_path": request.url.path,
+            "places": self._places,
+        }
+        html = TEMPLATES.get_template(template).render({**_shared(words), **around, **values})
+        response = HTMLResponse(html, code)
+        response.headers["content-language"] = words.code
+        response.headers["vary"] = "Accept-Language, Cookie"
+        return response
+
+    def words(self, request: Request) -> Interface:
+        """The reader's language."""
+        return interface(
+            chosen_language(request.cookies, request.headers.get("accept-language", ""))
+        )
+
+
+def with_query(path: str, **values: object) -> str:
+    """A path of ours with a query; what is empty is left out."""
+    pairs = [(name, str(value)) for name, value in values.items() if value not in ("", None, False)]
+    return f"{path}?{urlencode(pairs)}" if pairs else path
+
+
+def _shared(words: Interface) -> Mapping[str, object]:
+    """The reader's language as templates use it: `t`, `th`, `number`, `percent`, `day`, `time` (of
+    `Interface`), `sentence` (`said` there), `when` (a datetime as `time` gives it, "" for none),
+    `seconds` (of milliseconds), `share_of` (to a hundredth of a percent), `ui`, `ui_direction`.
+    """
+    return {
+        "t": words.t,
+        "th": words.html,
+        "sentence": words.said,
+        "number": words.number,
+        "percent": words.percent,
+        "day": words.day,
+        "time": words.time,
+        "when": lambda at: (
+            words.time(round(at.timestamp() * 1000)) if isinstance(at, datetime) else ""
+        ),
+        "seconds": lambda ms: "" if ms is None else words.t("{s, number, ::.##} s", s=ms / 1000),
+        "share_of": lambda share: (
+            ""
+            if share is None
+            else words.t("{share, number, ::percent scale/100 .##}", share=share)
+        ),
+        "ui": words.code,
+        "ui_direction": words.direction,
+    }
+
+
+def _templates() -> Environment:
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(f"lycosa.serve.{area}") for area in AREAS]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {
+        "language_name": language_name,
+        "direction_of": direction,
+        "languages_of_ui": LANGUAGES,
+        "with_query": with_query,
+        "size": format_size,
+        "readable": readable_url,
+        **_shared(interface("en")),
+        "session": None,
+        "here": "/",
+        "here_path": "/",
+        "places": (),
+    }
+    return environment
+
+
+TEMPLATES = _templates()

@@ -1,0 +1,96 @@
+"""Bodies of requests: read whole, within limits of size and time, before a request takes its turn.
+
+A slow client therefore occupies no slot of `lycosa.serve.web.concurrency`, and no route
+reads more than its client may send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lycosa.serve.web.concurrency import SAFE_METHODS
+from lycosa.serve.web.problems import problem_response
+
+MAX_BODY_BYTES = 4 * 2**20
+"""A thousand URLs of full length, or a message of a peer."""
+
+READ_S = 30.0
+"""How long a client may take to send a body."""
+
+SMALL_BYTES = 64 * 1024
+MAX_HELD_BYTES = 64 * 2**20
+"""Memory for the bodies of all requests, without the first `SMALL_BYTES` of each: forms and
+sign-ins are taken however much others send.
+"""
+
+
+_REFUSALS = {
+    400: "The request is incomplete",
+    408: "The request was not sent in time",
+    413: "The request is too large",
+    503: "The server is busy",
+}
+
+
+class BufferedBodies:
+    """ASGI middleware: 413 for a body that is too large, 408 for one that takes too long, 503 while
+    others hold the memory for large ones.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in SAFE_METHODS:
+            await self._app(scope, receive, send)
+            return
+        body = bytearray()
+        try:
+            try:
+                async with asyncio.timeout(READ_S):
+                    refusal = await self._read(receive, body)
+            except TimeoutError:
+                refusal = 408
+            if refusal:
+                headers = {"Connection": "close"} | ({"Retry-After": "5"} if refusal == 503 else {})
+                answer = problem_response(refusal, _REFUSALS[refusal], headers=headers)
+                await answer(scope, receive, send)
+            else:
+                await self._app(scope, _replayed(bytes(body), receive), send)
+        finally:
+            self._held -= _large(body)
+
+    async def _read(self, receive: Receive, body: bytearray) -> int:
+        """Read into `body`. Returns the status to refuse the request with, or 0."""
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return 400
+            before = _large(body)
+            body += message.get("body", b"")
+            self._held += _large(body) - before
+            if len(body) > MAX_BODY_BYTES:
+                return 413
+            if _large(body) and self._held > MAX_HELD_BYTES:
+                return 503
+            more = message.get("more_body", False)
+        return 0
+
+
+def _large(body: bytearray) -> int:
+    """Bytes that count towards `MAX_HELD_BYTES`."""
+    return max(0, len(body) - SMALL_BYTES)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Give the body as one message, then what `receive` gives."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def give() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return give

@@ -1,0 +1,91 @@
+"""What every answer carries, and whom we answer: security headers, and a check of the Host header.
+
+The pages show text from strangers' sites. The policy lets a browser load our own style sheet and
+icon and nothing else: no script, no image, no frame, no request to another machine (Content
+Security Policy Level 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lycosa.serve.web.problems import problem_response
+
+SECURITY_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; connect-src 'self'; "
+    "style-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",  # a query must not reach the site that is clicked
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "x-robots-tag": "noindex, nofollow",
+}
+
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
+
+
+def allowed_hosts(listen_host: str) -> frozenset[str] | None:
+    """Host names that requests may use when we listen on `listen_host`; None: any.
+
+    On loopback only loopback's names are good: otherwise a page elsewhere could point its own name
+    at 127.0.0.1 and read what we serve (DNS rebinding). On a public address the operator decides in
+    front of us.
+    """
+    if listen_host in _LOOPBACK_NAMES or listen_host.startswith("127."):
+        return _LOOPBACK_NAMES | {listen_host}
+    return None
+
+
+def host_of(header: str) -> str:
+    """The host in a Host header, without port, in lower case (RFC 9110 section 7.2)."""
+    host = header.strip().lower()
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+class SecurityMiddleware:
+    """ASGI middleware: refuses foreign Host headers with 421, adds `SECURITY_HEADERS` to every HTTP
+    answer that does not say otherwise itself, and lets HEAD ask for all that GET gives (RFC 9110
+    section 9.3.2; the server leaves the body out).
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str] | None = None) -> None:
+        self._app = app
+        self._hosts = None if hosts is None else frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    # a cached copy, and the frame around it, bring policies of their own
+                    headers.setdefault(name, value)
+                if "cache-control" not in headers:
+                    headers["cache-control"] = "no-store"
+            await send(message)
+
+        if (
+            self._hosts is not None
+            and host_of(Headers(scope=scope).get("host", "")) not in self._hosts
+        ):
+            answer = problem_response(
+                421,
+                "This server answers to its own address only",
+                "The Host header names another machine.",
+            )
+            await answer(scope, receive, send_guarded)
+            return
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await self._app(scope, receive, send_guarded)

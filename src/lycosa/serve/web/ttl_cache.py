@@ -1,0 +1,60 @@
+"""A cache of slow results for many concurrent readers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from cachetools import LRUCache
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+class _Entry(Generic[T]):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.result: tuple[float, T] | None = None
+        """When the value was computed, and the value."""
+
+
+class TtlCache(Generic[K, T]):
+    """Returns what `compute` returns for a key, at most `max_age_s` old; evicts by last use.
+
+    One thread computes a value; others get the previous one meanwhile, or wait if there is none.
+    (`cachetools.TTLCache` computes the same value once per thread.) Exceptions are not cached.
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[K], T],
+        max_age_s: float,
+        max_entries: int = 64,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._compute = compute
+        self._max_age_s = max_age_s
+        self._now = now
+        self._lock = threading.Lock()
+        self._entries: LRUCache[K, _Entry[T]] = LRUCache(max_entries)
+
+    def get(self, key: K) -> T:
+        """Return the value, or the previous one while another thread computes it."""
+        with self._lock:
+            entry = self._entries.get(key) or _Entry[T]()
+            self._entries[key] = entry
+        result = entry.result
+        if result is not None and self._now() - result[0] < self._max_age_s:
+            return result[1]
+        if not entry.lock.acquire(blocking=result is None):
+            return result[1] if result is not None else self.get(key)
+        try:
+            if entry.result is not result and entry.result is not None:
+                return entry.result[1]  # computed by the thread that held the lock
+            value = self._compute(key)
+            entry.result = (self._now(), value)
+            return value
+        finally:
+            entry.lock.release()
