@@ -1,21 +1,20 @@
-"""Search across languages, measured: SIB-200 through the real index, dictionaries, merging, what a
-crawl teaches, and time.
+"""Quality of cross-language search: SIB-200, dictionaries, and tables learned from a crawl.
 
-    python -m bench.across sib [--dev K] [--plain] [--languages ne,kk]     learned tables, English
-    both ways python -m bench.across both [--dev K]                                  dictionaries
-    only, learned only, both python -m bench.across merging [--dev K]
-    how lists of 26 languages become one python -m bench.across speed --root DIR
-    milliseconds on the index of a workspace python -m bench.across crawl [--root DIR]
-    what three sites teach; the workspace is made if it is not there
+    python -m bench.across sib [--dev K] [--plain] [--languages ne,kk]
+    python -m bench.across both [--dev K]
+    python -m bench.across crawl|written [--root DIR]
 
-SIB-200: a sentence finds its fellow in the other language among those of the test part (index_id
-mod 5 = 0), MRR@10; tables are learned from the rest. `--dev K` holds index_id mod 5 = K of the
-learning part out instead: what is calibrated is calibrated there.
+sib      Tables learned from SIB-200, English to and from each language. A sentence is a query for
+         its translation among the test part (index_id mod 5 = 0), MRR@10; tables are learned from
+         the rest. `--dev K` holds out index_id mod 5 = K instead, for calibration. `--plain`: IBM
+         model 1.
+both     English sentences with dictionaries only, learned tables only, and both.
+crawl    Headings of three sites as queries for their translations; makes the workspace.
+written  Mixed and Chinese queries written by hand, on the same workspace.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import re
@@ -30,17 +29,17 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.search import SITES as SITES_FOLDER
-from bench.search import fill
+from bench.corpora import SITES as SITES_FOLDER
+from bench.corpora import fill
+from bench.harness import arguments, report, table
 from lycosa.config.settings import IndexSettings
 from lycosa.graph.generation import make_generation
 from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
-from lycosa.index.generation import Generation, GenerationInfo
+from lycosa.index.generation import GenerationInfo
 from lycosa.index.indexer import Indexer
 from lycosa.index.schema import IndexedPage, analysis_versions
-from lycosa.index.shards.shards import newest_of_all
-from lycosa.search.crosslingual.across import LanguageSearch, answer_across, merged
+from lycosa.search.crosslingual.across import LanguageSearch
 from lycosa.search.crosslingual.translated import Across, Translator
 from lycosa.search.engine.open_index import OpenIndex
 from lycosa.search.engine.searcher import Searcher, SearchRequest
@@ -56,7 +55,6 @@ from lycosa.translation.source import Sources, Translation, TranslationSource
 from lycosa.translation.table import TableInfo, TranslationTable, analyzers, write_table
 from lycosa.translation.terms import terms
 from lycosa.translation.word_alignment import learn
-from lycosa.translation.workspace_tables import OpenTables
 
 DATA = Path(
     os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
@@ -122,11 +120,11 @@ def learned_table(
 ) -> TranslationTable:
     one, other = analyzer_for(source), analyzer_for(target)
     ours, theirs = sentences(source), sentences(target)
-    found = learn((terms(one, ours[number]), terms(other, theirs[number])) for number in numbers)
+    result = learn((terms(one, ours[number]), terms(other, theirs[number])) for number in numbers)
     path = folder / f"{source}-{target}-{len(numbers)}.sqlite"
     path.unlink(missing_ok=True)
     info = TableInfo("sib", "learned", source, target, 0, analyzers(source, target))
-    write_table(path, info, found.pairs, found.source_surfaces, found.target_surfaces)
+    write_table(path, info, result.pairs, result.source_surfaces, result.target_surfaces)
     return TranslationTable(path)
 
 
@@ -166,9 +164,9 @@ class PlainTable:
         for key, weight in sorted(
             zip(keys.tolist(), probability.tolist(), strict=True), key=lambda item: -item[1]
         ):
-            known = self._found.setdefault(names[key // len(words)], [])
-            if len(known) < PLAIN_TRANSLATIONS:
-                known.append(
+            translations = self._found.setdefault(names[key // len(words)], [])
+            if len(translations) < PLAIN_TRANSLATIONS:
+                translations.append(
                     Translation(
                         targets[key % len(words)], weight, targets[key % len(words)], "plain"
                     )
@@ -185,19 +183,19 @@ class PlainTable:
 
 
 def reciprocal_rank(
-    index: OpenIndex, sources: Sources, source: str, target: str, asked: Sequence[int]
+    index: OpenIndex, sources: Sources, source: str, target: str, test_part: Sequence[int]
 ) -> float:
     """MRR@10 of the sentences of one language asked in another."""
     ours = sentences(source)
     total = 0.0
-    for number in asked:
+    for number in test_part:
         query = Translator(sources, ParsedQuery((Clause(ours[number]),)), source).into(target)
         search = LanguageSearch(index, query, Filters())
         hits = index.hits_of(search.find(CUT, folded=False).best, [])
         total += next(
             (1 / rank for rank, hit in enumerate(hits, 1) if hit.url.endswith(f"/{number}")), 0.0
         )
-    return total / len(asked)
+    return total / len(test_part)
 
 
 def texts_of(languages: Iterable[str], numbers: Sequence[int]) -> list[tuple[str, str, str]]:
@@ -214,12 +212,12 @@ def sib(
     """(language, MRR@10 from English, MRR@10 to English); each language in an index of its own, or
     all together in one.
     """
-    numbers, asked = parts(held_out)
+    numbers, test_part = parts(held_out)
     rows = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         english = stack.enter_context(
-            indexed(texts_of(("en", *LANGUAGES) if together else ("en",), asked))
+            indexed(texts_of(("en", *LANGUAGES) if together else ("en",), test_part))
         )
         for language in languages:
             there: TranslationSource
@@ -232,11 +230,17 @@ def sib(
             else:
                 there = back = learned_table(folder, "en", language, numbers)
             index = (
-                english if together else stack.enter_context(indexed(texts_of((language,), asked)))
+                english
+                if together
+                else stack.enter_context(indexed(texts_of((language,), test_part)))
             )
-            forth = reciprocal_rank(index, Sources([there]), "en", language, asked)
+            forth = reciprocal_rank(index, Sources([there]), "en", language, test_part)
             rows.append(
-                (language, forth, reciprocal_rank(english, Sources([back]), language, "en", asked))
+                (
+                    language,
+                    forth,
+                    reciprocal_rank(english, Sources([back]), language, "en", test_part),
+                )
             )
             print(f"{language} {forth:.3f} {rows[-1][2]:.3f}", flush=True)
     return rows
@@ -293,17 +297,17 @@ def headings(root: str, *, back: bool = False) -> list[Heading]:
         for frame in frames
         for host, url, address, title, listed in frame.iter_rows()
     }
-    found: dict[tuple[str, str], list[Heading]] = {}
+    result: dict[tuple[str, str], list[Heading]] = {}
     for host, url, language, hub_host, hub_url in pairs.iter_rows():
         theirs, ours = pages[host, url], pages[hub_host, hub_url]
-        asked, wanted = (theirs, ours) if back else (ours, theirs)
-        if asked[1] and asked[1].lower() != wanted[1].lower():
-            site = wanted[0].partition("://")[2].partition(".")[0]
-            found.setdefault((site, language), []).append(
-                Heading(site, language, asked[1], wanted[0])
+        source, expected = (theirs, ours) if back else (ours, theirs)
+        if source[1] and source[1].lower() != expected[1].lower():
+            site = expected[0].partition("://")[2].partition(".")[0]
+            result.setdefault((site, language), []).append(
+                Heading(site, language, source[1], expected[0])
             )
     chosen = []
-    for listed in found.values():
+    for listed in result.values():
         often = Counter(heading.text.lower() for heading in listed)
         unique = [heading for heading in listed if often[heading.text.lower()] == 1]
         random.Random(3).shuffle(unique)
@@ -347,7 +351,7 @@ def crawl(root: str) -> None:
             )
 
 
-# Written by hand, before any was asked: mixed queries, and characters in the other script than the
+# Written by hand before the first run: mixed queries, and characters in the other script than the
 # page's. The page (without `.html`) is to be among the first five of its language.
 WRITTEN = (
     ("Debian PPPoE 安装", "zh_CN/apds05"),
@@ -381,16 +385,16 @@ def written(root: str) -> None:
     """The written list: how many queries find their page."""
     searcher = Searcher(root)
     missed = []
-    for query, wanted in WRITTEN:
+    for query, expected in WRITTEN:
         hits = searcher.search(
             SearchRequest(query, per_host=0, folded=False, across=Across(("zh", "en")))
         ).hits
         ours = [
             hit.url.removesuffix(".html")
             for hit in hits
-            if hit.language == ("en" if wanted.startswith("en/") else "zh")
+            if hit.language == ("en" if expected.startswith("en/") else "zh")
         ]
-        if not any(url.endswith(wanted) for url in ours[:TOP]):
+        if not any(url.endswith(expected) for url in ours[:TOP]):
             missed.append(query)
     print(
         f"written list: {len(WRITTEN) - len(missed)} of {len(WRITTEN)} queries find their page",
@@ -432,118 +436,30 @@ def dictionary_table(folder: Path, target: str) -> TranslationTable:
 
 def both(languages: Sequence[str], held_out: int) -> None:
     """English sentences asked by dictionary only, by what was learned only, by both."""
-    numbers, asked = parts(held_out)
+    numbers, test_part = parts(held_out)
     with tempfile.TemporaryDirectory() as folder:
         for language in languages:
-            told, learned = (
+            dictionary, learned = (
                 dictionary_table(Path(folder), language),
                 learned_table(Path(folder), "en", language, numbers),
             )
-            with indexed(texts_of((language,), asked)) as index:
-                choices = ([told], [learned], [told, learned])
-                found = [
-                    reciprocal_rank(index, Sources(chosen), "en", language, asked)
+            with indexed(texts_of((language,), test_part)) as index:
+                choices = ([dictionary], [learned], [dictionary, learned])
+                result = [
+                    reciprocal_rank(index, Sources(chosen), "en", language, test_part)
                     for chosen in choices
                 ]
-            print(language, f"{told.info.pairs:,}", *(f"{each:.3f}" for each in found), flush=True)
-
-
-def average_precision(ranked: Sequence[str], wanted: set[str]) -> float:
-    hits, total = 0, 0.0
-    for rank, found in enumerate(ranked, 1):
-        if found in wanted:
-            hits += 1
-            total += hits / rank
-    return total / len(wanted) if wanted else 1.0
-
-
-def merging(held_out: int) -> None:
-    """One list of 26 languages, of which a random half has the sentence that is asked for: average
-    precision by how lists are merged.
-    """
-    numbers, asked = parts(held_out)
-    generator = random.Random(9)
-    there = {
-        number: {language for language in LANGUAGES if generator.random() < 0.5} for number in asked
-    }
-    texts = [
-        row for row in texts_of(LANGUAGES, asked) if row[1] in there[int(row[0].rpartition("/")[2])]
-    ]
-    found: dict[str, list[float]] = {
-        "by the best possible score": [],
-        "by raw score": [],
-        "by rank": [],
-    }
-    with tempfile.TemporaryDirectory() as folder, indexed(texts) as index:
-        sources = Sources(
-            [learned_table(Path(folder), "en", language, numbers) for language in LANGUAGES]
-        )
-        for number in asked:
-            translator = Translator(sources, ParsedQuery((Clause(sentences("en")[number]),)), "en")
-            answers = [
-                LanguageSearch(index, translator.into(language), Filters()).find(CUT, folded=False)
-                for language in LANGUAGES
-            ]
-            wanted = {f"http://sib.test/{language}/{number}" for language in there[number]}
-            by_rank = sorted(
-                (rank, place)
-                for place, answer in enumerate(answers)
-                for rank in range(len(answer.best))
+            print(
+                language,
+                f"{dictionary.info.pairs:,}",
+                *(f"{each:.3f}" for each in result),
+                flush=True,
             )
-            lists = {
-                "by the best possible score": [page for _, page in merged(answers)],
-                "by raw score": sorted(
-                    (page for answer in answers for page in answer.best),
-                    key=lambda page: -page.score,
-                ),
-                "by rank": [answers[place].best[rank] for rank, place in by_rank],
-            }
-            for name, pages in lists.items():
-                ranked = [hit.url for hit in index.hits_of(pages[: 3 * len(LANGUAGES)], [])]
-                found[name].append(average_precision(ranked, wanted))
-    for name, values in found.items():
-        print(f"merged {name}: {np.mean(values):.3f}")
-
-
-def speed(root: str, queries: int = 200) -> None:
-    """Milliseconds of a query of one to three English words in all 26 languages, ten results with
-    snippets, on a workspace's index.
-    """
-    numbers, _ = parts(0)
-    generations_ = [found for found in newest_of_all(root) if isinstance(found, Generation)]
-    index = OpenIndex(generations_)
-    with tempfile.TemporaryDirectory() as folder:
-        tables = OpenTables(
-            [learned_table(Path(folder), "en", language, numbers) for language in LANGUAGES]
-        )
-        generator = random.Random(4)
-        words = sorted(
-            {
-                word
-                for text in sentences("en").values()
-                for word in text.lower().split()
-                if word.isalpha() and len(word) > 3
-            }
-        )
-        asked = [" ".join(generator.sample(words, generator.randint(1, 3))) for _ in range(queries)]
-        took, processor = [], []
-        for query in asked:
-            started, began = time.perf_counter(), time.process_time()
-            answer_across(index, tables, SearchRequest(query), Across(LANGUAGES, "en"))
-            took.append((time.perf_counter() - started) * 1000)
-            processor.append((time.process_time() - began) * 1000)
-    print(f"{index.documents:,} pages, {queries} queries in {len(LANGUAGES) + 1} languages")
-    for name, values in (("wall", took), ("CPU", processor)):
-        print(
-            f"{name} p50 {np.percentile(values, 50):.1f} ms, p95 {np.percentile(values, 95):.1f} ms"
-        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("what", choices=["sib", "both", "merging", "crawl", "written", "speed"])
+    parser = arguments(__doc__, runs=1)
+    parser.add_argument("what", choices=["sib", "both", "crawl", "written"])
     parser.add_argument("--dev", type=int, default=0)
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--together", action="store_true")
@@ -553,14 +469,8 @@ def main() -> None:
     if options.what == "both":
         both(DICTIONARIES, options.dev)
         return
-    if options.what == "merging":
-        merging(options.dev)
-        return
     if options.what == "written":
         written(options.root)
-        return
-    if options.what == "speed":
-        speed(options.root)
         return
     if options.what == "crawl":
         crawl(options.root or tempfile.mkdtemp(prefix="lycosa-across-"))
@@ -568,7 +478,10 @@ def main() -> None:
     rows = sib(
         options.languages.split(","), options.dev, plain=options.plain, together=options.together
     )
-    print(f"mean {np.mean([row[1] for row in rows]):.4f} {np.mean([row[2] for row in rows]):.4f}")
+    means = ("mean", *(float(np.mean([row[place] for row in rows])) for place in (1, 2)))
+    cells = [(name, f"{forth:.3f}", f"{back:.3f}") for name, forth, back in (*rows, means)]
+    body = table(("SIB-200, MRR", "from English", "to English"), cells)
+    report(options, "Cross-language search", body, rows)
 
 
 if __name__ == "__main__":

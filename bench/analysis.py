@@ -1,7 +1,7 @@
 """Tokens per CPU-second of each language's analyzer, beside plain ICU and plain tantivy in the same
 rounds.
 
-    python -m bench.analysis [--megabytes 1] [--rounds 3] [--korean kiwi] [--check] [--json FILE]
+    python -m bench.analysis [--megabytes 1] [--runs 3] [--korean kiwi] [--check] [--json FILE]
 
 A token is a word of ICU's that holds a letter or digit (a character or syllable that an analyzer
 adds is not counted), so all columns count the same things. The texts are SIB-200 and the
@@ -18,8 +18,6 @@ without making strings.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
 import sys
@@ -32,7 +30,7 @@ from xml.etree import ElementTree
 import tantivy
 from icu4py.breakers import WordBreaker
 
-from bench.measure import load_average, machine, table
+from bench.harness import arguments, report, table
 from lycosa.text.analyze import BIGRAMS, KIWI, Analysis
 from lycosa.text.identify import LANGUAGES
 
@@ -105,68 +103,53 @@ def measure(language: str, limit: int, rounds: int, analysis: Analysis) -> dict[
     # A native analyzer's own work is done by tantivy's indexing threads; asked from Python it also
     # makes the strings.
     ours: Callable[[str], object] = analyzer.terms if analyzer.native else analyzer.joined
-    found: dict[str, list[float]] = {"ours": [], "tantivy": [], "icu": []}
+    rates: dict[str, list[float]] = {"ours": [], "tantivy": [], "icu": []}
     fresh = seconds(ours, texts[:once])
     for _ in range(rounds):
-        found["ours"].append(words / seconds(ours, texts))
-        found["tantivy"].append(words / seconds(plain.analyze, texts))
-        found["icu"].append(words / seconds(lambda text: list(WordBreaker(text, language)), texts))
-    return {name: statistics.median(values) for name, values in found.items()} | {
+        rates["ours"].append(words / seconds(ours, texts))
+        rates["tantivy"].append(words / seconds(plain.analyze, texts))
+        rates["icu"].append(words / seconds(lambda text: list(WordBreaker(text, language)), texts))
+    return {name: statistics.median(values) for name, values in rates.items()} | {
         "new_words": new_words / fresh
     }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--megabytes", type=float, default=1.0, help="of text in each language")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--languages", nargs="*", default=sorted(LANGUAGES))
     parser.add_argument(
         "--check", action="store_true", help="fail below the floors of bench/floors.toml"
     )
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--korean", choices=[BIGRAMS, KIWI], default=BIGRAMS)
-    arguments = parser.parse_args()
-    analysis = Analysis((arguments.korean,))
+    options = parser.parse_args()
+    analysis = Analysis((options.korean,))
     results = {
-        language: measure(language, int(arguments.megabytes * 1e6), arguments.rounds, analysis)
-        for language in arguments.languages
+        language: measure(language, int(options.megabytes * 1e6), options.runs, analysis)
+        for language in options.languages
     }
     names = ("ours", "new_words", "tantivy", "icu")
     rows = [
-        [language, analysis.of(language).name, *(f"{found[name] / 1e6:.2f}" for name in names)]
-        for language, found in results.items()
+        [language, analysis.of(language).name, *(f"{rates[name] / 1e6:.2f}" for name in names)]
+        for language, rates in results.items()
     ]
-    print(
-        table(
-            ["language", "analyzer", "ours", "ours, new words", "plain tantivy", "plain ICU"], rows
-        )
-    )
-    print(
-        f"million tokens per CPU-second, {arguments.megabytes} MB a language; {machine()}, load "
-        f"{load_average()}"
-    )
-    spaced = [found["ours"] / 1e6 for language, found in results.items() if language in SPACED]
+    columns = ("language", "analyzer", "ours", "ours, new words", "plain tantivy", "plain ICU")
+    body = f"{table(columns, rows)}\n\nMillion tokens per CPU-second, {options.megabytes} MB each\n"
+    spaced = [rates["ours"] / 1e6 for language, rates in results.items() if language in SPACED]
     summary = {
         "spaced": statistics.geometric_mean(spaced) if spaced else 0.0,
         "zh_ja": min(
             (
-                found["ours"] / 1e6
-                for language, found in results.items()
+                rates["ours"] / 1e6
+                for language, rates in results.items()
                 if language in ("zh", "ja")
             ),
             default=0.0,
         ),
     }
-    print(", ".join(f"{name} {value:.2f}" for name, value in summary.items()))
-    if arguments.json:
-        arguments.json.write_text(
-            json.dumps({"languages": results, "summary": summary}, indent=2) + "\n",
-            encoding="utf-8",
-        )
-    if arguments.check:
+    body += ", ".join(f"{name} {value:.2f}" for name, value in summary.items())
+    report(options, "Analysis", body, {"languages": results, "summary": summary})
+    if options.check:
         floors = tomllib.loads(FLOORS.read_text(encoding="utf-8"))["analysis"]
         missed = [name for name, value in summary.items() if value < floors[name]]
         for name in missed:

@@ -1,5 +1,6 @@
-"""Whole crawls against Scrapy, wget, Colly and Spider on the same nginx and pages, in alternating
-runs: `python -m bench.crawl --help`.
+"""Complete crawls compared with Scrapy, wget, Colly and spider in alternating runs.
+
+    python -m bench.crawl --help
 
 Pages are counted the same way for all: answers of status 200 and type text/html in nginx's access
 log during the run. Floors are in `bench/floors.toml`, section [crawl]; `--check` compares with
@@ -9,8 +10,6 @@ them.
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
 import shutil
 import statistics
 import sys
@@ -27,15 +26,15 @@ from tests.servers.nginx import Nginx
 from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
 
 from bench import large_pages
-from bench.measure import (
+from bench.harness import (
     CommandTimeout,
-    append_results,
     load_average,
-    machine,
     measure,
     median_ratio,
+    report,
     table,
 )
+from bench.harness import arguments as harness_arguments
 from bench.rivals.build import RivalAbsent
 from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, OURS, nginx_program
 
@@ -79,10 +78,10 @@ def run_once(contender: str, target: str, number: int, seeds: Sequence[str], ser
             COMMANDS[contender](seeds, folder), output=output, cwd=folder, environment=ENVIRONMENT
         )
         server.settle()
-        asked = server.requests(mark)
+        log_lines = server.requests(mark)
         pages = {
             line.url
-            for line in asked
+            for line in log_lines
             if line.status == 200
             and line.method == "GET"
             and line.content_type.startswith("text/html")
@@ -100,7 +99,7 @@ def run_once(contender: str, target: str, number: int, seeds: Sequence[str], ser
         target,
         number,
         len(pages),
-        len(asked),
+        len(log_lines),
         usage.cpu_s,
         usage.wall_s,
         usage.peak_rss_mb,
@@ -243,13 +242,13 @@ def those_present(contenders: Sequence[str], tls: bool) -> list[str]:
 
 
 @contextmanager
-def all_sites(wanted: Sequence[str]) -> Iterator[dict[str, Site]]:
+def all_sites(selection: Sequence[str]) -> Iterator[dict[str, Site]]:
     """The six sites by name, and the one with large pages if it is wanted, which is made for the
     run.
     """
     sites = {site.name: site for site in lay_sites()}
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
-        if large_pages.NAME in wanted:
+        if large_pages.NAME in selection:
             sites[large_pages.NAME] = large_pages.lay(
                 sites["python-doc"], Path(folder) / large_pages.NAME
             )
@@ -278,19 +277,16 @@ def markdown(runs: Sequence[Run]) -> str:
     """The report as Markdown: medians, then ratios."""
     rows = summary_rows(runs)
     parts = [table(list(rows[0]), [list(row.values()) for row in rows])]
-    found = ratios(runs)
-    if found:
+    ratio_rows = ratios(runs)
+    if ratio_rows:
         parts.append(
-            table(("ratio of pages per CPU-second", "median of pairs"), list(found.items()))
+            table(("ratio of pages per CPU-second", "median of pairs"), list(ratio_rows.items()))
         )
     return "\n\n".join(parts)
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.crawl", description=__doc__)
-    parser.add_argument(
-        "--runs", type=int, default=3, metavar="N", help="rounds of alternating runs (default 3)"
-    )
+    parser = harness_arguments(__doc__)
     parser.add_argument(
         "--target",
         action="append",
@@ -316,10 +312,6 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         "--tls", action="store_true", help="over TLS: HTTP/2 for those who speak it"
     )
     parser.add_argument("--without-lycosa", action="store_true", help="only the rivals")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every run and the ratios")
-    parser.add_argument(
-        "--markdown", action="store_true", help="append the report to bench/RESULTS.md"
-    )
     parser.add_argument(
         "--check", action="store_true", help="exit 1 when a floor of bench/floors.toml is missed"
     )
@@ -362,19 +354,12 @@ def main(arguments: Sequence[str]) -> int:
     except (RivalAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
-    command = shlex.join(["python", "-m", "bench.crawl", *arguments])
-    print(markdown(runs))
-    if options.json:
-        document = {
-            "machine": machine(),
-            "command": command,
-            "runs": [asdict(run) for run in runs],
-            "medians": summary_rows(runs),
-            "ratios": ratios(runs),
-        }
-        options.json.write_text(json.dumps(document, indent=1))
-    if options.markdown:
-        append_results(HERE / "RESULTS.md", "Crawl", command, markdown(runs))
+    figures = {
+        "runs": [asdict(run) for run in runs],
+        "medians": summary_rows(runs),
+        "ratios": ratios(runs),
+    }
+    report(options, "Crawl", markdown(runs), figures)
     complaints = unequal_pages(runs)
     if options.check:
         complaints += below_floors(runs, tomllib.loads((HERE / "floors.toml").read_text())["crawl"])

@@ -1,6 +1,6 @@
 """Main text of marked pages: quality by type of page and CPU, compared with other extractors.
 
-    python -m bench.extract [--json] [--only lycosa|tags|resiliparse|trafilatura]
+    python -m bench.extract [--only lycosa|tags|resiliparse|trafilatura]
 
 Two data sets of ../shared/data, each in two halves. The development half was used to train and
 tune; the reported half was only measured.
@@ -15,7 +15,6 @@ CPU is in milliseconds per page, from bytes to text; each extractor has a proces
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import importlib
@@ -33,7 +32,7 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser
 
-from bench.measure import table
+from bench.harness import arguments, report, table
 from lycosa.page.encoding import decode
 from lycosa.page.html.document import read_html
 from lycosa.page.html.main_text import main_text
@@ -204,7 +203,7 @@ def measure(name: str) -> dict[str, Any] | None:
 
 def run(name: str) -> dict[str, Any] | None:
     """Measure one extractor in a fresh process; None if it is not installed."""
-    command = [sys.executable, "-m", "bench.extract", "--json", "--only", name]
+    command = [sys.executable, "-m", "bench.extract", "--only", name]
     output = subprocess.run(
         command, check=True, capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1]
     ).stdout
@@ -213,24 +212,17 @@ def run(name: str) -> dict[str, Any] | None:
 
 
 def main() -> None:
-    """Print a table with a column for each extractor, or JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", action="store_true")
+    """Print a table with a column for each extractor; with --only write JSON to standard output."""
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("--only", choices=EXTRACTORS)
-    arguments = parser.parse_args()
-    if arguments.only and arguments.json:
-        print(json.dumps(measure(arguments.only)))
+    options = parser.parse_args()
+    if options.only:
+        print(json.dumps(measure(options.only)))
         return
-    results = {name: run(name) for name in ([arguments.only] if arguments.only else EXTRACTORS)}
-    present = {name: result for name, result in results.items() if result}
-    if arguments.json:
-        print(json.dumps(present))
-        return
-    figures = dict.fromkeys(figure for result in present.values() for figure in result)
-    rows = [(figure, *(f"{each[figure]:.3f}" for each in present.values())) for figure in figures]
-    print(table(("F1", *present), rows))
+    results = {name: result for name in EXTRACTORS if (result := run(name))}
+    figures = dict.fromkeys(figure for result in results.values() for figure in result)
+    rows = [(figure, *(f"{each[figure]:.3f}" for each in results.values())) for figure in figures]
+    report(options, "Main text", table(("F1", *results), rows), results)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ token, as those scripts have no spaces.
 
 from __future__ import annotations
 
-import argparse
 import html
 import random
 import re
@@ -25,6 +24,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from tests.servers.sites import lay_sites
 
 from bench.extract import Quality, lycosa, quality, stripped_tags
+from bench.harness import arguments, report, table
 
 MIN_CHARACTERS = 600  # of an article; a third for scripts that need fewer
 DENSE = frozenset({"zh", "ja", "ko"})
@@ -53,18 +53,22 @@ def tokens(text: str) -> list[str]:
 
 def matching(true: str, predicted: str) -> tuple[float, float, float]:
     """As `bench.extract.matching`, by the tokens of this module."""
-    wanted, given = (
-        Counter(zip(*(found[place:] for place in range(4)), strict=False))
-        for found in (tokens(true), tokens(predicted))
+    expected, options = (
+        Counter(zip(*(result[place:] for place in range(4)), strict=False))
+        for result in (tokens(true), tokens(predicted))
     )
-    counts = ((wanted & given).total(), (given - wanted).total(), (wanted - given).total())
+    counts = (
+        (expected & options).total(),
+        (options - expected).total(),
+        (expected - options).total(),
+    )
     total = sum(counts)
     return (counts[0] / total, counts[1] / total, counts[2] / total) if total else (0.0, 0.0, 0.0)
 
 
 def articles(roots: Sequence[Path]) -> dict[str, list[Article]]:
     """Language -> articles, in the order of their files."""
-    found: dict[str, list[Article]] = {}
+    result: dict[str, list[Article]] = {}
     for path in sorted(path for root in roots for path in root.glob("**/*.html")):
         name = str(path)
         language = _SUFFIX.search(name) or _FOLDER.search(name)
@@ -72,8 +76,8 @@ def articles(roots: Sequence[Path]) -> dict[str, list[Article]]:
             continue
         read = _read(path, language[1])
         if read is not None:
-            found.setdefault(language[1], []).append(read)
-    return found
+            result.setdefault(language[1], []).append(read)
+    return result
 
 
 def _read(path: Path, language: str) -> Article | None:
@@ -143,12 +147,12 @@ def built(
 
 
 def scores(
-    found: dict[str, list[Article]], pages: int
+    result: dict[str, list[Article]], pages: int
 ) -> Iterator[tuple[str, int, Quality, Quality]]:
     """Language, pages, our quality, that of stripping tags; for languages with at least four
     articles.
     """
-    for language, every in sorted(found.items()):
+    for language, every in sorted(result.items()):
         if len(every) < 4:
             continue
         chance = random.Random(f"main text {language}")
@@ -168,20 +172,21 @@ def scores(
 
 
 def main() -> None:
-    """Print a line a language."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--pages", type=int, default=12, help="at most, of a language")
-    arguments = parser.parse_args()
-    print(f"{'':4} {'pages':>5} {'F1':>6} {'prec.':>6} {'recall':>6} {'tags stripped':>14}")
-    for language, pages, ours, plain in scores(
-        articles([site.root for site in lay_sites()]), arguments.pages
-    ):
-        print(
-            f"{language:4} {pages:5} {ours.f1:6.3f} {ours.precision:6.3f} {ours.recall:6.3f} "
-            f"{plain.f1:14.3f}"
+    parser = arguments(__doc__, runs=1)
+    parser.add_argument("--pages", type=int, default=12, help="maximum per language")
+    options = parser.parse_args()
+    rows = [
+        (
+            language,
+            pages,
+            *(f"{each:.3f}" for each in (ours.f1, ours.precision, ours.recall, plain.f1)),
         )
+        for language, pages, ours, plain in scores(
+            articles([site.root for site in lay_sites()]), options.pages
+        )
+    ]
+    columns = ("language", "pages", "F1", "precision", "recall", "F1, tags stripped")
+    report(options, "Main text of manuals", table(columns, rows), rows)
 
 
 if __name__ == "__main__":

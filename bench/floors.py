@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tests.servers.sites import SitesAbsent, lay_sites
 
 from bench.crawl import HERE, Run, crawl_target, markdown, ratios, those_present, unequal_pages
-from bench.measure import CommandTimeout, load_average
+from bench.harness import CommandTimeout, load_average
 from bench.rivals.build import RivalAbsent
 
 TARGETS = ("tuxpaint-doc", "python-doc")
@@ -79,7 +79,7 @@ def below(runs: Sequence[Run], floors: Mapping[str, float], slack: float) -> dic
     """By target, what is wrong with its runs: ratios that fell further than `slack`, pages that the
     contenders did not share.
     """
-    found = {}
+    complaints_by_target = {}
     for target in TARGETS:
         own = [run for run in runs if run.target == target]
         of_target = {
@@ -87,8 +87,8 @@ def below(runs: Sequence[Run], floors: Mapping[str, float], slack: float) -> dic
         }
         complaints = [*unequal_pages(own), *fallen(ratios(own), of_target, slack)]
         if complaints:
-            found[target] = complaints
-    return found
+            complaints_by_target[target] = complaints
+    return complaints_by_target
 
 
 def check(
@@ -108,12 +108,14 @@ def check(
                 break
         every += runs
         complaints = {
-            target: said for target, said in below(runs, floors, SLACK).items() if target in left
+            target: messages
+            for target, messages in below(runs, floors, SLACK).items()
+            if target in left
         }
         left = list(complaints)
         if not left:
             break
-    return every, [complaint for said in complaints.values() for complaint in said]
+    return every, [complaint for messages in complaints.values() for complaint in messages]
 
 
 def main(arguments: Sequence[str]) -> int:

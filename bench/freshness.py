@@ -1,54 +1,45 @@
-"""Freshness in simulation: what share of the best possible each recrawl policy reaches at the same
-budget.
+"""Freshness in simulation: the share of the optimum of each recrawl policy at the same budget.
 
-    python -m bench.freshness [--json] [--markdown] [--check] [--seeds 1,2,3] [--budgets 1000,5000]
-    [--only POLICY]
+    python -m bench.freshness [--check] [--seeds 1 2 3] [--budgets 1000 5000] [--only POLICY]
 
-10,000 pages change as Poisson processes for 60 days. Their rates are skewed (log-normal, hosts
-differ by a factor of e, pages of a host by e^1.5, front pages faster; the median once in 5 days),
-their importance too (Pareto). The clock starts when a first crawl at the same budget has just
-ended, so copies are up to `pages / budget` days old; the whole 60 days count, learning included.
-The optimum is that of known rates and fetches at any moment, in the steady state; a share can pass
-1 by what chance gives. Everybody may fetch the budget, spread evenly over the day; what is not used
-can be saved up for an hour.
+10,000 pages change as Poisson processes for 60 days. Rates are log-normal (hosts differ by a factor
+of e, pages of a host by e^1.5; the median once in 5 days), importance is Pareto distributed. The
+clock starts after a first crawl at the same budget; all 60 days count, learning included. The
+optimum knows the rates, in the steady state; a share can exceed 1 by chance. The budget is spread
+evenly over the day; what is not used can be saved for an hour.
 
-    fresh           the product's schedule (`due_at`, `due_expr`, `solve`, `steer`), told the true
-    rates learned         the same, knowing nothing at the start: rates and their spread from one
-    bit a visit claims          the same, with lastmod claims on half of the hosts: 9 changes in 10
-    announced, one false claim a fortnight uniform         the page that was not visited for longest
-    proportional    as often as it changes (true rates) adaptive        the interval halved after a
-    change, half as long again after none (as in AltaVista's robot and Nutch), between a
-                    day and a year: with less than a day (10 minutes, 1 hour, 6 hours tried) it
-                    chases what cannot be held and is worse
+fresh           the schedule of Lycosa (`due_at`, `due_expr`, `solve`, `steer`) with the true rates
+learned         the same with learned rates: one bit per visit
+claims          the same, with lastmod on half of the hosts: 9 of 10 changes announced, one false
+                claim in two weeks
+uniform         the page that was not visited for longest
+proportional    as often as it changes (true rates)
+adaptive        the interval halved after a change and 1.5 times as long after none, as in Nutch,
+                between a day and a year
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import statistics
-import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bench.measure import append_results, table
+from bench.harness import arguments, report, table
 from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.frontier.recrawl import change_rate, fresh
 from lycosa.frontier.recrawl.change_rate import DAY_MS, ChangeStats, ClaimTrust, Floats
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules, due_at, due_expr
 
-HERE = Path(__file__).parent
 PAGES, DAYS, HOSTS = 10_000, 60, 200
 SLOTS = 144  # a day
 SAVED = 1 / 24  # of a day's budget: the most that may be saved up
 ORIGIN = 10_000  # days from 1970 to the start of the clock
-FLOORS = {"known": 0.98, "learned": 0.90}  # the issue's; bench/floors.toml may ask for more
+FLOORS = {"known": 0.98, "learned": 0.90}
 RECALL, FALSE_CLAIMS = 0.9, 1 / 14
 
 Indices = NDArray[np.int64]
@@ -224,8 +215,8 @@ class FreshPolicy:
             start = slot / SLOTS
             if slot % SLOTS == 0:
                 if slot:
-                    wanted = fetched + int((self._due <= start).sum())
-                    self._correction = fresh.steer(self._correction, wanted, simulation.budget)
+                    due_count = fetched + int((self._due <= start).sum())
+                    self._correction = fresh.steer(self._correction, due_count, simulation.budget)
                 self._solve()
                 self._schedule_all()
                 fetched = 0
@@ -245,18 +236,20 @@ class FreshPolicy:
         changed = simulation.fetch(pages, start)
         intervals = (simulation.visited[pages] - before) * DAY_MS
         for place, page in enumerate(pages.tolist()):
-            claimed, found = bool(self._claimed[page]), bool(changed[place])
-            if claimed and found:
+            claimed, has_changed = bool(self._claimed[page]), bool(changed[place])
+            if claimed and has_changed:
                 self._stats[page] = change_rate.observe_dated(
                     self._stats[page], float(claims_at[place] - before[place]) * DAY_MS
                 )
             else:
                 self._stats[page] = change_rate.observe(
-                    self._stats[page], float(intervals[place]), found
+                    self._stats[page], float(intervals[place]), has_changed
                 )
             if self._claims and simulation.announcing[page]:
                 host = int(simulation.web.hosts[page])
-                self._trust[host] = change_rate.observe_claim(self._trust[host], claimed, found)
+                self._trust[host] = change_rate.observe_claim(
+                    self._trust[host], claimed, has_changed
+                )
         self._claimed[pages], self._claim[pages] = False, 0.0
         if not self._known and len(pages):
             self._rates[pages] = self._estimated(pages)
@@ -429,45 +422,22 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def main() -> None:
-    """Run, print, and with --check leave by exit code 1 when a floor is missed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--markdown", action="store_true", help="append to RESULTS.md")
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("--check", action="store_true", help="exit 1 when a floor is missed")
-    parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--budgets", default="1000,5000")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--budgets", type=int, nargs="+", default=[1_000, 5_000])
     parser.add_argument("--only", choices=tuple(POLICIES), action="append")
-    arguments = parser.parse_args()
-    seeds, budgets = (
-        [int(part) for part in text.split(",")] for text in (arguments.seeds, arguments.budgets)
-    )
+    options = parser.parse_args()
     results = [
         run(policy, seed, budget)
-        for budget in budgets
-        for policy in arguments.only or POLICIES
-        for seed in seeds
+        for budget in options.budgets
+        for policy in options.only or POLICIES
+        for seed in options.seeds
     ]
-    if arguments.json:
-        print(
-            json.dumps(
-                [
-                    {name: getattr(result, name) for name in Result.__slots__}
-                    | {"share": result.share}
-                    for result in results
-                ]
-            )
-        )
-    else:
-        print(markdown(results))
-    if arguments.markdown:
-        append_results(
-            HERE / "RESULTS.md", "Freshness", "python -m bench.freshness", markdown(results)
-        )
-    if arguments.check:
-        floors = FLOORS | tomllib.loads((HERE / "floors.toml").read_text()).get("freshness", {})
-        complaints = below_floors(results, floors)
+    figures = [asdict(result) | {"share": result.share} for result in results]
+    report(options, "Freshness", markdown(results), figures)
+    if options.check:
+        complaints = below_floors(results, FLOORS)
         print("\n".join(complaints) or "all floors hold")
         raise SystemExit(bool(complaints))
 

@@ -1,7 +1,6 @@
-"""How well a hunt finds, beside crawling breadth-first.
+"""Hunts compared with breadth-first crawls on webs with topics, and on two real sites.
 
     python -m bench.hunt [--webs N] [--share F] [--without-sites] [--without-webs] [--tuned]
-    [--markdown]
 
 1. Five synthetic webs with topics (tests/servers/synthetic/topics.py; the generator knows what each
    page is about, and what share of links stays within a topic): how many of the first 300 pages are
@@ -17,7 +16,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -25,15 +23,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.servers.sites import ServedSites, lay_sites, serve_sites
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
+from bench.harness import arguments, report, table
 from bench.hunt_questions import ASKED, TUNED, Written
-from bench.measure import append_results, load_average, table
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
@@ -53,7 +50,6 @@ SHARES = (0.3, 0.5)
 
 # webs and topics of the figures; the constants of lycosa.hunt.strategies are from webs 101 to 104
 HELD_OUT, ASKED_TOPICS = (1, 2, 3, 4, 5), (3, 11)
-RESULTS = Path(__file__).with_name("RESULTS.md")
 _CONFIG = parse_config("", overrides=("crawl.patience=3s",))
 
 
@@ -149,9 +145,7 @@ def webs_table(webs: int, shares: Sequence[float]) -> tuple[str, dict[str, float
 
 @dataclass(slots=True, frozen=True)
 class Answered:
-    """`at`: the how many-th page the right one was, 0: not fetched; `told`: among the results, with
-    that score, at that place.
-    """
+    """The fetch at which the right page came (0: never), its score and place in the results."""
 
     question: Written
     at: int
@@ -165,7 +159,7 @@ def ask(
 ) -> Answered:
     """Hunt for a question from the home page of its site."""
     origin = web.origin(question.site)
-    told: list[int] = []
+    times_ms: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
         request = HuntRequest(
             question.text,
@@ -181,7 +175,7 @@ def ask(
             HuntOrder(f"{folder}/w", _CONFIG, request, index=False),
             HuntOptions(
                 lambda event: (
-                    told.append(round(event["seconds"] * 1000))
+                    times_ms.append(round(event["seconds"] * 1000))
                     if event["event"] == "found"
                     else None
                 )
@@ -198,13 +192,15 @@ def ask(
     right = [f"{origin}{path}" for path in question.right]
     at = min((fetched.index(url) + 1 for url in right if url in fetched), default=0)
     ranked = [
-        (place, score)
-        for place, (found, score) in enumerate(report.ranked, 1)
-        if found.url in right
+        (place, score) for place, (page, score) in enumerate(report.ranked, 1) if page.url in right
     ]
-    found = [each.score for each, _ in report.ranked if each.url in right]
+    scores = [each.score for each, _ in report.ranked if each.url in right]
     return Answered(
-        question, at, max(found, default=0.0), ranked[0][0] if ranked else 0, told[0] if told else 0
+        question,
+        at,
+        max(scores, default=0.0),
+        ranked[0][0] if ranked else 0,
+        times_ms[0] if times_ms else 0,
     )
 
 
@@ -276,8 +272,8 @@ def first_result(web: ServedSites) -> dict[str, float]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.hunt")
+def main() -> int:
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("--webs", type=int, default=len(HELD_OUT))
     parser.add_argument(
         "--share",
@@ -290,8 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--tuned", action="store_true", help="ask the questions that constants were set on instead"
     )
-    parser.add_argument("--markdown", action="store_true", help="append to bench/RESULTS.md")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     parts, missed = [], []
     if not options.without_webs:
         shown, ratios = webs_table(options.webs, options.share or SHARES)
@@ -303,12 +298,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
     if not options.without_sites:
         with serve_sites(lay_sites()) as web:
-            asked = TUNED if options.tuned else ASKED
-            shown, fetched, told = questions_table(web, asked)
+            questions = TUNED if options.tuned else ASKED
+            shown, fetched, listed = questions_table(web, questions)
             parts += [
                 shown,
-                f"The right page was fetched in {fetched} of {len(asked)}, and among "
-                f"the results in {told}.",
+                f"The right page was fetched in {fetched} of {len(questions)}, and among "
+                f"the results in {listed}.",
             ]
             if not options.tuned and fetched < RIGHT_OF_20:
                 missed.append(f"{fetched} of 20 questions, the bar is {RIGHT_OF_20}")
@@ -319,10 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 + "."
             )
     body = "\n\n".join([*parts, *(f"Missed: {each}" for each in missed)])
-    print(body)
-    if options.markdown:
-        append_results(RESULTS, "Hunts", "python -m bench.hunt", body)
-    print(f"load {load_average():.1f}", file=sys.stderr)
+    report(options, "Hunts", body)
     return 1 if missed else 0
 
 

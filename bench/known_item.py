@@ -1,7 +1,7 @@
 """Known-item search: how well a page is found again by words of its title or of one of its
 sentences.
 
-    python -m bench.known_item [--sites DIR] [--pages N] [--only sites|languages] [--results FILE]
+    python -m bench.known_item [--sites DIR] [--pages N] [--only sites|languages]
 
 Each folder of DIR is one site of HTML files. Queries come from its English pages: the first six
 words of the title, and six and four neighbouring words of a sentence. Pages whose title and URL
@@ -16,7 +16,6 @@ query and without it; odd-numbered queries were used for tuning.
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import tempfile
@@ -26,9 +25,9 @@ from pathlib import Path
 import polars as pl
 import tantivy
 
-from bench.measure import append_results, table
+from bench.corpora import SITES, html_files
+from bench.harness import arguments, report, table
 from bench.relevance import index_pages
-from bench.search import SITES, html_files
 from lycosa.core.records import Page
 from lycosa.graph.near_duplicates import near_groups
 from lycosa.page.parse import parse_page
@@ -51,14 +50,14 @@ Ask = Callable[[str], list[str]]
 
 def sites(folder: Path, pages: int) -> dict[str, Site]:
     """Parse up to `pages` files of each site."""
-    found: dict[str, Site] = {}
+    results: dict[str, Site] = {}
     for url, path in html_files(folder):
-        site = found.setdefault(path.relative_to(folder).parts[0], [])
+        site = results.setdefault(path.relative_to(folder).parts[0], [])
         if len(site) < pages:
             page = parse_page(path.read_bytes(), url=url, content_type="text/html")
             if page.may_index and page.text:
                 site.append((url, page))
-    return found
+    return results
 
 
 def queries(site: Site, kind: str) -> list[tuple[str, int]]:
@@ -120,14 +119,16 @@ def weighted_bm25(site: Site) -> Ask:
     return ask
 
 
-def reciprocal_rank(ask: Ask, asked: Sequence[tuple[str, int]], digests: dict[str, int]) -> float:
+def reciprocal_rank(
+    ask: Ask, requests: Sequence[tuple[str, int]], digests: dict[str, int]
+) -> float:
     """Return the mean reciprocal rank of the targets."""
     total = 0.0
-    for query, target in asked:
+    for query, target in requests:
         total += next(
             (1 / place for place, url in enumerate(ask(query), 1) if digests[url] == target), 0.0
         )
-    return total / max(1, len(asked))
+    return total / max(1, len(requests))
 
 
 def site_row(root: str, name: str, site: Site) -> tuple[str, ...]:
@@ -146,12 +147,12 @@ def site_row(root: str, name: str, site: Site) -> tuple[str, ...]:
     cells = [name, str(len(site))]
     plain = weighted_bm25(site)
     for kind in KINDS:
-        asked = queries(site, kind)
+        requests = queries(site, kind)
         figures = (
-            f"{reciprocal_rank(ours, asked, digests):.3f}; "
-            f"{reciprocal_rank(plain, asked, digests):.3f} ({len(asked)})"
+            f"{reciprocal_rank(ours, requests, digests):.3f}; "
+            f"{reciprocal_rank(plain, requests, digests):.3f} ({len(requests)})"
         )
-        cells.append(figures if asked else "–")
+        cells.append(figures if requests else "–")
     return tuple(cells)
 
 
@@ -191,8 +192,8 @@ def near_copies(root: str, pages: Site) -> dict[str, int]:
     priors = pl.DataFrame(
         {"url_key": list(keys.values()), "prior": 1.0}, schema_overrides={"url_key": pl.UInt64}
     )
-    found = near_groups(LiveTables(workspace), priors, pl.Series([], dtype=pl.UInt64), Path(root))
-    groups = dict(found.select("url_key", "group").iter_rows())
+    results = near_groups(LiveTables(workspace), priors, pl.Series([], dtype=pl.UInt64), Path(root))
+    groups = dict(results.select("url_key", "group").iter_rows())
     return {url: groups.get(keys[url], page.text_digest) for url, page in pages}
 
 
@@ -203,23 +204,23 @@ def language_rows(root: str, pages: Site) -> list[tuple[str, ...]]:
     searcher = index_pages(root, pages)
     groups = near_copies(root, pages)
 
-    def rank(asked: Sequence[tuple[str, str]], language: str | None) -> float:
+    def rank(requests: Sequence[tuple[str, str]], language: str | None) -> float:
         total = 0.0
-        for query, target in asked:
+        for query, target in requests:
             request = SearchRequest(query, 30, language=language, per_host=0, spelling=False)
             hits = searcher.search(request).hits
-            found = list(dict.fromkeys(groups[hit.url] for hit in hits))[:10]
-            total += 1 / (found.index(groups[target]) + 1) if groups[target] in found else 0.0
-        return total / len(asked)
+            results = list(dict.fromkeys(groups[hit.url] for hit in hits))[:10]
+            total += 1 / (results.index(groups[target]) + 1) if groups[target] in results else 0.0
+        return total / len(requests)
 
     figures: dict[str, list[float]] = {}
-    for language, asked in language_queries(pages).items():
+    for language, requests in language_queries(pages).items():
         # two queries from each page: those of every second page
         halves = [
-            [query for place, query in enumerate(asked) if place // 2 % 2 == half]
+            [query for place, query in enumerate(requests) if place // 2 % 2 == half]
             for half in (0, 1)
         ]
-        figures[f"{language} ({len(asked)})"] = [
+        figures[f"{language} ({len(requests)})"] = [
             rank(half, each) for half in halves for each in (language, None)
         ]
     means = [sum(column) / len(figures) for column in zip(*figures.values(), strict=True)]
@@ -230,32 +231,27 @@ def language_rows(root: str, pages: Site) -> list[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("--sites", type=Path, default=SITES)
     parser.add_argument("--pages", type=int, default=700)
     parser.add_argument("--only", choices=("sites", "languages"))
-    parser.add_argument("--results", type=Path, help="append the figures to this file")
     options = parser.parse_args()
     bodies = []
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
-        found = sites(options.sites, options.pages)
+        results = sites(options.sites, options.pages)
         if options.only != "languages":
-            rows = [site_row(f"{folder}/{name}", name, site) for name, site in found.items()]
+            rows = [site_row(f"{folder}/{name}", name, site) for name, site in results.items()]
             kinds = (f"{kind}: Lycosa; BM25 (queries)" for kind in KINDS)
             bodies.append(table(("site", "pages", *kinds), rows))
         if options.only != "sites":
-            together = [page for site in found.values() for page in site]
+            together = [page for site in results.values() for page in site]
             columns = (
                 "language (queries)",
                 *("odd, given", "odd, none", "even, given", "even, none"),
             )
             bodies.append(table(columns, language_rows(f"{folder}/all", together)))
     body = "\n\n".join(bodies)
-    print(body)
-    if options.results:
-        append_results(options.results, "Known-item search", "python -m bench.known_item", body)
+    report(options, "Known-item search", body)
 
 
 if __name__ == "__main__":

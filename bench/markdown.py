@@ -15,7 +15,6 @@ per page.
 
 from __future__ import annotations
 
-import argparse
 import html
 import random
 import re
@@ -30,7 +29,7 @@ from urllib.parse import urljoin
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from bench.measure import table
+from bench.harness import arguments, report, table
 from lycosa.page.html.markdown import page_markdown
 
 URL = "https://docs.example.org/guide/page/"
@@ -68,11 +67,11 @@ def _flat(tokens: Sequence[Token]) -> Iterator[Token]:
 
 def blocks(text: str, base: str) -> Blocks:
     """The blocks of a document: (kind, text)."""
-    found: Blocks = Counter()
+    side_blocks: Blocks = Counter()
     kinds: list[str] = []
     for token in _PARSER.parse(text):
         if token.type in ("fence", "code_block"):
-            found["listing", token.content.strip("\n")] += 1
+            side_blocks["listing", token.content.strip("\n")] += 1
         elif token.nesting == 1:
             kinds.append(
                 f"heading {token.tag[1]}"
@@ -86,13 +85,13 @@ def blocks(text: str, base: str) -> Blocks:
             kind = {"th": "cell", "td": "cell"}.get(inner[-1], inner[-1])
             if kind == "paragraph" and "list_item" in inner:
                 kind = "item"
-            content = _plain(token, found, base)
+            content = _plain(token, side_blocks, base)
             if content:
-                found[kind, content] += 1
-    return found
+                side_blocks[kind, content] += 1
+    return side_blocks
 
 
-def _plain(token: Token, found: Blocks, base: str) -> str:
+def _plain(token: Token, side_blocks: Blocks, base: str) -> str:
     """The text of an inline token without markup; its links are counted."""
     parts = []
     for child in token.children or ():
@@ -102,7 +101,7 @@ def _plain(token: Token, found: Blocks, base: str) -> str:
             parts.append(" ")
         elif child.type == "link_open":
             target = urljoin(base, str(child.attrs["href"]))
-            found["link", re.sub(r"[^\w]+", " ", target).strip()] += 1
+            side_blocks["link", re.sub(r"[^\w]+", " ", target).strip()] += 1
     return " ".join("".join(parts).split())
 
 
@@ -261,9 +260,7 @@ def f1(true: Blocks, recovered: Blocks) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--template", choices=TEMPLATES, action="append")
     parser.add_argument("--show", type=int, default=0, help="print the worst documents")
@@ -282,8 +279,8 @@ def main() -> None:
             spent_s += time.process_time() - start
             true, recovered = blocks(text, URL), blocks(result, URL)
             scores.append((f1(true, recovered), text, result))
-            for side, found in enumerate((true, recovered)):
-                for (kind, content), count in found.items():
+            for side, side_blocks in enumerate((true, recovered)):
+                for (kind, content), count in side_blocks.items():
                     by_kind[kind.split()[0]][side][kind, content] += count
         scores.sort()
         for score, text, result in scores[: options.show]:
@@ -294,8 +291,8 @@ def main() -> None:
         figures = [f"{f1(*by_kind[kind]):.3f}" for kind in KINDS]
         mean = statistics.mean(score for score, _, _ in scores)
         rows.append((template, f"{mean:.3f}", *figures, f"{spent_s * 1000 / len(texts):.2f}"))
-    print(f"{len(texts)} documents\n")
-    print(table(("template", "F1, mean", *KINDS, "CPU ms per page"), rows))
+    body = table(("template", "F1, mean", *KINDS, "CPU ms per page"), rows)
+    report(options, "Markdown", f"{body}\n\n{len(texts)} documents", rows)
 
 
 KINDS = ("heading", "paragraph", "item", "cell", "listing", "link")

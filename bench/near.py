@@ -1,18 +1,15 @@
-"""Near-duplicates: precision and recall on pairs of texts planted at known similarity, and what a
-text costs.
+"""Near-duplicates: precision and recall on pairs of texts of known similarity, and CPU per page.
 
-    python -m bench.near [PAIRS]
+    python -m bench.near [--pairs 2000]
 
-Texts are random words of a Zipf vocabulary (or random characters, for scripts without spaces). The
-second of a pair has runs of its words replaced; its true similarity is counted here with plain
-sets, of texts as `lycosa.graph.near_duplicates` reads them. Similarities lie evenly between .5 and 1, a
-quarter of them at .75 to .85, where errors are made.
+Texts are random words of a Zipf vocabulary, or random characters for scripts without spaces. The
+second text of a pair has runs of its words replaced; its true similarity is computed with plain
+sets. Similarities are between 0.5 and 1, a quarter of them at 0.75 to 0.85.
 """
 
 from __future__ import annotations
 
 import random
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -21,6 +18,7 @@ from pathlib import Path
 import polars as pl
 from tests.index.corpus import Corpus
 
+from bench.harness import arguments, report, table
 from lycosa.core.records import Page
 from lycosa.graph.generation import link_news, make_generation
 from lycosa.graph.minhash import CHARACTERS, NEAR, WORDS
@@ -44,26 +42,24 @@ class Planted:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found of the pairs: `precision` of pairs in one group, `recall` of pairs at `NEAR`
-    or above.
-    """
+    """Precision of pairs in one group, and recall of pairs at `NEAR` or above."""
 
     precision: float
     recall: float
     true: int
-    found: int
+    groups: int
     seconds: float
 
 
 def planted(pairs: int, seed: int = 7) -> list[Planted]:
-    """So many pairs, a third of them in a script without spaces."""
+    """Return pairs, a third of them in a script without spaces."""
     chance = random.Random(seed)
     words = [
         "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9)))
         for _ in range(8_000)
     ]
     weights = [1 / (rank + 10) for rank in range(len(words))]
-    found = []
+    result = []
     for number in range(pairs):
         spaceless = number % 3 == 0
         length = int(60 * 30 ** chance.random())
@@ -72,18 +68,18 @@ def planted(pairs: int, seed: int = 7) -> list[Planted]:
             if spaceless
             else chance.choices(words, weights, k=length)
         )
-        wanted = chance.uniform(0.75, 0.85) if number % 4 == 0 else chance.uniform(0.5, 1.0)
-        changed = _changed(tokens, wanted, spaceless, words, chance)
+        target = chance.uniform(0.75, 0.85) if number % 4 == 0 else chance.uniform(0.5, 1.0)
+        changed = _changed(tokens, target, spaceless, words, chance)
         glue = "" if spaceless else " "
         true = jaccard(tokens, changed, CHARACTERS if spaceless else WORDS)
-        found.append(
+        result.append(
             Planted("zh" if spaceless else "en", glue.join(tokens), glue.join(changed), true)
         )
-    return found
+    return result
 
 
 def jaccard(one: list[str], other: list[str], width: int) -> float:
-    """By the definition."""
+    """Return the similarity by its definition."""
     first, second = (
         {tuple(tokens[place : place + width]) for place in range(len(tokens) - width + 1)}
         for tokens in (one, other)
@@ -92,12 +88,12 @@ def jaccard(one: list[str], other: list[str], width: int) -> float:
 
 
 def _changed(
-    tokens: list[str], wanted: float, spaceless: bool, words: list[str], chance: random.Random
+    tokens: list[str], target: float, spaceless: bool, words: list[str], chance: random.Random
 ) -> list[str]:
-    """With runs replaced until it is about as similar as wanted."""
+    """Replace runs of tokens until the similarity is about the target."""
     width = CHARACTERS if spaceless else WORDS
     changed = list(tokens)
-    share = (1 - wanted) / (1 + wanted)  # of shingles that are to be other ones
+    share = (1 - target) / (1 + target)  # of shingles that are to be other ones
     left = share * len(tokens)
     while left >= width:
         run = min(chance.randint(1, 12), max(1, int(left) - width + 1))
@@ -108,7 +104,7 @@ def _changed(
 
 
 def measure(pairs: list[Planted], folder: Path) -> Measured:
-    """Store the texts as pages, rank, and see which pairs are in one group."""
+    """Store the texts as pages, rank, and compare the groups with the pairs."""
     corpus = Corpus(str(folder / "workspace"))
     buffers = Buffers()
     for number, pair in enumerate(pairs):
@@ -128,14 +124,14 @@ def measure(pairs: list[Planted], folder: Path) -> Measured:
     together = [
         groups.get(f"{number}/a", 0) == groups.get(f"{number}/b", 1) for number in range(len(pairs))
     ]
-    # groups of what was never planted as a pair
+    # groups of texts that are not pairs
     others = len({group for group in groups.values() if group}) - sum(together)
     right = sum(
-        pair.similarity >= NEAR for pair, found in zip(pairs, together, strict=True) if found
+        pair.similarity >= NEAR for pair, grouped in zip(pairs, together, strict=True) if grouped
     )
     true = sum(pair.similarity >= NEAR for pair in pairs)
-    found = sum(together) + abs(others)
-    return Measured(right / max(found, 1), right / max(true, 1), true, found, seconds)
+    positives = sum(together) + abs(others)
+    return Measured(right / max(positives, 1), right / max(true, 1), true, positives, seconds)
 
 
 def _groups(workspace: Workspace) -> dict[str, int]:
@@ -147,18 +143,18 @@ def _groups(workspace: Workspace) -> dict[str, int]:
 
 
 def main() -> None:
-    pairs = planted(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
-    with tempfile.TemporaryDirectory() as folder:
-        seen = measure(pairs, Path(folder))
-    print(
-        f"pairs {len(pairs):,}, near {seen.true:,}, found {seen.found:,}: precision "
-        f"{seen.precision:.3f}, recall {seen.recall:.3f}"
-    )
-    size = sum(len(pair.one) + len(pair.other) for pair in pairs)
-    print(
-        f"rank {seen.seconds:.1f} s, {seen.seconds * 1000 / len(pairs) / 2:.2f} ms a page of "
-        f"{size / len(pairs) / 2:,.0f} characters"
-    )
+    parser = arguments(__doc__, runs=1)
+    parser.add_argument("--pairs", type=int, default=2_000)
+    options = parser.parse_args()
+    pairs = planted(options.pairs)
+    rows = []
+    for _ in range(options.runs):
+        with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
+            result = measure(pairs, Path(folder))
+        page_ms = result.seconds * 1000 / len(pairs) / 2
+        rows.append((f"{result.precision:.3f}", f"{result.recall:.3f}", f"{page_ms:.2f}"))
+    body = table(("precision (limit 0.95)", "recall (limit 0.94)", "ms per page"), rows)
+    report(options, "Near-duplicates", body, rows)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ its first sentence.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import re
@@ -40,19 +39,16 @@ from pathlib import Path
 
 import tantivy
 
-from bench.measure import append_results, table
+from bench.corpora import commit_pages
+from bench.harness import arguments, report, table
 from lycosa.config.settings import IndexSettings
-from lycosa.core.records import Page, Visit
+from lycosa.core.records import Page
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
-from lycosa.store.tables.buffers import Buffers
-from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
-from lycosa.url.keys import Identifier
 
 DATA = Path("/work/shared/data")
 DEPTH, MRR_DEPTH = 1_000, 10
-FIRST_AT = 1_700_000_000_000
 K1, B = 1.2, 0.75
 _NUMBER = re.compile(r"\d+")
 # a Tibetan sentence ends with two shads
@@ -173,9 +169,9 @@ def xquad(folder: Path, language: str) -> Collection:
 
 def judged(data: Path) -> list[Collection]:
     """The collections with judgements that are in a folder."""
-    found = [cranfield(data / "cranfield")] if (data / "cranfield").is_dir() else []
-    found += [abstracts(data / name) for name in ("cisi", "med") if (data / name).is_dir()]
-    return found + [
+    result = [cranfield(data / "cranfield")] if (data / "cranfield").is_dir() else []
+    result += [abstracts(data / name) for name in ("cisi", "med") if (data / name).is_dir()]
+    return result + [
         xquad(data / "xquad", path.name[:2])
         for path in sorted((data / "xquad").glob("*.paragraphs.tsv"))
     ]
@@ -183,19 +179,7 @@ def judged(data: Path) -> list[Collection]:
 
 def index_pages(root: str, pages: Iterable[tuple[str, Page]]) -> Searcher:
     """Commit pages at their URLs, and index them."""
-    workspace = Workspace.create(root)
-    identifier = Identifier(workspace.domains, workspace.partitions)
-    claim, buffers = workspace.claim("bench"), Buffers()
-    for count, (url, page) in enumerate(pages):
-        _, host, host_key, url_key, partition = identifier.identify(url)
-        buffers.add_page(
-            Visit(
-                url, host, partition, host_key, url_key, "page", "default", 0, FIRST_AT + count, 1
-            ),
-            page,
-        )
-    claim.commit(claim.next_folder(), buffers.mapping())
-    claim.release()
+    commit_pages(root, pages)
     with Indexer(root, IndexSettings()) as indexer:
         indexer.update()
     return Searcher(root)
@@ -229,9 +213,9 @@ def rankings(
     **request: object,
 ) -> dict[str, list[str]]:
     """For each question the numbers of the documents of the collection, the best first."""
-    found = {}
+    result = {}
     for number in collection.questions if numbers is None else numbers:
-        asked = SearchRequest(
+        search_request = SearchRequest(
             collection.questions[number],
             collection.depth if depth is None else depth,
             language=language or None,
@@ -240,8 +224,10 @@ def rankings(
             **request,  # type: ignore[arg-type]
         )
         prefix = f"http://{collection.name}.test/"
-        found[number] = [hit.url.removeprefix(prefix) for hit in searcher.search(asked).hits]
-    return found
+        result[number] = [
+            hit.url.removeprefix(prefix) for hit in searcher.search(search_request).hits
+        ]
+    return result
 
 
 def tantivy_rankings(collection: Collection) -> dict[str, list[str]]:
@@ -267,12 +253,12 @@ def tantivy_rankings(collection: Collection) -> dict[str, list[str]]:
     writer.commit()
     index.reload()
     searcher = index.searcher()
-    found = {}
+    result = {}
     for number, text in collection.questions.items():
         query = index.parse_query(_spaced(text), ["text"])
         hits = searcher.search(query, DEPTH).hits
-        found[number] = [str(searcher.doc(address).get_first("number")) for _, address in hits]
-    return found
+        result[number] = [str(searcher.doc(address).get_first("number")) for _, address in hits]
+    return result
 
 
 def _spaced(text: str) -> str:
@@ -295,7 +281,7 @@ def bm25_rankings(collection: Collection) -> dict[str, list[str]]:
         for term, count in Counter(terms).items():
             postings[term][place] = count
     average, documents = sum(lengths) / len(lengths), len(lengths)
-    found = {}
+    result = {}
     for number, text in collection.questions.items():
         scores: dict[int, float] = defaultdict(float)
         for term, times in Counter(
@@ -312,8 +298,8 @@ def bm25_rankings(collection: Collection) -> dict[str, list[str]]:
                     / (count + K1 * (1 - B + B * lengths[place] / average))
                 )
         order = sorted(scores, key=lambda place: (-scores[place], place))[:DEPTH]
-        found[number] = [collection.documents[place].number for place in order]
-    return found
+        result[number] = [collection.documents[place].number for place in order]
+    return result
 
 
 def average_precision(ranking: Sequence[str], relevant: set[str]) -> float:
@@ -337,13 +323,13 @@ def reciprocal_rank(ranking: Sequence[str], relevant: set[str]) -> float:
 
 
 def mean(
-    collection: Collection, found: Mapping[str, Sequence[str]], numbers: Iterable[str]
+    collection: Collection, result: Mapping[str, Sequence[str]], numbers: Iterable[str]
 ) -> float:
     """The collection's measure, averaged over those of these questions that have a relevant
     document.
     """
     values = [
-        collection.measure(found[number], collection.relevant[number])
+        collection.measure(result[number], collection.relevant[number])
         for number in numbers
         if collection.relevant.get(number)
     ]
@@ -360,7 +346,7 @@ def halves(collection: Collection) -> tuple[list[str], list[str]]:
 
 def declaration(path: Path) -> dict[int, str]:
     """The articles of a declaration, by number."""
-    found: dict[int, str] = {}
+    result: dict[int, str] = {}
     for article in ElementTree.parse(path).getroot().iter():
         number = _NUMBER.search(article.get("number", ""))
         if article.tag.rpartition("}")[2] != "article" or number is None:
@@ -371,8 +357,8 @@ def declaration(path: Path) -> dict[int, str]:
             if part.tag.rpartition("}")[2] == "para"
         ]
         if text := "\n".join(filter(None, paragraphs)):
-            found[int(number[0])] = text
-    return found
+            result[int(number[0])] = text
+    return result
 
 
 def declarations(folder: Path) -> dict[str, dict[int, str]]:
@@ -418,13 +404,13 @@ def rarest_words(language: str, articles: Mapping[int, str]) -> dict[int, str]:
         for text in articles.values()
         for word in {word for word, _ in words_of(language, text)}
     )
-    found = {}
+    result = {}
     for number, text in articles.items():
         sentence = _SENTENCE_END.split(text, maxsplit=1)[0]
         written = dict(words_of(language, sentence))
         rare = sorted(written, key=lambda word: (spread[word], -len(word)))[:3]
-        found[number] = " ".join(written[word] for word in rare)
-    return found
+        result[number] = " ".join(written[word] for word in rare)
+    return result
 
 
 def found_first(searcher: Searcher, stem: str, articles: Mapping[int, str]) -> float:
@@ -453,9 +439,9 @@ def collection_rows(root: str, collection: Collection) -> list[tuple[str, ...]]:
         (
             collection.name,
             way,
-            *(f"{mean(collection, found, of):.3f}" for of in (odd, even, collection.questions)),
+            *(f"{mean(collection, result, of):.3f}" for of in (odd, even, collection.questions)),
         )
-        for way, found in ways.items()
+        for way, result in ways.items()
     ]
 
 
@@ -472,7 +458,8 @@ def language_rows(root: str, data: Path) -> list[tuple[str, ...]]:
         own = rankings(searcher, collection, even, MRR_DEPTH, language=collection.language)
         ways = (tantivy_rankings(collection), bm25_rankings(collection), own)
         figures = (
-            sum(reciprocal_rank(found[each], {each}) for each in even) / len(even) for found in ways
+            sum(reciprocal_rank(result[each], {each}) for each in even) / len(even)
+            for result in ways
         )
         stemmer = _TANTIVY_STEMMERS.get(collection.language, "none")
         rows.append((collection.name, stemmer, *(f"{figure:.3f}" for figure in figures)))
@@ -507,9 +494,9 @@ def mixed_rows(root: str, data: Path, questions: int) -> list[tuple[str, ...]]:
     )
 
     def rank(collection: Collection, numbers: Sequence[str], language: str) -> float:
-        found = rankings(searcher, collection, numbers, MRR_DEPTH, language=language)
+        result = rankings(searcher, collection, numbers, MRR_DEPTH, language=language)
         return sum(
-            reciprocal_rank(found[number], collection.relevant[number]) for number in numbers
+            reciprocal_rank(result[number], collection.relevant[number]) for number in numbers
         ) / len(numbers)
 
     rows: list[tuple[str, ...]] = []
@@ -523,13 +510,13 @@ def mixed_rows(root: str, data: Path, questions: int) -> list[tuple[str, ...]]:
                 (each, numbers[:: max(1, len(numbers) * len(group) // questions)])
                 for each, numbers in chosen
             ]
-            given = [rank(each, numbers, each.language) for each, numbers in sampled]
+            with_language = [rank(each, numbers, each.language) for each, numbers in sampled]
             missing = [rank(each, numbers, "") for each, numbers in sampled]
             rows.append(
                 (
                     label,
                     name,
-                    f"{sum(given) / len(given):.3f}",
+                    f"{sum(with_language) / len(with_language):.3f}",
                     f"{sum(missing) / len(missing):.3f}",
                 )
             )
@@ -537,12 +524,9 @@ def mixed_rows(root: str, data: Path, questions: int) -> list[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--only", action="append", default=[], help="a collection; may be repeated")
-    parser.add_argument("--results", type=Path, help="append the figures to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         rows = []
@@ -566,9 +550,7 @@ def main() -> None:
         if "languages" in options.only:
             columns = ("SIB-200, even", "stemmer of tantivy", "tantivy", "BM25", "Lycosa")
             body += "\n\n" + table(columns, language_rows(f"{folder}/sib", options.data))
-        print(body)
-        if options.results:
-            append_results(options.results, "Relevance", "python -m bench.relevance", body)
+    report(options, "Relevance", body)
 
 
 if __name__ == "__main__":

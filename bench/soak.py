@@ -1,22 +1,21 @@
-"""A daemon for hours: a web that changes, readers, and sudden deaths. Does memory grow, do answers
-slow down, is anything lost?
+"""Soak test: `lycosa run --serve` for hours on a changing web, with readers and random kills.
 
-    python -m bench.soak [--hours H] [--hosts N] [--queries Q] [--seed S] [--workers N] [--folder
-    DIR] [--results FILE] python -m bench.soak --judge DIR                                # once
-    more, of what a run has left
+    python -m bench.soak [--seconds S] [--hosts N] [--queries Q] [--seed S] [--folder DIR]
+    python -m bench.soak --judge DIR
 
-`lycosa run --serve` crawls the synthetic web of the tests (pages change, come and go; hosts answer
-429, 500, 503, redirect, hang, break off) and fetches what is older than some minutes again, for
-good. Readers ask 20 questions a second. Every one to five minutes some process gets SIGKILL: in the
-first half any of them, the daemon too, which is started again at once, as systemd would; in the
-second half only one worker, so that the others live long enough for a leak to show. What is
-measured goes to DIR while it runs; in the end `lycosa check --deep`, and the tables are held
-against the web's own log of requests (`bench.soak_verdict`). Exit code 1: something is wrong.
+The daemon crawls the synthetic web of the tests: pages change, hosts answer 429, 500 and 503, hang
+or close. Readers send 20 queries per second. Every one to five minutes a process gets SIGKILL: in
+the first half any process, in the second half one worker, so that the other processes live long
+enough for a leak to show.
+
+At the end `lycosa check --deep` runs, and the tables are compared with the request log of the web:
+lost URLs, impolite requests and early refetches are errors. So are growing memory, growing numbers
+of handles and slower responses after the first half hour. Exit code 1: there are errors. `--judge`
+evaluates the measurements of an earlier run again.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -27,294 +26,574 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.servers.nginx import free_port
+import numpy as np
+import polars as pl
+import psutil
+from tests.cluster.witness import facts, moves, really_unseen
+from tests.crawl.polite import CLOCKS_MS, without_visit
+from tests.servers.synthetic.__main__ import options_parser, read_plan
+from tests.servers.synthetic.kinds import Kind
+from tests.servers.synthetic.politeness import Rules, violations
+from tests.servers.synthetic.request_log import Logged, read_log
+from tests.servers.synthetic.web import Web
 
-from bench.measure import append_results
-from bench.soak_plan import Plan
-from bench.soak_readers import Asked, Reader, Readers
-from bench.soak_samples import DAEMON, Sampler, family
-from bench.soak_verdict import judge, known_urls
+from bench.daemon import (
+    DAEMON,
+    POLL_S,
+    START_S,
+    Daemon,
+    Reader,
+    Response,
+    Sample,
+    family,
+    random_request,
+    sample,
+    synthetic_web,
+)
+from bench.harness import arguments, quantile, report, table
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
 
-ROLES = ("worker", "worker", "worker", DAEMON, "pages", "coordinator", "index")
-"""What may be killed; a role that stands here more often is killed more often."""
+KILLED_ROLES = ("worker", "worker", "worker", DAEMON, "pages", "coordinator", "index")
+"""Roles to kill in the first half, with their weights."""
 
-_SETTLE_S, _START_S, _STOP_S = 0.5, 120.0, 60.0
-_LOOK_S = 0.2
-_LEFT_HOLDS = 6
-_KNOWN_EVERY_S = 600.0
+JUDGED_ROLES = (DAEMON, "pages", "worker", "coordinator", "index", "all")
+SETTLE_S, SAMPLE_S, KNOWN_URLS_S = 0.5, 10.0, 600.0
+JUDGED_FROM_S = 1_800.0
+MAX_GROWTH_PER_HOUR, MAX_GROWTH, MAX_SLOWDOWN = 0.05, 0.10, 1.25
+LOST_MS, BUSY_MS = 6_000, 5_000
+"""A response this long before a death may be lost; a busy machine may notice a death so late."""
 
-
-class Daemon:
-    """`lycosa run --serve`, started again when it dies."""
-
-    def __init__(self, folder: Path, workers: int) -> None:
-        self.workspace = folder / "workspace"
-        self.port = free_port(["127.0.0.1"])
-        self._workers = workers
-        self._said = folder / "said.txt"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid if self._process is not None else 0
-
-    def start(self) -> None:
-        engine = ("--engine", "local", "--workers", str(self._workers)) if self._workers > 1 else ()
-        command = [
-            sys.executable,
-            "-m",
-            "lycosa.cli.main",
-            "-w",
-            str(self.workspace),
-            "run",
-            "--serve",
-            "--port",
-            str(self.port),
-            *engine,
-        ]
-        with self._said.open("ab") as said:
-            self._process = subprocess.Popen(
-                command, stdout=said, stderr=said, start_new_session=True
-            )
-
-    def ended(self) -> int | None:
-        """Its exit code; None while it lives."""
-        return self._process.poll() if self._process is not None else None
-
-    def answers(self) -> bool:
-        """Whether the pages are served."""
-        reader = Reader(self.port)
-        status, _ = reader.ask("/api/v1/search?q=water&n=1")
-        reader.close()
-        return status == 200
-
-    def stop(self) -> int:
-        """SIGTERM; the exit code, or -9 if it had to be killed."""
-        assert self._process is not None
-        left = family(self.pid)
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            return self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            return -9
-        finally:
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+ADOPTED_MS = 120_000  # until the worker of a remote host knows a link
+EARLY_MS = 2_000  # difference between the clocks of the web's log and of the crawler
+AFTER_MS = 2_000  # after a restart, requests that waited still count as around a death
+_SHOWN = (Kind.PAGE, Kind.TRANSLATION, Kind.DUPLICATE, Kind.NEAR_DUPLICATE)
+FEATURES = [
+    "subdomains=0.2",
+    "size_exponent=0.3",
+    "traps=0",
+    "static=0.2",
+    "changes_per_day=24",
+    "news=0.15",
+    "births_per_day=24",
+    "deaths_per_day=1.5",
+    "failing=0.05",
+    "limiting=0.05",
+    "resetting=0.03",
+    "closing=0.02",
+    "hanging=0.02",
+    "stalling=0.02",
+]
 
 
-class Killer:
-    """Kills now and then, and notes when and until when nobody could be asked. Main thread."""
+@dataclass(slots=True, frozen=True)
+class Plan:
+    """The web, the settings of the crawl, the readers and the kills."""
 
-    def __init__(self, plan: Plan, daemon: Daemon, folder: Path) -> None:
-        self._plan, self._daemon = plan, daemon
-        self._chance = random.Random(plan.seed)
-        self._notes = folder / "kills.jsonl"
-        self._notes.touch()
-        self._begun = time.monotonic()
-        self._next = self._begun + self._pause()
-        self._spared = 0
-        self.count = 0
+    seconds: float = 7_200.0
+    hosts: int = 2_000
+    pages: int = 8_000
+    queries: float = 20.0  # per second
+    workers: int = 2
+    seed: int = 1
+    delay_s: float = 20.0  # between two requests to a host
+    max_age_s: float = 300.0  # of a page until it is fetched again
+    min_pause_s: float = 60.0  # between two kills
+    max_pause_s: float = 300.0
+    hold_s: float = 5.0
+    epoch_ms: int = 0  # start of the web's time; 0: with the test
 
-    def look(self) -> None:
-        """Do what is due; start the daemon again if it has died."""
-        if (code := self._daemon.ended()) is not None:
-            self._down(DAEMON, time.time_ns() // 1_000_000, f"exited with {code}")
-        if time.monotonic() >= self._next:
-            if (
-                time.monotonic() - self._begun
-                > self._plan.seconds - _LEFT_HOLDS * self._plan.hold_s
-            ):
-                return  # what a worker leaves is to be taken up before the end
-            self._kill()
-            self._next = time.monotonic() + self._pause()
+    def web_options(self, log: Path) -> list[str]:
+        """Return the options of `python -m tests.servers.synthetic`."""
+        size = ["--seed", str(self.seed), "--hosts", str(self.hosts), "--pages", str(self.pages)]
+        features = [part for feature in FEATURES for part in ("--set", feature)]
+        return [*size, *features, "--epoch-ms", str(self.epoch_ms), "--log", str(log)]
 
-    def _pause(self) -> float:
-        return self._chance.uniform(self._plan.shortest_s, self._plan.longest_s)
+    def web(self, log: Path) -> Web:
+        """Return the same web in this process."""
+        return Web(read_plan(options_parser().parse_args(self.web_options(log))))
 
-    def _kill(self) -> None:
-        living = family(self._daemon.pid)
-        late = time.monotonic() - self._begun > self._plan.seconds / 2
-        wanted = "worker" if late else self._chance.choice(ROLES)
-        if late and self._spared not in living:
-            self._spared = min(
-                (pid for pid, role in living.items() if role.startswith("worker")), default=0
-            )
-        chosen = [
-            pid
-            for pid, role in living.items()
-            if role.startswith(wanted) and (self._plan.workers == 1 or pid != self._spared)
-        ]
-        if not chosen:
-            return
-        pid = self._chance.choice(chosen)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        self.count += 1
-        self._down(living[pid], time.time_ns() // 1_000_000, "killed")
+    def settings(self, connect_to: list[str], seeds: Path) -> str:
+        """Return the lycosa.toml; replaced files are deleted after ten minutes."""
+        return f"""
+[fetch]
+first_byte_timeout = "5s"
+total_timeout = "20s"
+slow_time = "4s"
+retry_later = "10m"
+connect_to = {json.dumps(connect_to)}
+[store]
+keep_replaced = "10m"
+[run]
+restarts = 1000
+[cluster]
+ping_interval = "500ms"
+hold = "{self.hold_s:g}s"
+reassign = "{2 * self.hold_s:g}s"
+[[collection]]
+name = "soak"
+seed_file = {json.dumps(str(seeds))}
+scope = "any"
+delay = "{round(self.delay_s * 1000)}ms"
+backoff = "60s"
+connections = 100
+address_connections = 256
+traps = false
+recrawl = "age"
+max_age = "{round(self.max_age_s)}s"
+"""
 
-    def _down(self, role: str, at_ms: int, how: str) -> None:
-        """Note a death. Where it took the pages with it, until they answer again."""
-        back_ms = at_ms
-        if role in (DAEMON, "pages"):
-            end = time.monotonic() + _START_S
-            while role == DAEMON and self._daemon.ended() is None and time.monotonic() < end:
-                time.sleep(0.05)
-            time.sleep(_SETTLE_S)
-            if role == DAEMON:
-                self._daemon.start()
-            while time.monotonic() < end and not self._daemon.answers():
-                time.sleep(0.1)
-            back_ms = time.time_ns() // 1_000_000
-        with self._notes.open("a") as notes:
-            notes.write(
-                json.dumps({"at_ms": at_ms, "role": role, "how": how, "back_ms": back_ms}) + "\n"
-            )
+
+# -- readers
 
 
 @contextlib.contextmanager
-def served_web(plan: Plan, folder: Path) -> Iterator[dict[str, Any]]:
-    """The web in a process of its own: what it says when it is ready."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.servers.synthetic",
-        *plan.web_options(folder / "requests.log"),
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.terminate()
+def readers(
+    port: int, rate: float, seed: int, record: Callable[[Response], None], clients: int = 20
+) -> Iterator[None]:
+    """Send `rate` requests per second; `record` is called from many threads."""
+    stopped = threading.Event()
+    start = time.time()
+
+    def run(number: int) -> None:
+        generator = random.Random(seed * 1_000 + number)
+        reader = Reader(port)
+        due = start + number / rate
+        while not stopped.wait(max(due - time.time(), 0)):
+            kind, path = random_request(generator)
+            status, _ = reader.send(path)
+            record(Response(round(due * 1000), (time.time() - due) * 1000, status, kind))
+            due += clients / rate
+        reader.close()
+
+    threads = [threading.Thread(target=run, args=(each,), daemon=True) for each in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+
+
+class Killer:
+    """Kills processes at random, and records when the pages did not answer."""
+
+    def __init__(self, plan: Plan, daemon: Daemon, record: Callable[[object], None]) -> None:
+        self._plan, self._daemon, self._record = plan, daemon, record
+        self._generator = random.Random(plan.seed)
+        self._start = time.monotonic()
+        self._next = self._start + self._pause()
+        self._spared = 0
+
+    def tick(self) -> None:
+        """Kill a process when it is due; start the daemon again after its death."""
+        if (code := self._daemon.exit_code()) is not None:
+            self._down(DAEMON, f"exited with {code}")
+        elapsed_s = time.monotonic() - self._start
+        # the partitions of a killed worker must be assigned again before the end
+        if (
+            time.monotonic() >= self._next
+            and elapsed_s < self._plan.seconds - 6 * self._plan.hold_s
+        ):
+            self._kill(late=elapsed_s > self._plan.seconds / 2)
+            self._next = time.monotonic() + self._pause()
+
+    def _pause(self) -> float:
+        return self._generator.uniform(self._plan.min_pause_s, self._plan.max_pause_s)
+
+    def _kill(self, *, late: bool) -> None:
+        processes = family(self._daemon.pid)
+        target = "worker" if late else self._generator.choice(KILLED_ROLES)
+        workers = [pid for pid, role in processes.items() if role.startswith("worker")]
+        if late and self._plan.workers > 1 and self._spared not in processes:
+            self._spared = min(workers, default=0)
+        pids = [
+            pid
+            for pid, role in processes.items()
+            if role.startswith(target) and pid != self._spared
+        ]
+        if pids:
+            pid = self._generator.choice(pids)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            self._down(processes[pid], "killed")
+
+    def _down(self, role: str, cause: str) -> None:
+        at_ms = back_ms = time.time_ns() // 1_000_000
+        if role in (DAEMON, "pages"):
+            end = time.monotonic() + START_S
+            while role == DAEMON and self._daemon.exit_code() is None and time.monotonic() < end:
+                time.sleep(0.05)
+            time.sleep(SETTLE_S)
+            if role == DAEMON:
+                self._daemon.start()
+            while time.monotonic() < end and not self._daemon.responds():
+                time.sleep(0.1)
+            back_ms = time.time_ns() // 1_000_000
+        self._record({"at_ms": at_ms, "role": role, "cause": cause, "back_ms": back_ms})
+
+
+# -- run
+
+
+def known_urls(root: Path) -> set[str]:
+    """Return all URLs of a workspace."""
+    return set(LiveTables(Workspace.open(str(root))).scan("urls").select("url").collect()["url"])
 
 
 def soak(plan: Plan, folder: Path) -> None:
-    """Run, and leave in the folder all that `bench.soak_verdict.judge` needs."""
+    """Run, and write the measurements that `judge` reads to the folder."""
     plan = plan if plan.epoch_ms else replace(plan, epoch_ms=time.time_ns() // 1_000_000)
+    log = folder / "requests.log"
     (folder / "plan.json").write_text(json.dumps(asdict(plan)))
-    (folder / "seeds.txt").write_text(
-        "\n".join(plan.web(folder / "requests.log").seeds(max(plan.hosts // 10, 1)))
-    )
+    (folder / "seeds.txt").write_text("\n".join(plan.web(log).seeds(max(plan.hosts // 10, 1))))
     daemon = Daemon(folder, plan.workers)
-    (folder / "known").mkdir(exist_ok=True)
-    with served_web(plan, folder) as said, (folder / "queries.csv").open("a") as queries:
-        daemon.workspace.mkdir()
-        (daemon.workspace / "lycosa.toml").write_text(
-            plan.settings(said["connect_to"], folder / "seeds.txt")
-        )
-        daemon.start()
-        _await(daemon)
+    daemon.workspace.mkdir()
+    urls_seen: set[str] = set()
+    with contextlib.ExitStack() as stack:
+        web = stack.enter_context(synthetic_web(plan.web_options(log)))
+        settings = plan.settings(web["connect_to"], folder / "seeds.txt")
+        (daemon.workspace / "lycosa.toml").write_text(settings)
+        files = {
+            name: stack.enter_context((folder / f"{name}.jsonl").open("w"))
+            for name in ("responses", "samples", "kills")
+        }
         lock = threading.Lock()
 
-        def record(asked: Asked) -> None:
+        def record(name: str, row: object) -> None:
             with lock:
-                queries.write(f"{asked.due_ms},{asked.took_ms:.2f},{asked.status},{asked.what}\n")
+                files[name].write(json.dumps(row) + "\n")
 
+        daemon.start()
+        daemon.wait()
         end = time.monotonic() + plan.seconds
-        next_known = time.monotonic() + _KNOWN_EVERY_S
+        next_sample = next_known = 0.0
+        killer = Killer(plan, daemon, lambda row: record("kills", row))
         try:
-            with (
-                Sampler(folder, daemon.workspace, lambda: daemon.pid),
-                Readers(daemon.port, plan.queries, plan.seed, record),
+            with readers(
+                daemon.port,
+                plan.queries,
+                plan.seed,
+                lambda response: record("responses", response._asdict()),
             ):
-                killer = Killer(plan, daemon, folder)
-                while time.monotonic() < end:
-                    killer.look()
-                    if time.monotonic() >= next_known:
-                        next_known += _KNOWN_EVERY_S
-                        (folder / "known" / f"{time.time_ns() // 1_000_000}.txt").write_text(
-                            "\n".join(sorted(known_urls(daemon.workspace)))
-                        )
-                    time.sleep(_LOOK_S)
+                while (now := time.monotonic()) < end:
+                    killer.tick()
+                    if now >= next_sample:
+                        next_sample = now + SAMPLE_S
+                        _record_samples(daemon, record)
+                    if now >= next_known:
+                        next_known = now + KNOWN_URLS_S
+                        urls_seen |= known_urls(daemon.workspace)
+                    time.sleep(POLL_S)
         finally:
-            stopped_ms = time.time_ns() // 1_000_000
+            (folder / "known.txt").write_text("\n".join(sorted(urls_seen)))
+            ended_ms = time.time_ns() // 1_000_000
             code = daemon.stop()
-            (folder / "end.json").write_text(json.dumps({"at_ms": stopped_ms, "code": code}))
-        time.sleep(_SETTLE_S)  # the web writes its log ten times a second
+            (folder / "end.json").write_text(json.dumps({"at_ms": ended_ms, "code": code}))
+        time.sleep(SETTLE_S)  # the web writes its log ten times a second
 
 
-def _await(daemon: Daemon) -> None:
-    end = time.monotonic() + _START_S
-    while not daemon.answers():
-        if time.monotonic() > end or daemon.ended() is not None:
-            daemon.stop()
-            raise RuntimeError("the daemon does not serve")
-        time.sleep(_LOOK_S)
+def _record_samples(daemon: Daemon, record: Callable[[str, object], None]) -> None:
+    at_ms = time.time_ns() // 1_000_000
+    for pid, role in family(daemon.pid).items():
+        with suppress(psutil.Error, OSError):
+            record("samples", asdict(sample(pid, role, at_ms)))
+
+
+# -- verdict
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Tables, and the errors found."""
+
+    parts: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        faults = [f"- {fault}" for fault in self.faults] or ["No errors."]
+        return "\n\n".join([*self.parts, "\n".join(faults)])
+
+    def add(self, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Add a table."""
+        self.parts.append(table(header, rows))
+
+    def require_none(self, examples: Sequence[object], message: str) -> None:
+        """Add an error with three of the examples, if there are any."""
+        if examples:
+            self.faults.append(f"{len(examples)} {message}, for example {list(examples)[:3]}")
+
+
+@dataclass(slots=True, frozen=True)
+class Trend:
+    """A line through measurements; growth as a share of its start."""
+
+    start: float
+    per_hour: float
+    growth: float
+
+    def flat(self) -> bool:
+        return self.per_hour < MAX_GROWTH_PER_HOUR and self.growth <= MAX_GROWTH
+
+
+def trend(points: Sequence[tuple[float, float]]) -> Trend:
+    """Return the Theil-Sen line of (hours, value): outliers hardly move it."""
+    times, values = np.array(points).T
+    if len(times) > 720:
+        chosen = np.linspace(0, len(times) - 1, 720).astype(int)
+        times, values = times[chosen], values[chosen]
+    left, right = np.triu_indices(len(times), 1)
+    hours = times[right] - times[left]
+    slopes = (values[right] - values[left])[hours > 0] / hours[hours > 0]
+    slope = float(np.median(slopes)) if len(slopes) else 0.0
+    start = float(np.median(values - slope * times)) + slope * float(times[0])
+    if start <= 0:
+        return Trend(0.0, 0.0, 0.0)
+    return Trend(start, slope / start, slope * float(times[-1] - times[0]) / start)
+
+
+def judge(folder: Path) -> Verdict:
+    """Evaluate a run: the measurements, the tables and the log of the web."""
+    plan = Plan(**json.loads((folder / "plan.json").read_text()))
+    verdict = judge_measured(folder, plan)
+    _judge_crawl(verdict, plan, folder)
+    return verdict
+
+
+def judge_measured(folder: Path, plan: Plan) -> Verdict:
+    """Evaluate the kills, responses, memory and handles."""
+    verdict = Verdict()
+    kills = _rows(folder, "kills")
+    end = json.loads((folder / "end.json").read_text())
+    downtimes: defaultdict[str, list[float]] = defaultdict(list)
+    for kill in kills:
+        downtimes[kill["role"]].append((kill["back_ms"] - kill["at_ms"]) / 1000)
+        if kill["cause"] != "killed":
+            verdict.faults.append(f"the {kill['role']} {kill['cause']} at {kill['at_ms']}")
+    if end["code"] != 0:
+        verdict.faults.append(f"on SIGTERM the daemon ended with {end['code']}")
+    rows = [
+        (role, len(times), f"{quantile(times, 0.5):.1f}", f"{max(times):.1f}")
+        for role, times in sorted(downtimes.items())
+    ]
+    verdict.add(("killed", "times", "downtime of the pages, median s", "max"), rows)
+    _judge_responses(verdict, plan, [Response(**row) for row in _rows(folder, "responses")], kills)
+    _judge_processes(verdict, plan, [Sample(**row) for row in _rows(folder, "samples")])
+    return verdict
+
+
+def _rows(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+def _judge_responses(
+    verdict: Verdict, plan: Plan, responses: list[Response], kills: list[dict[str, Any]]
+) -> None:
+    """Compare the quarters of the time; responses around a death of the server are separate."""
+    down = [
+        (kill["at_ms"], kill["back_ms"] + AFTER_MS)
+        for kill in kills
+        if kill["role"] in (DAEMON, "pages")
+    ]
+    start_ms = min(each.due_ms for each in responses)
+    groups: defaultdict[str, list[Response]] = defaultdict(list)
+    for each in responses:
+        ended_ms = each.due_ms + each.duration_ms
+        if any(start <= ended_ms and each.due_ms <= end for start, end in down):
+            groups["around deaths"].append(each)
+        else:
+            quarter = min(int((each.due_ms - start_ms) / (plan.seconds * 250)), 3) + 1
+            groups[f"quarter {quarter}"].append(each)
+    rows, p95 = [], {}
+    for name, group in sorted(groups.items()):
+        times = [each.duration_ms for each in group if each.status == 200] or [0.0]
+        errors = Counter(str(each.status or "none") for each in group if each.status != 200)
+        figures = [f"{quantile(times, share):.0f}" for share in (0.5, 0.95, 0.99, 1)]
+        rows.append((name, f"{len(group):,}", *figures, _counts(errors)))
+        if name != "around deaths":
+            p95[name] = quantile(times, 0.95)
+            if errors:
+                verdict.faults.append(f"{name}: requests without a good answer: {_counts(errors)}")
+    verdict.add(("responses, ms", "number", "p50", "p95", "p99", "max", "errors"), rows)
+    if plan.seconds >= JUDGED_FROM_S and len(p95) == 4:
+        early, late = p95["quarter 2"], p95["quarter 4"]
+        if late > MAX_SLOWDOWN * early:
+            verdict.faults.append(f"answers slow down: p95 {early:.0f} ms, later {late:.0f} ms")
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name}: {count:,}" for name, count in counter.most_common()) or "0"
+
+
+def _judge_processes(verdict: Verdict, plan: Plan, samples: list[Sample]) -> None:
+    """Fit lines to memory and handles of each role over the last three quarters of the time."""
+    start_ms = min(each.at_ms for each in samples)
+    by_role: defaultdict[str, list[Sample]] = defaultdict(list)
+    totals: dict[int, Sample] = {}
+    for each in samples:
+        if each.at_ms >= start_ms + plan.seconds * 250:
+            by_role["worker" if each.role.startswith("worker") else each.role].append(each)
+            total = totals.get(each.at_ms, Sample(each.at_ms, "all", 0, 0.0, 0, 0.0))
+            totals[each.at_ms] = replace(
+                total,
+                memory_mb=total.memory_mb + each.memory_mb,
+                handles=total.handles + each.handles,
+            )
+    by_role["all"] = list(totals.values())
+    rows = []
+    for role, group in sorted(by_role.items()):
+        if len(group) <= 5:
+            continue
+        hours = [(each.at_ms - start_ms) / 3_600_000 for each in group]
+        memory = trend(list(zip(hours, [each.memory_mb for each in group], strict=True)))
+        handles = trend(list(zip(hours, [float(each.handles) for each in group], strict=True)))
+        peak = max(each.memory_mb for each in group)
+        row = [role, f"{memory.start:.0f}", f"{peak:.0f}"]
+        for name, line in (("memory", memory), ("open handles", handles)):
+            row += [f"{line.per_hour:+.1%}", f"{line.growth:+.1%}"]
+            if plan.seconds >= JUDGED_FROM_S and role in JUDGED_ROLES and not line.flat():
+                verdict.faults.append(f"{name} of {role}: {line.per_hour:+.1%} per hour")
+        rows.append(row)
+    header = ("role", "memory, MB", "max", "per hour", "growth", "handles per hour", "growth")
+    verdict.add(header, rows)
+
+
+def _judge_crawl(verdict: Verdict, plan: Plan, folder: Path) -> None:
+    """Compare the tables with the log of the web."""
+    root = folder / "workspace"
+    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "check", "--deep"]
+    check = subprocess.run(command, capture_output=True, text=True, check=False)
+    if check.returncode:
+        verdict.faults.append(f"lycosa check --deep: {(check.stdout + check.stderr)[-600:]}")
+    end_ms = json.loads((folder / "end.json").read_text())["at_ms"]
+    web = plan.web(folder / "requests.log")
+    log = list(read_log(folder / "requests.log"))
+    unseen, repeated = without_visit(root, log)
+    unseen = really_unseen(unseen, log, facts(root))
+    verdict.require_none(list(repeated.items()), "URLs were requested twice within one visit")
+    deaths = [
+        kill["at_ms"]
+        for kill in _rows(folder, "kills")
+        if kill["role"].startswith((DAEMON, "worker", "coordinator"))
+    ]
+    late_ms = round(plan.hold_s * 1000) + BUSY_MS
+    excused = [*((at - LOST_MS, at + late_ms) for at in (*deaths, end_ms)), *moves(root)]
+    unexplained = [
+        each
+        for each in unseen
+        if not any(a <= each.answered_at_ms and each.arrived_at_ms <= b for a, b in excused)
+    ]
+    verdict.require_none(unexplained, "requests have no visit although no process died")
+    rules = Rules(
+        web,
+        delay_ms=round(plan.delay_s * 1000),
+        courtesy_factor=10.0,
+        backoff_ms=60_000,
+        backoff_statuses=frozenset({429, 502, 503, 504}),
+        domain_places=2,
+        domain_rest=True,
+        unseen=unseen,
+        left_slack_ms=2_000,
+    )
+    verdict.require_none(list(violations(log, rules)), "requests were impolite")
+    early = early_requests(log, unseen, failed_visits(root), web, round(plan.max_age_s * 1000))
+    verdict.require_none(early, "pages were fetched again before their age")
+    urls_seen = known_urls(root)
+    once = set((folder / "known.txt").read_text().split("\n")) - {""}
+    verdict.require_none(sorted(once - urls_seen), "URLs were known earlier and are lost")
+    targets = _followed_links(root, end_ms - ADOPTED_MS)
+    missing = sorted(url for url in targets - urls_seen if web.kind(url) in _SHOWN)
+    verdict.require_none(missing, "links of stored pages lead to URLs that are not known")
+    rows = [
+        ("requests to the web", f"{len(log):,} to {len({each.host for each in log}):,} hosts"),
+        ("status codes", _counts(Counter(str(each.status or "none") for each in log))),
+        ("responses lost by killed processes", f"{len(unseen):,}"),
+        ("known URLs", f"{len(urls_seen):,}"),
+        ("lycosa check --deep", f"exit code {check.returncode}"),
+    ]
+    verdict.add(("crawl", ""), rows)
+
+
+def failed_visits(root: Path) -> dict[str, list[tuple[int, int]]]:
+    """Return by URL the times of failed exchanges: such pages are fetched again soon."""
+    visits = LiveTables(Workspace.open(str(root))).scan("visits").filter(pl.col("error") != "")
+    columns = visits.select("url", pl.col("fetched_at").cast(pl.Int64), "duration_ms")
+    failures: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for url, at_ms, duration_ms in columns.collect().iter_rows():
+        failures[url].append((at_ms - CLOCKS_MS, at_ms + duration_ms + CLOCKS_MS))
+    return failures
+
+
+def early_requests(
+    log: Sequence[Logged],
+    unseen: frozenset[Logged],
+    failed: Mapping[str, list[tuple[int, int]]],
+    web: Web,
+    max_age_ms: int,
+) -> list[tuple[str, int]]:
+    """Return pages that were requested again too early: URL, and ms after the last response.
+
+    A page may be requested early if a sitemap or feed of its host was read in between.
+    """
+    requests: dict[str, list[Logged]] = defaultdict(list)
+    lists: dict[str, list[int]] = defaultdict(list)
+    for request in log:
+        url = f"http://{request.host}{request.path}"
+        requests[url].append(request)
+        if web.kind(url) in (Kind.SITEMAP, Kind.FEED):
+            lists[request.host].append(request.answered_at_ms)
+    early = []
+    for url, of_url in requests.items():
+        if len(of_url) < 2 or web.kind(url) not in _SHOWN:
+            continue
+        for first, second in pairwise(sorted(of_url, key=lambda each: each.arrived_at_ms)):
+            at_ms, next_ms = first.arrived_at_ms, second.arrived_at_ms
+            succeeded = first.status in (200, 304) and first not in unseen
+            failed_here = any(start <= at_ms <= end for start, end in failed.get(url, ()))
+            listed = any(at_ms <= read_ms <= next_ms for read_ms in lists[first.host])
+            too_early = next_ms - at_ms < max_age_ms - EARLY_MS
+            if succeeded and too_early and not failed_here and not listed:
+                early.append((url, next_ms - at_ms))
+    return early
+
+
+def _followed_links(root: Path, before_ms: int) -> set[str]:
+    links = LiveTables(Workspace.open(str(root))).scan("links")
+    followed = links.filter(
+        pl.col("kind").is_in(["a", "area"])
+        & ~pl.col("rel").str.contains("nofollow")
+        & (pl.col("found_at").cast(pl.Int64) < before_ms)
+    )
+    return set(followed.select("target").unique().collect()["target"])
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    defaults = Plan()
-    parser.add_argument("--hours", type=float, default=defaults.seconds / 3600)
-    parser.add_argument("--hosts", type=int, default=defaults.hosts)
-    parser.add_argument("--pages", type=int, help="of all hosts; default: four a host")
-    parser.add_argument("--queries", type=float, default=defaults.queries, help="a second")
-    parser.add_argument("--workers", type=int, default=defaults.workers)
-    parser.add_argument("--seed", type=int, default=defaults.seed)
-    parser.add_argument(
-        "--delay",
-        type=float,
-        default=defaults.delay_s,
-        help="seconds between two requests to a host",
-    )
-    parser.add_argument(
-        "--max-age",
-        type=float,
-        default=defaults.max_age_s,
-        help="seconds after which a page is fetched again",
-    )
-    parser.add_argument(
-        "--kills",
-        type=float,
-        nargs=2,
-        default=(defaults.shortest_s, defaults.longest_s),
-        metavar=("LEAST", "MOST"),
-    )
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        help="where to keep what is measured; default: a folder that goes in the end",
-    )
-    parser.add_argument(
-        "--judge", type=Path, metavar="DIR", help="only judge what a run has left there"
-    )
-    parser.add_argument("--results", type=Path, help="append the report to this file")
-    chosen = parser.parse_args()
-    with contextlib.ExitStack() as stack:
-        folder = (
-            chosen.judge
-            or chosen.folder
-            or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-soak-")))
+    parser = arguments(__doc__, runs=1)
+    for entry in fields(Plan):
+        assert not callable(entry.default)
+        parser.add_argument(
+            "--" + entry.name.replace("_", "-"), type=type(entry.default), default=entry.default
         )
-        if not chosen.judge:
+    parser.add_argument("--folder", type=Path, help="where to keep the measurements")
+    parser.add_argument("--judge", type=Path, metavar="DIR", help="evaluate an earlier run")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="lycosa-soak-") as temporary:
+        folder = options.judge or options.folder or Path(temporary)
+        if not options.judge:
             folder.mkdir(parents=True, exist_ok=True)
-            plan = Plan(
-                seconds=chosen.hours * 3600,
-                hosts=chosen.hosts,
-                pages=chosen.pages or 4 * chosen.hosts,
-                queries=chosen.queries,
-                workers=chosen.workers,
-                seed=chosen.seed,
-                delay_s=chosen.delay,
-                max_age_s=chosen.max_age,
-                shortest_s=chosen.kills[0],
-                longest_s=chosen.kills[1],
-            )
-            soak(plan, folder)
+            soak(Plan(**{each.name: getattr(options, each.name) for each in fields(Plan)}), folder)
         verdict = judge(folder)
-    print(verdict.text())
-    if chosen.results:
-        append_results(
-            chosen.results, "Soak", "python -m bench.soak " + " ".join(sys.argv[1:]), verdict.text()
-        )
+    report(options, "Soak", verdict.text(), verdict.faults)
     return 1 if verdict.faults else 0
 
 

@@ -1,13 +1,13 @@
 """Quality and cost of suggestions, spelling corrections and similar pages.
 
     python -m bench.suggest latency WORKSPACE      suggestions over an indexed workspace
-                                                   (100,000 pages: bench.search_scale)
+                                                   (100,000 pages: bench.search)
     python -m bench.suggest spelling [WORKSPACE]   errors inserted into words of the documentation
                                                    sites, and of SIB-200 in 27 languages
     python -m bench.suggest similar [WORKSPACE]    pages of the same chapter, sentences of the same
                                                    topic, among the five most similar
 
-WORKSPACE is one of the six documentation sites (`bench.search.fill`), made if it is not given. An
+WORKSPACE is one of the six documentation sites (`bench.search.fill`), made if it is not options. An
 error is one letter deleted, inserted, replaced or transposed, by a seeded rule, with letters of the
 same language. Words are sampled by the number of pages that contain them. Even words are measured;
 odd ones (`--odd`) are for choosing constants.
@@ -15,7 +15,6 @@ odd ones (`--odd`) are for choosing constants.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import random
 import re
@@ -27,18 +26,16 @@ from pathlib import Path
 
 from icu4py.breakers import WordBreaker
 
-from bench.measure import append_results, quantile, table
-from bench.search import SITES, fill
+from bench.corpora import SITES, commit_pages, fill
+from bench.harness import arguments, quantile, report, table
 from lycosa.config.settings import IndexSettings
-from lycosa.core.records import Page, Visit
+from lycosa.core.records import Page
 from lycosa.index.indexer import Indexer
 from lycosa.index.suggest.normalise import folded
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.search.suggest.completion import SuggestRequest
-from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from lycosa.url.keys import Identifier
 
 SIB = Path("/work/shared/data/sib200")
 BANDS = ((1, 2), (3, 9), (10, 99), (100, 10**9))
@@ -67,37 +64,23 @@ def sentences() -> Iterator[tuple[str, str, str]]:
 
 def fill_sentences(root: str) -> None:
     """A workspace whose pages are SIB-200's sentences, at http://LANGUAGE.test/TOPIC/NUMBER."""
-    workspace = Workspace.create(root)
-    identifier, claim, buffers = (
-        Identifier(workspace.domains, workspace.partitions),
-        workspace.claim("bench"),
-        Buffers(),
+    commit_pages(
+        root,
+        (
+            (
+                f"http://{language}.test/{topic.replace('/', '-')}/{number}",
+                Page(title="", main_text=text, text=text, language=language),
+            )
+            for number, (language, topic, text) in enumerate(sentences())
+        ),
     )
-    for number, (language, topic, text) in enumerate(sentences()):
-        url = f"http://{language}.test/{topic.replace('/', '-')}/{number}"
-        _, host, host_key, url_key, partition = identifier.identify(url)
-        visit = Visit(
-            url,
-            host,
-            partition,
-            host_key,
-            url_key,
-            "page",
-            "default",
-            0,
-            1_700_000_000_000 + number,
-            1,
-        )
-        buffers.add_page(visit, Page(title="", main_text=text, text=text, language=language))
-    claim.commit(claim.next_folder(), buffers.mapping())
-    claim.release()
 
 
 def word_pages(root: str) -> dict[str, Counter[str]]:
     """By language, on how many pages each word stands: counted here, by another rule than what is
     measured.
     """
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    page_counts: dict[str, Counter[str]] = defaultdict(Counter)
     for frame in LiveTables(Workspace.open(root)).ordered("pages", ("language", "main_text")):
         for language, text in frame.select("language", "main_text").iter_rows():
             if language in ("zh", "ja"):
@@ -107,15 +90,10 @@ def word_pages(root: str) -> dict[str, Counter[str]]:
                     if len(word) >= 3 and _EAST_ASIAN.match(word)
                 }
             else:
-                words = set(
-                    re.findall(
-                        r"[^\W\d_](?:[^\W\d_]|[\u0900-\u0903\u093a-\u094d\u0eb0-\u0ecd\u102b-\u103e\u0f71-\u0f84\u0fb0-\u0fbc\u0f90-\u0faf])*",
-                        text.lower()[:10_000],
-                    )
-                )
+                words = set(_WORD.findall(text.lower()[:10_000]))
                 words = {word for word in words if SHORTEST <= len(word) <= LONGEST}
-            found[language].update(words)
-    return found
+            page_counts[language].update(words)
+    return page_counts
 
 
 def typo(word: str, letters: str, generator: random.Random) -> str:
@@ -153,80 +131,57 @@ def drawn(
                 yield language, word, band
 
 
-def spelling(name: str, root: str, a_language: int, odd: bool) -> list[str]:
-    """Lines of a table: by script and by band, how many typos are set right (with the query's
-    language named, and without), in how many cases nothing is said although less than three pages
-    are found, in how many three or more are found as it was typed (by their stems); and how often a
-    correct rare word is doubted.
-    """
+OUTCOMES = ("corrected", "language not named", "no suggestion", "found as typed")
+
+
+def outcomes(searcher: Searcher, word: str, wrong: str, language: str) -> Iterator[str]:
+    """Yield what happens to a typing error, with the language of the query and without it."""
+
+    def suggestion(language: str | None) -> tuple[str, bool]:
+        results = searcher.search(SearchRequest(wrong, language=language))
+        query = results.did_you_mean.query if results.did_you_mean is not None else ""
+        return folded(query), not results.notes and results.total > 2
+
+    if suggestion(None)[0] == folded(word):
+        yield "language not named"
+    query, has_results = suggestion(language)
+    if query == folded(word):
+        yield "corrected"
+    elif not query:
+        yield "found as typed" if has_results else "no suggestion"
+
+
+def correct_typos(name: str, root: str, per_language: int, odd: bool) -> list[str]:
+    """Return a table by script and by number of pages, and how often correct words are doubted."""
     generator = random.Random(11)
     words, searcher = word_pages(root), Searcher(root)
-    right, unnamed, asked, silent, found = (
-        Counter[str](),
-        Counter[str](),
-        Counter[str](),
-        Counter[str](),
-        Counter[str](),
-    )
+    counts: Counter[tuple[str, str]] = Counter()
     times: list[float] = []
-    for language, word, band in drawn(words, a_language, generator, odd):
-        letters = "".join(
-            sorted(
-                {
-                    letter
-                    for each in list(words[language])[:2_000]
-                    for letter in each
-                    if letter.isalpha()
-                }
-            )
-        )
+    for language, word, band in drawn(words, per_language, generator, odd):
+        letters = "".join(sorted(set(filter(str.isalpha, "".join(list(words[language])[:2_000])))))
         wrong = typo(word, letters, generator)
-        start = time.process_time()
-        plain = searcher.search(SearchRequest(wrong))
-        times.append((time.process_time() - start) * 1000)
-        results = searcher.search(SearchRequest(wrong, language=language))
         for key in (script_of(word), f"on {BANDS[band][0]} pages or more", "all"):
-            asked[key] += 1
-            unnamed[key] += plain.did_you_mean is not None and folded(
-                plain.did_you_mean.query
-            ) == folded(word)
-            if results.did_you_mean is None:
-                (found if not results.notes and results.total > 2 else silent)[key] += 1
-            elif folded(results.did_you_mean.query) == folded(word):
-                right[key] += 1
-    doubted = Counter[bool]()
+            counts[key, "typos"] += 1
+            counts.update((key, outcome) for outcome in outcomes(searcher, word, wrong, language))
+        start = time.process_time()
+        searcher.search(SearchRequest(wrong))
+        times.append((time.process_time() - start) * 1000)
+    doubted: Counter[bool] = Counter()
     for language in sorted(words):
         rare = sorted(word for word, count in words[language].items() if count <= 2)[odd::2]
         for word in generator.sample(rare, min(len(rare), RARE_WORDS // len(words))):
             doubted[searcher.search(SearchRequest(word)).did_you_mean is not None] += 1
     rows = [
-        [
-            name,
-            key,
-            asked[key],
-            *(f"{counts[key] / asked[key]:.3f}" for counts in (right, unnamed, silent, found)),
-        ]
-        for key in sorted(asked)
+        (name, key, total, *(f"{counts[key, outcome] / total:.3f}" for outcome in OUTCOMES))
+        for (key, kind), total in sorted(counts.items())
+        if kind == "typos"
     ]
-    lines = [
-        table(
-            [
-                "words of",
-                "which",
-                "typos",
-                "set right first",
-                "language not named",
-                "no suggestion",
-                "found as typed",
-            ],
-            rows,
-        )
+    return [
+        table(("corpus", "words", "typos", *OUTCOMES), rows),
+        f"\n{name}: {doubted[True]} of {doubted.total()} correct words on one or two pages "
+        f"doubted; CPU of the search p50 {quantile(times, 0.5):.1f}, p95 "
+        f"{quantile(times, 0.95):.1f} ms\n",
     ]
-    lines.append(f"\n{name}: {doubted[True]} of {doubted.total()} correct words on one or two "
-                 "pages doubted; "
-                 f"CPU of the search p50 {quantile(times, 0.5):.1f}, p95 "
-                 f"{quantile(times, 0.95):.1f} ms\n")  # fmt: skip
-    return lines
 
 
 def similar(name: str, root: str, pattern: str, count: int = 200) -> str:
@@ -237,8 +192,8 @@ def similar(name: str, root: str, pattern: str, count: int = 200) -> str:
     groups: dict[str, str] = {}
     for frame in LiveTables(Workspace.open(root)).ordered("pages", ("url",)):
         for (url,) in frame.select("url").iter_rows():
-            if found := group_of.match(url):
-                groups[url] = found[1] + "/" + found[2]
+            if match := group_of.match(url):
+                groups[url] = match[1] + "/" + match[2]
     sizes, sites = (
         Counter(groups.values()),
         Counter(group.partition("/")[0] for group in groups.values()),
@@ -308,9 +263,7 @@ def made(folder: str, sites: bool) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("what", choices=["latency", "spelling", "similar"])
     parser.add_argument("workspace", nargs="?", default="", help="one that is indexed")
     parser.add_argument(
@@ -318,16 +271,17 @@ def main() -> None:
         action="store_true",
         help="the words for choosing constants, instead of those for measuring",
     )
-    parser.add_argument("--results", type=Path, default=None, help="append the tables to this file")
-    given = parser.parse_args()
+    options = parser.parse_args()
     lines: list[str] = []
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
-        root = given.workspace or made(folder, sites=True)
-        if given.what == "latency":
+        root = options.workspace or made(folder, sites=True)
+        if options.what == "latency":
             lines += latency(root)
-        elif given.what == "spelling":
-            lines += spelling("six sites", root, SITE_WORDS // 8, given.odd)
-            lines += spelling("SIB-200", made(folder, sites=False), LANGUAGE_WORDS, given.odd)
+        elif options.what == "spelling":
+            lines += correct_typos("six sites", root, SITE_WORDS // 8, options.odd)
+            lines += correct_typos(
+                "SIB-200", made(folder, sites=False), LANGUAGE_WORDS, options.odd
+            )
         else:
             lines.append(
                 similar("python-doc, by chapter", root, r"^http://(python-doc)\.test/([^/]+)/")
@@ -339,14 +293,7 @@ def main() -> None:
                     r"^http://([a-z]+)\.test/([^/]+)/",
                 )
             )
-    print("\n".join(lines))
-    if given.results is not None:
-        append_results(
-            given.results,
-            "Suggestions, spellings, similar pages",
-            f"python -m bench.suggest {given.what}",
-            "\n".join(lines),
-        )
+    report(options, "Suggestions, spelling, similar pages", "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,15 @@
-"""What checks of availability cost, and how soon outages are found: `python -m bench.uptime
-[--monitors N] [--seconds T] [--hosts H]`.
+"""CPU of availability checks, and the time until outages are detected.
 
-A real nginx serves H loopback addresses, a fifth of them over TLS; `lycosa monitor run`, a process
-as a user starts it, checks N URLs there every 60 s. Five more servers go wrong half a minute after
-the start: one stops, one answers 500, one says something else, one shows an expired certificate,
-one takes too long. Printed: CPU-seconds of the process and of what it starts, from its first good
-check on and in all; checks a minute; for each planted outage the time from planting to the line
-that says so.
+    python -m bench.uptime [--monitors N] [--seconds T] [--hosts H]
+
+nginx serves H loopback addresses, a fifth of them with TLS. `lycosa monitor run` checks N URLs
+there every 60 s. Half a minute after the start five more servers fail: one stops, one answers 500,
+one changes its text, one has an expired certificate, one is slow. Goals: 10 % of a core, detection
+within 120 s.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,17 +21,17 @@ from pathlib import Path
 
 import polars as pl
 import psutil
-from tests.servers.certificates import make_certificate
+from tests.servers.certificates import Certificate, make_certificate
 from tests.servers.moody import Moody, expired_certificate
-from tests.servers.nginx import Server, nginx
+from tests.servers.nginx import Server, free_port, nginx
 
-from bench.measure import load_average
+from bench.harness import arguments, report
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 EVERY_S = 60
 _PLANT_AT_S = 30.0
-_TLS_EACH = 5  # every so manieth host
+_TLS_EACH = 5  # every fifth host
 _PAGE = (
     "<title>Page</title><p>All is well here.\n"
     + "<p>The quick brown fox jumps over the lazy dog.\n" * 400
@@ -43,16 +39,20 @@ _PAGE = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments(__doc__, runs=1)
     parser.add_argument("--monitors", type=int, default=1_000)
     parser.add_argument("--hosts", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=150.0)
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        run(Path(folder), stack, chosen.monitors, chosen.hosts, chosen.seconds)
+        lines = run(Path(folder), stack, options.monitors, options.hosts, options.seconds)
+    report(options, "Availability", "\n".join(lines))
 
 
-def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: float) -> None:
+def configure(
+    folder: Path, stack: ExitStack, monitors: int, hosts: int
+) -> tuple[dict[str, Moody], Certificate]:
+    """Serve the URLs and write the workspace; return the failing servers, an expired certificate."""
     pages, root = folder / "pages", folder / "ws"
     pages.mkdir()
     (pages / "index.html").write_text(_PAGE)
@@ -61,15 +61,10 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
     names = ",".join(f"IP:{address}" for address in [*addresses, "127.0.0.1"])
     good = make_certificate(folder, "good", names, authority)
     expired = expired_certificate(folder, "expired", "IP:127.0.0.1", authority)
-    with socket.socket() as free:
-        free.bind((addresses[0], 0))
-        port = free.getsockname()[1]
-    tls = (
-        f"ssl_certificate {good.certificate};\nssl_certificate_key {good.key};\nlisten "
-        f"{{}}:{port} ssl;"
-    )
+    port = free_port(addresses[:1])
+    tls = f"ssl_certificate {good.certificate};\nssl_certificate_key {good.key};\nlisten "
     servers = [
-        Server(each, pages, extra=tls.format(each) if place % _TLS_EACH == 0 else "")
+        Server(each, pages, extra=f"{tls}{each}:{port} ssl;" if place % _TLS_EACH == 0 else "")
         for place, each in enumerate(addresses)
     ]
     web = stack.enter_context(nginx(servers))
@@ -77,15 +72,11 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
         name: stack.enter_context(Moody(certificate=good if name == "expired" else None))
         for name in _PLANS
     }
-    urls = []
-    for place in range(monitors - len(planted)):
-        address = addresses[place % hosts]
-        start = (
-            f"https://{address}:{port}"
-            if place % hosts % _TLS_EACH == 0
-            else f"http://{address}:{web.port}"
-        )
-        urls.append(f"{start}/?{place}")
+    origins = [
+        f"https://{each}:{port}" if place % _TLS_EACH == 0 else f"http://{each}:{web.port}"
+        for place, each in enumerate(addresses)
+    ]
+    urls = [f"{origins[each % hosts]}/?{each}" for each in range(monitors - len(planted))]
     urls += [server.url for server in planted.values()]
     Workspace.create(str(root))
     settings = "".join(
@@ -93,16 +84,23 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
         for url in urls
     )
     (root / "lycosa.toml").write_text(f"[fetch]\nca_file = '{authority.certificate}'\n{settings}")
+    return planted, expired
+
+
+def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: float) -> list[str]:
+    """Watch the URLs, let the servers fail, and return the figures."""
+    planted, expired = configure(folder, stack, monitors, hosts)
+    root = folder / "ws"
     process = subprocess.Popen(
         [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "monitor", "run"],
         stderr=subprocess.PIPE,
         text=True,
     )
     stack.callback(process.kill)
-    found: dict[str, float] = {}
+    alerts: dict[str, float] = {}
     threading.Thread(
         target=_listen,
-        args=(process, {server.url: name for name, server in planted.items()}, found),
+        args=(process, {server.url: name for name, server in planted.items()}, alerts),
         daemon=True,
     ).start()
     while not (root / "run" / "uptime.json").exists():
@@ -121,31 +119,29 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
     memory = psutil.Process(process.pid).memory_info().rss / 1e6
     process.terminate()
     process.wait(60)
-    print(
-        f"{monitors} monitors every {EVERY_S} s at {hosts} hosts, {elapsed:.0f} s, load "
-        f"{load_average()}"
-    )
-    print(
-        f"CPU {after - before:.2f} s: {(after - before) / elapsed:.1%} of one; {after:.2f} s in "
-        f"all with the start; {memory:.0f} MB"
-    )
-    _print_checks(root)
-    for name in _PLANS:
-        seen = found.get(name)
-        print(f"{name}: found after {seen - planted_at:.0f} s" if seen else f"{name}: NOT FOUND")
-    false = sorted(found.keys() - _PLANS.keys())
-    print(f"false alerts: {len(false)}" + (f", as {false[0]}" if false else ""))
+    cpu_s = after - before
+    delays = {
+        name: f"{alerts[name] - planted_at:.0f} s" if name in alerts else "NOT DETECTED"
+        for name in _PLANS
+    }
+    return [
+        f"{monitors} monitors every {EVERY_S} s at {hosts} hosts, {elapsed:.0f} s: "
+        f"{cpu_s / elapsed:.1%} of a core, {memory:.0f} MB",
+        _checks(root),
+        "detected after: " + ", ".join(f"{name} {delay}" for name, delay in delays.items()),
+        f"false alerts: {sorted(alerts.keys() - _PLANS.keys())}",
+    ]
 
 
 def _nothing(server: Moody) -> None:
-    """Its certificate is changed."""
+    """The caller replaces the certificate."""
 
 
 def _answer_500(server: Moody) -> None:
     server.status = 500
 
 
-def _say_else(server: Moody) -> None:
+def _change_text(server: Moody) -> None:
     server.text = "sold"
 
 
@@ -156,18 +152,20 @@ def _be_slow(server: Moody) -> None:
 _PLANS: dict[str, Callable[[Moody], None]] = {
     "stopped": Moody.stop,
     "http 500": _answer_500,
-    "other text": _say_else,
+    "other text": _change_text,
     "expired": _nothing,
     "slow": _be_slow,
 }
 
 
-def _listen(process: subprocess.Popen[str], names: dict[str, str], found: dict[str, float]) -> None:
+def _listen(
+    process: subprocess.Popen[str], names: dict[str, str], alerts: dict[str, float]
+) -> None:
     assert process.stderr is not None
     for line in process.stderr:
         if " has been down since " in line:
             url = line.split()[2]
-            found.setdefault(names.get(url, url), time.monotonic())
+            alerts.setdefault(names.get(url, url), time.monotonic())
 
 
 def _cpu_s(pid: int) -> float:
@@ -175,35 +173,17 @@ def _cpu_s(pid: int) -> float:
     return sum(sum(each.cpu_times()[:4]) for each in [process, *process.children(recursive=True)])
 
 
-def _print_checks(root: Path) -> None:
-    rows = (
-        LiveTables(Workspace.open(str(root)))
-        .scan("visits")
-        .select("fetched_at", "verdict", "duration_ms")
-        .collect()
+def _checks(root: Path) -> str:
+    tables = LiveTables(Workspace.open(str(root)))
+    rows = tables.scan("visits").select("verdict", "duration_ms").collect()
+    successes = rows.filter(pl.col("verdict") == "up")["duration_ms"]
+    size = sum(
+        path.stat().st_size for path in root.rglob("*") if path.suffix in (".gz", ".parquet")
     )
-    minutes = (rows["fetched_at"].max() - rows["fetched_at"].min()).total_seconds() / 60  # type: ignore[operator, union-attr]
-    good = rows.filter(pl.col("verdict") == "up")["duration_ms"]
-    size = {
-        name: sum(path.stat().st_size for path in root.rglob(name))
-        for name in ("*.warc.gz", "*.parquet")
-    }
-    verdicts = rows.group_by("verdict").len().sort("len", descending=True)
-    print("verdicts", dict(verdicts.iter_rows()))
-    told = {
-        "checks": rows.height,
-        "a minute": round(rows.height / minutes),
-        "p50_ms": good.median(),
-        "p95_ms": good.quantile(0.95),
-    }
-    print(
-        json.dumps(
-            told
-            | {
-                f"bytes a check in {name}": round(number / rows.height)
-                for name, number in size.items()
-            }
-        )
+    verdicts = dict(rows.group_by("verdict").len().iter_rows())
+    return (
+        f"{rows.height} checks: {verdicts}; median {successes.quantile(0.5)} ms, 95th percentile "
+        f"{successes.quantile(0.95)} ms; {size / rows.height:.0f} bytes per check"
     )
 
 

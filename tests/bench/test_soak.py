@@ -1,6 +1,4 @@
-"""The verdict of the soak: it sees what grows, what fails, what comes too early; and a soak of a
-minute, whole.
-"""
+"""The verdict of the soak test: growth, errors and early requests; and a run of a minute."""
 
 from __future__ import annotations
 
@@ -11,11 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from bench.soak import soak
-from bench.soak_plan import Plan
-from bench.soak_readers import Asked
-from bench.soak_samples import Held, Sample
-from bench.soak_verdict import Verdict, asked_early, judge, judge_measured, trend
+from bench.daemon import Response, Sample
+from bench.soak import Plan, Verdict, early_requests, judge, judge_measured, soak, trend
 
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.request_log import Logged
@@ -25,15 +20,15 @@ HOUR_MS = 3_600_000
 
 
 def test_a_trend_is_not_moved_by_single_values() -> None:
-    chance = random.Random(1)
+    generator = random.Random(1)
     points = [
-        (number / 360, 100 + 10 * number / 360 + chance.uniform(-2, 2)) for number in range(720)
+        (number / 360, 100 + 10 * number / 360 + generator.uniform(-2, 2)) for number in range(720)
     ]
     points[::40] = [(at, 20.0) for at, _ in points[::40]]  # processes that have just started
-    found = trend(points)
-    assert found.an_hour == pytest.approx(0.1, abs=0.01)
-    assert found.growth == pytest.approx(0.2, abs=0.02)
-    assert not found.flat()
+    line = trend(points)
+    assert line.per_hour == pytest.approx(0.1, abs=0.01)
+    assert line.growth == pytest.approx(0.2, abs=0.02)
+    assert not line.flat()
     assert trend([(at, 100 + (at * 1_000) % 3) for at, _ in points]).flat()
 
 
@@ -43,38 +38,38 @@ def _measured(
     slow_ms: float = 20.0,
     status: int = 200,
 ) -> Verdict:
-    """Two hours as they would be written down, with one death, judged."""
+    """Evaluate two hours of measurements with one death."""
     times = range(0, 2 * HOUR_MS, 10_000)
-    kill = {"at_ms": HOUR_MS, "role": "daemon", "how": "killed", "back_ms": HOUR_MS + 5_000}
+    kill = {"at_ms": HOUR_MS, "role": "daemon", "cause": "killed", "back_ms": HOUR_MS + 5_000}
     (folder / "kills.jsonl").write_text(json.dumps(kill) + "\n")
-    samples = [change(Sample(at, "pages", 7, 100 + at % 7, 50, 30, 9, at / 1e5)) for at in times]
+    samples = [change(Sample(at, "pages", 7, 100 + at % 7, 30, at / 1e5)) for at in times]
     (folder / "samples.jsonl").write_text("\n".join(json.dumps(asdict(each)) for each in samples))
-    held = [Held(at, 10, 5, 100, 200, 3, 0, 50, 1.0) for at in times]
-    (folder / "held.jsonl").write_text("\n".join(json.dumps(asdict(each)) for each in held))
-    asked = [
-        Asked(at, slow_ms if at > 1.5 * HOUR_MS else 20.0, 200, "api")
+    responses = [
+        Response(at, slow_ms if at > 1.5 * HOUR_MS else 20.0, 200, "api")
         for at in range(0, 2 * HOUR_MS, 1_000)
     ]
-    asked += [Asked(HOUR_MS + 2_000, 5.0, 0, "api"), Asked(HOUR_MS // 2, 5.0, status, "page")]
-    (folder / "queries.csv").write_text(
-        "".join(f"{each.due_ms},{each.took_ms},{each.status},{each.what}\n" for each in asked)
-    )
+    responses += [
+        Response(HOUR_MS + 2_000, 5.0, 0, "api"),
+        Response(HOUR_MS // 2, 5.0, status, "page"),
+    ]
+    rows = [json.dumps(each._asdict()) for each in responses]
+    (folder / "responses.jsonl").write_text("\n".join(rows))
     (folder / "end.json").write_text('{"at_ms": 7200000, "code": 0}')
     return judge_measured(folder, Plan())
 
 
-def test_what_is_flat_is_not_a_fault(tmp_path: Path) -> None:
+def test_flat_measurements_are_no_fault(tmp_path: Path) -> None:
     verdict = _measured(tmp_path)
     assert verdict.faults == []
-    # asked while nobody was there, and in two seconds more
+    # requests during the downtime, and in two seconds after it
     assert "| around deaths | 9 |" in verdict.text()
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (
-            {"change": lambda each: replace(each, anon_mb=100 + 30 * each.at_ms / HOUR_MS)},
+            {"change": lambda each: replace(each, memory_mb=100 + 30 * each.at_ms / HOUR_MS)},
             "memory of pages",
         ),
         (
@@ -82,28 +77,32 @@ def test_what_is_flat_is_not_a_fault(tmp_path: Path) -> None:
             "open handles of pages",
         ),
         ({"slow_ms": 40.0}, "answers slow down"),
-        ({"status": 503}, "no good answer: 503: 1"),
+        ({"status": 503}, "without a good answer: 503: 1"),
     ],
 )
-def test_what_is_not_flat_is_a_fault(tmp_path: Path, change: dict[str, object], told: str) -> None:
+def test_growth_and_errors_are_faults(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
     faults = _measured(tmp_path, **change).faults  # type: ignore[arg-type]
     assert faults
-    assert all(told in fault or "of all" in fault for fault in faults), faults
+    assert all(message in fault or "of all" in fault for fault in faults), faults
 
 
-def test_pages_that_come_too_early() -> None:
+def test_early_requests() -> None:
     web = Web(WebPlan.calm(hosts=3, pages=6, feeds=0.0))
     host = web.layout.hosts.get(0).name
     first, soon, late = (Logged(host, "/", at, at + 5, 200, 1) for at in (0, 50_000, 400_000))
-    assert asked_early([first, late], frozenset(), {}, web, 300_000) == []
-    assert asked_early([first, soon, late], frozenset(), {}, web, 300_000) == [
+    assert early_requests([first, late], frozenset(), {}, web, 300_000) == []
+    assert early_requests([first, soon, late], frozenset(), {}, web, 300_000) == [
         (f"http://{host}/", 50_000)
     ]
-    # whoever asked died before it was written
-    assert asked_early([first, soon, late], frozenset({first}), {}, web, 300_000) == []
-    # it was no whole answer
+    # the worker died before it stored the response
+    assert early_requests([first, soon, late], frozenset({first}), {}, web, 300_000) == []
+    # the exchange failed
     assert (
-        asked_early([first, soon, late], frozenset(), {f"http://{host}/": [(0, 5)]}, web, 300_000)
+        early_requests(
+            [first, soon, late], frozenset(), {f"http://{host}/": [(0, 5)]}, web, 300_000
+        )
         == []
     )
 
@@ -118,8 +117,8 @@ def test_a_minute(tmp_path: Path) -> None:
         seed=3,
         delay_s=2,
         max_age_s=20,
-        shortest_s=10,
-        longest_s=20,
+        min_pause_s=10,
+        max_pause_s=20,
         hold_s=2,
     )
     soak(plan, tmp_path)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.export import build, run, validate
+from bench.commands import build, run, validate
 
 PAGES = 100_000
 MIN_RATE = 2_000  # pages a second of CPU

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.search import SITES, queries
-from bench.shards import agreement, prepare, replicas
+from bench.corpora import SITES, queries
+from bench.federation import agreement, prepare, replicas
 
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.replica_supervisor import ReplicaSupervisor

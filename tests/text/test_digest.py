@@ -4,7 +4,7 @@ import random
 
 import pytest
 import xxhash
-from bench.measure import cpu_ms
+from bench.harness import cpu_ms
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -26,7 +26,7 @@ def url_key(url: str) -> int:
 
 
 class Identifier:
-    """Computes the identity of normalised URLs. Hot path (`bench/url.py`): cached by origin.
+    """Computes the identity of normalised URLs. Hot path of `bench/network.py`.
 
     The partition is xxh3_64(registrable domain, an IP address being its own) mod `partitions`, so
     all hosts of a registrable domain share one owner.

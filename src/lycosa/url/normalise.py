@@ -197,7 +197,7 @@ _resolved = _ResolvedLinks()
 
 
 class LinkResolver:
-    """Resolves a page's hrefs against its base URL. Hot path, guarded by `bench/url.py`.
+    """Resolves a page's hrefs against its base URL. Hot path, guarded by `bench/network.py`.
 
     `resolve(href)` is exactly `normalise` of the WHATWG join. `encoding` is the page's character
     encoding: as in browsers, what is not ASCII in a query is encoded with it. `known` holds what

@@ -48,7 +48,7 @@ def _without_port(host: str) -> str:
 
 
 class Admission:
-    """The scope and the patterns of a collection. Hot path (`bench/url.py`): cached by origin.
+    """The scope and the patterns of a collection. Hot path of `bench/network.py`.
 
     http and https are always accepted, ftp and gopher if a seed has that scheme, or with
     `other_schemes`. Scopes treat http and https alike, and all schemes but for `prefix`:

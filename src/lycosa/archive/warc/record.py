@@ -33,7 +33,7 @@ RENDERED_TYPE = "text/html; charset=utf-8"
 RECORD_LIMIT_BYTES = 1 << 30
 """Largest block of one record, written or read: both sides hold a record in memory."""
 
-# isal's level 2 is ten times as fast as zlib's 6 at 1.2 times the size (bench/archive.py); small
+# isal's level 2 is ten times as fast as zlib's 6 at 1.2 times the size (bench/network.py); small
 # records differ little.
 _LEVEL = 2
 # deflate, no name, no time: equal input gives equal bytes

@@ -37,7 +37,7 @@ DEFAULT_FILE_BYTES = 10**9
 _NAMESPACE = uuid.UUID("9f2f4f37-8d1b-5c55-9a55-5a1f0b4f6f0e")
 _ROWS_AT_ONCE = 500_000  # about 200 MB
 _MAX_CAPTURES = 200_000  # per file
-# a request and a metadata record together have 0.8 to 1.5 KB (bench/archive.py)
+# a request and a metadata record together have 0.8 to 1.5 KB
 _COMPANION_BYTES = 2_048
 
 

@@ -8,7 +8,7 @@ A host has a slot, which it keeps; `pick` chooses the hosts to take in next. Of 
 equally urgent, those follow each other whose rows lie beside each other in the tables, starting
 behind the last one picked: a refill then reads a few ranges of the files instead of one for every
 host, and as the picks move round and round no host waits for ever (the elevator algorithm of disk
-scheduling). Guarded by bench/frontier.py.
+scheduling). Guarded by bench/large.py.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ equal keys the one of the latest entry is live (`lycosa.store.tables.live`); all
 read together.
 
 A reader uses the files of the last `refresh`. Uncommitted rows are handled by the caller. Guarded
-by bench/frontier.py.
+by bench/large.py.
 """
 
 from __future__ import annotations

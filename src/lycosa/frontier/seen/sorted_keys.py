@@ -4,7 +4,7 @@ A sorted file of 8 bytes a key, and the keys that came since (`lycosa.frontier.s
 which are folded into a new file when they have become many. The file is split by the top 16 bits of
 the key; where each part starts is in memory (0.5 MB), so a look-up reads one part (some 150 keys of
 10 M) and bisects it. It is read by `pread` and never mapped: a mapped file's pages count as the
-process's memory, 64 KB around each look-up. Guarded by bench/frontier.py.
+process's memory, 64 KB around each look-up. Guarded by bench/large.py.
 
 The file has no name, so it is gone with the process and no other process can take it for its own:
 it is a cache of what the tables say, and is built from them at each start.

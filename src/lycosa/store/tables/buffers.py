@@ -1,7 +1,7 @@
 """Buffers of rows for the next commit, in columns.
 
 A buffer packs every few hundred rows into a polars frame, so that memory is close to the size of
-the data. Hot path (bench/store.py).
+the data. Hot path (bench/tables.py).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Every file is sorted by (partition, host_key, url_key). A block of rows of each source is in memory;
 rows below the lowest key that can still follow are returned. A source is opened when the others
 reach its first key, so files with consecutive key ranges cost as much as one. A block is a whole
-row group if memory permits, so that groups are decompressed once. Hot path (bench/store.py).
+row group if memory permits, so that groups are decompressed once. Hot path (bench/tables.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Convert records to rows and back. A row is a tuple in the order of its table's columns.
 
-Hot path (bench/store.py).
+Hot path (bench/tables.py).
 """
 
 from __future__ import annotations

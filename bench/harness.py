@@ -1,13 +1,14 @@
-"""Measuring helpers that the benchmarks share: CPU, wall time and memory of a process tree,
-medians, the machine.
+"""Measure commands and functions, compare contenders and report the figures.
 
-CPU seconds are user + system of the process and of every descendant it waited for, from `wait4`.
-They vary far less than wall time on a shared machine, but a busy sibling core still costs 10 to 15
-%: compare only runs that alternate.
+`measure` runs a command; `alternate` and `comparison` compare functions in alternating rounds;
+`arguments` and `report` are the command line and the output that all benchmarks share. CPU seconds of a command include its descendants. They vary far less than wall time on a shared machine, but a
+busy sibling core still costs 10 to 15 %: compare only runs that alternate.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import os
 import platform
@@ -15,6 +16,7 @@ import re
 import signal
 import statistics
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +34,7 @@ _SIZE = re.compile(r"^(VmRSS|VmHWM):\s+(\d+) kB$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Usage:
-    """What a command cost. Memory in MB (10^6 bytes)."""
+    """Resources used by a command. Memory in MB (10^6 bytes)."""
 
     user_s: float
     system_s: float
@@ -170,6 +172,64 @@ def quantile(values: Iterable[float], share: float) -> float:
     return ordered[min(max(rank, 1), len(ordered)) - 1]
 
 
+def cpu_s(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of one call, all threads of this process included."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def alternate(contenders: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:
+    """Call all contenders `runs` times, every second round in reverse; return their readings."""
+    readings: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(runs):
+        names = list(contenders)
+        for name in reversed(names) if number % 2 else names:
+            readings[name].append(contenders[name]())
+    return readings
+
+
+def comparison(readings: Mapping[str, Sequence[float]], baseline: str, unit: str) -> str:
+    """Return a Markdown table: median, lowest, highest, and the median ratio to the baseline."""
+    rows = [
+        (
+            name,
+            f"{statistics.median(values):,.4g}",
+            f"{min(values):,.4g}",
+            f"{max(values):,.4g}",
+            f"{median_ratio(values, readings[baseline]):.2f}",
+        )
+        for name, values in readings.items()
+    ]
+    return table((unit, "median", "lowest", "highest", f"ratio to {baseline}"), rows)
+
+
+def arguments(description: str | None, runs: int = 3) -> argparse.ArgumentParser:
+    """Return a parser with the options of every benchmark: --runs, --json, --results."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=runs, help=f"rounds (default {runs})")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="append the report to it")
+    return parser
+
+
+def report(options: argparse.Namespace, title: str, body: str, figures: object = None) -> None:
+    """Print the report, and write it where `--results` and `--json` say."""
+    print(f"{machine()}; load {load_average():.1f}\n\n{body}")
+    if options.results:
+        append_results(options.results, title, command_line(), body)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def command_line() -> str:
+    """Return the command of this process as a user types it."""
+    spec = sys.modules["__main__"].__spec__
+    return " ".join(["python -m", spec.name if spec else Path(sys.argv[0]).stem, *sys.argv[1:]])
+
+
 def machine() -> str:
     """One line: processor, cores, memory, kernel, Python."""
     model = "unknown processor"
@@ -185,9 +245,7 @@ def machine() -> str:
 
 
 def load_average() -> float:
-    """Processes that wanted to run over the last minute: above the number of cores, figures
-    suffer.
-    """
+    """Return the load over one minute; above the number of cores, figures are unreliable."""
     return os.getloadavg()[0]
 
 
@@ -199,7 +257,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def append_results(path: Path, title: str, command: str, body: str) -> None:
-    """Add a dated section to a results file: title, machine, command, then `body` as it stands."""
+    """Add a dated section to a results file: title, machine, command, then `body`."""
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     section = (
         f"## {title}, {date}\n\n{machine()}; load {load_average():.1f}\n\n`{command}`\n\n{body}\n"

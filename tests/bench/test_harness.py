@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from bench.measure import (
+from bench.harness import (
     CommandTimeout,
     append_results,
     cpu_ms,

@@ -1,0 +1,163 @@
+"""CPU, wall time and memory of commands: start, export, status and site audit, with their limits.
+
+    python -m bench.commands [--pages 100000] [--kinds xml,jsonl,parquet,text] [--runs N]
+
+Tables are generated without an archive: pages of about 4 KB of text with 30 links, in ten
+collections on seven days, each with a second visit without a change. The site audit reads a
+workspace of 700 pages on one host. Each command runs in a new process. The XML files are validated
+against the schema. `--help` measures the start.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from lxml import etree
+from tests.store.builders import identify, make_visit, url_row
+
+from bench.harness import arguments, measure, report, table
+from lycosa.core.records import Link, LinkKind, Page, UrlState
+from lycosa.export.library.xml import SCHEMA
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.workspace import Workspace
+from lycosa.text.digest import text_digest
+
+COLLECTIONS = ("zh", "en", "ja", "ko", "de", "ar", "hi", "ru", "fr", "vi")
+DAYS, START_MS, DAY_MS = 7, 1_793_000_000_000, 86_400_000
+HOSTS, TEXT_CHARACTERS, LINKS = 500, 3_000, 30
+SITE_PAGES = 700
+MAX_CPU_S = {"--help": 0.3, "site": 2.0}
+MIN_PAGES_PER_CPU_S = 2_000
+_COMMIT_PAGES = 5_000
+_ALPHABETS = {
+    "zh": "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也",
+    "ja": "のにはをたがでてとしれさあるいるも日本人大学生会社",
+    "ko": "이다의가을는에하고한지도로서기자사대",
+    "ar": "ابتثجحخدذرزسشصضطظعغفقكلمنهوي",
+    "hi": "अआइईउऊएऐओऔकखगघचछजझटठडढतथदधनपफबभमयरलवशषसह",
+    "ru": "абвгдежзийклмнопрстуфхцчшщъыьэюя",
+}
+
+
+def build(root: Path, pages: int, hosts: int = HOSTS) -> Workspace:
+    """Generate the tables; texts are random words, because their meaning costs nothing."""
+    workspace = Workspace.create(str(root))
+    claim = workspace.claim("bench")
+    generator = random.Random(5)
+    words = {name: _vocabulary(name, generator) for name in COLLECTIONS}
+    for start in range(0, pages, _COMMIT_PAGES):
+        buffers = Buffers()
+        for number in range(start, min(start + _COMMIT_PAGES, pages)):
+            _add_page(buffers, workspace, number, (pages, hosts), words, generator)
+        claim.commit(claim.next_folder(), buffers.mapping())
+    claim.release()
+    return workspace
+
+
+def _vocabulary(name: str, generator: random.Random) -> list[str]:
+    letters = _ALPHABETS.get(name, "abcdefghijklmnopqrstuvwxyz")
+    return ["".join(generator.choices(letters, k=generator.randint(2, 9))) for _ in range(3_000)]
+
+
+def _add_page(
+    buffers: Buffers,
+    workspace: Workspace,
+    number: int,
+    size: tuple[int, int],
+    words: dict[str, list[str]],
+    generator: random.Random,
+) -> None:
+    pages, hosts = size
+    name = COLLECTIONS[number % len(COLLECTIONS)]
+    origin = f"https://www.site{number % hosts}.example"
+    url = identify(workspace, f"{origin}/{name}/section/article-{number}.html")
+    lines = (" ".join(generator.choices(words[name], k=TEXT_CHARACTERS // 60)) for _ in range(8))
+    text = f"{number} " + "\n".join(lines) + " <&>"
+    numbers = ((number * 7 + place) % pages for place in range(LINKS))
+    targets = (f"{origin}/{name}/other-{other}.html?a=1&b=2" for other in numbers)
+    page = Page(
+        title=text[:40],
+        headline=text[:40],
+        text=text + "\nmenu",
+        main_text=text,
+        language=name,
+        charset="utf-8",
+        text_digest=text_digest(text),
+        size=4 * len(text),
+        links=[
+            Link(target, text[:20], "", LinkKind.A, place) for place, target in enumerate(targets)
+        ],
+    )
+    at_ms = START_MS + number % DAYS * DAY_MS + number
+    for visited_ms in (at_ms, at_ms + DAY_MS // 2):
+        visit = make_visit(url, at=visited_ms, collection=name)
+        visit.content_type, visit.content_length = "text/html", page.size
+        visit.changed = visited_ms == at_ms
+        visit.record_id = f"<urn:uuid:00000000-0000-4000-8000-{number:012d}>"
+        buffers.add_visit(visit)
+    row = url_row(url, UrlState.VISITED)
+    row.collection = name
+    buffers.add_url(row)
+    buffers.add_page(visit, page)
+    buffers.links.add_links(visit, page.links)
+
+
+def run(folder: Path, *words: str) -> tuple[float, float, float]:
+    """Return CPU seconds, wall seconds and peak MB of a command in a new process."""
+    output = folder / "output"
+    usage = measure([sys.executable, "-m", "lycosa.cli.main", *words], output=output)
+    if usage.exit_code:
+        raise SystemExit(output.read_text())
+    return usage.cpu_s, usage.wall_s, usage.peak_rss_mb
+
+
+def validate(folder: Path) -> int:
+    """Validate all XML files; return the number of documents in them."""
+    schema = etree.XMLSchema(etree.parse(str(SCHEMA)))
+    count = 0
+    for path in sorted(folder.rglob("*.xml")):
+        tree = etree.parse(str(path))
+        schema.assertValid(tree)
+        count += len(tree.getroot())
+    return count
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--pages", type=int, default=100_000)
+    parser.add_argument("--kinds", default="xml,jsonl,parquet,text")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as temporary:
+        folder = Path(temporary)
+        root = build(folder / "w", options.pages).root
+        site = build(folder / "site", SITE_PAGES, hosts=1).root
+        max_export_s = options.pages / MIN_PAGES_PER_CPU_S
+        commands = {"--help": (["--help"], MAX_CPU_S["--help"])}
+        commands["site"] = (["-w", site, "site", "www.site0.example"], MAX_CPU_S["site"])
+        for column in ("language", "host"):
+            words = ["-w", root, "status", "--by", column]
+            commands[f"status --by {column}"] = (words, max_export_s)
+        for kind in options.kinds.split(","):
+            words = ["-w", root, "export", kind, "-q"]
+            commands[f"export {kind}"] = (words, max_export_s)
+        rows, figures = [], {}
+        for name, (words, limit_s) in commands.items():
+            usages = []
+            for number in range(options.runs):
+                target = [str(folder / f"{words[3]}{number}")] if "export" in words else []
+                usages.append(run(folder, *words, *target))
+            cpu_s, wall_s, peak_mb = (statistics.median(each) for each in zip(*usages, strict=True))
+            figures[name] = cpu_s
+            ratio = f"{cpu_s / limit_s:.2f}"
+            rows.append((name, f"{cpu_s:.2f}", f"{wall_s:.2f}", f"{peak_mb:.0f}", ratio))
+        body = table(("command", "CPU s", "wall s", "peak MB", "CPU to the limit"), rows)
+        body += f"\n\n{options.pages} pages; {validate(folder / 'xml0')} valid XML documents"
+        report(options, "Commands", body, figures)
+
+
+if __name__ == "__main__":
+    main()

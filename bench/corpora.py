@@ -1,0 +1,238 @@
+"""Pages and queries that several benchmarks share.
+
+Real pages are the HTML files that `scripts/make_sites.sh` creates. Large corpora are made from
+their blocks, so that words are as frequent as in real text and no two pages are equal. Queries are
+drawn from the pages, in all languages of the sites.
+"""
+
+from __future__ import annotations
+
+import html
+import random
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from bench.analysis import DOCUMENT, documents
+from lycosa.core.records import Link, Page, Visit
+from lycosa.page.parse import parse_page
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.workspace import Workspace
+from lycosa.text.digest import text_digest
+from lycosa.text.identify import LANGUAGES
+from lycosa.url.keys import Identifier
+from lycosa.url.normalise import normalise
+
+SITES = Path("~/.cache/lycosa-sites").expanduser()
+COMMIT_PAGES = 2_000
+MIXED_PAGES = 30  # per language
+HITS = 10
+HOSTS, LINKS = 400, 20  # of made pages
+FIRST_AT = 1_700_000_000_000  # fetch time of the first page, ms since 1970
+_CJK = re.compile("[\u3041-\u30ff\u4e00-\u9fff]{4,}")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+@dataclass(slots=True)
+class Sample:
+    """A page from which queries are drawn."""
+
+    url: str
+    title: str
+    text: str
+    language: str
+
+
+def html_files(sites: Path) -> Iterator[tuple[str, Path]]:
+    """Yield (URL, file) of every page of the sites, one host per site."""
+    for site in sorted(path for path in sites.iterdir() if path.is_dir()):
+        for file in sorted(site.rglob("*.html*")):
+            if file.is_file():
+                path = file.relative_to(site).as_posix()
+                yield normalise(f"http://{site.name}.test/{path}"), file
+
+
+def commit_pages(root: str, pages: Iterable[tuple[str, Page]]) -> int:
+    """Commit pages to a new workspace; return their number."""
+    workspace = Workspace.create(root)
+    identifier = Identifier(workspace.domains, workspace.partitions)
+    claim, buffers, count = workspace.claim("bench"), Buffers(), 0
+    for url, page in pages:
+        _, host, host_key, url_key, partition = identifier.identify(url)
+        at_ms = FIRST_AT + count
+        visit = Visit(url, host, partition, host_key, url_key, "page", "default", 0, at_ms, 1)
+        buffers.add_page(visit, page)
+        buffers.links.add_links(visit, page.links)
+        count += 1
+        if buffers.pages.rows >= COMMIT_PAGES:
+            claim.commit(claim.next_folder(), buffers.mapping())
+            buffers = Buffers()
+    claim.commit(claim.next_folder(), buffers.mapping())
+    claim.release()
+    return count
+
+
+def fill(
+    root: str,
+    sites: Path,
+    max_pages: int,
+    samples: list[Sample],
+    move: Callable[[str], str] | None = None,
+    share: float = 0.1,
+) -> int:
+    """Parse the pages of the sites and commit them to a new workspace; return their number.
+
+    `move` maps each URL to another one; `samples` receives a random `share` of the pages.
+    """
+    generator = random.Random(5)
+
+    def pages() -> Iterator[tuple[str, Page]]:
+        for number, (url, file) in enumerate(html_files(sites)):
+            if number == max_pages:
+                return
+            url = move(url) if move is not None else url
+            page = parse_page(file.read_bytes(), url=url, content_type="text/html")
+            if generator.random() < share and len(page.main_text) > 200:
+                samples.append(Sample(url, page.title, page.main_text, page.language))
+            yield url, page
+
+    return commit_pages(root, pages())
+
+
+def fill_mixed(root: str) -> int:
+    """Commit pages of 4 KB in every language to a new workspace; return their number."""
+    texts = [
+        documents(language, 2 * MIXED_PAGES * DOCUMENT)[0][:MIXED_PAGES] for language in LANGUAGES
+    ]
+
+    def pages() -> Iterator[tuple[str, Page]]:
+        for number, parallel in enumerate(zip(*texts, strict=True)):
+            for language, text in zip(LANGUAGES, parallel, strict=True):
+                url = normalise(f"http://{language}.test/{number}")
+                body = "".join(f"<p>{html.escape(line)}</p>" for line in text.split("\n"))
+                head = f"<meta charset=utf-8><title>{html.escape(text[:40])}</title>"
+                source = f"<html lang={language}>{head}<main>{body}</main>".encode()
+                yield url, parse_page(source, url=url, content_type="text/html")
+
+    return commit_pages(root, pages())
+
+
+def made_pages(samples: list[Sample], count: int) -> Iterator[tuple[str, Page]]:
+    """Yield `count` pages made from blocks of the samples; the same pages at every call."""
+    generator = random.Random(17)
+    by_language: dict[str, list[tuple[str, list[str]]]] = {}
+    for sample in samples:
+        blocks = [block for block in sample.text.split("\n") if block]
+        if len(blocks) > 5:
+            by_language.setdefault(sample.language, []).append((sample.title, blocks))
+    languages = list(by_language)
+    weights = [len(by_language[language]) for language in languages]
+    urls: list[str] = []
+    for number in range(count):
+        (language,) = generator.choices(languages, weights)
+        blocks = []
+        for _ in range(generator.randint(1, 3)):
+            _, source = generator.choice(by_language[language])
+            start = generator.randrange(len(source))
+            blocks += source[start : start + generator.randint(4, 40)]
+        headings = [block for block in blocks if len(block) < 60][:10]
+        folder = f"{language}/{generator.randrange(50)}"
+        url = f"http://host{number % HOSTS}.test/{folder}/page{number}.html"
+        links = [
+            Link(generator.choice(urls), generator.choice(headings or [""]), "", "a", place)
+            for place in range(LINKS if urls else 0)
+        ]
+        urls.append(url)
+        title, _ = generator.choice(by_language[language])
+        text = "\n".join(blocks)
+        whole = f"Home Contents Index Next Previous\n{text}"
+        yield (
+            url,
+            Page(
+                title=f"{title} {number}",
+                main_text=text,
+                text=whole,
+                headings=headings,
+                language=language,
+                text_digest=text_digest(whole),
+                links=links,
+            ),
+        )
+
+
+def fill_made(root: str, sites: Path, count: int) -> list[Sample]:
+    """Commit `count` made pages to a new workspace; return samples of them."""
+    real: list[Sample] = []
+    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
+        fill(f"{folder}/w", sites, min(count, 10_000), real, share=1.0)
+    samples: list[Sample] = []
+    generator = random.Random(5)
+
+    def pages() -> Iterator[tuple[str, Page]]:
+        for url, page in made_pages(real, count):
+            if generator.random() < max(0.01, 100 / count):
+                samples.append(Sample(url, page.title, page.main_text, page.language))
+            yield url, page
+
+    commit_pages(root, pages())
+    return samples
+
+
+def stored_texts(root: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (URL, title, text) of the stored pages."""
+    workspace = Workspace.open(root)
+    for file in workspace.state().files["pages"]:
+        path = workspace.path(file.path)
+        yield from pl.read_parquet(path, columns=["url", "title", "text"]).iter_rows()
+
+
+def queries(samples: list[Sample], count: int) -> list[str]:
+    """Return one to four words or a phrase of a page, languages in turn.
+
+    Chinese and Japanese queries have two to six characters.
+    """
+    generator = random.Random(11)
+    by_language: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_language.setdefault(sample.language, []).append(sample)
+    languages = sorted(by_language)
+    result: list[str] = []
+    while len(result) < count:
+        sample = generator.choice(by_language[languages[len(result) % len(languages)]])
+        if sample.language in ("zh", "ja"):
+            runs = _CJK.findall(sample.text)
+            if runs:
+                run = generator.choice(runs)
+                length = generator.randint(2, 6)
+                start = generator.randrange(max(1, len(run) - length))
+                result.append(run[start : start + length])
+            continue
+        words = list(_WORD.finditer(sample.text))
+        if len(words) < 8:
+            continue
+        number = generator.randint(1, 4)
+        place = generator.randrange(len(words) - number)
+        if generator.random() < 0.25 and number > 1:
+            phrase = sample.text[words[place].start() : words[place + number - 1].end()]
+            phrase = phrase.replace("\n", " ").replace('"', "")
+            result.append(f'"{phrase}"')
+        else:
+            places = sorted(generator.sample(range(len(words)), number))
+            result.append(" ".join(words[index][0] for index in places))
+    return result
+
+
+def questions(root: str, count: int, words: int = 12) -> list[str]:
+    """Return runs of `words` words from texts all over the collection."""
+    generator = random.Random(5)
+    runs = []
+    for number, (_, _, text) in enumerate(stored_texts(root)):
+        terms = text.split()
+        if number % 97 == 0 and len(terms) > 10 * words:
+            start = generator.randrange(len(terms) - words)
+            runs.append(" ".join(terms[start : start + words]))
+    return generator.sample(runs, min(count, len(runs)))

@@ -1,0 +1,220 @@
+"""Search over shards, workspaces and peers, compared with one index: agreement and cost.
+
+    python -m bench.federation [--pages N] [--queries N] [--shards N] [--hosts N]
+
+The pages of the documentation sites are indexed whole, in shards, and as two halves by host. The
+same queries go to the one index, to the shards in this process, to replicas of the shards in child
+processes, to both halves, and to one half with the other one behind a server. With `--hosts N` each
+site is spread over N hosts, as in a crawl of many sites; with 1, shards differ as much as sites do.
+
+Agreement: of the ten best of the one index, how many are among the ten best of the other. Pages
+with the score of the tenth (to three decimals), and copies with the same title and score, count as
+equal, because their order is random. Only queries with ten pages or more count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from bench.corpora import HITS, SITES, Sample, fill, html_files, queries
+from bench.harness import arguments, quantile, report, table
+from bench.search import serving
+from lycosa.cluster.engines.local import LocalEngine
+from lycosa.config.settings import FetchSettings, IndexSettings
+from lycosa.index.indexer import Indexer
+from lycosa.search.engine.searcher import Searcher
+from lycosa.search.federation.backend import LocalBackend
+from lycosa.search.federation.federated_search import FederatedSearch
+from lycosa.search.federation.peer_backend import PeerBackend
+from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+from lycosa.search.federation.sharded_search import ShardedSearch
+from lycosa.search.presentation.results import SearchRequest, SearchResults
+from lycosa.store.exclusion.purge import exclude
+from lycosa.store.workspace import Workspace
+
+_EDGE = 30  # hits examined for scores equal to the tenth
+_TIMEOUT_S = 60.0
+
+Search = Callable[[SearchRequest], SearchResults]
+
+
+@dataclass(slots=True)
+class Agreement:
+    """How many of the ten best of one index are among the ten best of the other, per query."""
+
+    agreed: list[int] = field(default_factory=list)  # equal pages included
+    same_pages: list[int] = field(default_factory=list)
+    totals_differ: int = 0
+
+    @property
+    def mean(self) -> float:
+        return sum(self.agreed) / max(1, len(self.agreed))
+
+    def line(self) -> str:
+        counts = sorted(Counter(self.agreed).items(), reverse=True)
+        same = sum(self.same_pages) / max(1, len(self.same_pages))
+        return (
+            f"{self.mean:.2f} of 10 (identical pages {same:.2f}) over {len(self.agreed)} queries; "
+            + ", ".join(f"{agreed}: {count}" for agreed, count in counts)
+        )
+
+
+def agreement(one: Search, other: Search, requests: list[str], copies: bool = False) -> Agreement:
+    """Compare the ten best; `copies`: hits with the title and score of one of them are equal."""
+    result = Agreement()
+    for query in requests:
+        whole, parts = one(SearchRequest(query, _EDGE)), other(SearchRequest(query, HITS))
+        result.totals_differ += whole.total != parts.total
+        if len(whole.hits) < HITS:
+            continue
+        edge = round(whole.hits[HITS - 1].score, 3)
+        best = {hit.url for hit in whole.hits[:HITS]}
+        equal = best | {hit.url for hit in whole.hits if round(hit.score, 3) == edge}
+        if copies:
+            looks = {(hit.title, round(hit.score, 3)) for hit in whole.hits[:HITS]}
+            equal |= {hit.url for hit in parts.hits if (hit.title, round(hit.score, 3)) in looks}
+            equal |= {hit.url for hit in parts.hits if round(hit.score, 3) == edge}
+        result.same_pages.append(sum(hit.url in best for hit in parts.hits))
+        result.agreed.append(sum(hit.url in equal for hit in parts.hits))
+    return result
+
+
+def spread(hosts: int) -> Callable[[str], str] | None:
+    """Return a function that moves a URL to one of several hosts of its site."""
+    if hosts < 2:
+        return None
+
+    def move(url: str) -> str:
+        site = url.split("/")[2]
+        host = f"{site.removesuffix('.test')}-{zlib.crc32(url.encode()) % hosts}.test"
+        return url.replace(site, host, 1)
+
+    return move
+
+
+def prepare(
+    folder: str, sites: Path, pages: int, shards: int, hosts: int
+) -> tuple[str, str, list[Sample], int]:
+    """Return the whole workspace, the one in shards, samples for queries, and the page count."""
+    one, many = f"{folder}/one", f"{folder}/many"
+    samples: list[Sample] = []
+    count = fill(one, sites, pages, samples, spread(hosts))
+    shutil.copytree(one, many)
+    for root, number in ((one, 1), (many, shards)):
+        with Indexer(root, IndexSettings(shards=number)) as indexer:
+            indexer.update()
+    return one, many, samples, count
+
+
+def halves(folder: str, whole: str, sites: Path, hosts: int) -> tuple[str, str]:
+    """Return two copies of the workspace, each without one half of the hosts."""
+    move = spread(hosts)
+    names = sorted({urlsplit(move(url) if move else url).netloc for url, _ in html_files(sites)})
+    first, second = f"{folder}/first", f"{folder}/second"
+    for number, root in enumerate((first, second)):
+        shutil.copytree(whole, root)
+        others = [
+            name
+            for place, name in enumerate(names)
+            if (zlib.crc32(name.encode()) if move else place) % 2 != number
+        ]
+        exclude(Workspace.open(root), [f"host:{name}" for name in others])
+        with Indexer(root, IndexSettings()) as indexer:
+            indexer.update()
+    return first, second
+
+
+@contextlib.contextmanager
+def replicas(root: str) -> Iterator[tuple[ShardedSearch, list[psutil.Process]]]:
+    """Start a replica of each shard in a child process; yield the search and the processes."""
+    with contextlib.ExitStack() as stack:
+        engine = stack.enter_context(LocalEngine())
+        supervisor = stack.enter_context(contextlib.closing(ReplicaSupervisor(engine, root, 1)))
+        search = ShardedSearch(supervisor.replicas, call_timeout_s=30.0, deadline_s=_TIMEOUT_S)
+        stack.enter_context(contextlib.closing(search))
+        if not supervisor.wait(2 * _TIMEOUT_S):
+            raise TimeoutError("the replicas are not ready")
+        processes = [
+            psutil.Process(replica.ask("process", timeout_s=30))
+            for shard in supervisor.replicas()
+            for replica in shard
+        ]
+        yield search, processes
+
+
+def cost(search: Search, requests: list[str], processes: list[psutil.Process]) -> list[str]:
+    """Return the median and 95th percentile in wall ms, and the mean CPU ms of all processes."""
+
+    def cpu() -> float:
+        times = [process.cpu_times() for process in processes]
+        return time.process_time() + float(sum(each.user + each.system for each in times))
+
+    for query in requests[:20]:
+        search(SearchRequest(query, HITS))
+    wall, before = [], cpu()
+    for query in requests:
+        start = time.perf_counter()
+        search(SearchRequest(query, HITS))
+        wall.append((time.perf_counter() - start) * 1000)
+    mean = (cpu() - before) * 1000 / len(requests)
+    return [f"{figure:.2f}" for figure in (quantile(wall, 0.5), quantile(wall, 0.95), mean)]
+
+
+def main() -> None:
+    parser = arguments(__doc__, runs=1)
+    parser.add_argument("--pages", type=int, default=10_000)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument("--hosts", type=int, default=27, help="hosts per site")
+    options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-bench-"))
+        one, many, samples, pages = prepare(
+            folder, SITES, options.pages, options.shards, options.hosts
+        )
+        first, second = halves(folder, one, SITES, options.hosts)
+        requests = queries(samples, options.queries)
+        whole = Searcher(one).search
+        sharded, replica_processes = stack.enter_context(replicas(many))
+        address, server = stack.enter_context(serving(second))
+        here = LocalBackend("first", Searcher(first))
+        there = LocalBackend("second", Searcher(second))
+        peer = PeerBackend(address, FetchSettings())
+        local = FederatedSearch([here, there], timeout_s=_TIMEOUT_S)
+        remote = FederatedSearch([here], [peer], timeout_s=_TIMEOUT_S)
+        for federation in (local, remote):
+            stack.enter_context(contextlib.closing(federation))
+        contenders: dict[str, tuple[Search, list[psutil.Process], bool]] = {
+            "one index": (whole, [], False),
+            f"{options.shards} shards, this process": (Searcher(many).search, [], False),
+            f"{options.shards} shards, replicas": (sharded.search, replica_processes, False),
+            "two workspaces": (local.search, [], True),
+            "a workspace and a peer": (remote.search, [server], True),
+        }
+        rows: list[tuple[str, ...]] = []
+        figures = {}
+        for name, (search, processes, copies) in contenders.items():
+            agreed = agreement(whole, search, requests, copies)
+            figures[name] = agreed.mean
+            rows += [
+                (name, *cost(search, requests, processes), agreed.line())
+                for _ in range(options.runs)
+            ]
+    columns = ("search", "query p50 ms", "p95 ms", "CPU ms", "agreement with one index")
+    body = f"{table(columns, rows)}\n\n{pages} pages, {options.hosts} hosts per site"
+    report(options, "Search over shards, workspaces and peers", body, figures)
+
+
+if __name__ == "__main__":
+    main()
