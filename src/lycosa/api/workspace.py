@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lycosa.commands.inspection.pages import PageTable
     from lycosa.commands.maintenance.repair import Repaired
     from lycosa.commands.models import (
+        AddedUrls,
         CrawlReport,
         ExclusionReport,
         FetchedPage,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         HostTable,
         HuntHit,
         RobotsReport,
-        AddedUrls,
         UrlExplanation,
         VersionContent,
         VersionList,
