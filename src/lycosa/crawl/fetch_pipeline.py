@@ -139,7 +139,7 @@ class FetchPipeline:
         self._fetcher.stop()
 
     def leave(self) -> None:
-        """Parse and render no more: what has arrived stays in the archive, for the next `wait` or
+        """Stop parsing and rendering: what has arrived stays in the archive, for the next `wait` or
         for the next worker.
         """
         self._left += self._documents.stop()

@@ -29,7 +29,7 @@ from lycosa.core.clock import Clock
 
 @dataclass(slots=True, frozen=True)
 class Ping:
-    """How a worker fares. All of it may be picklable; none of it is trusted to be newer than the
+    """Status of a worker. All of it may be picklable; none of it is trusted to be newer than the
     log.
     """
 
@@ -52,12 +52,12 @@ class Ping:
     # for display (`lycosa.crawl.session.worker_status`)
     progress: Mapping[str, Any] = field(default_factory=dict)
     acknowledged: int = 0  # `Lease.acknowledged`: the number of the reply in force
-    # its claim has taken up what earlier ones had archived in its partitions, as far as it ever
-    # will
+    # its claim has replayed what earlier claims had archived in its partitions, as far as
+    # possible
     ready: bool = False
     # collection -> pages that its claim has committed (`Claim.counted`)
     committed: Mapping[str, int] = field(default_factory=dict)
-    leaving: bool = False  # it is about to end: it is told to stop, and gets no partitions
+    leaving: bool = False  # about to end: receives `stop` and gets no partitions
     fetched: int = 0  # pages that this life of the worker has fetched, under all its claims
 
 

@@ -122,7 +122,7 @@ class Worker:
         more became due.
 
         Raises:
-            ClaimLost: somebody else holds the partitions; nothing more was committed.
+            ClaimLost: another worker holds the partitions; nothing more was committed.
             WorkError: the disk does not take what was fetched.
         """
         while not (ended := self._ended(self.clock.monotonic_ms())):

@@ -47,7 +47,7 @@ MAX_HOPS = 5
 MAX_FEEDS = 5
 """Feeds of one page that are read."""
 
-_COUNTED = 10_000  # robots files whose indexed sitemaps are counted; then it begins anew
+_COUNTED = 10_000  # robots files whose indexed sitemaps are counted; then the count restarts
 
 _FEED_LINK = LinkKind.FEED.value
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -190,8 +190,8 @@ class Discovery:
             )
 
     def settle(self, row: UrlRow, *, changed: bool) -> None:
-        """A sitemap or feed was looked at: it waits for its next time, or is done with where
-        nothing is fetched again.
+        """Schedule the next read of a sitemap or feed, or finish it where the
+        collection refetches nothing.
         """
         crawl = self._crawl
         collection = crawl.assignments[row.collection].collection

@@ -77,8 +77,9 @@ class Inbox:
         self._settled: set[str] = set()
 
     def admit(self) -> None:
-        """Admit the new URLs of what waits, before replay: an earlier worker may have fetched some
-        of them and died.
+        """Admit the new URLs of waiting files, before replay.
+
+        An earlier worker may have fetched some of them and died.
         """
         for name in self._own(self._claim.inbox()):
             submission = self._read(name)
@@ -90,8 +91,9 @@ class Inbox:
                     gate.seed(url, self._crawl.clock.now_ms())
 
     def apply(self) -> int:
-        """Take in what has arrived. Returns how many URLs were admitted or made due; unusable ones
-        are counted as refused.
+        """Apply the files that have arrived; return how many URLs were admitted or due.
+
+        Unusable URLs are counted as refused.
         """
         applied = 0
         renewals: Renewals = defaultdict(dict)
@@ -117,7 +119,7 @@ class Inbox:
         return applied + self._renew(renewals)
 
     def _own(self, names: list[str]) -> list[str]:
-        """The files that are this worker's to apply: a file belongs to a partition, by its name."""
+        """Return the files that this worker applies; a file's name determines its partition."""
         held_partitions = self._crawl.held_partitions
         return [
             name
@@ -126,7 +128,7 @@ class Inbox:
         ]
 
     def _read(self, name: str) -> Submission | None:
-        """None for a file that is none of ours."""
+        """Return None for a file that is not an inbox file."""
         path = f"{INBOX}/{name}"
         try:
             if (self._storage.size(path) or 0) > MAX_FILE_BYTES:
@@ -142,8 +144,8 @@ class Inbox:
         )
 
     def _submit(self, submission: Submission, renewals: Renewals) -> int:
-        """Admit what is new, hand on what is another worker's, and note in `renewals` what was
-        there.
+        """Admit new URLs, send those of remote partitions to their owners, and add known URLs
+        to `renewals`.
         """
         crawl = self._crawl
         gate = crawl.assignments[submission.collection].gate
@@ -171,8 +173,9 @@ class Inbox:
         return applied
 
     def renew(self, collection: str, identity: UrlId, submitted_at: int) -> bool:
-        """Make a known URL that was submitted due, unless that is old news; returns whether it
-        is.
+        """Make a known, submitted URL due unless the submission is older than its last visit.
+
+        Return whether it is due.
         """
         return self._renew({collection: {identity: submitted_at}}) > 0
 

@@ -30,8 +30,8 @@ from lycosa.store.tables.schema import TABLES
 from lycosa.url.scope import hostname
 
 RECORD_INTERVAL_MS = 300_000
-"""A reading that brought nothing is written down this long after a merge: a sweep may wait for it
-to delete what was merged.
+"""Time after a compaction at which read positions without new rows are recorded: a vacuum may
+wait for them to delete the compacted files.
 """
 
 _BATCH_ROWS = 200_000

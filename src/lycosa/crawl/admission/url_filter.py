@@ -101,7 +101,7 @@ class UrlFilter:
         documents: bool = True,
         plugins: Plugins | None = None,
     ) -> None:
-        """`documents`: PDF, office files and the like are read, so their names are no reason to
+        """`documents`: PDF, office files etc. are parsed, so their names are no reason to
         refuse them.
         """
         self._documents = documents

@@ -33,8 +33,8 @@ from lycosa.page.documents.sink import FAULT_MEMORY
 from lycosa.text.identify import identify
 
 _WARMING = "so much depends"
-"""Short enough to need every model of the language identifier: they are loaded before the first
-document's time begins to count.
+"""Short enough to need every model of the language identifier, which loads them before the first
+document's time limit starts.
 """
 
 

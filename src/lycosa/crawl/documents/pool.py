@@ -37,7 +37,7 @@ from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.documents.kinds import begins_as_document, kind_of
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_MEMORY, FAULT_TIMEOUT
 
-# then a new one: libraries leak, and what an earlier file did to the process ends with it
+# then a new one: libraries leak, and state left by an earlier file is discarded
 _DOCUMENTS_PER_CHILD = 500
 _MAX_STARTS = 3  # of children that die before they are ready, after which a document is given up
 _IDLE_S = 60.0  # a child holds some 100 MB

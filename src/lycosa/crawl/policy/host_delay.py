@@ -93,15 +93,16 @@ class HostPauses:
 
 
 LOOK_AGAIN_MS = 100
-"""So soon is looked again at a host that is busy."""
+"""Retry interval for a host that is busy."""
 
 
 class AvailabilityChecks(Protocol):
-    """Who makes checks. Called by the worker's own thread."""
+    """Interface of what makes availability checks. Called by the worker's own thread."""
 
     def turn(self, now: int, *, may_start: bool) -> None:
-        """Take in what was found, and start what is due if anything may be fetched now (monotonic
-        ms). Called at every turn of the loop, five times a second at least; must not wait.
+        """Process results, and start due checks if anything may be fetched now (monotonic ms).
+
+        Called in every iteration of the loop, at least five times a second; must not block.
         """
         ...
 

@@ -108,7 +108,7 @@ class Login:
         """
         if exchange.error or exchange.url == self.url:
             return
-        # a login was made for it, and it still says so: then that is its content
+        # a login was made for it, and the page is unchanged: it is its real content
         again = row.reason == FetchError.LOGGED_OUT
         if again or not self._is_logged_out(exchange):
             self._served = True
@@ -195,8 +195,9 @@ class LoginManager:
         return self._logins[task.collection, task.origin]
 
     def due(self, rows: tuple[UrlRow, ...], origin: str) -> Login | None:
-        """Return the login that must come before a page, or None. Such a collection is always
-        fetched for by itself: `rows` is one.
+        """Return the login that must come before a page, or None.
+
+        Such a collection never shares requests: `rows` has one element.
         """
         login = self._logins.get((rows[0].collection, origin))
         return login if login is not None and login.step is not LoginStep.IN else None

@@ -26,11 +26,11 @@ from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener, PatternMatch
 
 _EXCLUSIONS = frozenset(reason.value for reason in Exclusion)
-# rows of a host that are served together: each reading of the tables costs some .1 s
+# rows of a host that are served together: each table read costs about 0.1 s
 _BATCH_ROWS = 200
-_RETRY_MS = 60_000  # a page that is on its way is looked for again after this
-_COMMITTED_SOON_MS = 3_000  # and one that no commit holds yet
-_GATHER_MS = 500  # unchanged pages come to the tables together
+_RETRY_MS = 60_000  # retry interval for a page that is being fetched
+_COMMITTED_SOON_MS = 3_000  # retry interval for a page that is not committed yet
+_GATHER_MS = 500  # unchanged pages are looked up in one batch
 _NOT_IN_THIS_TURN_MS = 1
 
 
@@ -78,7 +78,7 @@ class Operations(CrawlListener):
         self._stored = stored
         self._types = types
         self._works: dict[str, Work] = {}
-        # or a crawl would end before
+        # otherwise a crawl would end too early
         self._longest_wait_ms = max(crawl.config.crawl.patience // 2, _GATHER_MS // 2)
         self._fresh: _Fresh = {}
         self._cut: _Fresh = {}

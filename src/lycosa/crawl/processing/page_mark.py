@@ -20,8 +20,8 @@ _MARK_BYTES = 2_048
 
 
 class PageMark:
-    """Which page is being parsed, in memory that parent and child share: what a killed process can
-    still tell.
+    """The page being parsed, in memory shared by parent and child, so that it can be read after
+    the child was killed.
     """
 
     def __init__(self) -> None:

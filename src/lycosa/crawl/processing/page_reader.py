@@ -43,7 +43,7 @@ ParseFunction = Callable[[Exchange, Headers], ParsedExchange]
 
 
 class ReadsDocuments(Protocol):
-    """Whoever reads PDF, office files and the like
+    """The parser of PDF, office files etc.
     (`lycosa.crawl.documents.pool.DocumentPool`).
     """
 

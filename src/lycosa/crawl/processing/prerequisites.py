@@ -40,7 +40,7 @@ class Prerequisites:
         return 0 if waiting > self._left else self._at
 
     def look_again(self) -> None:
-        """Some came, or went, beside the turn of the worker's loop."""
+        """Record that requests were added or removed outside the worker's loop."""
         self._at = 0
 
     def start(self, now: int, room: int, begin: Callable[[Task], None]) -> int:

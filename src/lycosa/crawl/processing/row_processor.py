@@ -78,7 +78,7 @@ class RowProcessor(CrawlListener):
         verdict: Judgement,
         revisit_of: RevisitTarget | None,
     ) -> None:
-        """Give every collection that wanted the URL its visit; the answer is understood once."""
+        """Record the visit for every collection that wanted the URL; parse the response once."""
         parsed: ParsedExchange | None = None
         for number, row in enumerate(task.rows):
             own = (

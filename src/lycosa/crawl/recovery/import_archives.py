@@ -113,7 +113,7 @@ class Importer:
         self._deferred: list[ImportedCapture] = []
 
     def take(self, captures: Iterable[ImportedCapture]) -> None:
-        """Import the captures of one file. What was read before an error stands.
+        """Import the captures of one file. What was read before an error is kept.
 
         Raises:
             ArchiveError: from the reader.
@@ -153,7 +153,7 @@ class Importer:
             elif self._take(capture, identity, stored):
                 self._commit_if_due()
         if self._crawl.scheduler.full:
-            self._crawl.scheduler.refill()  # sends hosts back that have nothing to do
+            self._crawl.scheduler.refill()  # parks hosts that have nothing to do
 
     def _identify(self, capture: ImportedCapture) -> UrlId | None:
         """The capture's URL; None: it is left out, and counted."""

@@ -59,7 +59,7 @@ def reparse(
 
     Raises:
         ArchiveError: a record cannot be read.
-        ClaimLost: somebody else took the partitions.
+        ClaimLost: another worker took the partitions.
     """
     plugins = installed_plugins()
     counts: Counter[str] = Counter()

@@ -39,8 +39,8 @@ def replay(
     commit_if_due: Callable[[], None],
     every: LiveTables | None = None,
 ) -> None:
-    """Absorb what orphaned WARCs hold. What cannot be read is passed over; ids that were seen
-    already are skipped.
+    """Process what orphaned WARCs hold. Unreadable records are skipped, and so are ids that were
+    processed already.
 
     `tables` are those of the partitions that are held, `every` those of all (None: `tables` are).
     `locate` gives the absolute path of a workspace-relative one; `commit_if_due` is called after
@@ -64,7 +64,7 @@ def replay(
                 stored.visit.collection not in crawl.assignments
                 and stored.visit.kind != VisitKind.CHECK
             ):
-                # stays in the orphan until a crawl of its own collection takes it up
+                # stays in the orphan until a crawl of its own collection replays it
                 foreign = True
                 continue
             if not crawl.held_partitions.holds(_partition(crawl, stored)):
@@ -132,7 +132,7 @@ class _Stored:
 
 
 def _partition(crawl: CrawlState, stored: StoredExchange) -> int:
-    """Whose exchange it is: the URL's, or of a robots.txt the origin's, wherever that was
+    """Return the exchange's URL; for a robots.txt its origin, whatever URL that was
     redirected to.
     """
     visit = stored.visit
@@ -158,7 +158,7 @@ def _absorb(processor: ResponseProcessor, stored: StoredExchange, tables: _Store
     if kind == VisitKind.ROBOTS:
         origin = visit.referrer or origin
         crawl.hosts.queue(identity)
-        # whose file it is, where it was redirected
+        # the origin whose robots.txt was redirected
         crawl.hosts.queue(crawl.identifier.identify(f"{origin}/"))
         task = Task(identity, (), origin, kind, visit.attempt, visit.depth)
     elif kind in _BESIDE:

@@ -115,8 +115,9 @@ def _row_keys(frame: pl.DataFrame) -> pl.Series:
 
 
 def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) -> int:
-    """Ask today's configuration about every row: what it lets in again is known, what it stops is
-    excluded. Returns how many rows changed.
+    """Apply today's configuration to every row: admit or exclude it.
+
+    Return how many rows changed.
     """
     changed = 0
     for row in stored_rows(tables, assignment.name, (UrlState.KNOWN, UrlState.EXCLUDED)):

@@ -377,7 +377,7 @@ class Ranker:
         info = self._info(number)
         if info is None or info[1].get("rules") != json.loads(json.dumps(self._rules)):
             return False
-        # one from the future was made by a clock that was wrong
+        # a time in the future comes from a wrong clock
         return abs(self._clock.now_ms() - int(info[1]["made_at"])) < self._fresh_ms
 
     def _read(self, number: int) -> RankingResult | None:

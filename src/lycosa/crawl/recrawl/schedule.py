@@ -28,8 +28,8 @@ from lycosa.frontier.recrawl.fresh import steer
 from lycosa.frontier.recrawl.refetch_budget import Budget
 
 MAX_ROWS_PER_TICK = 1_000
-"""Rows written again at one tick: they keep a commit small, and a million still go out in a quarter
-of an hour.
+"""Rows written again at one tick: limits the size of a commit, and writes a million rows in a
+quarter of an hour.
 """
 
 # so long a new crawl goes on before it is ranked first, and between rankings of one that grows

@@ -46,7 +46,7 @@ class RequisiteDecision(Enum):
 
     YES = "yes"
     NO = "no"
-    ASK_ROBOTS = "ask robots"  # nobody has asked for its robots.txt yet, and it may be done now
+    ASK_ROBOTS = "ask robots"  # robots.txt is unknown and may be requested now
     WAIT = "wait"
 
 

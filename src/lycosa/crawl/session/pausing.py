@@ -1,9 +1,9 @@
 """Pausing a collection while its crawl runs, without touching lycosa.toml: one small file a
 collection, `run/paused/NAME.json`.
 
-Whoever crawls looks at the folder every few seconds, so it holds for every worker and after a
-restart, until somebody resumes it. What is in flight is finished. `paused = true` in lycosa.toml is
-the operator's own standing order and is not undone from here.
+Crawl processes read the folder every few seconds, so a pause applies to every worker and after a
+restart, until it is resumed. Requests in flight are finished. `paused = true` in lycosa.toml is a
+separate setting that is not undone here.
 """
 
 from __future__ import annotations
@@ -103,9 +103,7 @@ def pause_text(state: Mapping[str, str]) -> str:
 
 
 class PausedByPeople:
-    """The paused collections as a worker looks at them: now and then, so that asking often costs
-    nothing.
-    """
+    """Paused collections as a worker sees them, cached so that frequent calls are cheap."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -149,7 +147,7 @@ class PauseFollower:
         self._paused = False
 
     def tick(self) -> None:
-        """Stop or continue the fetching for it, if somebody paused or resumed it."""
+        """Stop or continue fetching for the collection, if it was paused or resumed."""
         paused = self._collection in self._pauses.look(self._storage)
         if paused != self._paused:
             self._paused = paused

@@ -1,4 +1,4 @@
-"""One step by itself: fetch a URL, read its robots.txt, parse a page. Nothing is written to disk.
+"""Single steps: fetch a URL, read its robots.txt, parse a page. Nothing is written to disk.
 
 robots.txt is obeyed as everywhere; `fetch` reports the rule.
 """
@@ -154,8 +154,9 @@ def named_pair(url: str) -> tuple[str, int]:
 
 
 def fetching_of(urls: Iterable[str], settings: FetchSettings) -> FetchSettings:
-    """The settings by which normalised URLs that somebody named are fetched: ftp and gopher too, if
-    one of them is of that kind.
+    """Return the settings for fetching normalised URLs that an operator named.
+
+    ftp and gopher are enabled if one of the URLs needs it.
     """
     return (
         settings.model_copy(update={"other_schemes": True})

@@ -26,8 +26,8 @@ from lycosa.url.scope import Admission, hostname
 
 @dataclass(slots=True, frozen=True)
 class Submitted:
-    """What was submitted: URLs as they will be known, the file's name, and who works there now, if
-    somebody does.
+    """What was submitted: URLs as they will be stored, the file's name, and the process that
+    crawls there now, if any.
     """
 
     collection: str

@@ -61,7 +61,7 @@ class CrawlPause:
         self.paused_collections: frozenset[str] = frozenset()
 
     def look(self, session: CrawlSession) -> None:
-        """Have the worker fetch for those that may be fetched for."""
+        """Set the collections for which the worker may fetch."""
         now_ms = self._clock.now_ms()
         by_people = self._people.look(session.workspace.storage) & self._hours.keys()
         self.paused_collections = (

@@ -145,7 +145,7 @@ class Batch:
         self._buffers.links.add_links(visit, links)
 
     def add_remote_url(self, row: Row) -> None:
-        """Hand on a URL of a partition that another worker holds
+        """Send a URL of a partition that another worker holds
         (`lycosa.store.tables.rows.found_row`).
         """
         self._buffers.found.add(row)
@@ -220,7 +220,7 @@ class Batch:
         next batch.
 
         Raises:
-            ClaimLost: somebody else holds the partitions now.
+            ClaimLost: another worker holds the partitions.
         """
         folder = self._open_folder()
         warc = cdxj = None
@@ -277,8 +277,8 @@ class CommitBuffer:
         self.unparsed = UnparsedDocuments(claim, info)
 
     def next_batch(self) -> Batch:
-        """Close the books of the current batch, rows as they are now, and begin another. Returns
-        the one that was cut.
+        """Fix the current batch with its rows as they are now, and begin another. Return the one
+        that was cut.
 
         Call `committed` when its commit is written.
         """
@@ -307,7 +307,7 @@ class CommitBuffer:
         before what they replaced is deleted.
 
         Raises:
-            ClaimLost: somebody else holds the partitions.
+            ClaimLost: another worker holds the partitions.
         """
         before = self._claim.state.head
         self._claim.check()

@@ -17,10 +17,10 @@ CHECKS_COMMIT_MS = 120_000
 are safe in it before.
 """
 
-# What is found for others is committed so soon, and then ever later: at the start they have nothing
-# to do without it.
+# Interval at which URLs for other workers are committed; it grows. At the start those workers
+# have nothing to do without them.
 _HAND_ON_FIRST_MS, _HAND_ON_LAST_MS = 1_000, 10_000
-_IDLE_COMMIT_MS = 500  # what there is, once nothing is left to fetch: others may wait for it
+_IDLE_COMMIT_MS = 500  # once nothing is left to fetch: others may wait for the batch
 # and nothing will be so soon: between two fetches from a host is no time to commit, its WARC would
 # hold one page
 _IDLE_AHEAD_MS = 10_000
@@ -50,7 +50,7 @@ class Commits:
         self.under_way: Future[int] | None = None  # the commit that is being written
 
     def if_due(self) -> None:
-        """Commit what has come together, if it is much or old enough. Raises what `now` raises."""
+        """Commit the batch if it is large or old enough. Raises what `now` raises."""
         now = self._clock.monotonic_ms()
         if self.under_way is not None and self.under_way.done():
             self._await()
@@ -66,11 +66,11 @@ class Commits:
             self._begin()
 
     def now(self) -> None:
-        """Commit what there is, and wait until it is on disk.
+        """Commit the batch, and wait until it is on disk.
 
         Raises:
             WorkError: the disk does not take it.
-            ClaimLost: somebody else holds the partitions; nothing was committed.
+            ClaimLost: another worker holds the partitions; nothing was committed.
         """
         self._begin()
         self._await()
@@ -80,8 +80,8 @@ class Commits:
         self._thread.shutdown(wait=True)
 
     def _interval(self, now: int) -> int:
-        """How long what there is may wait. Where others hold partitions they wait for what is found
-        for them, and all of them for the last of it.
+        """Return how long the batch may wait. Where other workers hold partitions, they wait for
+        URLs in it, and the end of the crawl for the last commit.
         """
         interval = self._settings.commit_interval
         batch = self._crawl.buffer.batch

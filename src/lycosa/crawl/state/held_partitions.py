@@ -1,6 +1,4 @@
-"""Which partitions a worker holds, and which rows and files of the workspace are therefore its
-business.
-"""
+"""The partitions that a worker holds, and the rows and files that belong to them."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class HostRegistry:
         return Task(self._identifier.identify(robots_url(origin)), (), origin, VisitKind.ROBOTS)
 
     def count_trap(self, row: UrlRow, rule: str) -> None:
-        """Count a URL that was put off because a trap rule suspects it."""
+        """Count a URL that was deferred because a trap rule suspects it."""
         host = self.queue(row.id).row
         self._traps.count(host, rule)
         self._buffer.batch.change_host(host)
@@ -206,7 +206,7 @@ class UrlStore(AdmissionListener):
         self._scheduler.heads.wait_for(row)
 
     def count_page(self, row: UrlRow) -> None:
-        """The collection has a page that it did not hold."""
+        """Count a page that the collection did not hold."""
         host = self._hosts.queue(row.id).row
         host.add_page()
         self._buffer.batch.counters[f"pages.{row.collection}"] += 1

@@ -32,7 +32,7 @@ class IdlenessSnapshot:
 
 
 class IdlenessTracker:
-    """Keeps the latest picture, which any thread may read."""
+    """Keeps the latest snapshot, which any thread may read."""
 
     def __init__(self, crawl: CrawlState) -> None:
         self.latest = IdlenessSnapshot()
@@ -55,7 +55,7 @@ class IdlenessTracker:
 def waiting_by_partition(
     directory: HostDirectory, frontier: Frontier, held_partitions: HeldPartitions
 ) -> dict[int, int]:
-    """Known URLs that wait in each held partition: resting hosts as the directory counts them,
+    """Known URLs that wait in each held partition: parked hosts as the directory counts them,
     active ones as their rows do.
     """
     used = slice(0, len(directory))
