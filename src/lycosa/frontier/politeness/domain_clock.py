@@ -54,11 +54,11 @@ class DomainClock:
         return max(self.not_before, self.resting[-1] if self.resting else 0)
 
     def rest(self, until: int, places: int) -> None:
-        """A place rests. Of more than there are, the first to be free again counts no more."""
+        """Occupy a place during a pause. Beyond the limit, the first to be free is dropped."""
         insort(self.resting, until)
         if len(self.resting) > places:
             del self.resting[0]
 
     def in_use(self, now: int) -> bool:
-        """Whether anything here still matters."""
+        """Whether the clock still restricts anything."""
         return bool(self.in_flight or self.rests_until() > now)

@@ -1,9 +1,9 @@
-"""Whether a host answers slower than it used to: then we are a burden, or others are, and it gets
-more rest.
+"""Whether a host answers slower than it used to: then it or its network is overloaded, and its
+pause is extended.
 
-Two moving means of the time to the first byte, connecting not counted: a recent one and a slow one
-that stands for what is usual. Both are of logarithms, so that a page that takes ten times as long
-weighs as much as one that takes a tenth.
+Two moving means of the time to the first byte, without connecting: a recent one, and a slow one
+as the usual value. Both are of logarithms, so that a response that takes ten times as long weighs
+as much as one that takes a tenth.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LatencyTracker:
 
 
 def remembered(usual_ms: float) -> LatencyTracker:
-    """A host that is taken up again after a restart; 0: nothing is known of it."""
+    """Restore the means of a host after a restart; 0: nothing is known."""
     if usual_ms <= 0:
         return LatencyTracker()
     mean = log(max(usual_ms, 1.0))
@@ -66,8 +66,8 @@ def remembered(usual_ms: float) -> LatencyTracker:
 
 
 def observe(latency: LatencyTracker, first_byte_ms: float) -> LatencyTracker:
-    """Take in one answer: milliseconds from the request to its first byte; after a time-out, how
-    long we waited.
+    """Add a response: milliseconds from the request to its first byte; after a time-out, the
+    time waited.
     """
     sample = log(max(first_byte_ms, 1.0))
     if not latency.samples:

@@ -9,13 +9,13 @@ history with irregular intervals is
     product over changed visits of (1 - exp(-rate t))  x  exp(-rate x sum of t over unchanged
     visits)
 
-Numbers of fixed size stand for it: the unchanged days, and of the changed visits the weight and the
+Numbers of fixed size represent it: the unchanged days, and of the changed visits the weight and the
 first two moments of ln t. The changed part is exact when their intervals are equal; else a
-log-normal of these moments stands for the intervals, and a Gauss-Hermite rule of three points for
-the log-normal. Half an unchanged interval as the only prior gives Cho and Garcia-Molina's
+log-normal of these moments represents the intervals, and a Gauss-Hermite rule of three points the
+log-normal. Half an unchanged interval as the only prior gives Cho and Garcia-Molina's
 bias-corrected estimator. Here the prior is learned from the collection's own pages (empirical
 Bayes): the mixing weights over a fixed grid of rates that make all histories likeliest. With few
-visits the prior speaks, with many the history.
+visits the prior dominates, with many the history.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _TINY = 1e-300
 _CHUNK = 4_096  # rows at once: their 41 x 8 bytes, three times over, stay within some megabytes
 
 _PARENT_PAGES = 2.0
-"""Pages' worth of its parent that a learned prior keeps, so that a rate at which nobody was seen
-stays possible.
+"""Weight of the parent in a learned prior, in pages, so that rates without observations stay
+possible.
 """
 
 # early stopping keeps the prior smooth; the exact maximum is a handful of spikes
@@ -56,8 +56,8 @@ _PRIOR_ROUNDS = 30
 
 
 class ChangeStats(NamedTuple):
-    """What a page's visits said of its changes; all 0 before the second visit. Natural logarithms
-    of days.
+    """Statistics of a page's visits about its changes; all 0 before the second visit. Natural
+    logarithms of days.
     """
 
     changed: float = 0.0  # weight of the visits that found a change
@@ -82,14 +82,14 @@ class ClaimTrust(NamedTuple):
 
     right: float = 0.0
     wrong: float = 0.0
-    missed: float = 0.0  # the page had changed, and nothing had said so
+    missed: float = 0.0  # the page had changed, and no list had announced it
 
 
 def observe(
     stats: ChangeStats, interval_ms: float, changed: bool, half_life_days: float = HALF_LIFE_DAYS
 ) -> ChangeStats:
-    """Take in one visit, `interval_ms` after the one before, that the schedule and not a claim
-    brought about.
+    """Add one visit, `interval_ms` after the one before, that was caused by the schedule and not
+    by a claim.
     """
     days = max(interval_ms / DAY_MS, MIN_DAYS)
     weight, unchanged, logs, squares, dated = _faded(stats, days, half_life_days)
@@ -126,7 +126,7 @@ def lognormal_prior(median: float, spread: float) -> RatePrior:
 
 
 DEFAULT_PRIOR = lognormal_prior(1 / 30, 2.0)
-"""Before a collection has taught better: once a month, give or take a factor of seven."""
+"""Until a prior is learned: once a month, give or take a factor of seven."""
 
 
 def rate(stats: ChangeStats, prior: RatePrior = DEFAULT_PRIOR) -> float:
@@ -168,8 +168,8 @@ def log_likelihood(stats: Sequence[ArrayLike]) -> Floats:
 
 
 def learn_prior(stats: Sequence[ArrayLike], parent: RatePrior = DEFAULT_PRIOR) -> RatePrior:
-    """The spread of rates that a collection's pages show (columns of `ChangeStats`); pages without
-    a second visit say nothing.
+    """Learn the prior of rates from a collection's pages (columns of `ChangeStats`); pages
+    without a second visit are ignored.
 
     Expectation maximisation from the parent. A sample of some 10,000 pages is enough, and all of it
     is held in memory.
@@ -187,8 +187,8 @@ def learn_prior(stats: Sequence[ArrayLike], parent: RatePrior = DEFAULT_PRIOR) -
 
 
 def observe_claim(trust: ClaimTrust, claimed: bool, changed: bool) -> ClaimTrust:
-    """Take in a visit of a page that the host's sitemaps or feeds list: had they claimed a change
-    since the last visit, was there one?
+    """Record a visit of a page that the host's sitemaps or feeds list: whether they claimed a
+    change since the last visit, and whether there was one.
     """
     right, wrong, missed = trust
     if claimed:

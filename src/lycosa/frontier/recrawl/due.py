@@ -1,7 +1,7 @@
 """When a known URL is fetched again: the recrawl policies of a collection, as pure functions of a
 row and the rules.
 
-    never    once and no more age      when the page is older than `max_age_ms`: by itself
+    never    once and no more age      when the page is older than `max_age_ms`: by age
     (`timer`), when a link to it is found (`on_link`), or both daily    once a day, at a minute of
     the day in UTC fresh    when a fetch is worth the threshold of the near-optimal schedule
     (`lycosa.frontier.recrawl.fresh`)
@@ -46,7 +46,7 @@ _MAX_MS = 100 * 365 * DAY_MS
 """
 
 _MAX_PUT_OFF_MS = 100 * DAY_MS
-"""No failure, budget, trap or Retry-After puts a URL off for longer."""
+"""No failure, budget, trap or Retry-After defers a URL for longer."""
 
 
 class Policy(StrEnum):
@@ -78,7 +78,7 @@ class RecrawlRules:
 
     policy: Policy = Policy.NEVER
     max_age_ms: int = DAY_MS  # age: 60 s is as good as a month
-    timer: bool = True  # age: due by itself
+    timer: bool = True  # age: due by age alone
     on_link: bool = False  # age: due when a link to it is found
     daily_at: int = 0  # daily: minute of the day, UTC
     budget_per_day: float = 1_000.0  # fresh: fetches a day for all pages
@@ -195,8 +195,8 @@ def on_link(
     flight.
 
     A page whose `not_before` is still to come waits for that. A gone page is queued when it is also
-    past its own schedule, and after the end of that when it is older than `gone_longest_ms`:
-    somebody believes that it is back.
+    past its own schedule, and after the end of that when it is older than `gone_longest_ms`: a
+    link indicates that it may be back.
     """
     if state == UrlState.EXCLUDED:
         return LinkAction.ONLY_REFERRER
@@ -205,7 +205,7 @@ def on_link(
     least = rules.max_age_ms
     if state == UrlState.GONE:
         least = max(least, _gone_wait(rules, fails) or rules.gone_longest_ms)
-    # a visit of a time to come is of a clock that was wrong
+    # a visit in the future comes from a wrong clock
     old = not -least <= now - visited_at <= least
     return (
         LinkAction.QUEUE

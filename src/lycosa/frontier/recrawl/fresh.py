@@ -33,14 +33,12 @@ HIGHEST_CLAIM = 0.999
 """A claim is never taken for certain: its weight enters a logarithm."""
 
 HIGHEST_SILENCE = 0.9
-"""However well a host announces its changes, pages it says nothing of are looked at a tenth as
-often as without it, not less.
+"""Lower limit of the visits of pages that a host does not announce: a tenth of the rate without
+announcements, however reliable those are.
 """
 
 STEER_GAIN = 0.2
-"""Of what a day seems to ask for. Faster, or without forgetting, it swung in bench/freshness.py and
-lost up to a fifth of the optimum.
-"""
+"""Share of a day's mismatch that is corrected; more would oscillate (bench/freshness.py)."""
 
 STEER_WEIGHT = 100.0
 """Fetches' worth of doubt in `steer`: a day that allows this many counts half."""
@@ -173,7 +171,7 @@ def steer(correction: float, required: float, allowed: float) -> float:
     and `allowed` could be fetched.
 
     `required`: those fetched and those still waiting at its end. 1 at first. The tables' threshold
-    spends the budget in the long run; the factor takes up what is left of a mismatch. It moves
+    spends the budget in the long run; the factor corrects the remaining mismatch. It moves
     slowly, since pages must first grow older for a higher threshold to tell, forgets, and stays
     between 1/2 and 2.
     """

@@ -1,10 +1,10 @@
 """How many pages a collection may fetch again: a token bucket, and what waits when it is empty, the
 earliest due first.
 
-First visits cost nothing and never wait here. When the bucket is empty the budget shuts for ten
-minutes, and what is due rests in the tables meanwhile. What was refused is remembered by its due
-times, so that at the next opening only as many pages come as there are tokens, those that have
-waited longest; when nothing is left of it, the budget is open to all.
+First visits cost nothing and never wait here. When the bucket is empty the budget closes for ten
+minutes, and due pages stay in the tables. The due times of refused pages are remembered, so that
+the next opening admits only as many pages as there are tokens, those that have waited longest;
+when none of them is left, the budget is open to all.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ import polars as pl
 from lycosa.frontier.recrawl.change_rate import DAY_MS
 
 PERIOD_MS = 600_000
-"""What is not used in ten minutes is lost, and when everything is used up it stays shut for as
-long.
-"""
+"""Tokens that are not used within ten minutes are lost; an empty budget stays closed as long."""
 
-# those that waited longest may be gone, or rest with their hosts: then it is the others' turn
+# pages that waited longest may be gone, or their hosts parked: then the others are admitted
 _PATIENCE_MS = 60_000
 _OPEN = 1 << 62
 _SHUT = -1
@@ -50,7 +48,7 @@ class Budget:
 
     @property
     def open(self) -> bool:
-        """Whether it holds nothing back."""
+        """Whether the budget refuses no page."""
         return self._bar == _OPEN
 
     def allowed(self, now_ms: int) -> float:
@@ -58,11 +56,11 @@ class Budget:
         return (now_ms - self._began_at) * self._per_ms
 
     def restart(self, now_ms: int) -> None:
-        """Count anew."""
+        """Restart the counters."""
         self._began_at, self.spent = now_ms, 0
 
     def set_back(self, by_ms: int) -> None:
-        """The clock was set back."""
+        """Correct times after the clock was set back."""
         self._began_at -= by_ms
         self._counted_at -= by_ms
         self._turned_at -= by_ms
@@ -81,14 +79,14 @@ class Budget:
         if now_ms < self._opens_at and not idle:
             return
         self._turned_at = now_ms
-        room = max(int(self._tokens), 1)
-        if len(self._refused) <= room:
+        slots = max(int(self._tokens), 1)
+        if len(self._refused) <= slots:
             self._refused.clear()
             self._bar = _OPEN
             return
         self._refused.sort()
-        self._bar = self._refused[room - 1]
-        del self._refused[:room]
+        self._bar = self._refused[slots - 1]
+        del self._refused[:slots]
         self._opens_at = now_ms + PERIOD_MS
 
     def take(self, due_at: int, now_ms: int) -> bool:
@@ -109,8 +107,8 @@ class Budget:
         return False
 
     def spend(self) -> None:
-        """A page is fetched in any case: somebody asked for it. The bucket may owe as much as it
-        holds.
+        """Count a page that is fetched in any case, because it was requested. The bucket may go
+        negative by its own size.
         """
         self._tokens = max(self._tokens - 1.0, -self._most)
         self.spent += 1

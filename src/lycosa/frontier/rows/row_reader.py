@@ -91,7 +91,7 @@ class HostRowReader:
         ]
 
     def refresh(self, files: Sequence[DataFile]) -> None:
-        """Know these files (`LogState.files[table]`) and no others. Reads two columns of those that
+        """Use these files (`LogState.files[table]`) and no others. Reads two columns of those that
         are new.
 
         Raises:
@@ -300,7 +300,7 @@ def newest(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
 
 
 def summary(rows: pl.DataFrame, due: Mapping[str, pl.Expr]) -> pl.DataFrame:
-    """What a host's live rows of `urls` come to: partition, host_key, waiting (URLs in state
+    """Summarise the live rows of `urls` by host: partition, host_key, waiting (URLs in state
     known), visited, due_at.
 
     `due` says for each collection, over the columns of `urls`, when a URL is due: ms since 1970, or

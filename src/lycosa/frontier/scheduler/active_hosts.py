@@ -76,7 +76,7 @@ class ActiveHosts:
     def close_line(
         self, host_key: int, collection: str, at: Rank | None, kind: int = FIRST
     ) -> None:
-        """Say from which rank on the tables hold further URLs of a kind (None: there are no
+        """Set the rank from which on the tables hold further URLs of a kind (None: they hold no
         others).
         """
         line = self._head(self._queues[host_key], collection).line(kind)
@@ -100,7 +100,7 @@ class ActiveHosts:
 
     def offer(self, row: UrlRow, room: int) -> bool:
         """Queue a new URL of an active host if it belongs into the head; else the head is closed
-        there. `room`: how many URLs a head may hold.
+        there. `room`: capacity of a head in URLs.
         """
         queue = self._queues[row.id.host_key]
         head = self._head(queue, row.collection)

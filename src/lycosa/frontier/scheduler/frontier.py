@@ -77,7 +77,7 @@ class Frontier:
 
     def offer(self, row: UrlRow, room: int) -> bool:
         """Queue a new URL of an active host if it belongs into the head, and return whether it
-        does; otherwise the head is closed there. `room`: how many URLs a head may hold.
+        does; otherwise the head is closed there. `room`: capacity of a head in URLs.
         """
         if not self.active.offer(row, room):
             return False
@@ -126,7 +126,7 @@ class Frontier:
         return rows
 
     def undo(self, host_key: int) -> None:
-        """The fetch that `next` returned is not made."""
+        """Undo `next` for a fetch that is not made."""
         queue = self.hosts[host_key]
         address = queue.in_flight.pop()
         self.clocks.undone(host_key, queue.row.registrable_domain, address)

@@ -78,8 +78,8 @@ class Heads:
         return max(_ROOM_LEAST, self._waiting_urls // max(1, len(self._frontier.hosts)))
 
     def wait_for(self, row: UrlRow) -> None:
-        """Queue a changed URL of an active host if it is due soon and there is room; else it stays
-        in the tables.
+        """Queue a changed URL of an active host if it is due soon and its head is not full; else it
+        stays in the tables.
         """
         due = self._agenda.due_at(row)
         if due is None:
@@ -97,7 +97,7 @@ class Heads:
         if head is not None and fits:
             kind = head.order.kind(row)
             closed_at = head.line(kind).closed_at if kind != FIRST else None
-            # or what comes round soonest would never leave the head
+            # or URLs with short intervals would never leave the head
             fits = closed_at is None or head.rank(row) < closed_at
         if wait <= HORIZON_MS and earliest == due and fits:
             self._frontier.add(row, self._clock.monotonic_ms() + wait if wait > 0 else 0)
@@ -139,7 +139,7 @@ class Heads:
                 heapq.heapify(self._wakes)
 
     def set_back(self, by_ms: int) -> None:
-        """The clock was set back: examine hosts earlier by as much."""
+        """Examine hosts earlier after the clock was set back."""
         self._wakes = []
         for key, queue in self._frontier.hosts.items():
             if queue.next_due_at is not None:
@@ -167,7 +167,7 @@ class Heads:
             if ready_at >= BUSY or ready_at <= now + HORIZON_MS:
                 dry.append(key)
             else:
-                # it rests for long
+                # its pause is long
                 self.look_at(self._frontier.hosts[key], now_ms + ready_at - now)
         self._frontier.active.dry.clear()
         return dry
@@ -210,7 +210,7 @@ class Heads:
                             self._take(row, horizon, kinds_by_place)
                     for key, numbers in counts_by_host.items():
                         if numbers.total() >= max_rows:
-                            # They came in turn: of which there are fewer than that, all are here.
+                            # Kinds alternate: a kind with fewer rows than the limit is complete.
                             more[key, collection] = {
                                 kind
                                 for kind, number in numbers.items()

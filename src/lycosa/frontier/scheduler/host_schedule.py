@@ -131,7 +131,7 @@ class HostSchedule:
                         break
 
     def release_address(self, address: str, now: int) -> None:
-        """If the address has room, schedule the first host of its line that may be fetched from."""
+        """Schedule the first ready host of an address's line, if a connection is free."""
         while not self.clocks.crowded(address) and (key := self._lines.first(address)) is not None:
             queue = self._hosts[key]
             self.schedule(queue)

@@ -212,7 +212,7 @@ class ParkedHosts:
         return [int(key) for key in self.directory.host_key[slots]]
 
     def set_back(self, by_ms: int) -> None:
-        """The clock was set back: all times are earlier by as much."""
+        """Move all times earlier after the clock was set back."""
         self.directory.set_back(by_ms)
         if self._next_at < NEVER:
             self._next_at -= by_ms
@@ -277,7 +277,7 @@ class ParkedHosts:
         )
 
     def _wake(self, slot: int) -> None:
-        """A parked host is due now."""
+        """Count a parked host as due now."""
         now_ms = self._clock.now_ms()
         self.directory.wake(slot, now_ms)
         self._next_at = min(self._next_at, now_ms)

@@ -5,10 +5,10 @@ Invariants
   valid heap entry; older entries are skipped.
 - A line holds the first of its URLs in its own order; when it is closed (`closed_at`), the tables
   hold more from that rank on.
-- Of the lines that have something to ask, the one comes next whose turn was longest ago. So no kind
-  of fetch starves another at a host that has more due than it may be asked for (decision 19).
-No clock is asked here: when the host may be asked is the business of
-`lycosa.frontier.scheduler.frontier`.
+- Of the lines with a URL that may be fetched, the one served longest ago comes next. So no kind of
+  fetch starves another at a host with more due URLs than it may be sent requests (decision 19).
+
+No clock is read here: `lycosa.frontier.scheduler.frontier` decides when the host may be requested.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Head:
         return sum(len(line.rows) for line in self.lines)
 
     def rows(self) -> Iterator[UrlRow]:
-        """What waits here, in no order."""
+        """All URLs of this head, in no order."""
         return (row for line in self.lines for _, row in line.rows.values())
 
     def get(self, key: int) -> UrlRow | None:
@@ -180,7 +180,7 @@ class Head:
 
     @property
     def waits(self) -> bool:
-        """Whether something may be asked as far as this head goes (after `ripen`)."""
+        """Whether this head has a URL that may be fetched (after `ripen`)."""
         return any(line.waiting for line in self.lines)
 
     def rank(self, row: UrlRow) -> Rank:
@@ -242,13 +242,13 @@ class Head:
         return [line.waiting[0][2] for line in self.lines if line.waiting]
 
     def trim(self, maximum: int, elsewhere: Callable[[int], bool]) -> int:
-        """Leave the first `maximum` of its first visits to it, and what waits elsewhere too; the
-        tables, or the batches, hold the others. How many have gone.
+        """Keep the first `maximum` first visits, and URLs that wait elsewhere too; the tables or
+        the batches hold the others. Return how many were removed.
         """
         return self.line(FIRST).trim(maximum, elsewhere)
 
     def _ripen(self, line: Line, now: int) -> None:
-        """Move what had to wait and need not any more; drop stale entries off the top."""
+        """Move URLs whose `not_before` has passed; drop stale entries off the top."""
         while line.later and line.later[0][0] <= now:
             _, number, row = heapq.heappop(line.later)
             if line.valid(number, row):
@@ -262,7 +262,7 @@ class HostQueue:
 
     row: HostRow
     heads: dict[str, Head] = field(default_factory=dict)
-    latency: LatencyTracker | None = None  # None: not asked since it became active
+    latency: LatencyTracker | None = None  # None: no request since it became active
     # the address that each fetch under way was booked on
     in_flight: list[str] = field(default_factory=list)
     held: bool = False
@@ -279,7 +279,7 @@ class HostQueue:
 
     @property
     def idle(self) -> bool:
-        """Nothing waits here, nothing is being asked."""
+        """Whether no URL is queued and no fetch is in flight."""
         return (
             not self.in_flight
             and not self.held
@@ -329,8 +329,8 @@ class HostQueue:
         self.next_due_at = at_ms
 
     def due_from(self, ready_at: int) -> int | None:
-        """When something here may be asked, if the host may be from `ready_at` on; None: nothing
-        waits.
+        """Return when a URL may be fetched, if the host may be from `ready_at` on; None: no URL is
+        queued.
         """
         at: int | None = None
         for head in self.heads.values():

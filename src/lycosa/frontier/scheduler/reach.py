@@ -1,9 +1,9 @@
-"""What one call may fetch, where that is less than what is due: the unvisited part of the web, or
-what a walk from a URL reaches.
+"""Limits one call to a part of the due URLs: the unvisited part of the web, or the URLs that a
+walk from a URL reaches.
 
-The reserve asks `admits` before a row gets into a head, and uses `condition` to choose rows from
-the tables. Whatever is left out stays known and waits for another call. Memory: 10 bytes for each
-URL that the walk reached.
+The scheduler calls `admits` before a row gets into a head, and uses `condition` to select rows from
+the tables. Excluded URLs stay known for another call. Memory: 10 bytes for each URL that the walk
+reached.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Keys = npt.NDArray[np.uint64]
 
 
 class Unvisited:
-    """Every URL that was never visited, and nothing else: visited pages rest, whatever their
-    schedule says.
+    """Admits every URL that was never visited, and nothing else, whatever the schedule of visited
+    pages is.
     """
 
     def admits(self, row: UrlRow) -> bool:
@@ -102,7 +102,7 @@ class Reach(Unvisited):
         return np.asarray(self._keys[places] == keys, np.bool_)
 
     def _fold(self) -> None:
-        """Sort what is new in among the rest; of a key twice the newer distance counts."""
+        """Merge the new keys into the sorted ones; of a key twice the newer distance counts."""
         if not self._new:
             return
         keys = np.fromiter(self._new.keys(), np.uint64, len(self._new))

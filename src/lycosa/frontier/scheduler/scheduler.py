@@ -149,7 +149,7 @@ class Scheduler:
             self.parked.wake(host_key)
 
     def open(self, host_key: int) -> HostQueue | None:
-        """Make a resting host active (its URLs come with the next refill). None: no such host is
+        """Make a parked host active (its URLs come with the next refill). None: no such host is
         known.
         """
         queue = self.frontier.hosts.get(host_key)
@@ -161,8 +161,8 @@ class Scheduler:
         return queue
 
     def next_time(self) -> int | None:
-        """When a refill may find something that is due, in ms of the monotonic clock; None: nothing
-        rests that ever will be.
+        """Return when a refill may find due URLs, in ms of the monotonic clock; None: no parked
+        host will ever be due.
         """
         now = self._clock.monotonic_ms()
         self._apply_clock_step()
@@ -178,11 +178,11 @@ class Scheduler:
         return min(times, default=None)
 
     def refill(self) -> bool:
-        """Bring in what is due, if the last refill is not too near. True if anything was read.
+        """Activate due hosts, unless the last refill was too recent. True if rows were read.
 
-        While others wait that rest, hosts whose heads have run dry go to the end of their line, and
-        nobody holds a place with nothing to do, or for long (`lycosa.frontier.scheduler.turnover`):
-        all get their turn, and neighbours in the files are read together.
+        While parked hosts wait, active hosts with dry heads go to the end of the line, and hosts
+        without work, or active for too long, are parked (`lycosa.frontier.scheduler.turnover`). So
+        all hosts are served, and neighbours in the files are read together.
         """
         now = self._clock.monotonic_ms()
         if now < self._next_refill:
@@ -213,11 +213,10 @@ class Scheduler:
         return bool(keys)
 
     def _apply_clock_step(self) -> None:
-        """When the date was set back, what rests waits no longer for it: hosts that were due would
-        not be until it is that late again.
+        """Shift the due times of parked hosts after the clock was set back.
 
-        Those that are due by a schedule are looked at too early by as much: of their URLs that were
-        visited while the clock was ahead nothing else would tell.
+        Hosts that are due by a schedule are examined too early by as much: nothing else would find
+        their URLs that were visited while the clock was ahead.
         """
         back_ms = self._clock_step.back_ms()
         if not back_ms:

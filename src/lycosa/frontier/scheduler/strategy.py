@@ -22,7 +22,7 @@ class Strategy:
     """An order.
 
     `columns`: (column of `urls`, descending), the order of `rank`. `last_first`: of equal ranks the
-    one that came last is first. `unvisited_first`: resting hosts without a page are taken in before
+    one that came last is first. `unvisited_first`: parked hosts without a page are activated before
     all others, then those visited longest ago.
     """
 

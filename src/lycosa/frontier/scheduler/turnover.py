@@ -34,7 +34,7 @@ _ROTATE_EVERY_MS = 1_000
 
 
 class SendBack(Protocol):
-    """Sends an active host back. `parked_ms`: how long it stays away if it waits for its domain;
+    """Parks an active host. `parked_ms`: how long it stays parked if it waits for its domain;
     `away_ms`: in any case.
     """
 
@@ -42,7 +42,7 @@ class SendBack(Protocol):
 
 
 class Turnover:
-    """Parks active hosts to make room. `now` is monotonic; `protected` hosts stay active, unless
+    """Parks active hosts to free places. `now` is monotonic; `protected` hosts stay active, unless
     their time is over.
     """
 

@@ -1,9 +1,7 @@
-"""Some hundred thousand 64-bit keys in 16 bytes each, to be looked up and changed: the keys that
-came of late.
+"""Some hundred thousand recent 64-bit keys in 16 bytes each, for look-ups and changes.
 
-A dict takes 110 bytes a key. Here only the last ones are in a dict; the others are sorted, beside a
-table of bytes that tells of nearly every key that is not there, in a tenth of a microsecond, that
-it is not.
+A dict takes 110 bytes a key. Here only the latest keys are in a dict; the others are sorted, beside
+a table of bytes that rules out nearly every absent key without a search.
 """
 
 from __future__ import annotations

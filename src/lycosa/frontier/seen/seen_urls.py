@@ -37,7 +37,7 @@ class SeenUrls:
         return len(self._keys)
 
     def close(self) -> None:
-        """Give the file back, as dropping the object does. Nothing may be asked afterwards."""
+        """Close the file, as deleting the object does. The object is unusable afterwards."""
         self._keys.close()
 
     def depth(self, identity: UrlId) -> int | None:

@@ -7,7 +7,7 @@ the key; where each part starts is in memory (0.5 MB), so a look-up reads one pa
 process's memory, 64 KB around each look-up. Guarded by bench/large.py.
 
 The file has no name, so it is gone with the process and no other process can take it for its own:
-it is a cache of what the tables say, and is built from them at each start.
+it is a cache of the tables, and is built from them at each start.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _SPILLED = np.dtype([("key", np.uint64), ("payload", np.uint16)])
 class SortedKeys:
     """uint64 key -> uint16 payload. Without a folder everything stays in memory. Not thread-safe.
 
-    A new key's payload may have more bits: they are kept until it is folded. When the disk is full
-    a fold is put off and memory grows: it is for the next commit to stop the crawl and say why.
+    A new key's payload may have more bits: they are kept until compaction. When the disk is full,
+    compaction is deferred and memory grows: the next commit stops the crawl and reports the reason.
     """
 
     def __init__(self, folder: str | None = None, fold_at: int = FOLD_AT) -> None:
@@ -62,7 +62,7 @@ class SortedKeys:
         return self._starts[_PARTS] + len(self._new)
 
     def close(self) -> None:
-        """Give the file back, as dropping the object does. Nothing may be asked afterwards."""
+        """Close the file, as deleting the object does. The object is unusable afterwards."""
         if self._file is not None:
             self._file.close()
 
@@ -137,7 +137,7 @@ class SortedKeys:
             self._fold_next = len(self._new) + self._fold_at
 
     def _locate(self, key: int) -> tuple[int, int] | None:
-        """Where a key's word stands in the file, and the word."""
+        """Return the position of a key's word in the file, and the word."""
         assert self._file is not None
         start, end = self._starts[key >> _LOW_BITS], self._starts[(key >> _LOW_BITS) + 1]
         if start == end:

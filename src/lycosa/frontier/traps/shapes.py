@@ -2,8 +2,8 @@
 Pure.
 
 `/shop/shoes/1234?color=red&size=m` belongs to `/shop/shoes/{n}?color&size`, `/shop/shoes/{n}?`,
-`/shop/shoes/{n}`, `/shop/shoes/` and `/shop/`. Numbers and ids stand as `{n}` and `{id}`, so that
-the pages of a calendar, and those of ever new sessions, fall together.
+`/shop/shoes/{n}`, `/shop/shoes/` and `/shop/`. Numbers and ids become `{n}` and `{id}`, so that the
+pages of a calendar, and those of ever new sessions, are in one group.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def shape_of(path: str) -> Shape:
 
 
 def _pattern(segment: str) -> str:
-    """A long segment, or one that begins with a digit, as it stands in a group's name: a number, an
+    """Return a long segment, or one that begins with a digit, as named in a group: a number, an
     id, or itself.
     """
     # 3.10.html is a version, not a number

@@ -26,7 +26,7 @@ COST_NUMBERED = 1  # ... whose URL only holds a number: pages of records do as w
 COST_PLAIN = 0.5  # ... whose URL shows nothing, or that has no text
 COST_FIRST = 1  # for a folder, of the first page of a group in it: indexes of folders look alike
 COST_SURE = 3  # ... whose address looks like a calendar's, or that is a soft 404
-PROVEN = 3  # pages with new text after which a narrow group is judged by itself
+PROVEN = 3  # pages with new text after which a narrow group is judged independently
 RICH = 30  # pages with new text after which a stopped group is given back more credit
 _DOUBT = 2  # times as many pages without new text as with: a group that repeats itself
 _MAX_SEEN = 32  # pages of a group that others are compared with, the last ones with new text
@@ -59,8 +59,8 @@ def only_words(text: str) -> str:
 
 
 class PageText(NamedTuple):
-    """What is compared of a page: simhash, characters of its text, the text ("" where it is not at
-    hand).
+    """Features of a page that are compared: simhash, characters of its text, the text ("" if it is
+    not available).
     """
 
     simhash: int
@@ -134,8 +134,8 @@ class TrapGroup:
         where that says too much.
 
         Only texts of nearly the same length are compared, since a main text that was taken wrongly
-        is often the same footer. With the text at hand, to compare its lines, more bits are let
-        pass; of a short text, any number.
+        is often the same footer. Where the text is available, so that lines can be compared, more
+        bits may differ; of a short text, any number.
         """
         shortest, longest, limit = page.length * (1 - _LENGTHS), page.length / (1 - _LENGTHS), NEAR
         if page.text:
@@ -154,8 +154,8 @@ class TrapGroup:
         return nearest if nearest <= limit else 64
 
     def knows_lines(self, text: str) -> bool | None:
-        """Whether hardly any of a text stands in lines that the group did not have, numbers apart;
-        None where it had none yet.
+        """Whether hardly any of a text is in lines that are new to the group, numbers ignored; None
+        where it had none yet.
 
         The lines are remembered in a Bloom filter with two bits a line, which begins anew when it
         is full.
