@@ -127,7 +127,7 @@ class CoordinatorService:
             try:
                 self._look()
                 self._failure = ""
-            except OSError as error:  # storage is unavailable: leases expire by themselves
+            except OSError as error:  # storage is unavailable: leases expire
                 self._failure = f"{type(error).__name__}: {error.strerror or 'storage failed'}"
             except LycosaError as error:
                 self._failure = str(error)

@@ -156,7 +156,7 @@ class ClusterWorker:
                     "ping", self._make_ping(), timeout_s=timeout_s
                 )
             except LycosaError:
-                pass  # the lease expires by itself
+                pass  # the lease expires
             else:
                 self._lease.answered(sent, answer)
                 soon = answer.soon

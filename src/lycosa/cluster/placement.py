@@ -1,14 +1,13 @@
-"""Who is to hold which partition: the least loaded first, with few moves. Pure functions over
+"""Assignment of partitions to workers: the least loaded first, with few moves. Pure functions over
 loads.
 
 A move costs two workers a few seconds (stop, commit, release, claim, load), so it must be worth
 that.
 
-A crawl that ends is shared out by what each worker has done and what waits for it, together. How
-large a site is shows only while it is fetched, and one host is asked for a page at a time: what
-waits says little at first, and whoever holds the largest site to its end does too much whatever
-else it gives away. So it gives that away too, once it has done more than another will ever have
-done.
+In a crawl that ends, load is the work that each worker has done plus its waiting URLs. The size of
+a site shows only while it is fetched, and one host gets one request at a time: waiting URLs say
+little at first, and the worker with the largest site does too much even if it gives all else away.
+So that site moves too, once its worker has done more than another will ever have done.
 """
 
 from __future__ import annotations
@@ -16,23 +15,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 Loads = Mapping[str, Mapping[int, float]]
-"""Worker -> partition -> weight, of those it is to hold."""
+"""Worker -> partition -> weight, of the partitions that it is to hold."""
 
 _UNEVEN = 1.25
-"""Nobody is moved while the fullest worker has less than this many times the mean, and the emptiest
-more than the mean over this.
+"""Nothing is moved while the fullest worker has less than this many times the mean, and the
+emptiest more than the mean over this.
 """
 
-_UNEVEN_IN_ALL = 1.12  # the same where what was done counts, too, and can never be made good again
-# a rebalancing that has begun goes on until this; some 15 % of the mean were asked for
+_UNEVEN_IN_ALL = 1.12  # the same where completed work counts: it cannot be rebalanced
+# a rebalancing that has begun continues down to this
 _EVEN = 1.08
-_WORTH = 100  # waiting URLs of difference, below which nothing is moved to who has something
-# of the difference of two workers: what weighs more would only make the taker the fuller one of the
-# two
+_WORTH = 100  # difference in waiting URLs below which nothing moves to a worker with work
+# share of the difference of two workers: more would only make the receiver the fuller one
 _GAIN = 0.8
-_LEAST = _WORTH / 4  # of what a worker that has something is given at once
-# of the mean: who has done so much more than another will have done gives it even what it cannot
-# share
+_LEAST = _WORTH / 4  # least load moved at once to a worker with work
+# share of the mean: beyond this lead a worker gives away even a partition that cannot be
+# divided
 _AHEAD = 0.1
 _BASE = 1 / 8  # of the mean load: an empty partition weighs so much, since it may fill
 
@@ -106,8 +104,8 @@ def moves(
         total[taker] += weight
         gained[taker] += weight
         moved[partition] = taker
-    # Who has done less than the others and finds nothing left to do is no reason to hand empty
-    # partitions over.
+    # A worker that has done less than the others and has nothing left to do is no reason to move
+    # empty partitions.
     return {
         partition: taker
         for partition, taker in moved.items()

@@ -1,11 +1,11 @@
 """A walk from a URL where several workers share the partitions: their driver walks the stored
-links, they fetch what it reaches.
+links, the workers fetch the URLs that it reaches.
 
-`run/walk-ID/00000003.parquet` is what a part of the walk has reached, rows of all partitions;
-`head.json` says how many such files there are, and up to which log entry all links were walked.
-Each worker takes the rows of its partitions, and is idle up to that entry at most. So a crawl has
-come to its end only when the walk has, and whoever takes partitions over begins with what was
-reached in them.
+`run/walk-ID/00000003.parquet` holds the URLs that a part of the walk has reached, rows of all
+partitions; `head.json` holds the number of such files, and the log entry up to which all links were
+walked. Each worker reads the rows of its partitions, and is idle up to that entry at most. So a
+crawl ends only when the walk has ended, and a new owner of partitions begins with the URLs that
+were reached in them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PREFIX = "walk-"
 _HEAD = "head.json"
 _ROWS = 50_000  # of a file; some 20 MB of memory
 _EVERY_MS = 500
-_SHARE = 2  # the walk rests so many times as long as it took the last time
+_SHARE = 2  # the pause after a walk is this multiple of its duration
 _SCHEMA = pl.Schema(
     {
         "partition": pl.Int64(),
@@ -58,8 +58,8 @@ _SCHEMA = pl.Schema(
 
 @dataclass(slots=True, frozen=True)
 class WalkOrder:
-    """What a worker is to hold itself to. Picklable. `folder`: where the walk from `start` is
-    written down; "" where there is none to wait for, since all that was never visited is taken.
+    """The walk that restricts a worker. Picklable. `folder`: where the walk from `start` is
+    written; "" if all unvisited URLs are admitted, so that no walk is needed.
     """
 
     collection: str
@@ -68,14 +68,14 @@ class WalkOrder:
 
 
 def take_part(session: CrawlSession, order: WalkOrder) -> None:
-    """Hold a worker's session to a walk. Before it takes up."""
+    """Restrict a worker's session to a walk. Call it before the session loads."""
     walk = Walk(session, order.collection, order.start)
     if order.folder:
         session.hold_to(_Follower(session, walk, order.folder).take)
 
 
 class _Follower:
-    """What a worker has taken of the walk."""
+    """The part of the walk that a worker has read."""
 
     def __init__(self, session: CrawlSession, walk: Walk, folder: str) -> None:
         self._storage = session.workspace.storage
@@ -85,9 +85,7 @@ class _Follower:
         self._applied = self._entry = 0
 
     def take(self) -> int:
-        """Take what has come; the log entry up to which the links were walked, 0 before any
-        were.
-        """
+        """Apply new files; return the log entry up to which links were walked, at first 0."""
         try:
             head = self._storage.read(f"{self._folder}/{_HEAD}")
             if head is None:
@@ -98,7 +96,7 @@ class _Follower:
                 for number in range(self._applied, note["files"])
                 for row in self._rows(number + 1)
             )
-        except OSError:  # storage is away: the next look will show it
+        except OSError:  # storage is unavailable: retried at the next call
             return self._entry
         self._applied, self._entry = note["files"], note["entry"]
         return self._entry
@@ -121,7 +119,7 @@ class _Led(NamedTuple):
 
 
 class Walker:
-    """Walks a collection's links, those of each commit as they come. Not thread-safe."""
+    """Walks a collection's links after each commit. Not thread-safe."""
 
     def __init__(
         self, workspace: Workspace, job: Job, start: WalkStart, folder: str, *, other_schemes: bool
@@ -148,8 +146,8 @@ class Walker:
         self._led = {first.url_key: _Led(first, None, False, "")}  # not written yet
 
     def step(self) -> None:
-        """Walk what the log has brought since the last time, and say so to the workers. Raises what
-        `LiveTables` raises, and OSError.
+        """Walk the links that were committed since the last call, and publish the result. Raises
+        what `LiveTables` raises, and OSError.
         """
         state = self._tables.state
         state.refresh()
@@ -171,7 +169,7 @@ class Walker:
         self._walked = head
 
     def _take_sources(self) -> None:
-        """The pages whose links have come."""
+        """Return the pages whose links were committed."""
         parts = [self._sources]
         for frame in self._tables.changes("links", self._walked, ("url_key",)):
             came = frame["url_key"].unique().to_numpy()
@@ -198,7 +196,7 @@ class Walker:
                 self._write()
 
     def _write(self) -> None:
-        """A file of what was reached since the last one."""
+        """Write a file of the URLs that were reached since the last one."""
         if not self._led:
             return
         led = list(self._led.values())
@@ -228,7 +226,7 @@ class Walker:
         self._led = {}
 
     def _depths(self, keys: set[int]) -> dict[int, int]:
-        """How deep some pages lie."""
+        """Return the depths of some pages."""
         url_keys = pl.LazyFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64})
         rows = self._tables.all_rows("urls").filter(
             (pl.col("collection") == self._collection.name) & (pl.col("operation") == "")
@@ -256,7 +254,7 @@ class Guide:
         self._step: Future[None] | None = None
         self._began = self._next = 0
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="walk")
-        self._remove()  # what a driver left that was killed
+        self._remove()  # files of a driver that was killed
         if start.url:
             folder = f"{RUN}/{_PREFIX}{secrets.token_hex(8)}"
             self._storage.make_folder(folder)
@@ -266,21 +264,19 @@ class Guide:
             )
 
     def look(self) -> None:
-        """Have the next part walked, if it is time. Raises what the last part raised, if trying
-        again will not help.
-        """
+        """Start the next part if it is due. Raises permanent errors of the last part."""
         now = self._clock.monotonic_ms()
         if self._step is not None and self._step.done():
             step, self._step = self._step, None
             self._next = now + max(_EVERY_MS, _SHARE * (now - self._began))
-            with suppress(OSError):  # storage is away: it is tried again
+            with suppress(OSError):  # storage is unavailable: retried
                 step.result()
         if self._walker is not None and self._step is None and now >= self._next:
             self._began = now
             self._step = self._threads.submit(self._walker.step)
 
     def close(self) -> None:
-        """Forget the walk. May be called twice."""
+        """Stop and remove the walk. May be called twice."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._remove()
 

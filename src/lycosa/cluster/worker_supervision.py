@@ -119,14 +119,14 @@ class WorkerSupervision:
         self._threads = ThreadPoolExecutor(64, thread_name_prefix="poll")
         self.nodes: list[Node] = engine.nodes()
         self.places: list[WorkerSlot] = []
-        self.ended: list[WorkerStatus] = []  # of places that are no more
+        self.ended: list[WorkerStatus] = []  # of removed slots
         self.trouble = ""
         self.stopping = False
         self._dying: list[tuple[str, Remote]] = []  # their end is not certain yet
         self._fill()
 
     def look(self, now: int) -> None:
-        """Do what is due at `now` (monotonic ms). Call it as often as you like.
+        """Do what is due at `now` (monotonic ms). May be called at any rate.
 
         Raises:
             SettingsRefused: a worker cannot work with the settings that it was given.

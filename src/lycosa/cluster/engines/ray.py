@@ -41,7 +41,7 @@ from lycosa.cluster.engines.ray_remote import THREADS, ObjectActor, RayRemote
 from lycosa.core.errors import UsageError, WorkError
 
 _QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
+    "RAY_USAGE_STATS_ENABLED": "0",  # no statistics are sent
     "RAY_DEDUP_LOGS": "0",
 }
 _LOOPBACK = "127.0.0.1:"
@@ -108,7 +108,7 @@ class RayEngine:
         node: str = "",
         restarts: int = 0,
     ) -> RayRemote:
-        """See `Engine`. An object takes no CPU from Ray's books: who starts many chooses their
+        """See `Engine`. An object reserves no CPU in Ray: callers that start many choose their
         nodes.
         """
         where = NodeAffinitySchedulingStrategy(node, soft=False) if node else "SPREAD"
@@ -146,9 +146,8 @@ class RayEngine:
             (task.remote(packed, _pack(item), self._requirements, self._install), item)
             for item in waiting
         )
-        # Who ends early leaves what is begun to itself: `ray.cancel` of a task that ends at that
-        # moment aborts this whole process ("Tried to complete task that was not pending", Ray
-        # 2.60).
+        # Tasks in progress are not cancelled: `ray.cancel` of a task that just ends aborts
+        # this whole process ("Tried to complete task that was not pending", Ray 2.60).
         while True:
             most = max(round(sum(node.cpus for node in self.nodes())), 1) * _AHEAD
             pending.extend(islice(begun, max(most - len(pending), 0)))
@@ -171,9 +170,7 @@ class RayEngine:
             ray.shutdown()
 
     def _finished(self, pending: deque[tuple[Any, Item]], name: str, attempts: int) -> Any:
-        """The first one's result, when it is there; what any of them raises meanwhile is raised at
-        once.
-        """
+        """Return the first result; raise at once what any of them raises meanwhile."""
         unread = dict(pending)
         first, result = pending[0][0], None
         while first in unread:
@@ -282,7 +279,7 @@ def _loopback(enabled: bool) -> Iterator[None]:
 
 
 def _pack(value: object) -> bytes:
-    """What a node can unpack once it has what it needs for it."""
+    """Pack a value so that a node can unpack it once its requirements are installed."""
     packed: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     return packed
 
@@ -296,10 +293,10 @@ def _carry_out(
 
 
 def _hush() -> None:
-    """What daemons have to say Ray would print on our stdout, where a document may stand; and
-    whoever asks it something after the end, from a thread perhaps, it would join to whatever
-    cluster it finds on this machine. It has no public switch for either that still works once it is
-    imported.
+    """Keep Ray from printing daemon messages on stdout, and from joining another cluster.
+
+    stdout may contain a document. After the end, a call from a thread would join any cluster on
+    this machine. Ray has no public switch for either that works after its import.
     """
     ray_worker.print_to_stdstream = _say_nothing
     auto_init_hook.enable_auto_connect = False

@@ -1,4 +1,4 @@
-"""An object in an actor of a Ray cluster, as others ask it."""
+"""An object in an actor of a Ray cluster, as other processes call it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ENDED = "DEAD"
 
 
 class ObjectActor:
-    """What an actor runs: our object, behind the calls that `RayRemote` makes."""
+    """The actor: our object, behind the calls that `RayRemote` makes."""
 
     def __init__(self, name: str, requirements: list[str], install: str, packed: bytes) -> None:
-        """`packed`: what makes the object, and its arguments. It can be unpacked once what is
-        wanted is there.
+        """`packed`: what makes the object, and its arguments. It can be unpacked once the
+        requirements are installed.
         """
         provide(requirements, install)
         make, arguments = cloudpickle.loads(packed)
@@ -36,8 +36,8 @@ class ObjectActor:
 
 
 class RayRemote:
-    """See `lycosa.cluster.engine.Remote`. Goes to any process of the same Ray job; the engine that
-    started it keeps it alive.
+    """See `lycosa.cluster.engine.Remote`. Can be sent to any process of the same Ray job; the
+    engine that started it keeps it alive.
     """
 
     def __init__(self, name: str, handle: Any, node: str = "") -> None:
@@ -54,9 +54,7 @@ class RayRemote:
 
     @property
     def node(self) -> str:
-        """The node that it was asked to be on, else the one that it is on now; "" while it is on
-        none.
-        """
+        """The requested node, else the current one; "" while it runs on none."""
         if self._node:
             return self._node
         address = self._row().get("Address") or {}
@@ -86,7 +84,7 @@ class RayRemote:
         try:
             self._handle.call.remote(method, arguments)
         except RayError:
-            return  # whoever wants to know asks
+            return  # the result is not needed
 
     def alive(self) -> bool:
         state = self._row().get("State")
@@ -99,12 +97,12 @@ class RayRemote:
         ray.kill(self._handle, no_restart=True)
 
     def _row(self) -> dict[str, Any]:
-        """What the cluster's table says of the actor; nothing before it is registered."""
+        """Return the cluster's record of the actor; None before it is registered."""
         row: dict[str, Any] = ray_state.actors(self._handle._actor_id.hex()) or {}
         return row
 
 
 def _short(error: Exception) -> str:
-    """The line of Ray's message that says most: its last one that is not empty."""
+    """Return the most informative line of Ray's message: its last one that is not empty."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__

@@ -1,5 +1,5 @@
-"""What a node must have to run our code: our package travels with the job, what it needs is there
-or is installed there.
+"""Requirements of a node: our package travels with the job, its dependencies are present or are
+installed there.
 
 Runs on bare nodes, before anything is installed: it imports nothing but the standard library.
 (Ray's own `pip` environments need `virtualenv` on every node whose Python is a virtual environment
@@ -24,9 +24,7 @@ from lycosa.core.errors import WorkError
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 DISTRIBUTION = "lycosa"
 EXTRAS = ("s3", "hdfs")
-"""Extras whose packages go along where the driver has them: it may have been given such a
-workspace.
-"""
+"""Extras whose packages are shipped where the driver has them: the workspace may need them."""
 
 _NAME = re.compile(r"^[A-Za-z0-9._-]+")
 _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
@@ -56,7 +54,7 @@ def missing(requirements: Iterable[str]) -> list[str]:
 
 
 def provide(requirements: Sequence[str], how: str) -> None:
-    """See to it that this process can import what is wanted. `how`: AUTO installs only where
+    """Ensure that this process can import the requirements. `how`: AUTO installs only where
     something is missing.
 
     What is installed lies in the user's cache on this machine, once for each list and each Python;
@@ -87,7 +85,7 @@ def _folder(requirements: Sequence[str]) -> Path:
 
 
 def _install(requirements: Sequence[str], folder: Path) -> None:
-    """Fill the folder, unless that was done; several processes may want it at once."""
+    """Fill the folder, unless that was done; several processes may call this at once."""
     done = folder / "installed"
     if done.exists():
         return
