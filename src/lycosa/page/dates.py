@@ -1,7 +1,7 @@
-"""When a page says it was published: forms of dates met in meta elements, JSON-LD, `time` and
+"""Publication dates of pages: forms of dates that occur in meta elements, JSON-LD, `time` and
 feeds.
 
-Only whole dates from 1990 to 2100 are believed. A date without a zone is taken as UTC.
+Only whole dates from 1990 to 2100 are accepted. A date without a zone is taken as UTC.
 """
 
 from __future__ import annotations

@@ -23,21 +23,22 @@ _MLSD = re.compile(r"(?:[A-Za-z][\w.-]*=[^;]*;)+ (?P<name>.+)")
 _MAX_LINES = 100_000
 _SAFE = "!$&'()*+,;=:@-._~"
 _GOPHER_LINKS = frozenset("014569gIhs;dMPp:<")
-"""Item types that lead to something; `i` is text, `3` an error, `7` wants words to search for, `2 8
-T` are other services.
+"""Item types that lead to a document; `i` is text, `3` an error, `7` needs a search query,
+`2 8 T` are other services.
 """
 
 
 class ListingEntry(NamedTuple):
-    """One line: what it says, and the reference that it stands for; "" where there is none."""
+    """One line: its text, and its reference; "" where there is none."""
 
     text: str
     reference: str
 
 
 def ftp_listing(data: bytes) -> list[ListingEntry]:
-    """The entries of a directory, `.` and `..` left out; a folder's reference ends in a slash.
-    Lines that are none are text.
+    """Return the entries of a directory without `.` and `..`; a folder's reference ends in a slash.
+
+    Other lines are text.
     """
     entries = []
     for line in data.decode("utf-8", "surrogateescape").splitlines()[:_MAX_LINES]:
@@ -55,7 +56,7 @@ def ftp_listing(data: bytes) -> list[ListingEntry]:
 
 
 def _named(line: str) -> tuple[str, bool]:
-    """(name, whether it is a folder)."""
+    """Return the name, and whether it is a folder."""
     if match := _UNIX.match(line):
         name = match["name"]
         return (name.partition(" -> ")[0] if match["kind"] == "l" else name), match["kind"] == "d"
@@ -70,7 +71,7 @@ def _named(line: str) -> tuple[str, bool]:
 
 
 def gopher_menu(data: bytes) -> list[ListingEntry]:
-    """The items of a menu up to the line with a dot."""
+    """Return the items of a menu up to the line with a dot."""
     entries = []
     for raw in data.decode("utf-8", "surrogateescape").splitlines()[:_MAX_LINES]:
         if raw == ".":

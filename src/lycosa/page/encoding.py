@@ -1,8 +1,8 @@
 """From bytes to UTF-8: which encoding a page is in.
 
 The order is that of WHATWG HTML section 13.2.3 (byte order mark, transport, `meta` prescan or XML
-declaration); then, where nothing is declared or the bytes contradict what is declared, UTF-8 if
-they are valid UTF-8, else what `lycosa.page.encoding_detector` makes of them. No bytes raise.
+declaration); then, where nothing is declared or the bytes contradict the declaration, UTF-8 if they
+are valid UTF-8, else the result of `lycosa.page.encoding_detector`. No bytes raise.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class DecodedText(NamedTuple):
 
 
 def is_assumed_utf_8(payload: bytes, content_type: str = "") -> bool:
-    """Whether a page may be taken for UTF-8 until a U+FFFD turns up in its text: nothing says
-    otherwise.
+    """Whether a page may be read as UTF-8 until a U+FFFD occurs in its text: no declaration
+    contradicts it.
 
-    Checking all bytes costs a tenth of reading a page, and nearly all pages that say UTF-8, or
-    nothing, are UTF-8.
+    Checking all bytes takes a tenth of the time of parsing, and nearly all pages that declare
+    UTF-8, or nothing, are UTF-8.
     """
     if (
         payload[:2] in (b"\xff\xfe", b"\xfe\xff")
@@ -77,7 +77,7 @@ def is_assumed_utf_8(payload: bytes, content_type: str = "") -> bool:
 
 
 def decode(payload: bytes, content_type: str = "") -> DecodedText:
-    """Bring a payload to UTF-8. Never raises; a UTF-8 payload is handed through uncopied."""
+    """Convert a payload to UTF-8. Never raises; a UTF-8 payload is returned uncopied."""
     if payload.startswith(b"\xef\xbb\xbf"):
         return _as_utf_8(payload[3:])
     # browsers do not know it
@@ -227,7 +227,7 @@ def _count_non_ascii(text: str) -> int:
 def _declared_utf_8(payload: bytes, also_declared: str) -> DecodedText:
     if _mostly_utf_8(payload):
         return _as_utf_8(payload)
-    if also_declared and also_declared != UTF_8:  # the header says UTF-8, the page knows better
+    if also_declared and also_declared != UTF_8:  # the page contradicts a header with UTF-8
         other = _transcoded(payload, also_declared, FAULT_LABEL)
         if FAULT_BYTES not in other.faults:
             return other

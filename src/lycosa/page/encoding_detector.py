@@ -1,13 +1,13 @@
-"""Which legacy encoding a text is in, when nobody says so or the label is wrong: decode and see
-whether the result reads like a language.
+"""Detects the legacy encoding of a text without a declaration, or with a wrong one: decode and test
+whether the result resembles a language.
 
-Each candidate decodes the sample. What it gives is judged by three things: how often its letters
-are among the frequent ones of the languages written in that encoding (Li and Momoi, "A composite
+Each candidate decodes the sample. The result is scored by three measures: how often its letters are
+among the frequent ones of the languages written in that encoding (Li and Momoi, "A composite
 approach to language/encoding detection", 19th International Unicode Conference, 2001, use the same
-distributions); whether letters and signs stand where they can stand (no capital after a small
-letter, no sign inside a word, no Cyrillic letter beside a Latin one); and what does not decode at
-all. Encodings that browsers do not know (`lycosa.page.encoding_labels.FURTHER`) must be clearly
-better than those that they know.
+distributions); whether letters and signs are in valid positions (no capital after a small letter,
+no sign inside a word, no Cyrillic letter beside a Latin one); and the bytes that do not decode.
+Encodings that browsers do not know (`lycosa.page.encoding_labels.FURTHER`) must have a clearly
+higher score than those that they know.
 
 tests/page/test_encodings.py measures it on texts of which no letter was counted for the tables
 here.
@@ -24,8 +24,9 @@ from typing import NamedTuple
 
 from lycosa.page.encoding_labels import FURTHER, codec_of
 
-SAMPLE_LENGTH = 200_000  # bytes looked through for foreign ones
-# foreign bytes judged, in whole words: .3 ms a candidate for three times as many, and no better
+SAMPLE_LENGTH = 200_000  # bytes that are searched for non-ASCII ones
+# non-ASCII bytes scored, in whole words; three times as many take 0.3 ms more a candidate without
+# better results
 FOREIGN_LENGTH = 1_000
 FALLBACK = "windows-1252"
 HZ = "hz-gb-2312"
@@ -35,29 +36,28 @@ _MARKUP = re.compile(rb"<[^<>]*>")
 _PLAIN_ESCAPE = re.compile(rb"\x1b(?:\$[@AB()]|\([BJI])")
 _TIE = 0.001
 _SELDOM = frozenset({"macintosh", "koi8-u"})
-# by how much an encoding must be better that browsers do not know, or nobody ever served pages in
+# required lead of encodings that browsers do not know, or in which pages were never served
 _RARE = 0.02
-# of the characters must be frequent ones for an encoding of an Asian language: misread alphabets
-# reach .1
+# least share of frequent characters for an encoding of an Asian language: misread alphabets reach
+# 0.1
 _SURE = 0.3
-# characters by which a later candidate must lead: one or two foreign bytes in a page tell nothing
+# required lead of a later candidate, in characters: one or two non-ASCII bytes prove nothing
 _DOUBT = 0.5
-_LEAST = 0.2  # below it nothing reads like a language, and the text is taken for windows-1252
-_MISPLACED = 1.0  # what a sign or capital costs that cannot stand where it stands
-_BROKEN = 5.0  # what costs a character that does not decode: it outweighs five that fit
-_FEW = 6  # foreign characters below which a label is not doubted
-# score from which a label is not doubted: Cyrillic and Arabic alphabets read as one another stay
-# below
+_LEAST = 0.2  # below this score the text is taken for windows-1252
+_MISPLACED = 1.0  # cost of a sign or capital in an invalid position
+_BROKEN = 5.0  # cost of a character that does not decode: outweighs five valid ones
+_FEW = 6  # non-ASCII characters below which a label is trusted
+# score from which a label is trusted: Cyrillic and Arabic alphabets read as one another are below
 _BELIEVED = 0.6
-_CLEAR = 0.2  # by how much another encoding must lead against a label
-_ODD_LETTER = 0.1  # what a letter is worth that the languages of an encoding hardly use
-# what the rarest letter of an alphabet is worth; Latin encodings serve several languages, each with
-# other letters
+_CLEAR = 0.2  # required lead of another encoding over the label
+_ODD_LETTER = 0.1  # score of a letter that the languages of an encoding hardly use
+# score of the rarest letter of an alphabet; Latin encodings serve several languages with other
+# letters
 _RAREST = 0.2
 # of its small letter: where capitals prevail, case is upside down, as KOI8-R has it to windows-1251
 _CAPITAL = 0.7
 _ASIAN_SIGN = 0.6
-_SIGN = 0.2  # of one byte says less: most bytes are some sign in one encoding or another
+_SIGN = 0.2  # score of a one-byte sign: low, since most bytes are a sign in some encoding
 
 # The most frequent characters of SIB-200: three quarters of a Chinese text, nine tenths of the
 # syllables of a Korean one.
@@ -158,8 +158,8 @@ _ALPHABETS = (
 
 
 class _Classes(dict[int, str]):
-    """Character -> its class, for `str.translate`: a A ASCII letters, l U foreign small and capital
-    ones, o others, q s signs, x broken.
+    """Character -> its class, for `str.translate`: a A ASCII letters, l U non-ASCII small and
+    capital ones, o others, q s signs, x broken.
     """
 
     def __missing__(self, code: int) -> str:
@@ -201,8 +201,8 @@ _BESIDE_LATIN = re.compile("(?<=[aA])[lUo]|[lUo](?=[aA])")
 
 
 def detect(payload: bytes) -> str:
-    """The most likely encoding's name, of WHATWG's or of `FURTHER`; `windows-1252` when nothing
-    speaks for another. Never raises.
+    """Return the name of the most likely encoding, of WHATWG's or of `FURTHER`; by default
+    `windows-1252`. Never raises.
     """
     if _PLAIN_ESCAPE.search(payload):
         if b"\x1b$)C" in payload:
@@ -215,8 +215,8 @@ def detect(payload: bytes) -> str:
 
 
 def reads_better(payload: bytes, declared: str) -> str:
-    """The encoding that a text reads far better in than in the declared one of single bytes; ""
-    where the label may stand.
+    """Return the encoding that fits a text far better than the declared single-byte one; "" if the
+    label is plausible.
     """
     declared_alphabets = [candidate for candidate in _ALPHABETS if candidate.encoding == declared]
     if not declared_alphabets:
@@ -251,7 +251,7 @@ def _best(candidates: tuple[_Candidate, ...], sample: bytes, least: float) -> st
 
 
 def _reads_as_hz(payload: bytes) -> bool:
-    """HZ (RFC 1843) is ASCII between `~{` and `~}`: only if what stands there is Chinese."""
+    """Return whether a text is HZ (RFC 1843): ASCII, with Chinese between `~{` and `~}`."""
     if not _decodes(payload, HZ):
         return False
     han = [character for character in payload.decode(codec_of(HZ), "replace") if character > "\x7f"]
@@ -267,8 +267,8 @@ def _decodes(payload: bytes, encoding: str) -> bool:
 
 
 def decoded(data: bytes, codec: str) -> str:
-    """What does not decode is replaced, but for a character that is cut at the end: bodies are cut
-    at a size.
+    """Decode with replacement characters, except for a character that is cut at the end, because
+    bodies are cut at a size limit.
     """
     try:
         return codecs.getincrementaldecoder(codec)("replace").decode(data)
@@ -278,8 +278,8 @@ def decoded(data: bytes, codec: str) -> str:
 
 
 def _sample(payload: bytes) -> bytes:
-    """The words that hold foreign bytes, joined by spaces; of the markup too where there are none
-    beside it.
+    """Return the words with non-ASCII bytes, joined by spaces; from the markup only if the text has
+    none.
     """
     text = _MARKUP.sub(b" ", payload[:SAMPLE_LENGTH])
     if text.isascii():
@@ -297,8 +297,8 @@ def _sample(payload: bytes) -> bytes:
 
 @functools.cache
 def _weights(frequent: str, rarest: float) -> dict[str, float]:
-    """What a character is worth, from 1 for the most frequent down to `rarest`; capitals as their
-    small letters.
+    """Return the score of each character, from 1 for the most frequent down to `rarest`; capitals
+    like their small letters.
     """
     step = (1 - rarest) / len(frequent)
     weights = {character: 1 - step * place for place, character in enumerate(frequent)}
@@ -310,8 +310,8 @@ def _weights(frequent: str, rarest: float) -> dict[str, float]:
 
 
 def _score(candidate: _Candidate, sample: bytes) -> tuple[float, int]:
-    """How well a sample reads in an encoding, at most 1; and how many of its characters are not
-    ASCII.
+    """Return how well a sample fits an encoding, at most 1, and the number of its non-ASCII
+    characters.
     """
     text = decoded(sample, codec_of(candidate.encoding))  # a cut tail is no fault
     counts = Counter(text)

@@ -2,7 +2,7 @@
 
 Sources: WHATWG Encoding Standard, section 4.2 (names and labels); for what browsers no longer read
 but old pages and texts are in (`FURTHER`), the IANA registry of character sets and Python's table
-of standard encodings. Data, no code to speak of.
+of standard encodings. Mostly data.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _TEXT_END = re.compile(rb"(?:\A|\r?\n)\.\r?\n?\Z")
 
 
 def read_listing(form: MediaFormat, payload: bytes, url: str) -> tuple[PageParts, DecodedText]:
-    """Everything that a listing says. Names are shown in the encoding that they seem to be in;
+    """Return the text and links of a listing. Names are shown in their detected encoding;
     references keep their bytes.
 
     A folder is titled by its path, a menu by its first line with words.

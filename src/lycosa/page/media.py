@@ -1,9 +1,9 @@
-"""What a payload is: which of the formats that we read, by its declared media type and by its first
+"""Media types: detects the readable format of a payload by its declared type and its first
 bytes.
 
-The declared type is believed where it names something we read; the bytes decide where it is
-missing, says nothing, or is plainly wrong (WHATWG MIME Sniffing, sections 5 and 7, cut down to what
-a text robot needs).
+The declared type is used where it names a readable format; the bytes decide where it is missing,
+generic, or plainly wrong (WHATWG MIME Sniffing, sections 5 and 7, reduced to the needs of a text
+robot).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SAYS_NOTHING = frozenset(
 HEADER_LENGTH = 1445  # bytes that decide: "resource header", MIME Sniffing section 5.2
 # section 3, "binary data byte"
 _BINARY_BYTES = bytes([*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)])
-_BINARY_SHARE = 0.05  # random bytes have .1; text with stray control characters stays far below
+_BINARY_SHARE = 0.05  # random bytes have 0.1; text with stray control characters stays far below
 _MAGIC = (
     b"\x89PNG\r\n\x1a\n",
     b"GIF8",
@@ -112,7 +112,7 @@ def format_of(content_type: str, payload: bytes) -> MediaFormat:
     ):
         declared = MediaFormat.XML
     if declared is None:
-        if _HTML_DOCUMENT_START.match(head):  # whatever it is said to be
+        if _HTML_DOCUMENT_START.match(head):  # whatever type is declared
             return MediaFormat.HTML
         if declared_type not in _SAYS_NOTHING and "/" in declared_type:
             return MediaFormat.OTHER

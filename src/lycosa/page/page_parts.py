@@ -1,4 +1,4 @@
-"""What readers of documents collect, before links are resolved and the main text is selected."""
+"""The output of readers, before links are resolved and the main text is selected."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ALT = -1
 
 FoundBlock = tuple[int, int, int, int, int, int]
 """A run of text between two block boundaries: first and last (exclusive) line of the visible text,
-its characters, how many of them stand in links, the block element around it (an index into
-`elements`), the tag id that began it (0: it follows the end of an element; ALT: it stands in for an
-image). Tuples and not records, as a page has hundreds.
+its characters, how many of them are in links, the block element around it (an index into
+`elements`), the tag id that began it (0: it follows the end of an element; ALT: it replaces an
+image). Tuples instead of records, because a page has hundreds.
 """
 
 FoundElement = tuple[int, int, int]
@@ -66,9 +66,7 @@ class PageParts:
         return self._text
 
     def has_replacements(self) -> bool:
-        """Whether U+FFFD stands in anything that was read: bytes that were not in the assumed
-        encoding.
-        """
+        """Whether U+FFFD occurs in the parts: bytes that were invalid in the assumed encoding."""
         seen = (
             self.text(),
             self.title,
@@ -114,8 +112,7 @@ class PageParts:
 
 
 def fold(text: str) -> str:
-    """White space folded to single spaces, soft hyphens and outer zero width spaces (which nobody
-    sees) dropped.
+    """Fold white space to single spaces; drop soft hyphens and outer zero width spaces.
 
     Hot path: splitting and joining takes twice as long as seeing that there is nothing to fold.
     White space other than U+0020 is not printable, nor are the invisible characters.

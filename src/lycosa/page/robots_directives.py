@@ -1,8 +1,8 @@
-"""What a page lets robots do with it: `meta name=robots` and the X-Robots-Tag header.
+"""Permissions of a page for robots: `meta name=robots` and the X-Robots-Tag header.
 
 No RFC defines them: this follows what the large search engines document. `unavailable_after`,
-`noarchive`, `nosnippet` and their kin are read over: they say nothing about indexing or following
-today.
+`noarchive`, `nosnippet` and similar ones are ignored: they do not concern indexing or following
+now.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "m
 
 
 class Permission(NamedTuple):
-    """Whether the page may stand in the index, and whether its links may be followed."""
+    """Whether the page may be indexed, and whether its links may be followed."""
 
     may_index: bool
     may_follow: bool

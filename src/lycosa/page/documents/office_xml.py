@@ -1,7 +1,7 @@
 """DOCX and PPTX: Office Open XML (ECMA-376), read as a stream of elements.
 
 No library: the existing ones build a tree of the whole document first (python-docx, mammoth,
-python-pptx, openpyxl), which a hostile file makes as large as it likes, and leave out text boxes,
+python-pptx, openpyxl), whose size a hostile file controls, and leave out text boxes,
 notes and fields.
 """
 
@@ -87,7 +87,7 @@ class Paragraphs:
         self._sink = sink
         self._targets = targets
         self._headings = headings
-        self._open: list[list[str]] = []  # a paragraph may stand in another's text box
+        self._open: list[list[str]] = []  # a paragraph may be in another's text box
         self._heading = False
         self._title_shape = False
         self._skipped = 0

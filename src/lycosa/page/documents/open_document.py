@@ -98,10 +98,10 @@ class _Content:
 
 
 def read_open_document(payload: bytes, sink: Sink) -> None:
-    """Text documents, sheets and presentations alike.
+    """Read a text document, sheet or presentation.
 
     Raises:
-        Encrypted: its content asks for a password.
+        Encrypted: its content needs a password.
     """
     package = Package(payload, sink)
     manifest = Attributes("encryption-data")

@@ -157,8 +157,8 @@ def _paragraphs(lines: list[str]) -> list[str]:
 
 
 def _largest(text: pdfium.PdfTextPage) -> str:
-    """The run of the largest letters on a page: its title, in most documents that do not say
-    theirs.
+    """Return the run of the largest letters on a page: the title of most documents that declare
+    none.
     """
     count = min(text.count_chars(), _TITLE_CHARACTERS)
     sizes = [round(raw.FPDFText_GetFontSize(text, index), 1) for index in range(count)]
@@ -178,8 +178,8 @@ def _largest(text: pdfium.PdfTextPage) -> str:
 def _read_links(
     document: pdfium.PdfDocument, page: pdfium.PdfPage, text: pdfium.PdfTextPage, sink: Sink
 ) -> None:
-    """Link annotations with an address (PDF 32000-1:2008 section 12.6.4.7), then addresses that
-    stand in the text.
+    """Return link annotations with an address (PDF 32000-1:2008 section 12.6.4.7), then addresses
+    in the text.
     """
     position, link = ctypes.c_int(0), raw.FPDF_LINK()
     for _ in range(_MAX_PAGE_LINKS):

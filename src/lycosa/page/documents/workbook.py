@@ -141,8 +141,9 @@ def _date(written: str) -> str:
 
 
 def read_xlsx(payload: bytes, sink: Sink) -> None:
-    """A workbook: names of sheets, rows as lines, links, comments, texts of drawings. Numbers stand
-    as they are stored, dates as ISO 8601 writes them.
+    """A workbook: names of sheets, rows as lines, links, comments, texts of drawings.
+
+    Numbers are written as stored, dates as in ISO 8601.
     """
     package = Package(payload, sink)
     describe(package, sink)

@@ -1,8 +1,8 @@
 """Feeds and other XML, read for title, text and links (RSS 0.9 to 2.0, Atom RFC 4287, RDF, JSON
 Feed 1.1; any other XML for its text).
 
-`lycosa.page.feeds.xml_events` reads it and mends common mistakes; other broken XML gives what stood
-before the fault.
+`lycosa.page.feeds.xml_events` parses it and repairs common mistakes; of other broken XML the part
+before the fault is read.
 """
 
 from __future__ import annotations

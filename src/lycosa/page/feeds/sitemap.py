@@ -291,7 +291,7 @@ class _Item:
 
     @property
     def identifier(self) -> str:
-        """The URL that stands in for a missing link."""
+        """The URL that replaces a missing link."""
         identifier = self.values.get("id", "")
         if self.permanent and identifier.startswith(_WEB):
             return identifier
@@ -412,7 +412,7 @@ def _belongs(item: _Item, tag: str, name: str, attributes: dict[str, str]) -> bo
 def parse_w3c_date(text: str) -> int | None:
     """Return the milliseconds since 1970 UTC of a W3C date, or of any that pages write; else None.
 
-    A year, or a year and a month, stand for their first day
+    A year, or a year and a month, mean their first day
     (https://www.w3.org/TR/NOTE-datetime).
     """
     short = _MONTH_ONLY.fullmatch(text[:80])

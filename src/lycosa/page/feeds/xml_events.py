@@ -1,9 +1,8 @@
-"""XML as events for readers that want a few elements of it (sitemaps, feeds), from whatever bytes
-come.
+"""XML as events for readers of a few elements (sitemaps, feeds), from arbitrary bytes.
 
-expat reads it: no tree, nothing external, and a declared entity ends the reading, so there is
-nothing to expand. Common mistakes of hand-made XML (a bare `&` in an address, entities of HTML,
-control characters) are mended once; what stays broken gives what stood before the break.
+expat parses it: no tree, no external entities, and a declared entity ends the parsing, so nothing
+is expanded. Common mistakes of hand-made XML (a bare `&` in an address, entities of HTML, control
+characters) are repaired once; of XML that is still broken the part before the fault is read.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _CONTROLS = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20)])
 
 
 class EventReader(Protocol):
-    """What takes the events. `start` and `end` get tags as written, prefix included."""
+    """Receiver of the events. `start` and `end` get tags as written, prefix included."""
 
     def start(self, tag: str, attributes: dict[str, str]) -> None: ...
 
@@ -53,10 +52,10 @@ class Enough(Exception):
 
 
 def read_events(data: bytes, new_reader: Callable[[], R]) -> tuple[R, list[str]]:
-    """Send the events of a document in UTF-8 to a reader; never raises. Gives the reader and the
-    faults met.
+    """Send the events of a document in UTF-8 to a reader; never raises. Return the reader and the
+    faults.
 
-    `new_reader` is called again when the document has to be mended and read from the start.
+    `new_reader` is called again when the document has to be repaired and read from the start.
     """
     data = data.lstrip()
     reader, fault = _read(data, new_reader())

@@ -22,7 +22,7 @@ _SELF_CLOSED = re.compile(
 def read_html(
     payload: bytes, content_type: str = "", *, xml: bool = False
 ) -> tuple[PageParts, DecodedText]:
-    """Everything that an HTML document says, and how it was decoded. Never raises.
+    """Parse an HTML document, and report how it was decoded. Never raises.
 
     Args:
         content_type: the Content-Type header, for its charset.

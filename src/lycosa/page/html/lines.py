@@ -6,7 +6,7 @@ import re
 
 from lycosa.page.page_parts import ANCHOR_LENGTH, PageParts, fold
 
-BREAK = "\0"  # stands for <br> among the pieces of a line; HTML text cannot hold it
+BREAK = "\0"  # marks <br> among the pieces of a line; HTML text cannot contain it
 VERBATIM = "\1"  # begins each line of a listing (`pre`), whose spaces are kept
 CELL = "\2"  # begins a cell of a table; cells of one line are separated by tabs
 _SPACES = {ord(BREAK): " ", ord(VERBATIM): " ", ord(CELL): " "}

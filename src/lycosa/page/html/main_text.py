@@ -1,8 +1,8 @@
-"""The main text: which blocks of a page are what it is about.
+"""The main text: which blocks of a page belong to its subject.
 
 Two selections are made. The rules find the one long text of an article:
 
-1. A block is prose if it is long and few of its characters stand in links (Kohlschuetter et al.,
+1. A block is prose if it is long and few of its characters are in links (Kohlschuetter et al.,
    "Boilerplate detection using shallow text features", WSDM 2010).
 2. Regions marked by class, id, role or tag as something else are excluded, unless they hold much
    of the page's prose: then the mark means something else on this site. Regions marked as the
@@ -41,8 +41,7 @@ TABLE_OF_CONTENTS = 0.02
 MIN_ARTICLE = 400  # letters that the rules must select on an article, or the model decides
 AWAY_SHARE = 0.3  # a marked region with more of the prose than this is not put aside
 NEVER_SHARE = 0.6  # the same for marks that hardly ever mean anything else (cookies, comments)
-# regions marked as the article are believed from this share on (.4 loses .014: many pages have
-# several)
+# regions marked as the article are accepted from this share on: many pages have several
 BODY_SHARE = 0.3
 DESCEND_SHARE = 0.8  # of an element's prose in one child
 # a block with more than half its text in links stays if it has this much besides

@@ -18,7 +18,7 @@ FAULT_FLATTENED = "nesting_cut"
 FAULT_TAGS_CUT = "markup_cut"
 FAULT_ATTRIBUTES_CUT = "attributes_cut"
 
-MAX_WORK = 20_000_000  # tags times depth that is let through: .05 s of lexbor's time
+MAX_WORK = 20_000_000  # tags times depth that is let through: 0.05 s in lexbor
 MAX_DEPTH = 256
 MAX_TAGS = 1_000_000  # what comes after them is dropped; a tag takes lexbor 100 to 200 bytes
 _MAX_REOPENED = 2_000_000  # elements that unclosed formatting may add
@@ -45,7 +45,7 @@ def bounded(data: bytes) -> tuple[bytes, tuple[str, ...]]:
     """The markup, cut down where parsing it would take time out of proportion, and the faults that
     this means.
 
-    Takes .03 ms for a page of 170 KB, .1 ms where there are thousands of tags, a second for a
+    Takes 0.03 ms for a page of 170 KB, 0.1 ms where there are thousands of tags, a second for a
     million nested ones.
     """
     faults: tuple[str, ...] = ()

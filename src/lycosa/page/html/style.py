@@ -39,7 +39,7 @@ def text_of(data: bytes) -> str:
 
 
 def urls(css: str) -> Iterator[str]:
-    """The URLs as they stand there, `data:` and fragments left out."""
+    """Return the URLs as written, without `data:` and fragments."""
     for match in _URL.finditer(css):
         url = _value(match)
         if url:
