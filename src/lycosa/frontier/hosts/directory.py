@@ -1,14 +1,12 @@
-"""Every host of a worker, resting ones too, in columns of numbers: 35 bytes a host, none of them a
-Python object.
+"""Every host of a worker, parked ones too, in columns of numbers: 35 bytes a host.
 
-With a folder the columns lie in mapped files (`lycosa.frontier.hosts.mapped_arrays`) and leave
-memory after each look at all hosts; what they hold is a cache of the tables, built at each start.
+With a folder the columns are in mapped files (`lycosa.frontier.hosts.mapped_arrays`) and leave
+memory after each pass over all hosts; they are a cache of the tables, built at each start.
 
-A host has a slot, which it keeps; `pick` chooses the hosts to take in next. Of hosts that are
-equally urgent, those follow each other whose rows lie beside each other in the tables, starting
-behind the last one picked: a refill then reads a few ranges of the files instead of one for every
-host, and as the picks move round and round no host waits for ever (the elevator algorithm of disk
-scheduling). Guarded by bench/large.py.
+A host keeps its slot; `pick` chooses the hosts to activate next. Of equally urgent hosts, those
+whose rows are neighbours in the tables follow each other, starting behind the last one picked: a
+refill then reads a few ranges of the files instead of one for every host. Picks go round, so that
+every host is reached (the elevator algorithm of disk scheduling). Guarded by bench/large.py.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ class HostDirectory:
 
     @property
     def nbytes(self) -> int:
-        """What the columns and the index hold, on disk or in memory."""
+        """The bytes of the columns and the index, on disk or in memory."""
         held = sum(getattr(self, name).itemsize * self._count for name in _COLUMNS)
         return int(held + self._order.nbytes + self._tops.nbytes)
 
@@ -182,21 +180,21 @@ class HostDirectory:
         self._arrays.shed()
 
     def set_back(self, by_ms: int) -> None:
-        """The clock was set back: hosts that were due some time are so earlier by as much."""
+        """Move due times earlier after the clock was set back."""
         for first in range(0, self._count, _BLOCK):
             times = self.next_at[first : min(first + _BLOCK, self._count)]
             times[(times > 0) & (times < NEVER)] -= by_ms
         self._arrays.shed()
 
     def activate(self, slots: Slots | int, active: bool = True) -> None:
-        """Mark hosts as held in memory (never picked), or as resting again."""
+        """Mark hosts as active (never picked), or as parked again."""
         self.active[slots] = active
 
     def pick(
         self, now_ms: int, horizon_ms: int, limit: int, order: HostOrder = HostOrder.TIME
     ) -> Slots:
-        """At most `limit` resting hosts that are due by `now_ms` + `horizon_ms`, the most urgent
-        ones; in the files' order.
+        """Return at most `limit` parked hosts that are due by `now_ms` + `horizon_ms`, the most
+        urgent ones; in the files' order.
 
         They are not marked: that is for `activate`, once their rows are there.
         """
@@ -230,7 +228,7 @@ class HostDirectory:
         return chosen
 
     def next_time(self) -> int | None:
-        """The earliest time at which a resting host is due; None: there is none."""
+        """The earliest time at which a parked host is due; None: there is none."""
         earliest = NEVER
         for first in range(0, self._count, _BLOCK):
             block = slice(first, min(first + _BLOCK, self._count))
@@ -239,7 +237,7 @@ class HostDirectory:
         return None if earliest >= NEVER else earliest
 
     def unvisited_rest(self, now_ms: int) -> bool:
-        """Whether a resting host is due of which no URL was ever visited."""
+        """Whether a parked host of which no URL was ever visited is due."""
         any_unvisited = False
         for first in range(0, self._count, _BLOCK):
             block = slice(first, min(first + _BLOCK, self._count))
@@ -256,7 +254,7 @@ class HostDirectory:
         return any_unvisited
 
     def extend(self, summaries: pl.DataFrame) -> None:
-        """Add hosts that are not here yet, one in each row, resting.
+        """Add hosts that are not here yet, one in each row, parked.
 
         Columns as `lycosa.frontier.rows.row_reader.summary` gives them: partition, host_key,
         waiting, visited, due_at (becomes `next_at`, null: never).
@@ -271,8 +269,8 @@ class HostDirectory:
         self._arrays.shed()
 
     def update(self, frames: Iterable[pl.DataFrame]) -> None:
-        """Take over those columns of these frames that are in `SETTABLE`, by `host_key`; unknown
-        hosts are left out.
+        """Copy those columns of these frames that are in `SETTABLE`, by `host_key`; unknown hosts
+        are ignored.
 
         Null is 0. `next_at` is a host's own "not before": it only moves back, and only hosts that
         have something to fetch.
@@ -300,12 +298,12 @@ class HostDirectory:
         return places(self.partition[slots], self.host_key[slots])
 
     def close(self) -> None:
-        """Forget all hosts and give the files back. Nothing may be asked afterwards."""
+        """Remove all hosts and close the files. The object is unusable afterwards."""
         self._arrays = MappedArrays()
         self.clear()
 
     def clear(self) -> None:
-        """Forget all hosts."""
+        """Remove all hosts."""
         self.host_key = self._arrays.zeros("host_key", np.uint64, _FIRST_SIZE)
         self.partition = self._arrays.zeros("partition", np.uint16, _FIRST_SIZE)
         self.active = self._arrays.zeros("active", np.bool_, _FIRST_SIZE)
@@ -342,7 +340,7 @@ class HostDirectory:
 
 
 def _best(urgency: npt.NDArray[np.float64], distance: _Keys, limit: int) -> Slots:
-    """Which `limit` are the smallest by (urgency, distance); in no order."""
+    """Return the `limit` smallest by (urgency, distance), in no order."""
     if urgency.size <= limit:
         return np.arange(urgency.size)
     bar = np.partition(urgency, limit - 1)[limit - 1]

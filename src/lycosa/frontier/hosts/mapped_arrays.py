@@ -1,8 +1,7 @@
-"""Arrays in mapped files that leave the process's memory when they are not looked at.
+"""Arrays in mapped files that leave the process's memory when they are not used.
 
-The files have no names, so they are gone with the process and no other process can take them for
-its own. What is taken out of memory stays in the page cache as long as the machine has room, and
-comes back from there by page faults.
+The files have no names, so they are gone with the process and no other process can open them. Pages
+that leave memory stay in the page cache while it has free space, and return by page faults.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How long a host is left alone after a fetch, and which rule says so.
+"""How long a host is paused after a fetch, and by which rule.
 
-The pause is the largest of what the operator set (a minimum, and AltaVista Scooter's courtesy
-factor times the time of the last transfer, both capped), what the site asked for (Crawl-delay,
-Retry-After), and the back-off after failures. While a host answers slower than it used to
-(`lycosa.frontier.politeness.latency`), the first three are multiplied. What the site asked for is
+The pause is the largest of the operator's settings (a minimum, and AltaVista Scooter's courtesy
+factor times the time of the last transfer, both capped), the site's requests (Crawl-delay,
+Retry-After), and the back-off after failures. While a host responds slower than usual
+(`lycosa.frontier.politeness.latency`), the first three are multiplied. Requests of the site are
 never capped. All pure; `lycosa.frontier.politeness.clocks` holds the pauses.
 """
 
@@ -27,17 +27,17 @@ BACKOFF_CAP_MS = 86_400_000
 """A failing host is retried at least once a day."""
 
 BACKOFF_JITTER = 0.25
-"""Back-offs spread over this share of themselves: hosts that failed together (our line was cut) do
-not return together.
+"""Back-offs are spread over this share of themselves, so that hosts that failed together (a local
+outage) do not return together.
 """
 
 RETRY_AFTER_CAP_MS = 7 * 86_400_000
-"""A Retry-After beyond a week is taken as a week: it is a mistake, or it is for the next schedule
-to decide.
+"""A Retry-After beyond a week is taken as a week: it is a mistake, or a matter of the recrawl
+schedule.
 """
 
 DOMAIN_CAP_MS = 600_000
-"""What one host asks for binds the other hosts of its registrable domain for at most this long."""
+"""Maximum time for which a pause of one host also binds its registrable domain."""
 
 FORGIVEN_FROM = 12
 """More failures in a row than reach the cap of the back-off (60 s doubled 11 times) do not delay
@@ -52,7 +52,7 @@ class Reason(StrEnum):
 
     DELAY = "delay"
     COURTESY = "courtesy_factor"
-    MAX_DELAY = "max_delay"  # courtesy_factor would have asked for more
+    MAX_DELAY = "max_delay"  # courtesy_factor would be longer
     SLOW_DOWN = "slow_down"  # the host answers slower than it used to
     CRAWL_DELAY = "crawl_delay"
     RETRY_AFTER = "retry_after"

@@ -71,7 +71,7 @@ def edit(text: str) -> tuple[str, str, tuple[str, ...]] | None:
 class TranslatedTerm:
     """A word of the query, or several that were looked up together, and its translations by weight.
 
-    `words`: of several, each by itself. `parts`: the characters or syllables of a word.
+    `words`: of several, each separately. `parts`: the characters or syllables of a word.
     """
 
     source: str

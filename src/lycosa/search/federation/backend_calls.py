@@ -16,7 +16,7 @@ from lycosa.search.federation.backend import (
     StepBackend,
 )
 
-# a transfer ends by itself when its time is over; then it takes a moment until that is known here
+# a transfer ends when its time is over; its end is reported a moment later
 _SLACK_S = 0.25
 _Answer = TypeVar("_Answer")
 _Backend = TypeVar("_Backend", bound=ResultsBackend | StepBackend)

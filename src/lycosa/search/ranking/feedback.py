@@ -25,11 +25,11 @@ MODES = (AUTO, ON, OFF)
 PAGES = 10
 TERMS = 25
 SHARE = 0.6
-"""Of the weight of the expanded question, what the added terms have."""
+"""Weight of the added terms, as a share of the weight of the expanded question."""
 TERMS_OF_PAGE = 200
-"""The heaviest terms of one page that are looked at."""
+"""The heaviest terms of one page that are used."""
 CHARACTERS = 6_000
-"""Of the main text of a page that are looked at."""
+"""Characters of the main text of a page that are used."""
 FULL_BELOW, NONE_ABOVE = 1.45, 1.75
 """Score of the first page, as a multiple of the mean of the next ones: `auto` adds terms with their
 full weight below the first value, with none above the second. Chosen on the odd questions of the
