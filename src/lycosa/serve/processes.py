@@ -97,7 +97,7 @@ class ServerProcesses:
         """
         if self._served.shared:
             with listen(self._served.host, self._served.port):
-                pass  # somebody else's port is taken, though ours may be shared
+                pass  # fails if another program uses the port, though ours may be shared
             self._reservation = _reserve_port(self._served.host, self._served.port)
             self._served = replace(self._served, port=int(self._reservation.getsockname()[1]))
         for number in range(self._processes):

@@ -1,10 +1,9 @@
-"""Cached copies: a frame of ours that says what it is and when, around a stranger's document that
-can do nothing.
+"""Cached copies: a frame with origin and time around an untrusted document without capabilities.
 
-What is inside comes from `/cached/raw` with a policy of its own: sandboxed (an origin of its own,
-no script, no form, no plug-in), and nothing is loaded but styles and pictures that stand in the
-document itself. Links lead out of the frame when somebody clicks them: to our own copy of the same
-time where the index has the page, else to the site.
+The content comes from `/cached/raw` with a policy of its own: sandboxed (an origin of its own, no
+script, no form, no plug-in), and nothing is loaded except styles and images that are part of the
+document. Links open outside of the frame: our own copy of the same time where the index has the
+page, else the site.
 """
 
 from __future__ import annotations

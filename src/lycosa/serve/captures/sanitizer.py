@@ -117,7 +117,7 @@ def _target(href: str, resolver: LinkResolver, refer: Refer) -> str | None:
         return href
     target = resolver.resolve(href)
     if isinstance(target, Refusal):
-        return None  # javascript:, data:, mailto: and the like
+        return None  # javascript:, data:, mailto: etc.
     _, mark, fragment = href.partition("#")
     return refer(target) + (f"#{fragment}" if mark and fragment else "")
 

@@ -1,7 +1,7 @@
 """`/api/v1/peer`: this workspace's index as one of several that another Lycosa searches together.
 
-Answers come from our own index alone, never from peers of ours: so no question goes round in
-circles. Nothing is told that a search does not tell anyway. Requests are messages with bounds
+Answers come from our own index alone, never from our peers, so requests cannot loop. They contain
+nothing that a search does not return. Requests are bounded messages
 (`lycosa.search.federation.wire`).
 """
 

@@ -29,7 +29,7 @@ class Source(Protocol):
         ...
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
-        """What somebody who types may want to type, the best first."""
+        """Return suggestions for typed text, best first."""
         ...
 
     @property

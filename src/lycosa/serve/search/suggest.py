@@ -1,6 +1,4 @@
-"""Suggestions while somebody types, for our pages and for a browser's search field, and pages like
-a page.
-"""
+"""Suggestions for typed text, for our pages and for a browser's search field, and similar pages."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 @dataclass(frozen=True)
 class PageQuery:
-    """What narrows a search, as it stands in the page's own address."""
+    """Filters and options of a search, as in the query string of the page."""
 
     query: str
     language: str = ""
@@ -101,9 +101,7 @@ class PageLink:
 
 
 def web_href(url: str) -> str | None:
-    """The URL if a link to it is safe to follow: http and https alone, never javascript:, data: and
-    the like.
-    """
+    """Return the URL if a link to it is safe: http or https, never javascript:, data: etc."""
     return url if url.lower().startswith(("http://", "https://")) else None
 
 

@@ -38,7 +38,7 @@ GUESSES_A_MINUTE = 10
 
 @dataclass(slots=True, frozen=True)
 class Session:
-    """Somebody who came in: the token's name, and the text that forms must send back."""
+    """A signed-in user: the token's name, and the text that forms must send back."""
 
     name: str
     csrf: str
@@ -111,7 +111,7 @@ class Access:
         return self.session(request) is not None
 
     def open_session(self, token: str, address: str) -> str | None:
-        """A session for whoever shows a token: the cookie's value. None: it is not one.
+        """Open a session for a token; return the cookie's value. None: the token is invalid.
 
         Raises:
             HTTPException: 429, too many wrong ones from that address.

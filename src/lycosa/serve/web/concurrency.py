@@ -25,7 +25,7 @@ class RequestKind(StrEnum):
 
     NONE = "none"  # hardly any work: never waits
     SEARCH = "search"
-    # suggestions: a fifth of a search's work, for somebody who waits at each letter
+    # suggestions: a fifth of a search's work, requested at each letter
     TYPING = "typing"
     PEER = "peer"  # parts of another Lycosa's search: it may be one that our own searches wait for
     CHANGE = "change"

@@ -1,7 +1,7 @@
 """The language of our own words: chosen by a cookie, else by Accept-Language; messages from PO
 files, formatted by ICU.
 
-A message stands in templates and code as its English text, in ICU's message format: `t("{n, plural,
+Templates and code contain a message as its English text, in ICU's message format: `t("{n, plural,
 one {# page} other {# pages}}", n=3)`. So plurals, numbers and dates follow each language's own
 rules (Unicode CLDR), and a translator needs one file, `translations/CODE.po`, and no program of
 ours. What is not translated is shown in English. `scripts/make_translations.py` gathers the

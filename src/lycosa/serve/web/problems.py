@@ -71,7 +71,7 @@ def problem_response(
     faults: Sequence[Fault] = (),
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """A problem document as the answer. Without a title the status's own phrase stands there."""
+    """Return a problem document. Without a title the phrase of the status is used."""
     problem = Problem(
         type="about:blank",
         title=title or HTTPStatus(status).phrase,

@@ -1,6 +1,4 @@
-"""How often somebody may ask: a token bucket for each address or name, and a bound on how many are
-remembered.
-"""
+"""Rate limits: a token bucket for each address or name, and a bound on how many are remembered."""
 
 from __future__ import annotations
 
