@@ -182,9 +182,7 @@ class CookieJar:
             self._bytes -= _size(place, domain.pop(place))
 
     def _is_suffix(self, domain: str) -> bool:
-        """Whether anybody may register names below it: then what stands before it is a registrable
-        domain by itself.
-        """
+        """Whether a domain is a public suffix, so that names below it are registrable domains."""
         name = f"x.{domain}"
         return not _IP.fullmatch(domain) and self._domains.registrable(name) == name
 

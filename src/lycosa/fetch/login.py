@@ -1,6 +1,6 @@
 """Log-in forms, read and filled in as a browser would. Pure.
 
-Only forms that stand in the page's markup: one that scripts build is not found.
+Only forms in the page's markup: one that scripts build is not found.
 """
 
 from __future__ import annotations

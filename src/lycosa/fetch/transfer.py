@@ -206,10 +206,10 @@ class Transfer:
         return None
 
     def may_send(self, *_ends: object) -> int:
-        """The request is about to be sent: once. Hot path.
+        """Record that the request is about to be sent, once. Hot path.
 
         When a connection that was used before breaks off before the first byte, libcurl asks again
-        by itself on a new one (RFC 9112 section 9.3.1 allows it). The server may have heard the
+        on a new one (RFC 9112 section 9.3.1 allows it). The server may have received the
         first request, and would be asked twice without a pause.
 
         What the server spends on the request is counted from here. libcurl's own pretransfer time

@@ -45,20 +45,20 @@ def looks_like_text(data: bytes) -> bool:
 
 
 def gunzip(data: bytes, limit: int) -> Plain:
-    """gzip (RFC 1952), several members one after the other; what follows the last member is
-    ignored.
-    """
+    """Unpack gzip (RFC 1952), with several members; bytes after the last member are ignored."""
     parts: list[bytes] = []
     left, start, piece = limit, 0, len(data)
     while data.startswith(_GZIP_MAGIC, start):
         member = isal_zlib.decompressobj(31)
-        at, before, room = start, len(parts), left
+        at, before, left_before = start, len(parts), left
         while at < len(data) and left >= 0 and not member.eof:
             fed = data[at : at + piece]
             try:
                 part = member.decompress(fed, left + 1)
             except _ISAL_ERROR:
-                part = _readable_prefix(zlib.decompressobj(31).decompress, data[start:], room)
+                part = _readable_prefix(
+                    zlib.decompressobj(31).decompress, data[start:], left_before
+                )
                 return _cut(b"".join([*parts[:before], part]), limit, broken=True)
             at += len(fed)
             left -= len(part)

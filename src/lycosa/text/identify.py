@@ -3,7 +3,7 @@
 Four methods, cheapest first: pycld2 (compact language detector 2, quadgrams) on a thousand
 characters; if the text is short or pycld2 unsure, the script, then stop words and letters
 (`text.stop_words`); at last py3langid (naive Bayes over byte n-grams), limited to the configured
-languages. pycld2 and py3langid confuse Indonesian and Malay, which are told apart by their words.
+languages. pycld2 and py3langid confuse Indonesian and Malay, distinguished by their words.
 
 Codes are ISO 639-1 where there is one, else 639-3; `tl` is Filipino, `zh` Chinese in either script.
 """
@@ -56,7 +56,7 @@ LOWEST_SCORE = 0.3
 # score of a language by stop words alone
 WORDS_SCORE = 0.9
 SCRIPT_SHARE = 0.6  # share of the letters that must be in a script for the script to decide
-HAN_LETTERS = 3  # letters of an alphabet that a Han or kana character stands for
+HAN_LETTERS = 3  # letters of an alphabet that a Han or kana character is worth
 
 CLOSE = frozenset({"id", "ms"})
 GUESS_WEIGHT = 1.0  # log-odds of the guess of pycld2

@@ -44,7 +44,7 @@ _URDU = {
     ord("ۓ"): "ے",
     ord("أ"): "ا",
 }
-# Pashto: its own letters where Urdu's or Persian's stand in for them; of the five yehs e (ې) and
+# Pashto: its own letters where Urdu's or Persian's replace them; of the five yehs e (ې) and
 # the feminine one (ۍ) stay.
 _PASHTO = {
     **_TO_PERSIAN, ord("گ"): "ګ", ord("ٹ"): "ټ", ord("ڈ"): "ډ", ord("ڑ"): "ړ", ord("ہ"): "ه",

@@ -1,7 +1,7 @@
-"""What cannot be indexed, told by the URL before fetching and by the media type after the headers.
+"""What cannot be indexed, by the URL before fetching and by the media type after the headers.
 
-An extension is a habit, not a promise, so only those are believed that hardly ever name a page.
-Known to be wrong, and accepted:
+An extension is a convention, so only those are used that hardly ever name a page. Known to be
+wrong, and accepted:
 
 - a page that is served under such a name (`/photo.jpg` as HTML about the photo) is not fetched.
   Names that wikis and code browsers give to such pages are let through: `File:A.jpg`,
@@ -11,8 +11,8 @@ Known to be wrong, and accepted:
 - a program that writes pages may be called `.exe`, `.dll` or `.bin`: believed only where neither a
   query nor a folder for programs (`/cgi-bin/`) says so; what follows a program in the path
   (`/index.php/a.jpg`) is the program's;
-- `.com`, `.so`, `.au`, `.br`, `.ps` and the like end names of sites as often as files, and are
-  never believed.
+- `.com`, `.so`, `.au`, `.br`, `.ps` etc. end names of sites as often as files, and are
+  never used.
 """
 
 from __future__ import annotations

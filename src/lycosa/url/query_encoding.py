@@ -12,7 +12,7 @@ import re
 _NOT_ASCII = re.compile("[^\x00-\x7f]+")
 _ENCODED = frozenset(b"\"#<>'")  # of the printable ASCII: the special-query percent-encode set
 
-# Python's codec names -> the codec that stands for the standard's encoding of that label (WHATWG
+# Python's codec names -> the codec of the standard's encoding of that label (WHATWG
 # Encoding Standard).
 _CODECS = {
     "ascii": "cp1252",

@@ -4,8 +4,8 @@ A page's response goes into the browser, the caller answers or refuses what its 
 the document comes out. `Browser` renders several pages at once; call `pump` every few milliseconds
 while there are pending jobs. Each page has a context of its own: no cookie, storage or cache is
 shared. A page that does not end, uses too much memory, opens windows or crashes a process costs
-only itself: its job ends with an error. Where one of several pages brought the browser down, each
-is tried once more by itself.
+only itself: its job ends with an error. If the browser dies with several pages, each is tried once
+more alone.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ class Browser:
         self._pages = [page for page in self._pages if not page.ended]
 
     def _restart(self, error: str) -> None:
-        """End a browser that died or has to. Each page is tried once more, by itself, to find out
-        which one was the cause.
+        """End a browser that died or must end. Each page is tried once more alone, to find the
+        cause.
         """
         self._collect()
         suspects = [page.job for page in self._pages]

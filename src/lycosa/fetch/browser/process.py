@@ -1,9 +1,9 @@
-"""Chromium as a child process that nobody but us can talk to, and that can talk to nobody but us.
+"""Chromium as an isolated child process: it communicates only with this process.
 
 It is driven over two pipes (DevTools protocol, messages ended by a zero byte), so no port is open.
-It has no network of its own: every name fails to resolve, all traffic is told to go through a proxy
-that has such a name, and WebRTC may use nothing else. What a page loads is handed in through the
-pipes. When we die, the pipes close, and it ends by itself.
+It has no network of its own: every name fails to resolve, all traffic is directed to a proxy with
+such a name, and WebRTC may use nothing else. Resources of a page are passed through the pipes. When
+this process dies, the pipes close, and the browser ends.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class BrowserProcess:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """What the browser needs of ours, and no more: passwords may stand there."""
+    """Return the environment variables that the browser needs; others may contain passwords."""
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return environment | {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder}
 
