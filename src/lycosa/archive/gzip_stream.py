@@ -1,5 +1,5 @@
-"""Bytes of an archive that somebody else wrote: plain, gzip (one member a record, or one for all)
-or zstd, read from front to end.
+"""Bytes of an archive of another program: plain, gzip (one member per record, or one for all) or
+zstd, read from front to end.
 
 Bounded memory: a window of the plain bytes is held, and as much of one record as the reader asks
 for.

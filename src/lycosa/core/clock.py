@@ -44,7 +44,7 @@ class ClockStep:
 
 
 class ManualClock:
-    """A clock that moves only when told, for tests and simulations."""
+    """A clock that moves only on request, for tests and simulations."""
 
     def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
         self._now = start_ms

@@ -1,8 +1,8 @@
-"""`find`: where exactly a text stands, in what is stored, or in a site that is crawled for it.
+"""`find`: the exact positions of a text, in stored pages, or in a site that is crawled for it.
 
-For the second an order is written (`lycosa.matching.orders`) and put into the inbox as an
-operation, which links inherit; whoever crawls in the workspace carries it out. What it finds stands
-in `matches`.
+For a crawl, an order is written (`lycosa.matching.orders`) and put into the inbox as an operation,
+which links inherit; the process that crawls in the workspace executes it. Its results are rows of
+`matches`.
 """
 
 from __future__ import annotations
@@ -150,8 +150,9 @@ class Results:
         self._read_to = head
 
     def left(self) -> int | None:
-        """How many pages are still to be looked through, as far as is known; None: it has not been
-        taken up. Reads a table's column.
+        """Return the approximate number of pages that remain; None: the order is not started yet.
+
+        Reads a table's column.
         """
         storage = self._workspace.storage
         if storage.size(f"{INBOX}/{self._ordered.file}") is not None:

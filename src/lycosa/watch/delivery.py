@@ -137,10 +137,10 @@ class MatchDelivery:
             position = self._positions.get(target) or (
                 FeedPosition.of(box.cursor) if box.cursor else _start_position(orders)
             )
-            room = box.free_slots
-            if position.entry > self._feed.head or not room or not orders:
+            free_slots = box.free_slots
+            if position.entry > self._feed.head or not free_slots or not orders:
                 continue
-            notices, position = self._feed.after(position, orders, room)
+            notices, position = self._feed.after(position, orders, free_slots)
             if notices:
                 box.put(notices, cursor=str(position))
                 self._deliveries.wake()

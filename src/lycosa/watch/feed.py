@@ -69,7 +69,7 @@ class _Match(NamedTuple):
     positions: list[int]
     found_at: datetime
     collection: str | None  # null in rows of before there was such a column
-    number: int | None  # how often the text stands there
+    number: int | None  # number of occurrences
     context: str | None
     entry: int
 

@@ -67,7 +67,7 @@ class Wire(NamedTuple):
     # the original first line (latin-1, with its line end) where it was rewritten; else ""
     request_line: str
     status_line: str
-    leftover: dict[str, bytes]  # the parts of `_BYTES` that stand in no record
+    leftover: dict[str, bytes]  # the parts of `_BYTES` that are in no record
 
 
 class ParsedMetadata(NamedTuple):

@@ -188,7 +188,7 @@ def _decode(
 
 
 def _resource_head(record: Record) -> bytes:
-    """What a file's answer is read by; the rest of it stands in the metadata record."""
+    """Return the headers by which a file's response is read; the metadata record has the others."""
     return (
         f"HTTP/1.1 200 OK\r\nContent-Type: {record.headers.get('content-type', '')}\r\n\r\n".encode(
             "latin-1", "replace"

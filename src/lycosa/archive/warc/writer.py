@@ -150,7 +150,7 @@ class WarcWriter:
             WorkError: the disk is full or fails (the file is cut back to the last whole exchange),
             or the body is larger
                 than one record may be.
-            ValueError: the body is not the one that `revisit_of` stands for, or another URL's; or
+            ValueError: the body is not the one that `revisit_of` refers to, or another URL's; or
             the writer is closed.
         """
         if not self._open:

@@ -1,5 +1,5 @@
-"""URLs that the public proposed: each waits, as a small file in `run/moderation/`, until somebody
-with a token takes it or drops it.
+"""URLs proposed by the public: each is a small file in `run/moderation/` until a user with a token
+accepts or rejects it.
 
 Nothing is fetched of a proposal before it is accepted, which submits its URL like any other: within
 a collection's scope, past exclusions. The address guard refuses private addresses at dial time.
@@ -31,7 +31,7 @@ _ID = re.compile(r"\d{13}-[0-9a-f]{32}")
 
 @dataclass(slots=True, frozen=True)
 class Proposal:
-    """What somebody proposed. `note` is their own words."""
+    """A proposed URL. `note`: the words of its author."""
 
     id: str
     url: str
@@ -40,7 +40,7 @@ class Proposal:
 
 
 def propose(storage: Storage, url: str, note: str = "", clock: Clock | None = None) -> Proposal:
-    """Put a URL before those who decide. Proposed twice it stands there once.
+    """Store a proposal for moderation. Repeated proposals of a URL are stored once.
 
     Raises:
         UsageError: it is no web address that the public may propose, or too many wait.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Site(NamedTuple):
-    """One site. `home`: "" where nobody knows. `note`: "", `moved` (name or owner changed) or
+    """One site. `home`: "" if unknown. `note`: "", `moved` (name or owner changed) or
     `unsure` (the name does not say which).
     """
 

@@ -236,7 +236,7 @@ def _bind_all(addresses: Sequence[str], attempts: int = 50) -> list[_SiteServer]
 
 
 def free_port(first: int = FIRST_PORT, last: int = LAST_PORT) -> int:
-    """The first port of loopback that nobody listens on.
+    """Return the first free port of loopback.
 
     Raises:
         WorkError: all are taken.

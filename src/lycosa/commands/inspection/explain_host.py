@@ -146,9 +146,10 @@ def trap_facts(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _decides(delay: int, rules: list[tuple[str, int]], status: int) -> str:
-    """Which rule led to a stored pause. The transfer's own time is a little less than the visit's,
-    and Retry-After and the slow-down are not stored: they are told by what the other rules cannot
-    explain.
+    """Return the rule that led to a stored pause.
+
+    The transfer's own time is a little less than the visit's. Retry-After and the slow-down are
+    not stored: they explain what the other rules cannot.
     """
     for name, milliseconds in rules:
         if milliseconds == delay and name != Reason.COURTESY:

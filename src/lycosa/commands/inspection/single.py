@@ -1,4 +1,4 @@
-"""One URL by itself: fetch it, parse it, read its robots.txt. Nothing is stored."""
+"""A single URL: fetch it, parse it, read its robots.txt. Nothing is stored."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 exact.
 
 Read from the live tables in the order of their keys. Pages are the live ones; what was fetched are
-the page visits that brought a whole answer (2xx, no redirect), of pages that are live.
+the page visits with a complete response (2xx, no redirect), of pages that are live.
 """
 
 from __future__ import annotations

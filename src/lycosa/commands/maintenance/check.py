@@ -65,7 +65,7 @@ _FILES = {
     DELTA: re.compile(_TABLE),
     BASE: re.compile(_TABLE),
 }
-# a file that was begun and not touched for so long is nobody's: writing one takes a moment
+# an unfinished file that was unchanged for this long is abandoned: writing one is fast
 _ABANDONED_MS = 60_000
 _NOTES = ("tokens", "monitors", "paused", "moderation", "outbox")
 _OTHERS_MAY_WRITE, _OTHERS_MAY_READ = 0o002, 0o077
@@ -236,7 +236,7 @@ def _notes(storage: Storage) -> Iterator[Finding]:
 def _note_problem(storage: Storage, path: str, read: Callable[[bytes], object]) -> str:
     try:
         content = storage.read(path)
-        if content is not None:  # else it was just taken up
+        if content is not None:  # else a worker has just applied it
             read(content)
     except OSError as error:
         return f"cannot be read: {_first_line(error)}"
@@ -290,7 +290,7 @@ def _abandoned(folder: Path, now_ms: int, *, deep: bool) -> Iterator[Path]:
 
 
 def _being_built(storage: Storage, relative: str) -> bool:
-    """Whether somebody who lives holds the lock of a folder in which things are put together."""
+    """Return whether a living process holds the lock of a staging folder."""
     if not os.path.basename(relative).startswith(BUILD_PREFIX):
         return False
     parent = os.path.dirname(relative)
@@ -317,7 +317,7 @@ def _is_locked(path: str) -> bool:
 
 
 def _rights(storage: Storage) -> Iterator[Finding]:
-    """What others on this machine may do: whoever may write to the workspace commands the robot."""
+    """Check permissions of other users: write access to the workspace controls the robot."""
     for relative in (".", CONFIGURATION, FILE, LOG, DATA, RUN, INBOX):
         if _mode(storage, relative) & _OTHERS_MAY_WRITE:
             what = "every account on this machine can write to it and so control the crawler"

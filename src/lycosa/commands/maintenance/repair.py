@@ -57,10 +57,10 @@ class Repaired:
 
 
 def repair_workspace(root: str, *, deep: bool = False) -> Repaired:
-    """Check, mend what can be mended, and check again. Nobody may crawl meanwhile.
+    """Check, repair what can be repaired, and check again. No crawl may run meanwhile.
 
     Raises:
-        OwnedError: somebody crawls in this workspace, or merges.
+        OwnedError: a crawl or a compaction runs in this workspace.
         WorkspaceError: as `check_workspace`.
     """
     workspace = Workspace.open(root)

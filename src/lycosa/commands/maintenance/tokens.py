@@ -105,7 +105,7 @@ class Tokens:
             return self._kept
 
     def holder(self, token: str) -> str | None:
-        """Whose token this is; None: nobody's. Takes the same time however much of it is right."""
+        """Return the holder of a token, None without one. Takes constant time for any token."""
         holder = None
         digest = _digest(token)
         for stored in self.all().values():
