@@ -1,5 +1,6 @@
-"""Bytes of an archive of another program: plain, gzip (one member per record, or one for all) or
-zstd, read from front to end.
+"""Bytes of an archive of another program.
+
+Plain, gzip (one member per record, or one for all) or zstd, read from front to end.
 
 Bounded memory: a window of the plain bytes is held, and as much of one record as the reader asks
 for.

@@ -1,5 +1,6 @@
-"""Assignment of partitions to workers: the least loaded first, with few moves. Pure functions over
-loads.
+"""Assignment of partitions to workers.
+
+The least loaded first, with few moves. Pure functions over loads.
 
 A move costs two workers a few seconds (stop, commit, release, claim, load), so it must be worth
 that.

@@ -58,8 +58,10 @@ _SCHEMA = pl.Schema(
 
 @dataclass(slots=True, frozen=True)
 class WalkOrder:
-    """The walk that restricts a worker. Picklable. `folder`: where the walk from `start` is
-    written; "" if all unvisited URLs are admitted, so that no walk is needed.
+    """The walk that restricts a worker.
+
+    Picklable. `folder`: where the walk from `start` is written; "" if all unvisited URLs are
+    admitted, so that no walk is needed.
     """
 
     collection: str
@@ -85,7 +87,10 @@ class _Follower:
         self._applied = self._entry = 0
 
     def take(self) -> int:
-        """Apply new files; return the log entry up to which links were walked, at first 0."""
+        """Apply new files.
+
+        Return the log entry up to which links were walked, at first 0.
+        """
         try:
             head = self._storage.read(f"{self._folder}/{_HEAD}")
             if head is None:
@@ -264,7 +269,10 @@ class Guide:
             )
 
     def look(self) -> None:
-        """Start the next part if it is due. Raises permanent errors of the last part."""
+        """Start the next part if it is due.
+
+        Raises permanent errors of the last part.
+        """
         now = self._clock.monotonic_ms()
         if self._step is not None and self._step.done():
             step, self._step = self._step, None

@@ -139,8 +139,9 @@ class FetchPipeline:
         self._fetcher.stop()
 
     def leave(self) -> None:
-        """Stop parsing and rendering: what has arrived stays in the archive, for the next `wait` or
-        for the next worker.
+        """Stop parsing and rendering.
+
+        What has arrived stays in the archive, for the next `wait` or for the next worker.
         """
         self._left += self._documents.stop()
         if self._renders is not None:

@@ -29,8 +29,9 @@ from lycosa.core.clock import Clock
 
 @dataclass(slots=True, frozen=True)
 class Ping:
-    """Status of a worker. All of it may be picklable; none of it is trusted to be newer than the
-    log.
+    """Status of a worker.
+
+    All of it may be picklable; none of it is trusted to be newer than the log.
     """
 
     worker: str  # one life of one worker process: its name, node, process and a random part

@@ -45,7 +45,10 @@ def looks_like_text(data: bytes) -> bool:
 
 
 def gunzip(data: bytes, limit: int) -> Plain:
-    """Unpack gzip (RFC 1952), with several members; bytes after the last member are ignored."""
+    """Unpack gzip (RFC 1952), with several members.
+
+    Bytes after the last member are ignored.
+    """
     parts: list[bytes] = []
     left, start, piece = limit, 0, len(data)
     while data.startswith(_GZIP_MAGIC, start):

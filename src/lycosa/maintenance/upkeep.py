@@ -55,7 +55,10 @@ class Upkeep:
         self._job: subprocess.Popen[bytes] | _EngineJob | None = None
 
     def tick(self, *, room: bool = True) -> None:
-        """Start a job if one is due; call it often. `room`: the disk has space for compaction."""
+        """Start a job if one is due; call it often.
+
+        `room`: the disk has space for compaction.
+        """
         now = self._clock.monotonic_ms()
         if self._job is not None and self._job.poll() is not None:
             self._job = None

@@ -1,5 +1,6 @@
-"""Publication dates of pages: forms of dates that occur in meta elements, JSON-LD, `time` and
-feeds.
+"""Publication dates of pages.
+
+Forms of dates that occur in meta elements, JSON-LD, `time` and feeds.
 
 Only whole dates from 1990 to 2100 are accepted. A date without a zone is taken as UTC.
 """

@@ -36,7 +36,9 @@ class ListingEntry(NamedTuple):
 
 
 def ftp_listing(data: bytes) -> list[ListingEntry]:
-    """Return the entries of a directory without `.` and `..`; a folder's reference ends in a slash.
+    """Return the entries of a directory without `.` and `..`.
+
+    A folder's reference ends in a slash.
 
     Other lines are text.
     """

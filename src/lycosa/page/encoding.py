@@ -58,8 +58,9 @@ class DecodedText(NamedTuple):
 
 
 def is_assumed_utf_8(payload: bytes, content_type: str = "") -> bool:
-    """Whether a page may be read as UTF-8 until a U+FFFD occurs in its text: no declaration
-    contradicts it.
+    """Whether a page may be read as UTF-8 until a U+FFFD occurs in its text.
+
+    No declaration contradicts it.
 
     Checking all bytes takes a tenth of the time of parsing, and nearly all pages that declare
     UTF-8, or nothing, are UTF-8.
@@ -77,7 +78,10 @@ def is_assumed_utf_8(payload: bytes, content_type: str = "") -> bool:
 
 
 def decode(payload: bytes, content_type: str = "") -> DecodedText:
-    """Convert a payload to UTF-8. Never raises; a UTF-8 payload is returned uncopied."""
+    """Convert a payload to UTF-8.
+
+    Never raises; a UTF-8 payload is returned uncopied.
+    """
     if payload.startswith(b"\xef\xbb\xbf"):
         return _as_utf_8(payload[3:])
     # browsers do not know it

@@ -158,8 +158,9 @@ _ALPHABETS = (
 
 
 class _Classes(dict[int, str]):
-    """Character -> its class, for `str.translate`: a A ASCII letters, l U non-ASCII small and
-    capital ones, o others, q s signs, x broken.
+    """Character -> its class, for `str.translate`.
+
+    A A ASCII letters, l U non-ASCII small and capital ones, o others, q s signs, x broken.
     """
 
     def __missing__(self, code: int) -> str:
@@ -278,8 +279,9 @@ def decoded(data: bytes, codec: str) -> str:
 
 
 def _sample(payload: bytes) -> bytes:
-    """Return the words with non-ASCII bytes, joined by spaces; from the markup only if the text has
-    none.
+    """Return the words with non-ASCII bytes, joined by spaces.
+
+    From the markup only if the text has none.
     """
     text = _MARKUP.sub(b" ", payload[:SAMPLE_LENGTH])
     if text.isascii():

@@ -22,8 +22,9 @@ _TEXT_END = re.compile(rb"(?:\A|\r?\n)\.\r?\n?\Z")
 
 
 def read_listing(form: MediaFormat, payload: bytes, url: str) -> tuple[PageParts, DecodedText]:
-    """Return the text and links of a listing. Names are shown in their detected encoding;
-    references keep their bytes.
+    """Return the text and links of a listing.
+
+    Names are shown in their detected encoding; references keep their bytes.
 
     A folder is titled by its path, a menu by its first line with words.
     """

@@ -66,7 +66,10 @@ class PageParts:
         return self._text
 
     def has_replacements(self) -> bool:
-        """Whether U+FFFD occurs in the parts: bytes that were invalid in the assumed encoding."""
+        """Whether U+FFFD occurs in the parts.
+
+        Bytes that were invalid in the assumed encoding.
+        """
         seen = (
             self.text(),
             self.title,
@@ -112,7 +115,9 @@ class PageParts:
 
 
 def fold(text: str) -> str:
-    """Fold white space to single spaces; drop soft hyphens and outer zero width spaces.
+    """Fold white space to single spaces.
+
+    Drop soft hyphens and outer zero width spaces.
 
     Hot path: splitting and joining takes twice as long as seeing that there is nothing to fold.
     White space other than U+0020 is not printable, nor are the invisible characters.

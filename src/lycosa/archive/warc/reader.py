@@ -188,7 +188,10 @@ def _decode(
 
 
 def _resource_head(record: Record) -> bytes:
-    """Return the headers by which a file's response is read; the metadata record has the others."""
+    """Return the headers by which a file's response is read.
+
+    The metadata record has the others.
+    """
     return (
         f"HTTP/1.1 200 OK\r\nContent-Type: {record.headers.get('content-type', '')}\r\n\r\n".encode(
             "latin-1", "replace"

@@ -108,8 +108,9 @@ class RayEngine:
         node: str = "",
         restarts: int = 0,
     ) -> RayRemote:
-        """See `Engine`. An object reserves no CPU in Ray: callers that start many choose their
-        nodes.
+        """See `Engine`.
+
+        An object reserves no CPU in Ray: callers that start many choose their nodes.
         """
         where = NodeAffinitySchedulingStrategy(node, soft=False) if node else "SPREAD"
         options: dict[str, Any] = {
@@ -170,7 +171,10 @@ class RayEngine:
             ray.shutdown()
 
     def _finished(self, pending: deque[tuple[Any, Item]], name: str, attempts: int) -> Any:
-        """Return the first result; raise at once what any of them raises meanwhile."""
+        """Return the first result.
+
+        Raise at once what any of them raises meanwhile.
+        """
         unread = dict(pending)
         first, result = pending[0][0], None
         while first in unread:

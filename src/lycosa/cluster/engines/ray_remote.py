@@ -24,8 +24,9 @@ class ObjectActor:
     """The actor: our object, behind the calls that `RayRemote` makes."""
 
     def __init__(self, name: str, requirements: list[str], install: str, packed: bytes) -> None:
-        """`packed`: what makes the object, and its arguments. It can be unpacked once the
-        requirements are installed.
+        """`packed`: what makes the object, and its arguments.
+
+        It can be unpacked once the requirements are installed.
         """
         provide(requirements, install)
         make, arguments = cloudpickle.loads(packed)
@@ -36,8 +37,9 @@ class ObjectActor:
 
 
 class RayRemote:
-    """See `lycosa.cluster.engine.Remote`. Can be sent to any process of the same Ray job; the
-    engine that started it keeps it alive.
+    """See `lycosa.cluster.engine.Remote`.
+
+    Can be sent to any process of the same Ray job; the engine that started it keeps it alive.
     """
 
     def __init__(self, name: str, handle: Any, node: str = "") -> None:
@@ -103,6 +105,9 @@ class RayRemote:
 
 
 def _short(error: Exception) -> str:
-    """Return the most informative line of Ray's message: its last one that is not empty."""
+    """Return the most informative line of Ray's message.
+
+    Its last one that is not empty.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__

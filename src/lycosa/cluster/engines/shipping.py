@@ -1,5 +1,6 @@
-"""Requirements of a node: our package travels with the job, its dependencies are present or are
-installed there.
+"""Requirements of a node.
+
+Our package travels with the job, its dependencies are present or are installed there.
 
 Runs on bare nodes, before anything is installed: it imports nothing but the standard library.
 (Ray's own `pip` environments need `virtualenv` on every node whose Python is a virtual environment
@@ -54,8 +55,9 @@ def missing(requirements: Iterable[str]) -> list[str]:
 
 
 def provide(requirements: Sequence[str], how: str) -> None:
-    """Ensure that this process can import the requirements. `how`: AUTO installs only where
-    something is missing.
+    """Ensure that this process can import the requirements.
+
+    `how`: AUTO installs only where something is missing.
 
     What is installed lies in the user's cache on this machine, once for each list and each Python;
     it comes after what the node has itself (ALWAYS: before). Child processes find it too.
@@ -85,7 +87,10 @@ def _folder(requirements: Sequence[str]) -> Path:
 
 
 def _install(requirements: Sequence[str], folder: Path) -> None:
-    """Fill the folder, unless that was done; several processes may call this at once."""
+    """Fill the folder, unless that was done.
+
+    Several processes may call this at once.
+    """
     done = folder / "installed"
     if done.exists():
         return

@@ -1,5 +1,6 @@
-"""URLs proposed by the public: each is a small file in `run/moderation/` until a user with a token
-accepts or rejects it.
+"""URLs proposed by the public.
+
+Each is a small file in `run/moderation/` until a user with a token accepts or rejects it.
 
 Nothing is fetched of a proposal before it is accepted, which submits its URL like any other: within
 a collection's scope, past exclusions. The address guard refuses private addresses at dial time.
@@ -40,7 +41,9 @@ class Proposal:
 
 
 def propose(storage: Storage, url: str, note: str = "", clock: Clock | None = None) -> Proposal:
-    """Store a proposal for moderation. Repeated proposals of a URL are stored once.
+    """Store a proposal for moderation.
+
+    Repeated proposals of a URL are stored once.
 
     Raises:
         UsageError: it is no web address that the public may propose, or too many wait.

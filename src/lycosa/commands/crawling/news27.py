@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 
 class Site(NamedTuple):
-    """One site. `home`: "" if unknown. `note`: "", `moved` (name or owner changed) or
-    `unsure` (the name does not say which).
+    """One site. `home`: "" if unknown.
+
+    `note`: "", `moved` (name or owner changed) or `unsure` (the name does not say which).
     """
 
     name: str

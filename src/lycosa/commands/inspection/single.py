@@ -1,4 +1,7 @@
-"""A single URL: fetch it, parse it, read its robots.txt. Nothing is stored."""
+"""A single URL: fetch it, parse it, read its robots.txt.
+
+Nothing is stored.
+"""
 
 from __future__ import annotations
 

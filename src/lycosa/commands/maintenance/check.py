@@ -317,7 +317,10 @@ def _is_locked(path: str) -> bool:
 
 
 def _rights(storage: Storage) -> Iterator[Finding]:
-    """Check permissions of other users: write access to the workspace controls the robot."""
+    """Check permissions of other users.
+
+    Write access to the workspace controls the robot.
+    """
     for relative in (".", CONFIGURATION, FILE, LOG, DATA, RUN, INBOX):
         if _mode(storage, relative) & _OTHERS_MAY_WRITE:
             what = "every account on this machine can write to it and so control the crawler"

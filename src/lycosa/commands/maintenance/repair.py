@@ -57,7 +57,9 @@ class Repaired:
 
 
 def repair_workspace(root: str, *, deep: bool = False) -> Repaired:
-    """Check, repair what can be repaired, and check again. No crawl may run meanwhile.
+    """Check, repair what can be repaired, and check again.
+
+    No crawl may run meanwhile.
 
     Raises:
         OwnedError: a crawl or a compaction runs in this workspace.

@@ -105,7 +105,10 @@ class Tokens:
             return self._kept
 
     def holder(self, token: str) -> str | None:
-        """Return the holder of a token, None without one. Takes constant time for any token."""
+        """Return the holder of a token, None without one.
+
+        Takes constant time for any token.
+        """
         holder = None
         digest = _digest(token)
         for stored in self.all().values():

@@ -91,7 +91,9 @@ class Inbox:
                     gate.seed(url, self._crawl.clock.now_ms())
 
     def apply(self) -> int:
-        """Apply the files that have arrived; return how many URLs were admitted or due.
+        """Apply the files that have arrived.
+
+        Return how many URLs were admitted or due.
 
         Unusable URLs are counted as refused.
         """
@@ -119,7 +121,10 @@ class Inbox:
         return applied + self._renew(renewals)
 
     def _own(self, names: list[str]) -> list[str]:
-        """Return the files that this worker applies; a file's name determines its partition."""
+        """Return the files that this worker applies.
+
+        A file's name determines its partition.
+        """
         held_partitions = self._crawl.held_partitions
         return [
             name

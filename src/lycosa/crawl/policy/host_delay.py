@@ -97,7 +97,10 @@ LOOK_AGAIN_MS = 100
 
 
 class AvailabilityChecks(Protocol):
-    """Interface of what makes availability checks. Called by the worker's own thread."""
+    """Interface of what makes availability checks.
+
+    Called by the worker's own thread.
+    """
 
     def turn(self, now: int, *, may_start: bool) -> None:
         """Process results, and start due checks if anything may be fetched now (monotonic ms).

@@ -78,7 +78,10 @@ class RowProcessor(CrawlListener):
         verdict: Judgement,
         revisit_of: RevisitTarget | None,
     ) -> None:
-        """Record the visit for every collection that wanted the URL; parse the response once."""
+        """Record the visit for every collection that wanted the URL.
+
+        Parse the response once.
+        """
         parsed: ParsedExchange | None = None
         for number, row in enumerate(task.rows):
             own = (

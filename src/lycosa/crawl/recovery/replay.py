@@ -39,8 +39,9 @@ def replay(
     commit_if_due: Callable[[], None],
     every: LiveTables | None = None,
 ) -> None:
-    """Process what orphaned WARCs hold. Unreadable records are skipped, and so are ids that were
-    processed already.
+    """Process what orphaned WARCs hold.
+
+    Unreadable records are skipped, and so are ids that were processed already.
 
     `tables` are those of the partitions that are held, `every` those of all (None: `tables` are).
     `locate` gives the absolute path of a workspace-relative one; `commit_if_due` is called after
@@ -132,8 +133,9 @@ class _Stored:
 
 
 def _partition(crawl: CrawlState, stored: StoredExchange) -> int:
-    """Return the exchange's URL; for a robots.txt its origin, whatever URL that was
-    redirected to.
+    """Return the exchange's URL.
+
+    For a robots.txt its origin, whatever URL that was redirected to.
     """
     visit = stored.visit
     url = (

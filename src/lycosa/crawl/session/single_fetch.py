@@ -1,4 +1,6 @@
-"""Single steps: fetch a URL, read its robots.txt, parse a page. Nothing is written to disk.
+"""Single steps: fetch a URL, read its robots.txt, parse a page.
+
+Nothing is written to disk.
 
 robots.txt is obeyed as everywhere; `fetch` reports the rule.
 """

@@ -277,8 +277,9 @@ class CommitBuffer:
         self.unparsed = UnparsedDocuments(claim, info)
 
     def next_batch(self) -> Batch:
-        """Fix the current batch with its rows as they are now, and begin another. Return the one
-        that was cut.
+        """Fix the current batch with its rows as they are now, and begin another.
+
+        Return the one that was cut.
 
         Call `committed` when its commit is written.
         """

@@ -80,8 +80,10 @@ class Commits:
         self._thread.shutdown(wait=True)
 
     def _interval(self, now: int) -> int:
-        """Return how long the batch may wait. Where other workers hold partitions, they wait for
-        URLs in it, and the end of the crawl for the last commit.
+        """Return how long the batch may wait.
+
+        Where other workers hold partitions, they wait for URLs in it, and the end of the crawl for
+        the last commit.
         """
         interval = self._settings.commit_interval
         batch = self._crawl.buffer.batch

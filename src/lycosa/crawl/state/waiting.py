@@ -55,8 +55,9 @@ class IdlenessTracker:
 def waiting_by_partition(
     directory: HostDirectory, frontier: Frontier, held_partitions: HeldPartitions
 ) -> dict[int, int]:
-    """Known URLs that wait in each held partition: parked hosts as the directory counts them,
-    active ones as their rows do.
+    """Known URLs that wait in each held partition.
+
+    Parked hosts as the directory counts them, active ones as their rows do.
     """
     used = slice(0, len(directory))
     resting = np.where(directory.active[used], 0, directory.waiting[used])

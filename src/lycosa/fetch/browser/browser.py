@@ -183,8 +183,9 @@ class Browser:
         self._pages = [page for page in self._pages if not page.ended]
 
     def _restart(self, error: str) -> None:
-        """End a browser that died or must end. Each page is tried once more alone, to find the
-        cause.
+        """End a browser that died or must end.
+
+        Each page is tried once more alone, to find the cause.
         """
         self._collect()
         suspects = [page.job for page in self._pages]

@@ -1,4 +1,6 @@
-"""Chromium as an isolated child process: it communicates only with this process.
+"""Chromium as an isolated child process.
+
+It communicates only with this process.
 
 It is driven over two pipes (DevTools protocol, messages ended by a zero byte), so no port is open.
 It has no network of its own: every name fails to resolve, all traffic is directed to a proxy with
@@ -231,7 +233,10 @@ class BrowserProcess:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """Return the environment variables that the browser needs; others may contain passwords."""
+    """Return the environment variables that the browser needs.
+
+    Others may contain passwords.
+    """
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return environment | {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder}
 

@@ -54,7 +54,10 @@ class DomainClock:
         return max(self.not_before, self.resting[-1] if self.resting else 0)
 
     def rest(self, until: int, places: int) -> None:
-        """Occupy a place during a pause. Beyond the limit, the first to be free is dropped."""
+        """Occupy a place during a pause.
+
+        Beyond the limit, the first to be free is dropped.
+        """
         insort(self.resting, until)
         if len(self.resting) > places:
             del self.resting[0]

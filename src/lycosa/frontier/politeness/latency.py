@@ -1,5 +1,6 @@
-"""Whether a host answers slower than it used to: then it or its network is overloaded, and its
-pause is extended.
+"""Whether a host answers slower than it used to.
+
+Then it or its network is overloaded, and its pause is extended.
 
 Two moving means of the time to the first byte, without connecting: a recent one, and a slow one
 as the usual value. Both are of logarithms, so that a response that takes ten times as long weighs
@@ -66,8 +67,9 @@ def remembered(usual_ms: float) -> LatencyTracker:
 
 
 def observe(latency: LatencyTracker, first_byte_ms: float) -> LatencyTracker:
-    """Add a response: milliseconds from the request to its first byte; after a time-out, the
-    time waited.
+    """Add a response: milliseconds from the request to its first byte.
+
+    After a time-out, the time waited.
     """
     sample = log(max(first_byte_ms, 1.0))
     if not latency.samples:

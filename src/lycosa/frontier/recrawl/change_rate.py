@@ -56,8 +56,9 @@ _PRIOR_ROUNDS = 30
 
 
 class ChangeStats(NamedTuple):
-    """Statistics of a page's visits about its changes; all 0 before the second visit. Natural
-    logarithms of days.
+    """Statistics of a page's visits about its changes.
+
+    All 0 before the second visit. Natural logarithms of days.
     """
 
     changed: float = 0.0  # weight of the visits that found a change
@@ -187,8 +188,9 @@ def learn_prior(stats: Sequence[ArrayLike], parent: RatePrior = DEFAULT_PRIOR) -
 
 
 def observe_claim(trust: ClaimTrust, claimed: bool, changed: bool) -> ClaimTrust:
-    """Record a visit of a page that the host's sitemaps or feeds list: whether they claimed a
-    change since the last visit, and whether there was one.
+    """Record a visit of a page that the host's sitemaps or feeds list.
+
+    Whether they claimed a change since the last visit, and whether there was one.
     """
     right, wrong, missed = trust
     if claimed:

@@ -107,8 +107,9 @@ class Budget:
         return False
 
     def spend(self) -> None:
-        """Count a page that is fetched in any case, because it was requested. The bucket may go
-        negative by its own size.
+        """Count a page that is fetched in any case, because it was requested.
+
+        The bucket may go negative by its own size.
         """
         self._tokens = max(self._tokens - 1.0, -self._most)
         self.spent += 1

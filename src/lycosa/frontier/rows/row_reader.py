@@ -91,8 +91,9 @@ class HostRowReader:
         ]
 
     def refresh(self, files: Sequence[DataFile]) -> None:
-        """Use these files (`LogState.files[table]`) and no others. Reads two columns of those that
-        are new.
+        """Use these files (`LogState.files[table]`) and no others.
+
+        Reads two columns of those that are new.
 
         Raises:
             FileNotFoundError: one is missing.
@@ -300,8 +301,9 @@ def newest(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
 
 
 def summary(rows: pl.DataFrame, due: Mapping[str, pl.Expr]) -> pl.DataFrame:
-    """Summarise the live rows of `urls` by host: partition, host_key, waiting (URLs in state
-    known), visited, due_at.
+    """Summarise the live rows of `urls` by host.
+
+    Partition, host_key, waiting (URLs in state known), visited, due_at.
 
     `due` says for each collection, over the columns of `urls`, when a URL is due: ms since 1970, or
     null for never. `due_at` is the earliest of a host's, null for never; rows of other collections

@@ -1,5 +1,6 @@
-"""Limits one call to a part of the due URLs: the unvisited part of the web, or the URLs that a
-walk from a URL reaches.
+"""Limits one call to a part of the due URLs.
+
+The unvisited part of the web, or the URLs that a walk from a URL reaches.
 
 The scheduler calls `admits` before a row gets into a head, and uses `condition` to select rows from
 the tables. Excluded URLs stay known for another call. Memory: 10 bytes for each URL that the walk
@@ -102,7 +103,10 @@ class Reach(Unvisited):
         return np.asarray(self._keys[places] == keys, np.bool_)
 
     def _fold(self) -> None:
-        """Merge the new keys into the sorted ones; of a key twice the newer distance counts."""
+        """Merge the new keys into the sorted ones.
+
+        Of a key twice the newer distance counts.
+        """
         if not self._new:
             return
         keys = np.fromiter(self._new.keys(), np.uint64, len(self._new))

@@ -149,8 +149,9 @@ class Scheduler:
             self.parked.wake(host_key)
 
     def open(self, host_key: int) -> HostQueue | None:
-        """Make a parked host active (its URLs come with the next refill). None: no such host is
-        known.
+        """Make a parked host active (its URLs come with the next refill).
+
+        None: no such host is known.
         """
         queue = self.frontier.hosts.get(host_key)
         if queue is None and self.parked.knows(host_key):
@@ -178,7 +179,9 @@ class Scheduler:
         return min(times, default=None)
 
     def refill(self) -> bool:
-        """Activate due hosts, unless the last refill was too recent. True if rows were read.
+        """Activate due hosts, unless the last refill was too recent.
+
+        True if rows were read.
 
         While parked hosts wait, active hosts with dry heads go to the end of the line, and hosts
         without work, or active for too long, are parked (`lycosa.frontier.scheduler.turnover`). So

@@ -34,16 +34,18 @@ _ROTATE_EVERY_MS = 1_000
 
 
 class SendBack(Protocol):
-    """Parks an active host. `parked_ms`: how long it stays parked if it waits for its domain;
-    `away_ms`: in any case.
+    """Parks an active host.
+
+    `parked_ms`: how long it stays parked if it waits for its domain; `away_ms`: in any case.
     """
 
     def __call__(self, host_key: int, parked_ms: int = HORIZON_MS, *, away_ms: int = 0) -> None: ...
 
 
 class Turnover:
-    """Parks active hosts to free places. `now` is monotonic; `protected` hosts stay active, unless
-    their time is over.
+    """Parks active hosts to free places.
+
+    `now` is monotonic; `protected` hosts stay active, unless their time is over.
     """
 
     def __init__(

@@ -37,7 +37,10 @@ class SeenUrls:
         return len(self._keys)
 
     def close(self) -> None:
-        """Close the file, as deleting the object does. The object is unusable afterwards."""
+        """Close the file, as deleting the object does.
+
+        The object is unusable afterwards.
+        """
         self._keys.close()
 
     def depth(self, identity: UrlId) -> int | None:

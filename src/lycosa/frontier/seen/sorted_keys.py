@@ -62,7 +62,10 @@ class SortedKeys:
         return self._starts[_PARTS] + len(self._new)
 
     def close(self) -> None:
-        """Close the file, as deleting the object does. The object is unusable afterwards."""
+        """Close the file, as deleting the object does.
+
+        The object is unusable afterwards.
+        """
         if self._file is not None:
             self._file.close()
 

@@ -59,8 +59,9 @@ def only_words(text: str) -> str:
 
 
 class PageText(NamedTuple):
-    """Features of a page that are compared: simhash, characters of its text, the text ("" if it is
-    not available).
+    """Features of a page that are compared.
+
+    Simhash, characters of its text, the text ("" if it is not available).
     """
 
     simhash: int

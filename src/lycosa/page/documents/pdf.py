@@ -157,8 +157,9 @@ def _paragraphs(lines: list[str]) -> list[str]:
 
 
 def _largest(text: pdfium.PdfTextPage) -> str:
-    """Return the run of the largest letters on a page: the title of most documents that declare
-    none.
+    """Return the run of the largest letters on a page.
+
+    The title of most documents that declare none.
     """
     count = min(text.count_chars(), _TITLE_CHARACTERS)
     sizes = [round(raw.FPDFText_GetFontSize(text, index), 1) for index in range(count)]

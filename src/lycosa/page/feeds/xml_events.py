@@ -35,7 +35,10 @@ _CONTROLS = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20)])
 
 
 class EventReader(Protocol):
-    """Receiver of the events. `start` and `end` get tags as written, prefix included."""
+    """Receiver of the events.
+
+    `start` and `end` get tags as written, prefix included.
+    """
 
     def start(self, tag: str, attributes: dict[str, str]) -> None: ...
 
@@ -52,8 +55,9 @@ class Enough(Exception):
 
 
 def read_events(data: bytes, new_reader: Callable[[], R]) -> tuple[R, list[str]]:
-    """Send the events of a document in UTF-8 to a reader; never raises. Return the reader and the
-    faults.
+    """Send the events of a document in UTF-8 to a reader; never raises.
+
+    Return the reader and the faults.
 
     `new_reader` is called again when the document has to be repaired and read from the start.
     """

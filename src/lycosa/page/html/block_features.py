@@ -1,4 +1,6 @@
-"""Features that describe the blocks of a page: the input of the main text model.
+"""Features that describe the blocks of a page.
+
+The input of the main text model.
 
 None of them depends on a language or on the class names of one site: sizes, links, position, the
 prose around a block, tags, and how well the rules of `main_text` fit.

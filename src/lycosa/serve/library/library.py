@@ -115,7 +115,9 @@ class Library:
         return self._place(kind, language, day) / name
 
     def make(self, language: str, day: date, kind: str) -> bool:
-        """Write a day's files. False: others are being written now, here or by an export.
+        """Write a day's files.
+
+        False: others are being written now, here or by an export.
 
         Raises:
             WorkError: they could not be written.

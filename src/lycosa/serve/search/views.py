@@ -101,7 +101,10 @@ class PageLink:
 
 
 def web_href(url: str) -> str | None:
-    """Return the URL if a link to it is safe: http or https, never javascript:, data: etc."""
+    """Return the URL if a link to it is safe.
+
+    Http or https, never javascript:, data: etc.
+    """
     return url if url.lower().startswith(("http://", "https://")) else None
 
 

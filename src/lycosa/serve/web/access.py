@@ -111,7 +111,9 @@ class Access:
         return self.session(request) is not None
 
     def open_session(self, token: str, address: str) -> str | None:
-        """Open a session for a token; return the cookie's value. None: the token is invalid.
+        """Open a session for a token; return the cookie's value.
+
+        None: the token is invalid.
 
         Raises:
             HTTPException: 429, too many wrong ones from that address.

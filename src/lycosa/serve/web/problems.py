@@ -71,7 +71,10 @@ def problem_response(
     faults: Sequence[Fault] = (),
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """Return a problem document. Without a title the phrase of the status is used."""
+    """Return a problem document.
+
+    Without a title the phrase of the status is used.
+    """
     problem = Problem(
         type="about:blank",
         title=title or HTTPStatus(status).phrase,
