@@ -151,8 +151,9 @@ class Walker:
         self._led = {first.url_key: _Led(first, None, False, "")}  # not written yet
 
     def step(self) -> None:
-        """Walk the links that were committed since the last call, and publish the result. Raises
-        what `LiveTables` raises, and OSError.
+        """Walk the links committed since the last call, and publish the result.
+
+        Raises what `LiveTables` raises, and OSError.
         """
         state = self._tables.state
         state.refresh()

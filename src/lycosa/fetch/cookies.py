@@ -182,7 +182,10 @@ class CookieJar:
             self._bytes -= _size(place, domain.pop(place))
 
     def _is_suffix(self, domain: str) -> bool:
-        """Whether a domain is a public suffix, so that names below it are registrable domains."""
+        """Whether a domain is a public suffix.
+
+        Names below it are registrable domains.
+        """
         name = f"x.{domain}"
         return not _IP.fullmatch(domain) and self._domains.registrable(name) == name
 

@@ -1,4 +1,6 @@
-"""`find`: the exact positions of a text, in stored pages, or in a site that is crawled for it.
+"""`find`: the exact positions of a text.
+
+It searches stored pages, or a site that is crawled for it.
 
 For a crawl, an order is written (`lycosa.matching.orders`) and put into the inbox as an operation,
 which links inherit; the process that crawls in the workspace executes it. Its results are rows of
@@ -150,7 +152,9 @@ class Results:
         self._read_to = head
 
     def left(self) -> int | None:
-        """Return the approximate number of pages that remain; None: the order is not started yet.
+        """Return the approximate number of remaining pages.
+
+        None: the order is not started yet.
 
         Reads a table's column.
         """

@@ -1,5 +1,6 @@
-"""Detects the legacy encoding of a text without a declaration, or with a wrong one: decode and test
-whether the result resembles a language.
+"""Detects the legacy encoding of a text with no or a wrong declaration.
+
+It decodes the text and tests whether the result resembles a language.
 
 Each candidate decodes the sample. The result is scored by three measures: how often its letters are
 among the frequent ones of the languages written in that encoding (Li and Momoi, "A composite
@@ -202,8 +203,9 @@ _BESIDE_LATIN = re.compile("(?<=[aA])[lUo]|[lUo](?=[aA])")
 
 
 def detect(payload: bytes) -> str:
-    """Return the name of the most likely encoding, of WHATWG's or of `FURTHER`; by default
-    `windows-1252`. Never raises.
+    """Return the name of the most likely encoding.
+
+    One of WHATWG's or of `FURTHER`; by default `windows-1252`. Never raises.
     """
     if _PLAIN_ESCAPE.search(payload):
         if b"\x1b$)C" in payload:
@@ -216,8 +218,9 @@ def detect(payload: bytes) -> str:
 
 
 def reads_better(payload: bytes, declared: str) -> str:
-    """Return the encoding that fits a text far better than the declared single-byte one; "" if the
-    label is plausible.
+    """Return an encoding that fits far better than the declared one.
+
+    The declared encoding is a single-byte one; "": it is plausible.
     """
     declared_alphabets = [candidate for candidate in _ALPHABETS if candidate.encoding == declared]
     if not declared_alphabets:
@@ -252,7 +255,10 @@ def _best(candidates: tuple[_Candidate, ...], sample: bytes, least: float) -> st
 
 
 def _reads_as_hz(payload: bytes) -> bool:
-    """Return whether a text is HZ (RFC 1843): ASCII, with Chinese between `~{` and `~}`."""
+    """Return whether a text is HZ (RFC 1843).
+
+    That is ASCII, with Chinese between `~{` and `~}`.
+    """
     if not _decodes(payload, HZ):
         return False
     han = [character for character in payload.decode(codec_of(HZ), "replace") if character > "\x7f"]
@@ -268,8 +274,9 @@ def _decodes(payload: bytes, encoding: str) -> bool:
 
 
 def decoded(data: bytes, codec: str) -> str:
-    """Decode with replacement characters, except for a character that is cut at the end, because
-    bodies are cut at a size limit.
+    """Decode with replacement characters, except for one cut at the end.
+
+    Bodies are cut at a size limit.
     """
     try:
         return codecs.getincrementaldecoder(codec)("replace").decode(data)
@@ -299,8 +306,9 @@ def _sample(payload: bytes) -> bytes:
 
 @functools.cache
 def _weights(frequent: str, rarest: float) -> dict[str, float]:
-    """Return the score of each character, from 1 for the most frequent down to `rarest`; capitals
-    like their small letters.
+    """Return the score of each character, from 1 down to `rarest`.
+
+    1 is for the most frequent; capitals are scored like their small letters.
     """
     step = (1 - rarest) / len(frequent)
     weights = {character: 1 - step * place for place, character in enumerate(frequent)}
@@ -312,8 +320,9 @@ def _weights(frequent: str, rarest: float) -> dict[str, float]:
 
 
 def _score(candidate: _Candidate, sample: bytes) -> tuple[float, int]:
-    """Return how well a sample fits an encoding, at most 1, and the number of its non-ASCII
-    characters.
+    """Return how well a sample fits an encoding, at most 1.
+
+    Also return the number of its non-ASCII characters.
     """
     text = decoded(sample, codec_of(candidate.encoding))  # a cut tail is no fault
     counts = Counter(text)

@@ -1,5 +1,6 @@
-"""Media types: detects the readable format of a payload by its declared type and its first
-bytes.
+"""Detects the readable format of a payload.
+
+By its declared media type and by its first bytes.
 
 The declared type is used where it names a readable format; the bytes decide where it is missing,
 generic, or plainly wrong (WHATWG MIME Sniffing, sections 5 and 7, reduced to the needs of a text

@@ -1,4 +1,4 @@
-"""The output of readers, before links are resolved and the main text is selected."""
+"""The output of readers, before links and main text are determined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permissions of a page for robots: `meta name=robots` and the X-Robots-Tag header.
+"""Permissions of a page: `meta name=robots` and X-Robots-Tag.
 
 No RFC defines them: this follows what the large search engines document. `unavailable_after`,
 `noarchive`, `nosnippet` and similar ones are ignored: they do not concern indexing or following

@@ -1,4 +1,6 @@
-"""What cannot be indexed, by the URL before fetching and by the media type after the headers.
+"""Detects what cannot be indexed.
+
+By the URL before fetching, and by the media type after the headers.
 
 An extension is a convention, so only those are used that hardly ever name a page. Known to be
 wrong, and accepted:

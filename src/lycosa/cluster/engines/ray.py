@@ -283,7 +283,7 @@ def _loopback(enabled: bool) -> Iterator[None]:
 
 
 def _pack(value: object) -> bytes:
-    """Pack a value so that a node can unpack it once its requirements are installed."""
+    """Pack a value; a node unpacks it once its requirements are installed."""
     packed: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     return packed
 
@@ -297,7 +297,7 @@ def _carry_out(
 
 
 def _hush() -> None:
-    """Keep Ray from printing daemon messages on stdout, and from joining another cluster.
+    """Keep Ray from printing to stdout, and from joining another cluster.
 
     stdout may contain a document. After the end, a call from a thread would join any cluster on
     this machine. Ray has no public switch for either that works after its import.

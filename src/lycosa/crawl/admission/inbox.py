@@ -149,8 +149,9 @@ class Inbox:
         )
 
     def _submit(self, submission: Submission, renewals: Renewals) -> int:
-        """Admit new URLs, send those of remote partitions to their owners, and add known URLs
-        to `renewals`.
+        """Admit new URLs, and add known ones to `renewals`.
+
+        URLs of remote partitions are sent to their owners.
         """
         crawl = self._crawl
         gate = crawl.assignments[submission.collection].gate
@@ -178,7 +179,7 @@ class Inbox:
         return applied
 
     def renew(self, collection: str, identity: UrlId, submitted_at: int) -> bool:
-        """Make a known, submitted URL due unless the submission is older than its last visit.
+        """Make a submitted URL due unless it was visited since.
 
         Return whether it is due.
         """

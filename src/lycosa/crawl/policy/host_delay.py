@@ -103,7 +103,9 @@ class AvailabilityChecks(Protocol):
     """
 
     def turn(self, now: int, *, may_start: bool) -> None:
-        """Process results, and start due checks if anything may be fetched now (monotonic ms).
+        """Process results, and start due checks.
+
+        Checks start only if anything may be fetched now (monotonic ms).
 
         Called in every iteration of the loop, at least five times a second; must not block.
         """

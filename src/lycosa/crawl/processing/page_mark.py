@@ -20,8 +20,9 @@ _MARK_BYTES = 2_048
 
 
 class PageMark:
-    """The page being parsed, in memory shared by parent and child, so that it can be read after
-    the child was killed.
+    """The page being parsed, in memory shared by parent and child.
+
+    So it can be read after the child was killed.
     """
 
     def __init__(self) -> None:

@@ -103,7 +103,10 @@ def pause_text(state: Mapping[str, str]) -> str:
 
 
 class PausedByPeople:
-    """Paused collections as a worker sees them, cached so that frequent calls are cheap."""
+    """Paused collections as a worker sees them.
+
+    Cached, so that frequent calls are cheap.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -147,7 +150,7 @@ class PauseFollower:
         self._paused = False
 
     def tick(self) -> None:
-        """Stop or continue fetching for the collection, if it was paused or resumed."""
+        """Stop or continue fetching if the collection was paused or resumed."""
         paused = self._collection in self._pauses.look(self._storage)
         if paused != self._paused:
             self._paused = paused

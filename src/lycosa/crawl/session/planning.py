@@ -185,7 +185,7 @@ def seeds_for(collection: Collection, before: Mapping[str, Any]) -> tuple[str, .
 
 
 def require_contact(settings: FetchSettings, jobs: Iterable[Job]) -> None:
-    """Refuse to crawl public hosts continuously without a contact for their webmasters.
+    """Refuse to crawl public hosts continuously without a contact.
 
     Raises:
         ConfigError: a seed's host is public, and neither `fetch.contact` nor the User-Agent says

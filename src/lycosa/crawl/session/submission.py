@@ -26,8 +26,9 @@ from lycosa.url.scope import Admission, hostname
 
 @dataclass(slots=True, frozen=True)
 class Submitted:
-    """What was submitted: URLs as they will be stored, the file's name, and the process that
-    crawls there now, if any.
+    """A submission.
+
+    URLs as they will be stored, the file's name, and the process that crawls there now, if any.
     """
 
     collection: str

@@ -1,4 +1,4 @@
-"""The partitions that a worker holds, and the rows and files that belong to them."""
+"""The partitions that a worker holds, with their rows and files."""
 
 from __future__ import annotations
 

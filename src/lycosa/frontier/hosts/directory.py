@@ -1,4 +1,6 @@
-"""Every host of a worker, parked ones too, in columns of numbers: 35 bytes a host.
+"""Every host of a worker, parked ones too.
+
+In columns of numbers: 35 bytes a host.
 
 With a folder the columns are in mapped files (`lycosa.frontier.hosts.mapped_arrays`) and leave
 memory after each pass over all hosts; they are a cache of the tables, built at each start.
@@ -193,8 +195,9 @@ class HostDirectory:
     def pick(
         self, now_ms: int, horizon_ms: int, limit: int, order: HostOrder = HostOrder.TIME
     ) -> Slots:
-        """Return at most `limit` parked hosts that are due by `now_ms` + `horizon_ms`, the most
-        urgent ones; in the files' order.
+        """Return the most urgent parked hosts, in the order of the files.
+
+        At most `limit` that are due by `now_ms` + `horizon_ms`.
 
         They are not marked: that is for `activate`, once their rows are there.
         """
@@ -269,8 +272,9 @@ class HostDirectory:
         self._arrays.shed()
 
     def update(self, frames: Iterable[pl.DataFrame]) -> None:
-        """Copy those columns of these frames that are in `SETTABLE`, by `host_key`; unknown hosts
-        are ignored.
+        """Copy the columns in `SETTABLE` of these frames, by `host_key`.
+
+        Unknown hosts are ignored.
 
         Null is 0. `next_at` is a host's own "not before": it only moves back, and only hosts that
         have something to fetch.

@@ -1,4 +1,4 @@
-"""Arrays in mapped files that leave the process's memory when they are not used.
+"""Arrays in mapped files that leave memory when they are not used.
 
 The files have no names, so they are gone with the process and no other process can open them. Pages
 that leave memory stay in the page cache while it has free space, and return by page faults.

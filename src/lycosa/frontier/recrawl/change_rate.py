@@ -89,8 +89,9 @@ class ClaimTrust(NamedTuple):
 def observe(
     stats: ChangeStats, interval_ms: float, changed: bool, half_life_days: float = HALF_LIFE_DAYS
 ) -> ChangeStats:
-    """Add one visit, `interval_ms` after the one before, that was caused by the schedule and not
-    by a claim.
+    """Add one visit that was caused by the schedule and not by a claim.
+
+    `interval_ms`: time since the visit before.
     """
     days = max(interval_ms / DAY_MS, MIN_DAYS)
     weight, unchanged, logs, squares, dated = _faded(stats, days, half_life_days)
@@ -169,8 +170,9 @@ def log_likelihood(stats: Sequence[ArrayLike]) -> Floats:
 
 
 def learn_prior(stats: Sequence[ArrayLike], parent: RatePrior = DEFAULT_PRIOR) -> RatePrior:
-    """Learn the prior of rates from a collection's pages (columns of `ChangeStats`); pages
-    without a second visit are ignored.
+    """Learn the prior of rates from a collection's pages.
+
+    They are columns of `ChangeStats`; pages without a second visit are ignored.
 
     Expectation maximisation from the parent. A sample of some 10,000 pages is enough, and all of it
     is held in memory.

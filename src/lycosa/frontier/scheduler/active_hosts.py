@@ -76,8 +76,9 @@ class ActiveHosts:
     def close_line(
         self, host_key: int, collection: str, at: Rank | None, kind: int = FIRST
     ) -> None:
-        """Set the rank from which on the tables hold further URLs of a kind (None: they hold no
-        others).
+        """Set the rank from which on the tables hold further URLs of a kind.
+
+        None: they hold no others.
         """
         line = self._head(self._queues[host_key], collection).line(kind)
         line.close(at)

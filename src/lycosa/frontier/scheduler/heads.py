@@ -78,8 +78,9 @@ class Heads:
         return max(_ROOM_LEAST, self._waiting_urls // max(1, len(self._frontier.hosts)))
 
     def wait_for(self, row: UrlRow) -> None:
-        """Queue a changed URL of an active host if it is due soon and its head is not full; else it
-        stays in the tables.
+        """Queue a changed URL of an active host, or leave it to the tables.
+
+        It is queued if it is due soon and its head is not full.
         """
         due = self._agenda.due_at(row)
         if due is None:

@@ -131,7 +131,7 @@ class HostSchedule:
                         break
 
     def release_address(self, address: str, now: int) -> None:
-        """Schedule the first ready host of an address's line, if a connection is free."""
+        """Schedule the first ready host of an address with a free connection."""
         while not self.clocks.crowded(address) and (key := self._lines.first(address)) is not None:
             queue = self._hosts[key]
             self.schedule(queue)

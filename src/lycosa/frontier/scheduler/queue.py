@@ -242,8 +242,9 @@ class Head:
         return [line.waiting[0][2] for line in self.lines if line.waiting]
 
     def trim(self, maximum: int, elsewhere: Callable[[int], bool]) -> int:
-        """Keep the first `maximum` first visits, and URLs that wait elsewhere too; the tables or
-        the batches hold the others. Return how many were removed.
+        """Keep the first `maximum` first visits. Return how many were removed.
+
+        URLs that wait elsewhere too stay; the tables or the batches hold the others.
         """
         return self.line(FIRST).trim(maximum, elsewhere)
 
@@ -329,8 +330,9 @@ class HostQueue:
         self.next_due_at = at_ms
 
     def due_from(self, ready_at: int) -> int | None:
-        """Return when a URL may be fetched, if the host may be from `ready_at` on; None: no URL is
-        queued.
+        """Return when a URL may be fetched; None: no URL is queued.
+
+        `ready_at`: when the host may be requested.
         """
         at: int | None = None
         for head in self.heads.values():

@@ -24,8 +24,9 @@ Keys = npt.NDArray[np.uint64]
 
 
 class Unvisited:
-    """Admits every URL that was never visited, and nothing else, whatever the schedule of visited
-    pages is.
+    """Admits every URL that was never visited, and nothing else.
+
+    The schedule of visited pages is ignored.
     """
 
     def admits(self, row: UrlRow) -> bool:

@@ -162,8 +162,9 @@ class Scheduler:
         return queue
 
     def next_time(self) -> int | None:
-        """Return when a refill may find due URLs, in ms of the monotonic clock; None: no parked
-        host will ever be due.
+        """Return when a refill may find due URLs (ms, monotonic clock).
+
+        None: no parked host will ever be due.
         """
         now = self._clock.monotonic_ms()
         self._apply_clock_step()

@@ -1,4 +1,4 @@
-"""Some hundred thousand recent 64-bit keys in 16 bytes each, for look-ups and changes.
+"""Some hundred thousand recent 64-bit keys in 16 bytes each.
 
 A dict takes 110 bytes a key. Here only the latest keys are in a dict; the others are sorted, beside
 a table of bytes that rules out nearly every absent key without a search.

@@ -76,8 +76,9 @@ def shape_of(path: str) -> Shape:
 
 
 def _pattern(segment: str) -> str:
-    """Return a long segment, or one that begins with a digit, as named in a group: a number, an
-    id, or itself.
+    """Return the form of a segment in a group's name.
+
+    For a long segment, or one that begins with a digit: a number, an id, or itself.
     """
     # 3.10.html is a version, not a number
     stem = segment.removesuffix(".html").removesuffix(".htm").removesuffix(".php")

@@ -155,8 +155,9 @@ class TrapGroup:
         return nearest if nearest <= limit else 64
 
     def knows_lines(self, text: str) -> bool | None:
-        """Whether hardly any of a text is in lines that are new to the group, numbers ignored; None
-        where it had none yet.
+        """Whether hardly any of a text is in lines that are new to the group.
+
+        Numbers are ignored. None where the group had no lines yet.
 
         The lines are remembered in a Bloom filter with two bits a line, which begins anew when it
         is full.

@@ -179,8 +179,9 @@ def _largest(text: pdfium.PdfTextPage) -> str:
 def _read_links(
     document: pdfium.PdfDocument, page: pdfium.PdfPage, text: pdfium.PdfTextPage, sink: Sink
 ) -> None:
-    """Return link annotations with an address (PDF 32000-1:2008 section 12.6.4.7), then addresses
-    in the text.
+    """Return link annotations with an address, then addresses in the text.
+
+    PDF 32000-1:2008 section 12.6.4.7.
     """
     position, link = ctypes.c_int(0), raw.FPDF_LINK()
     for _ in range(_MAX_PAGE_LINKS):

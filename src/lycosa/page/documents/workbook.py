@@ -141,7 +141,7 @@ def _date(written: str) -> str:
 
 
 def read_xlsx(payload: bytes, sink: Sink) -> None:
-    """A workbook: names of sheets, rows as lines, links, comments, texts of drawings.
+    """Read names of sheets, rows as lines, links, comments and drawings.
 
     Numbers are written as stored, dates as in ISO 8601.
     """

@@ -1,4 +1,4 @@
-"""XML as events for readers of a few elements (sitemaps, feeds), from arbitrary bytes.
+"""XML as events for readers of a few elements (sitemaps, feeds).
 
 expat parses it: no tree, no external entities, and a declared entity ends the parsing, so nothing
 is expanded. Common mistakes of hand-made XML (a bare `&` in an address, entities of HTML, control

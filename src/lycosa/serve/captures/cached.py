@@ -1,4 +1,6 @@
-"""Cached copies: a frame with origin and time around an untrusted document without capabilities.
+"""Cached copies: a frame around an untrusted document.
+
+The frame has origin and time; the document has no capabilities.
 
 The content comes from `/cached/raw` with a policy of its own: sandboxed (an origin of its own, no
 script, no form, no plug-in), and nothing is loaded except styles and images that are part of the

@@ -219,7 +219,7 @@ def time_columns(history: History, words: Interface) -> list[tuple[str, int, int
 
 
 def statuses(counted: Mapping[str, int], words: Interface) -> dict[str, int]:
-    """Return counts by HTTP status with a label for status 0, which means no response."""
+    """Return counts by HTTP status with a label for 0 (no response)."""
     return {
         words.t("no response") if status == "0" else status: number
         for status, number in counted.items()

@@ -1,4 +1,7 @@
-"""Suggestions for typed text, for our pages and for a browser's search field, and similar pages."""
+"""Suggestions for typed text, and similar pages.
+
+Suggestions are for our pages and for a browser's search field.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ GUESSES_A_MINUTE = 10
 
 @dataclass(slots=True, frozen=True)
 class Session:
-    """A signed-in user: the token's name, and the text that forms must send back."""
+    """A signed-in user: the token's name, and the text forms send back."""
 
     name: str
     csrf: str

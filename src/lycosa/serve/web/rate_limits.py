@@ -1,4 +1,7 @@
-"""Rate limits: a token bucket for each address or name, and a bound on how many are remembered."""
+"""Rate limits: a token bucket for each address or name.
+
+The number of buckets is bounded.
+"""
 
 from __future__ import annotations
 
