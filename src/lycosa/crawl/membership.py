@@ -100,11 +100,11 @@ class Lease:
         self._lock = threading.Lock()
 
     def sending(self) -> int:
-        """The time at which a ping is sent (monotonic ms); give it to `answered`."""
+        """Return the time at which a ping is sent (monotonic ms), for `answered`."""
         return self._clock.monotonic_ms()
 
     def answered(self, sent_ms: int, answer: PingReply) -> None:
-        """The ping sent then was answered. Answers may come out of order."""
+        """Record the answer to a ping. Answers may come out of order."""
         with self._lock:
             if (sent_ms, answer.number) <= self._sent:
                 return

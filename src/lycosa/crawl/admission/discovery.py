@@ -42,7 +42,7 @@ MAX_INDEXED = 1_000
 """Sitemaps that the indexes of one robots.txt lead to (in one run); further ones are counted."""
 
 MAX_HOPS = 5
-"""Indexes and redirects behind one another that lead to a sitemap or feed."""
+"""Maximum length of a chain of indexes and redirects to a sitemap or feed."""
 
 MAX_FEEDS = 5
 """Feeds of one page that are read."""

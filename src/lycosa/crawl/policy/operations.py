@@ -57,8 +57,9 @@ failed, ask again.
 
 
 _Fresh = dict[tuple[str, int], tuple[Visit, Page]]
-"""Pages that were fetched while an operation is about, by collection and URL: as much text as two
-commits hold.
+"""Recently fetched pages for operations, by collection and URL.
+
+As much text as two commits hold.
 """
 
 
@@ -215,12 +216,12 @@ class Operations(CrawlListener):
         return False
 
     def _rows_of_pages(self, collection: str, rows: Iterable[UrlRow]) -> dict[int, UrlRow]:
-        """The pages' own rows, by URL key."""
+        """Return the rows of the pages by URL key."""
         pages = self._crawl.urls.find_all(collection, [row.id for row in rows])
         return {page.id.url_key: page for page in pages}
 
     def _remember(self, row: UrlRow, visit: Visit, page: Page) -> None:
-        """Keep a page until the tables show it: other rows may come to it before."""
+        """Cache a page until the tables contain it, for other rows."""
         if self._cuts != self._crawl.buffer.cuts:
             self._cuts, self._cut, self._fresh = self._crawl.buffer.cuts, self._fresh, {}
         self._fresh[row.collection, row.id.url_key] = (visit, page)
@@ -252,7 +253,7 @@ class Operations(CrawlListener):
         return work
 
     def _act(self, row: UrlRow, work: Work, visit: Visit, text: str, links: Iterable[Link]) -> None:
-        """Note what a page holds, and pass the operation on."""
+        """Record the matches of a page, and pass the operation on."""
         for match in work.look(text):
             self._crawl.buffer.batch.add_match(visit, match)
         gate = self._crawl.assignments[row.collection].gate

@@ -145,7 +145,7 @@ class PageBudgets:
                 )
 
     def count(self, row: UrlRow, host: HostRow) -> None:
-        """A page that its collection did not hold was added."""
+        """Count a page that its collection did not hold."""
         if row.collection in self._by_domain:
             self._domains[row.collection][host.registrable_domain] += 1
         if row.collection in self._by_host and host.host_key in self._hosts:

@@ -231,7 +231,7 @@ class RequestBuilder:
             self._logins.notice(exchange, task.rows)
 
     def forget(self, exchange: Exchange) -> None:
-        """The exchange will not be seen again."""
+        """Forget an exchange that will not be processed again."""
         self._processed.discard(id(exchange))
 
     def _unwanted_by(self, rows: tuple[UrlRow, ...]) -> Callable[[str], bool]:

@@ -142,10 +142,11 @@ class ResponseProcessor:
     def set_aside(
         self, exchange: Exchange, task: Task, *, to_render: bool = False
     ) -> Callable[[], bytes] | None:
-        """Archive a document that will be read beside the crawl, and book the fetch on its host; it
-        is absorbed when it is read. Gives a way to its body. None, and nothing is done: there is
-        nothing to read in it, so it is to be absorbed now. A page `to_render` may say something
-        else though its bytes are the same, and what it loads needs its host.
+        """Archive a document that is parsed later, and book the fetch on its host.
+
+        Returns a way to its body; its exchange is processed when it is parsed. None, and nothing is
+        done: it has nothing to parse, so it is to be processed now. A page `to_render` may differ
+        although its bytes are the same, and what it loads needs its host.
         """
         crawl = self.crawl
         headers = parse_head(exchange.response_head)
@@ -225,7 +226,7 @@ class ResponseProcessor:
         return row
 
     def replay(self, exchange: Exchange, task: Task, replayed: Replayed) -> None:
-        """Absorb an exchange that an earlier worker had archived."""
+        """Process an exchange that an earlier worker had archived."""
         if task.kind is VisitKind.ROBOTS:
             self.crawl.drop_prerequisites(task.origin)
         self.crawl.frontier.start(task.identity.host_key, self._clock.monotonic_ms())
@@ -235,8 +236,9 @@ class ResponseProcessor:
             self.crawl.frontier.hold(self.crawl.identifier.identify(f"{task.origin}/").host_key)
 
     def record(self, exchange: Exchange, task: Task, replayed: Replayed) -> None:
-        """Archive an exchange that is older than what the tables hold of its URL: it was made, and
-        nothing follows from it.
+        """Archive an exchange that is older than the tables' row of its URL.
+
+        Nothing else follows from it.
         """
         headers, collection = parse_head(exchange.response_head), task.rows[0].collection
         visit = build_visit(exchange, headers, task, collection, replayed.visit.record_id)

@@ -1,10 +1,9 @@
-"""Replay: what an earlier worker had archived but not committed is understood again, without
-fetching.
+"""Replay: process archived but uncommitted exchanges of earlier workers, without fetching.
 
 Exchanges come in the order in which they were made, so every page is known (found by a page before
 it, or committed) when its exchange is read. Where a claim's partitions went to several workers,
-each replays its own share, and of the others' share it only listens to what leads to its own: the
-page that names a URL may be theirs. Records are copied into this worker's own WARC with their
+each replays its own share, and of the others' share it only applies links to its own URLs: the page
+that names a URL may be theirs. Records are copied into this worker's own WARC with their
 record ids; today's scope and robots apply; the commit names the orphans used.
 """
 

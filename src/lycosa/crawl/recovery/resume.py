@@ -45,7 +45,7 @@ lifts its own.)
 
 @dataclass(slots=True, frozen=True)
 class Resumed:
-    """How many rows of URLs (one a collection) and hosts the tables held."""
+    """Number of rows of URLs (one per collection) and hosts in the tables."""
 
     urls: int
     hosts: int
@@ -53,7 +53,7 @@ class Resumed:
 
 @dataclass(slots=True, frozen=True)
 class HeldRowReaders(RowReaders):
-    """The shelves of a worker that may hold some of the partitions."""
+    """Readers of the live files that may hold rows of held partitions."""
 
     held_partitions: HeldPartitions
 
@@ -232,7 +232,7 @@ def _key_frame(keys: Iterable[int]) -> pl.DataFrame:
 def _lower(
     crawl: CrawlState, tables: LiveTables, assignment: Assignment, lowered: Mapping[int, int]
 ) -> None:
-    """Write down the new depth of stored rows."""
+    """Store the new depth of rows."""
     keys = list(lowered)
     for start in range(0, len(keys), _BATCH_KEYS):
         part = _key_frame(keys[start : start + _BATCH_KEYS]).lazy()

@@ -3,7 +3,7 @@ outside the worker's loop.
 
 Three passes in the order of the keys. The first takes the keys of the visited pages and a sample of
 their histories; the second counts, for each of them, the distinct pages and the distinct other
-hosts that link to it; the third estimates and writes down the rows whose numbers changed. Memory:
+hosts that link to it; the third estimates and writes the rows whose numbers changed. Memory:
 about 50 bytes a visited page, 8 a page with links, and some 50 MB of rows; so `Ranker`
 runs it in a process of its own; with a simulated clock, in this one.
 
@@ -263,7 +263,10 @@ def _defaulting(rules: RecrawlRules, default_rate: float) -> RecrawlRules:
 
 FOLDER = "rankings"
 ATTEMPTS = 3
-"""A merge may delete files during a long ranking; the next attempt reads their replacements."""
+"""Compaction may delete files during a long ranking.
+
+The next attempt reads their replacements.
+"""
 
 PATIENCE_MS = 600_000
 """How long to wait for another worker's ranking."""

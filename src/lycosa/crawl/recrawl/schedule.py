@@ -101,7 +101,7 @@ class RecrawlSchedule(CrawlListener):
                 self._linked[name] = _Linked(rules)
 
     def close(self) -> None:
-        """Give back what is open."""
+        """Close open files."""
         self._ranker.close()
         if self._changes is not None:
             self._changes[1].close()
@@ -169,7 +169,7 @@ class RecrawlSchedule(CrawlListener):
                 return
 
     def _apply(self, ranked: RankingResult, now: int, now_ms: int) -> None:
-        """Today's rules, from now on."""
+        """Apply the current rules from now on."""
         plan, solved = self._plans[ranked.collection], ranked.solved
         self._changes = ranked.collection, ranked.changes
         if now - plan.steered_at >= _STEER_MS:
@@ -188,7 +188,7 @@ class RecrawlSchedule(CrawlListener):
         self._renewing = self._crawl.scheduler.renew()
 
     def _write(self, collection: str, changes: BinaryIO) -> None:
-        """Some more of the rows whose numbers changed."""
+        """Write the next rows whose numbers changed."""
         part = np.frombuffer(changes.read(MAX_ROWS_PER_TICK * CHANGED.itemsize), CHANGED)
         if not part.size:
             changes.close()
@@ -236,13 +236,13 @@ class RecrawlSchedule(CrawlListener):
 
     @contextmanager
     def counting_links(self) -> Iterator[None]:
-        """Take links to known URLs as news, before the first tick too."""
+        """Count links to known URLs as news, before the first tick too."""
         self._counts_links = True
         yield
         self._counts_links = False
 
     def seen_url_linked(self, collection: str, identity: UrlId) -> None:
-        """A link to a known URL was found."""
+        """Record a link to a known URL."""
         if not self._counts_links:
             return
         linked = self._linked.get(collection)
@@ -257,8 +257,9 @@ class RecrawlSchedule(CrawlListener):
             self._look_up(collection)
 
     def _look_up(self, collection: str) -> bool:
-        """Ask about all links since the last time, and queue what is old enough: whether there was
-        any.
+        """Look up all links since the last call, and queue what is old enough.
+
+        Return whether there were any.
         """
         linked = self._linked[collection]
         queued = False
@@ -268,7 +269,7 @@ class RecrawlSchedule(CrawlListener):
         return queued
 
     def _judge(self, linked: _Linked, row: UrlRow, *, waiting: bool) -> bool:
-        """Whether a row is queued now."""
+        """Return whether a row is queued now."""
         rules, now_ms = linked.rules, self._clock.now_ms()
         action = on_link(
             rules,

@@ -97,7 +97,7 @@ class RenderLearner:
         return RenderPlan.RENDER if stats.share >= PAYS else RenderPlan.PLAIN
 
     def observe(self, host: str, *, shell: bool, gained: bool) -> None:
-        """What came of a comparison; a page that could not be rendered gained nothing."""
+        """Record a comparison; a page that could not be rendered gained nothing."""
         stats = self._hosts.get((host, shell))
         if stats is None:
             return

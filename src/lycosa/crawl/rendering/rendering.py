@@ -165,7 +165,7 @@ class Renders:
 
     @property
     def pending(self) -> int:
-        """Pages that were taken and not given back."""
+        """Number of pages that were accepted and not returned."""
         return self._browser.pending + len(self._left)
 
     @property
@@ -175,7 +175,7 @@ class Renders:
 
     @property
     def prerequisites(self) -> deque[Task]:
-        """What the worker is to fetch before all else."""
+        """Requests that the worker makes before all others."""
         return self._crawl.prerequisites
 
     def expects(self, task: Task) -> bool:
@@ -186,7 +186,7 @@ class Renders:
         return "always" in modes or ("auto" in modes and self._learner.pays(task.identity.host))
 
     def takes(self, exchange: Exchange) -> bool:
-        """Take a page, if it is to be rendered."""
+        """Accept a page, if it is to be rendered."""
         task = exchange.token
         if (
             exchange.kind != VisitKind.PAGE
@@ -250,7 +250,7 @@ class Renders:
             self._browser.give(each, exchange.status, head, payload)
 
     def pump(self) -> list[Exchange]:
-        """Let the browser go on; the pages that are done."""
+        """Advance the browser, and return the pages that are done."""
         for waiting in self._left:
             self._begin(waiting)
         self._left = []
@@ -266,8 +266,9 @@ class Renders:
         return [self._finished(job) for job in done]
 
     def leave(self) -> None:
-        """Render no more: what has arrived is archived, and is processed by the next `pump`, or by
-        replay.
+        """Stop rendering.
+
+        Archived pages are processed by the next `pump`, or by replay.
         """
         self._left += [_token(job) for job in self._browser.stop()]
         self._requests.clear()

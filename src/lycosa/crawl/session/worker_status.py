@@ -38,7 +38,7 @@ class Rate:
         self._samples: deque[tuple[int, int]] = deque()
 
     def take(self, pages: int) -> float:
-        """Note how many pages there are by now; returns the rate."""
+        """Record the number of pages; return the rate."""
         now = self._clock.monotonic_ms()
         samples = self._samples
         samples.append((now, pages))
@@ -74,7 +74,7 @@ class CrawlPause:
 
     @property
     def message(self) -> str:
-        """Why nothing is fetched; "" while all is well."""
+        """Reason for fetching nothing; "" in normal operation."""
         if self._room.message:
             return self._room.message
         if self._hours and len(self.paused_collections) == len(self._hours):
@@ -84,8 +84,10 @@ class CrawlPause:
 
 @dataclass(slots=True, frozen=True)
 class WorkerStatus:
-    """How one worker fares: `Progress` over all its claims, and by collection its pages (of several
-    workers, those that its claim has added) and those in flight. Picklable.
+    """The status of one worker. Picklable.
+
+    `Progress` over all its claims, and by collection its pages (of several workers, those that its
+    claim has added) and those in flight.
     """
 
     progress: Progress

@@ -54,12 +54,12 @@ class Assignment:
         self.pages, self.suspects, self.free_suspects = pages, suspects, FREE_SUSPECTS
 
     def count_page(self) -> None:
-        """The collection stored one more page."""
+        """Count one more stored page."""
         self.pages += 1
         self.added += 1
 
     def count_suspect(self) -> None:
-        """A URL is fetched though it looks like a trap."""
+        """Count a fetch of a URL that looks like a trap."""
         self.suspects += 1
 
     def set_quota(self, pages: int | None) -> None:

@@ -193,7 +193,7 @@ class Batch:
             self._domains[domain] = row
 
     def require_applied(self) -> None:
-        """The read positions are worth a commit of their own."""
+        """Request a commit for the read positions."""
         self.applied_due = True
 
     def cut(self, applied: dict[int, int]) -> None:
@@ -298,7 +298,7 @@ class CommitBuffer:
         return batch
 
     def committed(self) -> None:
-        """The batch that was cut last is committed: the tables show it from now on."""
+        """Record that the batch that was cut last is committed."""
         self.cut = None
         self.unparsed.committed(self.cuts)
         self._report_log()
@@ -405,12 +405,12 @@ class UnparsedDocuments:
         return read_response(file.warc.path, offset, length).body
 
     def moved(self, record_id: str, cut: int) -> None:
-        """A document was parsed, and is in the batch that is cut as number `cut`."""
+        """Record that a document was parsed into the batch number `cut`."""
         file, _, _ = self._of.pop(record_id)
         file.moved(record_id, cut)
 
     def seal(self) -> None:
-        """What comes from now on goes into another file, so that this one can come to its end."""
+        """Begin another file, so that this one can be removed when it is done."""
         if self._open is not None:
             self._open.warc.close(sync=False)
             self._open = None

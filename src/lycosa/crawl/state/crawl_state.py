@@ -125,7 +125,7 @@ class CrawlState(CrawlListener):
         self.buffer.batch.counters[f"suspects.{assignment.name}"] += 1
 
     def log_advanced(self, state: LogState) -> None:
-        """Read the tables as the log now has them."""
+        """Refresh the tables to the head of the log."""
         self.scheduler.log_advanced(state)
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ class Progress:
         self.ended = reason
 
     def stop_clock(self, now_ms: int) -> None:
-        """Everything is committed."""
+        """Record that everything is committed."""
         self.ended_ms = now_ms
 
     def defer(self, reasons: Counter[str]) -> None:

@@ -124,7 +124,7 @@ class UrlStore(AdmissionListener):
         self._max_redirects = max_redirects
 
     def change(self, row: UrlRow) -> None:
-        """The next commit holds this row."""
+        """Add a row to the next commit."""
         self._buffer.batch.change_url(row)
 
     def settle(self, row: UrlRow, state: UrlState, reason: str = "") -> None:
@@ -141,12 +141,12 @@ class UrlStore(AdmissionListener):
         self._buffer.batch.change_url(row)
 
     def reopen(self, row: UrlRow) -> None:
-        """An excluded URL is admitted again."""
+        """Admit an excluded URL again."""
         self.settle(row, UrlState.KNOWN)
         self._scheduler.heads.wait_for(row)
 
     def exclude(self, row: UrlRow, reason: str) -> None:
-        """A URL is stopped, wherever it waits."""
+        """Stop a URL, wherever it is queued."""
         self._frontier.active.remove(row.collection, row.id.host_key, row.key)
         self.settle(row, UrlState.EXCLUDED, reason)
 
@@ -214,8 +214,9 @@ class UrlStore(AdmissionListener):
         self._budgets.count(row, host)
 
     def give_back(self, task: Task, now: int) -> None:
-        """We interrupted it: the URL waits again, nothing is recorded, the host still counts as
-        fetched.
+        """Requeue a URL whose fetch was interrupted.
+
+        Nothing is recorded; the host still counts as fetched.
         """
         if not task.rows:
             self._prerequisites.append(task)  # its host is held until there is an answer
@@ -304,7 +305,7 @@ class UrlStore(AdmissionListener):
             self._frontier.offer(row, self._scheduler.heads.room)
 
     def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
-        """A shorter path to a known URL was found."""
+        """Apply a shorter path to a known URL."""
         row = self.find(collection, identity)
         if row is not None:
             row.reduce_depth(depth)
@@ -329,7 +330,7 @@ class UrlStore(AdmissionListener):
                 listener.seen_url_linked(collection, identity)
 
     def seed(self, name: str, seeds: Iterable[str]) -> None:
-        """Admit what the operator named.
+        """Admit the URLs that the operator named.
 
         Raises:
             UrlError: a seed cannot be used.

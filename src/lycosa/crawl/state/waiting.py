@@ -40,7 +40,7 @@ class IdlenessTracker:
         self._next_count = 0
 
     def renew(self, *, idle: bool, head: int) -> None:
-        """Everything up to entry `head` is applied."""
+        """Record that everything up to entry `head` is applied."""
         crawl, clock = self._crawl, self._crawl.clock
         now = clock.monotonic_ms()
         waiting = self.latest.waiting
