@@ -76,13 +76,13 @@ class HostClock:
     rested_at: int = 0
 
     def started(self, now: int) -> None:
-        """A fetch begins. A burst ends when its pause is over."""
+        """Start a fetch. A burst ends when its pause is over."""
         if self.burst and self.rested_at <= now:
             self.burst = self.owed = 0
         self.in_flight += 1
 
     def ended(self) -> None:
-        """A fetch has ended, or was not made."""
+        """End a fetch that was made or skipped."""
         if self.in_flight == 0:
             raise ValueError("a fetch ended that was not started")
         self.in_flight -= 1

@@ -4,8 +4,8 @@ A fetch takes a place until its pause is over. So a site with a thousand subdoma
 one machine, sees at most that many robots, whatever the pauses of its hosts are.
 
 In a server log: at the start of any fetch, fewer than `places` others of the domain are in flight
-or ended less than their pause ago. Domains where anybody may register a name, as blogspot.com or
-github.io, are public suffixes: each name below them is a domain of its own.
+or ended less than their pause ago. Domains with public registration of names, such as
+blogspot.com or github.io, are public suffixes: each name below them is a domain of its own.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class DomainClock:
         return max(self.not_before, self.resting[used - 1]) if used > 0 else self.not_before
 
     def started(self) -> None:
-        """A fetch begins."""
+        """Start a fetch."""
         self.in_flight += 1
 
     def ended(self) -> None:
-        """A fetch has ended, or was not made."""
+        """End a fetch that was made or skipped."""
         self.in_flight -= 1
 
     def delay_until(self, at: int) -> None:

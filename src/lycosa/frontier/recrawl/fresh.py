@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from lycosa.frontier.recrawl.change_rate import Floats
 
 HIGHEST_CLAIM = 0.999
-"""A claim is never taken for certain: its weight enters a logarithm."""
+"""Maximum probability of a claim: its weight enters a logarithm."""
 
 HIGHEST_SILENCE = 0.9
 """Lower limit of the visits of pages that a host does not announce: a tenth of the rate without
@@ -41,7 +41,7 @@ STEER_GAIN = 0.2
 """Share of a day's mismatch that is corrected; more would oscillate (bench/freshness.py)."""
 
 STEER_WEIGHT = 100.0
-"""Fetches' worth of doubt in `steer`: a day that allows this many counts half."""
+"""Damping of `steer`, in fetches: a day that allows this many counts half."""
 
 _NEWTON_STEPS = 4
 """From a start within a tenth of the root the error is squared in each: four are more than float64

@@ -175,7 +175,10 @@ class ParkedHosts:
             self._next_at = min(self._next_at, due_at)
 
     def wake(self, host_key: int) -> None:
-        """A URL of a parked host is due now. Hosts that are not known are ignored."""
+        """Wake a parked host with a URL that is due now.
+
+        Unknown hosts are ignored.
+        """
         slot = self.directory.slot(host_key)
         if slot is not None:
             self._wake(slot)

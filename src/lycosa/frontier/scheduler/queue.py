@@ -209,7 +209,7 @@ class Head:
         return new
 
     def serve(self, now: int) -> None:
-        """One of the head's URLs was taken for a fetch."""
+        """Record that a URL of the head was taken for a fetch."""
         self.served_at = now
 
     def remove(self, key: int) -> tuple[UrlRow, Line] | None:
@@ -298,7 +298,7 @@ class HostQueue:
         self.row.record_latency(usual_ms)
 
     def open_at(self, now: int) -> None:
-        """The host became active."""
+        """Record that the host became active."""
         self.opened_at = now
 
     def hold(self) -> None:
@@ -310,11 +310,11 @@ class HostQueue:
         self.held = False
 
     def park(self) -> None:
-        """The host waits for its domain."""
+        """Record that the host waits for its domain."""
         self.parked = True
 
     def unpark(self) -> None:
-        """The domain has a free place."""
+        """Record that the domain has a free place."""
         self.parked = False
 
     def schedule(self, number: int, at: int) -> None:
@@ -322,7 +322,7 @@ class HostQueue:
         self.scheduled, self.scheduled_at = number, at
 
     def unschedule(self) -> None:
-        """The host was taken from its heap."""
+        """Record that the host was taken from its heap."""
         self.scheduled = 0
 
     def look_at(self, at_ms: int | None) -> None:

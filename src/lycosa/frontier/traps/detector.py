@@ -9,7 +9,7 @@ counts as new text, except in queries of several parameters, whose titles combin
 counts as known where it is nearly that of another page of the group, that of any page of the host
 if the address holds a number or a query, or old lines put together anew. A narrow group that has
 proved itself stays open when a wider one around it is stopped, and a page that is new in a narrow
-group with others is no fault of the wider ones: mirrors under one folder are let live.
+group with others is no fault of the wider ones: mirrors under one folder stay open.
 """
 
 from __future__ import annotations

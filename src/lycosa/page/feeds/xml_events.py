@@ -13,7 +13,7 @@ from html.entities import name2codepoint
 from typing import Protocol, TypeVar
 from xml.parsers import expat
 
-FAULT_XML = "xml_invalid"  # not well-formed: mended, or read up to the break
+FAULT_XML = "xml_invalid"  # not well-formed: repaired, or read up to the fault
 FAULT_ENTITIES = "xml_entities"  # declares entities; read up to there
 FAULT_ELEMENTS = "xml_too_many_elements"  # read up to there
 MAX_TEXT = 65_536

@@ -1,4 +1,4 @@
-"""A stranger's page made harmless to look at: only what shows text, and links that lead to our own
+"""Makes an untrusted page harmless to view: only what shows text, and links that lead to our own
 copies where there are any.
 
 nh3 (the Rust library ammonia) parses as browsers do and writes what an allow-list lets through. The

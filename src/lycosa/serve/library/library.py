@@ -77,7 +77,7 @@ class Library:
         return self._hosts.get("")
 
     def days(self, language: str = "", collection: str = "") -> Mapping[LibraryDay, DaySize]:
-        """What stands on which shelf, of a language or a collection; empty: of all."""
+        """Return the days of a language or collection with their sizes; empty: of all."""
         return self._days.get((language, collection))
 
     def documents(self, language: str, day: date, collection: str = "") -> pl.DataFrame:

@@ -1,6 +1,6 @@
 """What every answer carries, and whom we answer: security headers, and a check of the Host header.
 
-The pages show text from strangers' sites. The policy lets a browser load our own style sheet and
+The pages show text from untrusted sites. The policy lets a browser load our own style sheet and
 icon and nothing else: no script, no image, no frame, no request to another machine (Content
 Security Policy Level 3).
 """
