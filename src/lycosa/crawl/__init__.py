@@ -4,5 +4,5 @@
 responses to
 `processing`. `session` composes a crawl from a claim to its release. Every exchange is archived
 before it is processed, and every URL is in exactly one state. Features take part through
-`plugins`; nothing here knows several workers, the search index or the command line.
+`hooks`; nothing here knows several workers, the search index or the command line.
 """

@@ -216,7 +216,7 @@ class Discovery:
         queue = self._crawl.frontier.hosts.get(
             self._crawl.identifier.identify(f"{origin}/").host_key
         )
-        # # In a replay no URL is active yet: what is replayed was requested for some collection.
+        # In a replay no URL is active yet: what is replayed was requested for some collection.
         return queue is not None and (
             not queue.heads or name in queue.heads or len(self._crawl.assignments) == 1
         )

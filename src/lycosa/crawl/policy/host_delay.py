@@ -78,7 +78,7 @@ class HostPauses:
         if rest:
             clocks = crawl.frontier.clocks
             clocks.delay_domain(host.registrable_domain, now, now + rest)
-            # # Another host of the domain may have set a longer pause, which this row replaces.
+            # Another host of the domain may have set a longer pause, which this row replaces.
             crawl.buffer.batch.change_domain(
                 host,
                 self._clock.now_ms() + clocks.domain_rests_until(host.registrable_domain) - now,

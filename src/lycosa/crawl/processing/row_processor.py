@@ -237,7 +237,7 @@ class RowProcessor(CrawlListener):
             return
         stats, interval_ms = ChangeStats(*row.history), max(self._interval_ms, 1)
         claimed = row.claim > 0
-        # # A correct claim caused the visit soon after the change: its time is informative, the
+        # A correct claim caused the visit soon after the change: its time is informative, the
         # change itself is not.
         stats = (
             observe_dated(stats, interval_ms)

@@ -1,10 +1,12 @@
 """When a known URL is fetched again: the recrawl policies of a collection, as pure functions of a
 row and the rules.
 
-    never    once and no more age      when the page is older than `max_age_ms`: by age
-    (`timer`), when a link to it is found (`on_link`), or both daily    once a day, at a minute of
-    the day in UTC fresh    when a fetch is worth the threshold of the near-optimal schedule
-    (`lycosa.frontier.recrawl.fresh`)
+- `never`: once and no more.
+- `age`: when the page is older than `max_age_ms`; by age (`timer`), when a link to it is found
+  (`on_link`), or both.
+- `daily`: once a day, at a minute of the day in UTC.
+- `fresh`: when a fetch is worth the threshold of the near-optimal schedule
+  (`lycosa.frontier.recrawl.fresh`).
 
 `due_at` computes this for one row, `due_expr` for a table. For every policy: nothing is due before
 `not_before` (Retry-After, retries after failures); a URL that was never visited is due; an excluded
