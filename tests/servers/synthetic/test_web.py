@@ -4,16 +4,20 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from hashlib import sha256
+from itertools import islice
+from statistics import fmean
 
 import pytest
 
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.normalise import normalise
 from tests.servers.synthetic.answer import Fault
+from tests.servers.synthetic.hosts import SITEMAP_KINDS, STYLES, Access
 from tests.servers.synthetic.kinds import Kind
 from tests.servers.synthetic.plan import TRAPS, Trap, WebPlan
-from tests.servers.synthetic.walk import Walked, walk
+from tests.servers.synthetic.walk import Walked, targets, walk
 from tests.servers.synthetic.web import Web
 
 PLAN = WebPlan(seed=4, hosts=200, pages=1_500, failing_share=0.5)
@@ -59,6 +63,11 @@ def test_the_same_in_every_process() -> None:
     assert others == [fingerprint()] * 2
 
 
+def test_another_seed_is_another_web() -> None:
+    first, second = (set(Web(replace(PLAN, seed=seed)).real_pages()) for seed in (1, 2))
+    assert len(first & second) < len(first) / 10
+
+
 def test_a_robot_that_follows_links_finds_every_real_page_and_nothing_else(
     web: Web, walked: Walked
 ) -> None:
@@ -84,6 +93,51 @@ def test_every_trap_and_every_fault_is_met(web: Web, walked: Walked) -> None:
     assert {web.trap(url) for url in walked.met} == {*TRAPS, None}
     assert set(walked.faults) == set(Fault)
     assert {200, 301, 302, 303, 307, 308, 404, 410, 429, 500, 503} <= set(walked.statuses)
+
+
+def test_shares_of_hosts_are_met_exactly(web: Web) -> None:
+    hosts = [web.layout.hosts.get(number) for number in range(PLAN.hosts)]
+    robots, failures = (
+        Counter(host.robots for host in hosts),
+        Counter(host.failure for host in hosts),
+    )
+    for name in ("missing", "failing", "redirecting", "foreign", "closed", "named"):
+        assert robots[name] == round(PLAN.hosts * getattr(PLAN, f"robots_{name}")), name
+    for name in ("failing", "limiting", "resetting", "closing", "cutting", "hanging", "stalling"):
+        assert failures[name] == round(PLAN.hosts * getattr(PLAN, name)), name
+    assert sum(host.access is Access.REFUSED for host in hosts) == PLAN.hosts * PLAN.refused
+    assert sum(host.access is Access.UNRESOLVED for host in hosts) == PLAN.hosts * PLAN.unresolved
+    assert sum(bool(host.traps) for host in hosts) == PLAN.hosts * PLAN.traps
+    assert Counter(host.sitemap for host in hosts).keys() == {*SITEMAP_KINDS, ""}
+    assert {host.feed for host in hosts} == {"rss", "atom", ""}
+    assert {host.validators for host in hosts} == {"right", "absent", "restless", "frozen"}
+    assert {host.style for host in hosts} == set(STYLES)
+    assert {host.language for host in hosts} == set(PLAN.languages)
+    for flag in ("noisy", "compressed", "chunked", "rushing", "native_slugs"):
+        assert sum(getattr(host, flag) for host in hosts) == round(
+            PLAN.hosts * getattr(PLAN, flag)
+        ), flag
+
+
+def test_host_0_is_ordinary() -> None:
+    for seed in range(20):
+        host = Web(WebPlan(seed=seed)).layout.hosts.get(0)
+        assert (host.access, host.robots, host.failure, host.traps, host.crawl_delay_ms) == (
+            Access.OPEN,
+            "plain",
+            "",
+            (),
+            0,
+        )
+
+
+def test_sizes_follow_a_power_law_and_add_up() -> None:
+    web = Web(WebPlan(hosts=500, pages=50_000))
+    sizes = [web.layout.hosts.size(number) for number in range(500)]
+    assert sum(sizes) == 50_000
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[1] / sizes[100] == pytest.approx(101 / 2, rel=0.1)
+    assert min(sizes) >= 1
 
 
 def test_names_and_urls_are_what_the_product_takes_them_for(web: Web) -> None:
@@ -129,3 +183,63 @@ def test_traps_have_no_end_and_no_page(trap: Trap) -> None:
     assert len(trapped) > 400
     assert walked.pages == set(web.real_pages())
     assert all(walked.answers[url].status == 200 for url in trapped if url in walked.answers)
+
+
+def test_orphans_are_reached_by_no_link_but_stand_in_sitemaps() -> None:
+    web = Web(WebPlan.calm(hosts=30, pages=900, sitemaps=0.9, orphans=0.2))
+    every, linked = set(web.real_pages()), set(web.real_pages(orphans=False))
+    assert 0.02 * len(every) < len(every - linked) < 0.2 * len(every)
+    assert walk(web, AT).pages == linked
+
+
+def test_few_pages_have_most_of_the_links_and_change_most() -> None:
+    web = Web(WebPlan.calm(hosts=20, pages=1_000, static=0.4))
+    pages = list(web.real_pages())
+    links = Counter(
+        target for url in pages for target in set(targets(url, web.answer(url, {}, AT)))
+    )
+    ranked = [url for url, _ in links.most_common()]
+    assert set(ranked) <= set(pages)
+    tenth = len(pages) // 10
+    assert sum(links[url] for url in ranked[:tenth]) > 0.4 * links.total()
+    assert fmean(map(web.change_rate, ranked[:tenth])) > 3 * fmean(
+        map(web.change_rate, ranked[tenth:])
+    )
+    degrees = Counter(len(targets(url, web.answer(url, {}, AT))) for url in pages)
+    assert max(degrees) > 4 * degrees.most_common(1)[0][0]
+
+
+def test_a_calm_web_is_calm() -> None:
+    web = Web(WebPlan.calm(hosts=20, pages=200))
+    walked = walk(web, AT)
+    assert set(walked.kinds) == {Kind.PAGE}
+    assert set(walked.statuses) == {200}
+
+
+def calls_for(web: Web, urls: list[str]) -> int:
+    """Python calls that answering takes."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        for url in urls:
+            web.answer(url, {}, AT)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_large_web_costs_nothing_until_it_is_asked_and_a_page_costs_what_it_costs_in_a_small_one() -> (
+    None
+):
+    large, small = Web(WebPlan(hosts=2_000, pages=1_000_000)), Web(WebPlan(hosts=20, pages=2_000))
+    assert large.layout.hosts.get.cache_info().misses == 0
+    urls = list(islice(large.real_pages(), 2_000, 3_000))
+    assert large.layout.hosts.get.cache_info().misses == 1
+    few = calls_for(small, list(islice(small.real_pages(), 500, 1_500)))
+    assert calls_for(large, urls) < 2 * few
+    assert large.layout.hosts.get.cache_info().misses <= 2_000

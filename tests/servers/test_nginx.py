@@ -1,0 +1,93 @@
+"""The nginx fixture: what its log says, and that a broken start is told, not hung on."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import time
+from pathlib import Path
+
+import pycurl
+import pytest
+
+from tests.servers.certificates import make_certificate
+from tests.servers.nginx import Nginx, Server, configuration, free_port, nginx
+
+
+def _get(server: Nginx, address: str, path: str, agent: str = "test") -> int:
+    connection = http.client.HTTPConnection(address, server.port, timeout=10)
+    connection.request("GET", path, headers={"User-Agent": agent})
+    response = connection.getresponse()
+    response.read()
+    connection.close()
+    return response.status
+
+
+def test_serves_each_root_on_its_own_address_and_logs_every_request(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.txt").write_text(name)
+    before_ms = time.time_ns() // 1_000_000
+    with nginx(
+        [Server("127.0.0.1", tmp_path / "one"), Server("127.0.0.2", tmp_path / "two")]
+    ) as server:
+        assert _get(server, "127.0.0.1", "/one.txt") == 200
+        mark = server.mark()
+        assert _get(server, "127.0.0.2", "/two.txt?q=%22", agent='a "quoted" ä') == 200
+        assert _get(server, "127.0.0.2", "/one.txt") == 404
+        deadline = time.monotonic() + 10
+        # a line is written after its answer
+        while len(server.requests()) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        first, second = server.requests(mark)
+        assert len(server.requests()) == 3
+        assert (first.url, first.status, first.content_type) == (
+            f"http://127.0.0.2:{server.port}/two.txt?q=%22",
+            200,
+            "text/plain",
+        )
+        assert (first.method, first.server, first.sent_bytes) == ("GET", "127.0.0.2", 3)
+        assert first.agent.startswith('a "quoted"')
+        assert (second.uri, second.status) == ("/one.txt", 404)
+        assert before_ms - 1 <= first.at <= second.at <= time.time_ns() // 1_000_000 + 1
+        directory, pid = server.directory, server.pid
+    assert not directory.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_speaks_tls_and_http2_with_a_certificate(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<p>x")
+    certificate = make_certificate(tmp_path, "server", "IP:127.0.0.1")
+    with nginx([Server("127.0.0.1", tmp_path, certificate=certificate)]) as server:
+        curl = pycurl.Curl()
+        curl.setopt(pycurl.URL, f"https://127.0.0.1:{server.port}/page.html")
+        curl.setopt(pycurl.CAINFO, str(certificate.certificate))
+        assert curl.perform_rs() == "<p>x"
+        assert curl.getinfo(pycurl.INFO_HTTP_VERSION) == pycurl.CURL_HTTP_VERSION_2_0
+        deadline = time.monotonic() + 10
+        while not server.requests() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [line.url for line in server.requests()] == [
+            f"https://127.0.0.1:{server.port}/page.html"
+        ]
+        curl.close()
+
+
+def test_a_configuration_that_nginx_refuses_is_an_error_that_shows_its_log(tmp_path: Path) -> None:
+    with (
+        pytest.raises(RuntimeError, match="no_such_directive"),
+        nginx([Server("127.0.0.1", tmp_path, extra="no_such_directive on;")]),
+    ):
+        pass
+
+
+def test_a_free_port_is_free_on_every_address(tmp_path: Path) -> None:
+    with nginx([Server("127.0.0.3", tmp_path)]) as server:
+        assert free_port(["127.0.0.1", "127.0.0.3"]) != server.port
+
+
+def test_runs_as_the_user_who_started_it(tmp_path: Path) -> None:
+    text = configuration([Server("127.0.0.1", tmp_path)], tmp_path, 1)
+    assert text.startswith("user root;") is (os.geteuid() == 0)
+    assert text.count("_temp_path") == 5
