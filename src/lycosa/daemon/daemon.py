@@ -182,7 +182,7 @@ class Daemon:
             self._worker.look(now, self._plan, self._room)
         except SettingsRefused as refused:
             self._go_back(refused)
-        self._index.look(now, self._plan.config.index, room=self._room.enough)
+        self._index.look(now, self._plan.config.index, has_space=self._room.enough)
         with suppress(OSError):
             self._upkeep.tick(room=self._room.enough)
         self._news.tick()

@@ -73,7 +73,7 @@ class WorkerSupervisor(Supervisor):
         self.proven: CrawlPlan | None = None
         self.trouble = ""
 
-    def look(self, now: int, plan: CrawlPlan, room: DiskSpace) -> None:
+    def look(self, now: int, plan: CrawlPlan, disk: DiskSpace) -> None:
         """Start a worker with this plan if there is none, and react to its end.
 
         Raises:
@@ -82,14 +82,14 @@ class WorkerSupervisor(Supervisor):
         """
         child = self.child
         if child is None:
-            if now >= self._start_at and room.enough:
+            if now >= self._start_at and disk.enough:
                 self._start(plan)
             return
         child.listen()
         if child.has_reported(News.WORKING):
             self.proven, self.trouble = self._plan, ""
         if not child.alive:
-            self._ended(child, now, plan.config.run, room)
+            self._ended(child, now, plan.config.run, disk)
         elif (self._kill_at is not None and now >= self._kill_at) or self._hangs(now):
             child.kill()
 
@@ -120,7 +120,7 @@ class WorkerSupervisor(Supervisor):
             return False
         return now - since >= MAX_PAGE_MS
 
-    def _ended(self, child: Child, now: int, settings: RunSettings, room: DiskSpace) -> None:
+    def _ended(self, child: Child, now: int, settings: RunSettings, disk: DiskSpace) -> None:
         """React to the end of the worker."""
         stop_requested = self._kill_at is not None
         self.child = self._kill_at = None
@@ -135,7 +135,7 @@ class WorkerSupervisor(Supervisor):
         self.trouble = f"the worker died: {how}" + (
             f", while parsing {self._mark.url}" if self._mark.url else ""
         )
-        if child.has_reported(News.DISK) or not room.look():
+        if child.has_reported(News.DISK) or not disk.look():
             self._report(f"{self.trouble}; it is restarted when the disk has enough free space")
             self._start_at = now + _DISK_FULL_PAUSE_MS
             return
@@ -167,11 +167,11 @@ class IndexSupervisor(Supervisor):
         self._start_at = 0
         self._pause = _INDEX_PAUSE_MS
 
-    def look(self, now: int, settings: IndexSettings, *, room: bool) -> None:
-        """Start an indexer if there is none and `room` on the disk, and react to its end."""
+    def look(self, now: int, settings: IndexSettings, *, has_space: bool) -> None:
+        """Start an indexer if there is none and the disk `has_space`, and react to its end."""
         child = self.child
         if child is None:
-            if room and now >= self._start_at:
+            if has_space and now >= self._start_at:
                 self.child = Child(
                     "index", index_process.follow, self._root, settings, patient=True
                 )

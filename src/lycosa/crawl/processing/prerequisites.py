@@ -43,11 +43,11 @@ class Prerequisites:
         """Record that requests were added or removed outside the worker's loop."""
         self._at = 0
 
-    def start(self, now: int, room: int, begin: Callable[[Task], None]) -> int:
-        """Start those whose hosts are ready, at most `room`. Return the room that is left."""
+    def start(self, now: int, free_slots: int, begin: Callable[[Task], None]) -> int:
+        """Start those whose hosts are ready, at most `free_slots`. Return the slots left."""
         waiting = self._crawl.prerequisites
-        if room <= 0 or (len(waiting) <= self._left and now < self._at):
-            return room
+        if free_slots <= 0 or (len(waiting) <= self._left and now < self._at):
+            return free_slots
         frontier = self._crawl.frontier
         self._at = BUSY
         for _ in range(len(waiting)):
@@ -55,17 +55,17 @@ class Prerequisites:
             # the host may have been parked since
             self._crawl.hosts.queue(task.identity)
             ready_at = frontier.ready_at(task.identity.host_key)
-            if room > 0 and ready_at <= now:
+            if free_slots > 0 and ready_at <= now:
                 frontier.start(task.identity.host_key, now)
                 begin(task)
-                room -= 1
+                free_slots -= 1
                 continue
             waiting.append(task)
             # One that waits for the end of a fetch, its own host's or another's of its domain, has
             # no time yet.
             self._at = min(self._at, now + _AGAIN_MS if ready_at == BUSY else ready_at)
         self._left = len(waiting)
-        return room
+        return free_slots
 
 
 class RobotsProcessor:
