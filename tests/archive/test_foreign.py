@@ -70,8 +70,7 @@ def test_every_format_gives_the_same(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_body_is_cut_at_the_limit(tmp_path: Path) -> None:
-    path = every_kind(tmp_path)["plain.warc"]
-    captures, _ = read(path, 100)
+    captures, _ = read(every_kind(tmp_path)["plain.warc"], 100)
     assert [each.truncated for each in captures] == ["length", "length", "", "length", ""]
     assert all(len(each.head) + len(each.body) <= 100 for each in captures)
 

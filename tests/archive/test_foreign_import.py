@@ -104,8 +104,7 @@ def test_every_format(kind: str, tmp_path: Path) -> None:
         f"{HOST}/gone": "gone",
     }
     again = take(root, path)
-    assert (again.imported, again.already_there) == (0, 5)
-    assert rows(root, "visits").height == 5
+    assert (again.imported, again.already_there, rows(root, "visits").height) == (0, 5, 5)
     assert rows(root, "pages").filter(pl.col("url") == f"{HOST}/wings")[
         "redirect_from"
     ].to_list() == [f"{HOST}/old"]
@@ -137,8 +136,7 @@ def test_the_scope_is_for_links_and_for_pages_if_wanted(tmp_path: Path) -> None:
     assert titles(tmp_path / "all") == {**PAGES, "http://other.example/": "Other"}
     assert "http://other.example/far" not in states(tmp_path / "all")
     report = take(tmp_path / "some", path, settings=seeded, in_scope=True)
-    assert titles(tmp_path / "some") == PAGES
-    assert report.left_out == {"out_of_scope": 1}
+    assert (titles(tmp_path / "some"), report.left_out) == (PAGES, {"out_of_scope": 1})
     take(tmp_path / "wide", path, settings={"scope": "any"})
     assert states(tmp_path / "wide")["http://other.example/far"] == "known"
 
@@ -212,8 +210,7 @@ def test_damage_is_told_and_the_rest_is_taken(tmp_path: Path) -> None:
     broken, whole = tmp_path / "a.warc.gz", tmp_path / "b.arc"
     broken.write_bytes(warc(gzipped=True)[:-100])
     whole.write_bytes(b"".join(arc((Answer("http://b.example/", html("Whole")),))))
-    report = take(tmp_path / "w", broken, whole)
-    assert list(report.damaged) == [str(broken)]
+    assert list(take(tmp_path / "w", broken, whole).damaged) == [str(broken)]
     assert {"Home", "Compound eyes", "Whole"} <= set(titles(tmp_path / "w").values())
     said = subprocess.run(
         [sys.executable, "-m", "lycosa.cli.main", "-w", str(tmp_path / "v"), "import", str(broken), str(whole)],
@@ -245,8 +242,7 @@ def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     crawl(CrawlOrder(str(one), CONFIG, collection))
     exported = export_warc(Workspace.open(str(one)), tmp_path / "out")
-    report = take(two, tmp_path / "out", index=True, settings=settings)
-    assert report.imported == exported.captures
+    assert take(two, tmp_path / "out", index=True, settings=settings).imported == exported.captures
     same = {
         "pages": [
             "url",
@@ -359,8 +355,7 @@ def test_a_page_for_two_collections(tmp_path: Path) -> None:
     path = wacz(tmp_path / "a.wacz", ("a.warc.gz", warc(gzipped=True)))
     root = tmp_path / "w"
     take(root, path)
-    report = import_files(str(root), CONFIG, "second", [str(path)], index=False)
-    assert report.pages == 3
+    assert import_files(str(root), CONFIG, "second", [str(path)], index=False).pages == 3
     assert rows(root, "pages").group_by("collection").len().sort("collection").rows() == [
         ("default", 3),
         ("second", 3),

@@ -110,8 +110,7 @@ def test_what_was_appended_is_read_back_equal(tmp_path: Path, pairs: list[Pair])
     write(path, *pairs)
     assert read(path) == pairs
     for exchange, visit in pairs:
-        stored = read_response(path, visit.warc_offset, visit.warc_length)
-        assert stored.body == exchange.body
+        assert read_response(path, visit.warc_offset, visit.warc_length).body == exchange.body
 
 
 def test_fields_that_differ_between_exchange_and_visit_are_kept(tmp_path: Path) -> None:

@@ -224,8 +224,7 @@ def test_revisit_records_name_what_they_repeat(tmp_path: Path) -> None:
     writer.close()
     assert writer.record_types == {same_visit.record_id: "revisit", old_visit.record_id: "revisit"}
     stored = read_response(path, same_visit.warc_offset, same_visit.warc_length)
-    assert stored.body == b""
-    assert stored.head == same.response_head
+    assert (stored.body, stored.head) == (b"", same.response_head)
     assert {
         name: stored.headers[name]
         for name in stored.headers

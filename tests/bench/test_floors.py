@@ -66,8 +66,7 @@ def test_one_round_is_enough_where_nothing_fell() -> None:
 
 
 def test_only_what_is_low_is_measured_on_and_the_median_counts() -> None:
-    slow = {TARGETS[0]: 1.0}
-    asked, made = _rounds(slow, {TARGETS[0]: 1.75}, {TARGETS[0]: 1.8})
+    asked, made = _rounds({TARGETS[0]: 1.0}, {TARGETS[0]: 1.75}, {TARGETS[0]: 1.8})
     assert check(made, FLOORS)[1] == []
     assert asked == [list(TARGETS), [TARGETS[0]], [TARGETS[0]]]
 

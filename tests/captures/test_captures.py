@@ -125,15 +125,13 @@ def test_captures_come_newest_first_with_what_they_repeat(versions: Versions) ->
     """Also after a merge, and for a reader that was open when it happened."""
     for _ in range(2):
         captures = versions.history.captures(URL)
-        days = [(each.at - START_MS) // DAY_MS for each in captures]
-        assert days == [5, 4, 3, 2, 1, 0]
+        assert [(each.at - START_MS) // DAY_MS for each in captures] == [5, 4, 3, 2, 1, 0]
         assert [each.status for each in captures] == [200, 200, 404, 200, 304, 200]
         originals = [
             None if each.original is None else (each.original - START_MS) // DAY_MS
             for each in captures
         ]
-        assert originals == [None, None, None, 0, 0, None]
-        assert captures[0].collections == ("news",)
+        assert (originals, captures[0].collections) == ([None, None, None, 0, 0, None], ("news",))
         compact(versions.history.workspace)
 
 
@@ -230,8 +228,7 @@ def test_a_page_of_many_visits_costs_what_its_rows_do(tmp_path: Path) -> None:
         captures = history.captures(URL)
         few = time.process_time()
         history.captures("http://h1.example/1")
-        assert len(captures) == 10_000
-        assert captures[0].original == captures[249].at
+        assert (len(captures), captures[0].original) == (10_000, captures[249].at)
         assert few - begin < 5.0  # seconds of CPU: a hang, not a measure
         compact(workspace)
 

@@ -102,8 +102,7 @@ def test_what_is_written_is_read_back(size: int, milliseconds: int) -> None:
     config = parse_config(
         "", overrides=(f"fetch.max_body={size}B", f"fetch.total_timeout={milliseconds}ms")
     )
-    assert config.fetch.max_body == size
-    assert config.fetch.total_timeout == milliseconds
+    assert (config.fetch.max_body, config.fetch.total_timeout) == (size, milliseconds)
     assert Config.model_validate(config.model_dump(mode="json")) == config
 
 

@@ -36,8 +36,7 @@ def test_a_sentence_is_its_english_text() -> None:
 
 
 def test_several_sentences_as_one() -> None:
-    assert listed([]) == ""
-    assert listed(["plain"]) == "plain"
+    assert (listed([]), listed(["plain"])) == ("", "plain")
     both = listed([Message("a", "one"), "two", Message("b", "three")])
     assert both == "one; two; three"
     assert interface("zh").said(both).count("；") == 2

@@ -241,8 +241,7 @@ def test_what_is_left_out(tmp_path: Path) -> None:
         ("en", day_name(0)): sorted([retained, copy, copy, excluded])
     }
     exclude(workspace, ["host:bad.example"])
-    info = make_generation(workspace)
-    assert info.duplicates == 1
+    assert make_generation(workspace).duplicates == 1
     assert current_duplicates(workspace).select("collection", "url", "canonical_of").rows() == [
         ("default", copy, retained)
     ]
@@ -385,8 +384,7 @@ def test_killed_at_any_step_it_goes_on(tmp_path: Path) -> None:
         assert all(expected[name] == there for name, there in whole.items())
         if child.returncode == 0:
             break
-    report = export(workspace, out, file_bytes=20_000)
-    assert report.unchanged == 3
+    assert export(workspace, out, file_bytes=20_000).unchanged == 3
     assert kills >= 3
     assert content(out) == expected
 
@@ -402,8 +400,7 @@ def test_whole_files_of_a_killed_export_are_not_written_again(tmp_path: Path) ->
     there = {path: path.stat().st_ino for path in (tmp_path / "out/xml").glob("*/*/*.xml")}
     assert there
     report = export(workspace, tmp_path / "out", file_bytes=20_000)
-    existing = json.loads((tmp_path / "out/xml/en" / day_name(0) / "index.json").read_text())
-    assert existing["files"]
+    assert json.loads((tmp_path / "out/xml/en" / day_name(0) / "index.json").read_text())["files"]
     assert report.resumed_files >= len(there) - 1
     assert sum(path.stat().st_ino == inode for path, inode in there.items()) >= len(there) - 1
 

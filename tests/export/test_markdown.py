@@ -88,8 +88,7 @@ def test_unchanged_files_are_left_alone(site: tuple[str, Workspace], tmp_path: P
 
 def test_llms_files(site: tuple[str, Workspace], tmp_path: Path) -> None:
     start, workspace = site
-    report = export_llms(workspace, start, tmp_path)
-    assert report.pages == 3
+    assert export_llms(workspace, start, tmp_path).pages == 3
     assert (tmp_path / "llms.txt").read_text() == (
         "# Example: start\n\n> All about it.\n\n## Pages\n\n"
         f"- [Example: start]({start}): All about it.\n- [{start}notes.txt]({start}notes.txt)\n\n"

@@ -177,8 +177,7 @@ def test_the_index_finds_every_page(workspace: Workspace, tmp_path: Path) -> Non
     lines = report.index.read_bytes().splitlines()
     assert lines == sorted(lines)
     entries = index(report.index)
-    assert len(entries) == 13
-    assert [entry["mime"] for entry in entries].count("warc/revisit") == 1
+    assert (len(entries), [entry["mime"] for entry in entries].count("warc/revisit")) == (13, 1)
     bodies = {
         stored.visit.record_id: stored.exchange.body
         for file in workspace.state().warcs
@@ -210,18 +209,15 @@ def test_what_is_chosen(
     workspace: Workspace, tmp_path: Path, selection: WarcSelection, expected: list[str]
 ) -> None:
     report = export_warc(workspace, tmp_path / "out", selection)
-    results = [url.split(".example")[1] for path in report.files for url in urls(path)]
-    assert results == expected
-    assert report.captures == len(expected)
-    assert (report.index is None) == (not expected)
+    assert [url.split(".example")[1] for path in report.files for url in urls(path)] == expected
+    assert (report.captures, report.index is None) == (len(expected), not expected)
 
 
 def test_responses_only(workspace: Workspace, tmp_path: Path) -> None:
     report = export_warc(workspace, tmp_path / "out", responses_only=True)
     check(report.files[0])
     kinds = [record.type for record in read_records(report.files[0])]
-    assert kinds.count("response") == 12
-    assert kinds.count("revisit") == 1
+    assert (kinds.count("response"), kinds.count("revisit")) == (12, 1)
     assert set(kinds) == {"warcinfo", "response", "revisit"}
 
 
@@ -252,10 +248,8 @@ def test_an_interrupted_export_goes_on_where_it_stopped(
     assert "lycosa-20261121102748-00001.warc.gz" not in contents(target)
     first = target / "lycosa-20261121102748-00000.warc.gz"
     before = first.stat().st_mtime_ns
-    report = export_warc(workspace, target, max_file_bytes=20_000)
-    assert report.existing == 1
-    assert first.stat().st_mtime_ns == before
-    assert contents(target) == contents(tmp_path / "whole")
+    assert export_warc(workspace, target, max_file_bytes=20_000).existing == 1
+    assert (first.stat().st_mtime_ns, contents(target)) == (before, contents(tmp_path / "whole"))
     assert export_warc(workspace, target, max_file_bytes=20_000).existing == len(whole.files)
 
 

@@ -61,8 +61,7 @@ def test_the_recorded_request_is_the_one_that_arrived(path: str) -> None:
         exchange = fetch(
             fetcher, origin + path, ("If-None-Match", '"abc"'), ("Referer", "http://x.test/")
         )
-    assert exchange.status == 200
-    assert received == [exchange.request_head]
+    assert (exchange.status, received) == (200, [exchange.request_head])
     sent = path if path.startswith("/") else "/" + path
     assert exchange.request_head.split(b"\r\n") == [
         f"GET {sent} HTTP/1.1".encode(),

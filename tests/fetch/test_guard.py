@@ -109,8 +109,7 @@ def test_a_name_that_resolves_to_loopback_passes_only_if_it_is_named() -> None:
 )
 def test_no_redirect_leads_inside(name: str, server: HostileServer) -> None:
     with open_fetcher(server.allowed()) as fetcher:
-        hop = fetch(fetcher, server.url(name))
-        location = parse_head(hop.response_head).get("location")
+        location = parse_head(fetch(fetcher, server.url(name)).response_head).get("location")
         assert location is not None
         end = fetch(fetcher, location)
     scheme_is_http = location.startswith("http")

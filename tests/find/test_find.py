@@ -114,13 +114,11 @@ def test_links_inherit_it_within_the_site_and_stored_copies_serve(tmp_path: Path
     root = str(tmp_path / "w")
     with paper("127.0.7.82") as site:
         lay(site)
-        first = find_in_site(root, site, ["Needle"])
-        assert found_urls(root, first, site) == needles()
+        assert found_urls(root, find_in_site(root, site, ["Needle"]), site) == needles()
         assert set(site.asked) == {"/robots.txt", *(f"/docs/{number}" for number in range(1, 13))}
         assert set(site.asked.values()) == {1}
         site.asked.clear()
-        second = find_in_site(root, site, ["needle", "hay"])
-        assert len(found_urls(root, second, site)) == 12
+        assert len(found_urls(root, find_in_site(root, site, ["needle", "hay"]), site)) == 12
         assert not site.asked  # all of it was young enough
         site.page("/docs/5", "Page 5 has a Needle now.", "/docs/10", "/docs/11", "/docs/13")
         site.page("/docs/13", "A new Needle.")

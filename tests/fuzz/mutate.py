@@ -60,8 +60,7 @@ def _change(data: bytearray, target: Target, chance: random.Random) -> None:
                 data[at] ^= 1 << chance.randrange(8)
         case 6:
             other = chance.choice(target.seeds)
-            start = chance.randrange(len(other) + 1)
-            data[at:] = other[start:]
+            data[at:] = other[chance.randrange(len(other) + 1) :]
         case 7:
             del data[at:]
         case _:

@@ -81,8 +81,7 @@ def url(data: bytes) -> None:
 
 def robots(data: bytes) -> None:
     """robots.txt: always a verdict, and a delay within an hour."""
-    text = data.decode("utf-8", "replace")
-    rules = Robots(text, "Lycosa/0.1 (+https://example.org/)")
+    rules = Robots(data.decode("utf-8", "replace"), "Lycosa/0.1 (+https://example.org/)")
     for where in ("/", "/a/b.html?q=1&r=%20", "/robots.txt", "/" + "a" * 40, "/*$?%zz"):
         verdict = rules.allowed(f"http://example.org{where}")
         assert isinstance(verdict, bool)

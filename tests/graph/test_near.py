@@ -120,8 +120,7 @@ def test_search_folds_what_is_nearly_the_same(tmp_path: Path) -> None:
         make_generation(corpus.workspace)
         assert indexer.update().put == 4
         result = hits(corpus, "spider")
-        assert len(result) == 2
-        assert sorted(result.values()) == [0, 2]
+        assert (len(result), sorted(result.values())) == (2, [0, 2])
         assert len(hits(corpus, "spider", folded=False)) == 4
         # A copy whose text has changed since is a page of its own, before anybody ranks.
         corpus.commit([("http://b.test/s", page("quite another text about a spider that jumps"))])

@@ -38,8 +38,7 @@ def test_the_more_a_page_speaks_of_the_question_the_better_it_answers() -> None:
         ),
     )
     in_passing = judged(question, page("An afternoon", FILLER, "A spider sat there.", FILLER))
-    nothing = judged(question, page("An afternoon", FILLER))
-    assert about > in_text > in_passing > nothing == 0.0
+    assert about > in_text > in_passing > judged(question, page("An afternoon", FILLER)) == 0.0
     assert about >= RELEVANT > in_passing
 
 

@@ -153,8 +153,7 @@ def test_a_hunt_finds_what_answers_first_and_keeps_all_it_fetched(web: str, tmp_
     assert {row["url"]: (row["state"], row["reason"]) for row in rows(root, "urls")}[
         f"{web}/secret/silk.html"
     ] == ("excluded", "robots")
-    assert report.failed == {"robots": 1, "http_404": 1}
-    assert len(fetched) == 12
+    assert (report.failed, len(fetched)) == ({"robots": 1, "http_404": 1}, 12)
     known = {str(row["url"]): row["state"] for row in rows(root, "urls")}
     # seen, not followed: it rests, as a crawl's would
     assert known[f"{web}/s4/index.html"] == "known"
@@ -283,8 +282,7 @@ def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(
         "well_linked": 0,
         "listed": 1,
     }
-    assert events[-1]["event"] == "ended"
-    assert events[-1]["ended"] == "stopped"
+    assert (events[-1]["event"], events[-1]["ended"]) == ("ended", "stopped")
     found = [event["url"] for event in events if event["event"] == "found"]
     assert {each["url"] for each in events[-1]["results"]} == set(found)
     shown = subprocess.run(

@@ -181,8 +181,7 @@ def test_a_page_in_two_collections_is_one_document(corpus: Corpus) -> None:
     corpus.commit([(url, page("words", title="T", headings=["H"]))], collection="one")
     corpus.index()
     corpus.commit([(url, page("words", title="T", headings=["H"]))], collection="two")
-    report = corpus.index()
-    assert report.documents == 1
+    assert corpus.index().documents == 1
     for name in ("one", "two"):
         assert corpus.urls("words", collection=name) == [url]
     assert Searcher(corpus.root).search(SearchRequest("words")).hits[0].collection == "one, two"
@@ -281,8 +280,7 @@ def test_another_version_of_an_analyzer_rebuilds(
     monkeypatch.setattr(indexer_module, "analysis_versions", lambda *_: versions)
     report = corpus.index()
     assert "other analyzers" in report.rebuilt
-    assert (report.generation, report.documents) == (2, 1)
-    assert corpus.index().rebuilt == ""
+    assert (report.generation, report.documents, corpus.index().rebuilt) == (2, 1, "")
 
 
 def test_another_log_rebuilds(corpus: Corpus, tmp_path: Path) -> None:
@@ -291,8 +289,7 @@ def test_another_log_rebuilds(corpus: Corpus, tmp_path: Path) -> None:
     other = Corpus(str(tmp_path / "other"))
     other.commit([("http://b.test/1", page("words"))])
     generations.workshop(corpus.root).rename(generations.workshop(other.root))
-    report = other.index()
-    assert report.rebuilt == "it was built from another log"
+    assert other.index().rebuilt == "it was built from another log"
     assert other.urls("words") == ["http://b.test/1"]
 
 
@@ -403,13 +400,11 @@ def test_a_kill_at_any_moment_leaves_a_whole_generation(corpus: Corpus) -> None:
         assert info is not None
         assert info.documents > seen
         results = Searcher(corpus.root).search(SearchRequest("words", 1))
-        assert results.total == info.documents
-        assert results.total % 20 == 0
+        assert (results.total, results.total % 20) == (info.documents, 0)
         assert info.generation >= max((int(line.split()[0]) for line in printed if line), default=0)
         seen, start = info.documents, start + 1_000
     report = corpus.index()  # what was committed and not yet indexed
-    assert report.rebuilt == ""
-    assert report.documents == corpus.workspace.state().rows("pages")
+    assert (report.rebuilt, report.documents) == ("", corpus.workspace.state().rows("pages"))
     assert [name for name in files(corpus) if name.startswith(generations.BUILD_PREFIX)] == []
 
 

@@ -76,8 +76,7 @@ def test_documents_lie_in_the_shard_of_their_partition(corpus: Corpus) -> None:
 
 
 def test_more_shards_than_partitions_leave_some_empty(corpus: Corpus) -> None:
-    assert corpus.workspace.partitions == 4
-    assert corpus.index(6).documents == 36
+    assert (corpus.workspace.partitions, corpus.index(6).documents) == (4, 36)
     assert len(corpus.urls("common")) == 36
     documents = [
         part.info.documents
@@ -126,8 +125,7 @@ def test_a_slow_shard_holds_nothing_back(corpus: Corpus) -> None:
     corpus.index(2)
     entry = corpus.commit([(f"http://{host}/later", page("Later words.")) for host in HOSTS])
     index_shard(tasks_of(corpus.root, index_settings(2))[1])
-    count = len(corpus.urls("later"))
-    assert 0 < count < len(HOSTS)
+    assert 0 < len(corpus.urls("later")) < len(HOSTS)
     info = current_generation(corpus.root)
     assert info is not None
     assert info.log_entry < entry  # what all of them have read
@@ -141,8 +139,7 @@ def test_another_number_of_shards_builds_anew_beside_the_old(
 ) -> None:
     corpus.index(before)
     searcher = Searcher(corpus.root)
-    report = corpus.index(after)
-    assert report.rebuilt == "no index existed"
+    assert corpus.index(after).rebuilt == "no index existed"
     assert layout(corpus.root) == after
     assert searcher.search(SearchRequest("common")).total == 36  # who has the old one open keeps it
     assert searcher.reload()
@@ -200,8 +197,7 @@ def test_a_damaged_shard_is_missing_and_built_anew(corpus: Corpus) -> None:
     assert isinstance(generation, generations.Generation)
     (generation.path / generations.INFO).write_text("{")
     results = Searcher(corpus.root).search(SearchRequest("common", 100))
-    assert results.missing_shards == (1,)
-    assert results.total == 36 - generation.info.documents
+    assert (results.missing_shards, results.total) == ((1,), 36 - generation.info.documents)
     assert "shard 2 is missing" in " ".join(results.notes)
     with pytest.raises(WorkspaceError, match="damaged"):
         current_generation(corpus.root)
@@ -216,8 +212,7 @@ def test_a_shard_whose_segments_are_damaged_is_missing(corpus: Corpus) -> None:
     for file in generation.path.glob("*.store"):
         file.write_bytes(b"")
     results = Searcher(corpus.root).search(SearchRequest("common", 100))
-    assert results.missing_shards == (0,)
-    assert results.total == 36 - generation.info.documents
+    assert (results.missing_shards, results.total) == ((0,), 36 - generation.info.documents)
 
 
 def test_a_damaged_layout_says_what_helps(corpus: Corpus) -> None:

@@ -78,8 +78,7 @@ def plainly(phrases: list[Phrase], start: str) -> set[str]:
 
 
 def current(corpus: Corpus) -> SuggestFile:
-    newest = sorted((Path(corpus.root) / "index").glob("0*"))[-1]
-    path = suggest_file.find(newest)
+    path = suggest_file.find(sorted((Path(corpus.root) / "index").glob("0*"))[-1])
     assert path is not None
     return SuggestFile(path)
 
@@ -247,11 +246,9 @@ def test_titles_headings_and_words_of_pages(corpus: Corpus) -> None:
     corpus.commit([("http://y.test/", page("Nope.", title="Not for indexes", may_index=False))])
     corpus.index()
     file = current(corpus)
-    assert texts(file, "night")[0] == "Night hunters"
-    assert texts(file, "hunt")[0] == "Night hunters"
+    assert (texts(file, "night")[0], texts(file, "hunt")[0]) == ("Night hunters", "Night hunters")
     assert "Spiders" in texts(file, "spid")
-    assert texts(file, "in the") == ["In the dark"]
-    assert texts(file, "uber") == ["Über Spinnen"]
+    assert (texts(file, "in the"), texts(file, "uber")) == (["In the dark"], ["Über Spinnen"])
     assert "tarantula" in texts(file, "taran", words=True)
     assert texts(file, "not for") == []
     word = file.find_word("tarantula", "en")
@@ -322,8 +319,7 @@ def test_a_shard_suggests_its_own_pages(corpus: Corpus) -> None:
         {phrase.text for phrase in file.complete("host", 20) if phrase.kind == TITLE}
         for file in matches
     ]
-    assert len(each) == 3
-    assert set().union(*each) == {f"Host {n}" for n in range(12)}
+    assert (len(each), set().union(*each)) == (3, {f"Host {n}" for n in range(12)})
     assert sum(map(len, each)) == 12
     assert all(
         phrase.kind == HEADING for file in matches for phrase in file.complete("heading", 20)

@@ -115,8 +115,7 @@ def test_what_is_refused_for_good_holds_up_nothing(tmp_path: Path) -> None:
 
 def test_cursor_and_notices_are_kept_together_and_none_is_taken_twice(tmp_path: Path) -> None:
     target = Target()
-    box = box_of(tmp_path, target)
-    box.put([notice(1), notice(2)], cursor="4:x")
+    box_of(tmp_path, target).put([notice(1), notice(2)], cursor="4:x")
     again = box_of(tmp_path, target)
     assert again.cursor == "4:x"
     again.put([notice(2), notice(3)], cursor="5")

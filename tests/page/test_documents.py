@@ -20,11 +20,8 @@ def read(payload: bytes) -> Page:
 @pytest.mark.parametrize("form", MADE)
 def test_what_a_document_says(form: str) -> None:
     page = read(MADE[form]())
-    assert page.faults == []
-    assert page.title == "Of spiders"
-    lines = page.main_text.split("\n")
-    assert lines[0] == "Wolf spiders"
-    assert page.text == page.main_text
+    assert (page.faults, page.title) == ([], "Of spiders")
+    assert (page.main_text.split("\n")[0], page.text) == ("Wolf spiders", page.main_text)
     words = page.text.split()
     assert all(word in words for word in ("They", "hunt", "night."))
     assert "gone" not in words
@@ -36,8 +33,7 @@ def test_what_a_document_says(form: str) -> None:
         assert page.published_at is not None
         assert page.published_at // 86_400_000 == 18_386  # 4 May 2020
     if form in ("docx", "pptx", "odt", "epub", "xlsx"):
-        assert page.headings == ["Wolf spiders"]
-        assert page.headline == "Wolf spiders"
+        assert (page.headings, page.headline) == (["Wolf spiders"], "Wolf spiders")
 
 
 def test_fields_of_a_docx_in_several_pieces() -> None:

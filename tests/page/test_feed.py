@@ -21,8 +21,7 @@ def test_rss() -> None:
         url=URL,
         content_type="application/rss+xml",
     )
-    assert page.title == "Café news"
-    assert page.charset == "windows-1252"
+    assert (page.title, page.charset) == ("Café news", "windows-1252")
     assert page.text.split("\n") == ["Café news", "First", "Text with a link", "Second & last"]
     assert [(link.target, link.anchor, link.kind) for link in page.links] == [
         ("http://www.example.org/", "", "a"),

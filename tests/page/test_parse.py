@@ -21,9 +21,7 @@ def test_a_page_is_understood() -> None:
         url=URL,
         content_type="text/html",
     )
-    assert page.title == "A title"
-    assert page.headline == "Head line"
-    assert page.description == "What it is"
+    assert (page.title, page.headline, page.description) == ("A title", "Head line", "What it is")
     assert page.text == "Head\nline\nOne bold word.\nTwo\nlines Next page"
     assert page.canonical == "http://www.example.org/canonical"
     assert [tuple(item) for item in page.alternates] == [
@@ -112,8 +110,7 @@ def test_headings_and_headline() -> None:
         url=URL,
         content_type="text/html",
     )
-    assert page.headings == ["Zero", "One bold", "Two"]
-    assert page.headline == "One bold"
+    assert (page.headings, page.headline) == (["Zero", "One bold", "Two"], "One bold")
 
 
 def test_language_and_digests_come_from_the_text() -> None:

@@ -104,8 +104,7 @@ def test_text_feeds_and_neither() -> None:
         "GMT</pubDate></item></channel></rss>"
     )
     assert feed.kind == "feed"
-    moment = ms(2026, 11, 19, 10)
-    assert feed.entries == [SitemapEntry("https://www.example.org/n", moment)]
+    assert feed.entries == [SitemapEntry("https://www.example.org/n", ms(2026, 11, 19, 10))]
     for neither in (
         "<!doctype html><html><body><a href='/a'>a</a></body></html>",
         "Not found",
@@ -302,6 +301,5 @@ def test_a_json_feed_as_a_sitemap() -> None:
         '{"url": "http://[\\udfff"}]'
     )
     feed = read(f'{{"version": "https://jsonfeed.org/version/1.1", "items": {items}}}'.encode())
-    assert feed.kind == "feed"
-    assert urls(feed) == ["https://www.example.org/n"]
+    assert (feed.kind, urls(feed)) == ("feed", ["https://www.example.org/n"])
     assert read(b"{}").faults == ["not_a_sitemap"]

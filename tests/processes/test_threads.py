@@ -24,8 +24,7 @@ def test_a_failed_thread_is_printed_and_restarted(
         if len(runs) <= limit:
             raise RuntimeError("broken")
 
-    thread = start_thread(fails_twice, 2, name="fragile", on_error=OnError.RESTART)
-    thread.join(10)
+    start_thread(fails_twice, 2, name="fragile", on_error=OnError.RESTART).join(10)
     assert len(runs) == 3
     printed = capsys.readouterr().err
     assert printed.count("RuntimeError: broken") == 2

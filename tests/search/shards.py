@@ -79,8 +79,7 @@ def queries() -> list[str]:
     for language, listed in _WORDS.items():
         words = listed.split()
         for number in range(16):
-            chosen = generator.sample(words, 1 + number % 3)
-            made.append(" ".join(chosen))
+            made.append(" ".join(generator.sample(words, 1 + number % 3)))
         made += [
             f'"{words[0]} {words[1]}"',
             f"{words[2]} -{words[3]}",

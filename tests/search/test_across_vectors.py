@@ -47,8 +47,7 @@ def test_what_means_the_same_is_found_though_no_word_is(corpus: Corpus) -> None:
     assert only.hits[0].url == "http://b.test/kereta"
     assert all(hit.host == "b.test" for hit in only.hits)
     both = searcher.search(SearchRequest("car", across=Across(("de",), "en"))).hits
-    assert both[0].url == "http://a.test/car"
-    assert {hit.language for hit in both} == {"en", "de"}
+    assert (both[0].url, {hit.language for hit in both}) == ("http://a.test/car", {"en", "de"})
 
 
 def test_encoders_that_are_none_are_told(corpus: Corpus) -> None:

@@ -102,9 +102,7 @@ def urls(results: SearchResults) -> list[str]:
 )
 def test_queries(searcher: Searcher, query: str, expected: set[str]) -> None:
     results = searcher.search(SearchRequest(query, 20))
-    assert set(urls(results)) == expected
-    assert results.total == len(expected)
-    assert results.notes == []
+    assert (set(urls(results)), results.total, results.notes) == (expected, len(expected), [])
 
 
 def test_a_title_ranks_above_a_mention(searcher: Searcher) -> None:
@@ -135,8 +133,7 @@ def test_a_common_word_is_common_in_every_language(tmp_path: Path) -> None:
     corpus.commit([*english, *vietnamese, mention])
     corpus.index()
     results = Searcher(corpus.root).search(SearchRequest("the", 40, per_host=0))
-    assert results.total == 31
-    assert results.hits[-1].url == "http://vi.test/mention"
+    assert (results.total, results.hits[-1].url) == (31, "http://vi.test/mention")
 
 
 def test_few_pages_with_all_words_bring_others_behind_them(searcher: Searcher) -> None:
@@ -219,8 +216,7 @@ def test_a_hit_shows_the_page(searcher: Searcher) -> None:
 )
 def test_odd_queries_get_an_answer(searcher: Searcher, query: str) -> None:
     results = searcher.search(SearchRequest(query))
-    assert results.hits == []
-    assert results.total == 0
+    assert (results.hits, results.total) == ([], 0)
 
 
 _PIECES = st.sampled_from(
@@ -381,8 +377,7 @@ ONE_DOCS = {"one.test/docs/guide.html", "one.test/docs/", "www.one.test/docs/pap
 )
 def test_the_query_language(linked: Searcher, query: str, expected: set[str]) -> None:
     results = linked.search(SearchRequest(query, 20))
-    assert set(urls(results)) == expected
-    assert results.total == len(expected)
+    assert (set(urls(results)), results.total) == (expected, len(expected))
 
 
 def test_groups_within_groups(linked: Searcher) -> None:
@@ -405,18 +400,15 @@ def test_the_newest_first(linked: Searcher) -> None:
         SearchRequest("programme OR news sort:date"),
         SearchRequest("programme OR news", order="date"),
     ):
-        results = linked.search(request)
-        dates = [hit.published_at or hit.fetched_at for hit in results.hits]
-        assert dates == sorted(dates, reverse=True)
-        assert len(dates) == 3
+        dates = [hit.published_at or hit.fetched_at for hit in linked.search(request).hits]
+        assert (dates, len(dates)) == (sorted(dates, reverse=True), 3)
 
 
 def test_facets_count_all_pages(linked: Searcher) -> None:
     results = linked.search(
         SearchRequest("spiders", 1, facets=("language", "host", "collection", "type", "date"))
     )
-    assert results.total == 6
-    assert results.facets["language"] == {"en": 6}
+    assert (results.total, results.facets["language"]) == (6, {"en": 6})
     assert results.facets["host"] == {
         "one.test": 3,
         "four.test": 1,

@@ -182,14 +182,12 @@ def test_replicas_and_another_workspace_answer_together(service: Service, tmp_pa
     )
     try:
         alone, both = service.search("spider"), many.search(SearchRequest("spider"))
-        assert both.total == alone.total + 4
-        assert {hit.source for hit in both.hits} == {"", "other"}
+        assert (both.total, {hit.source for hit in both.hits}) == (alone.total + 4, {"", "other"})
         assert [hit.url for hit in both.hits if not hit.source] == urls(alone)[
             : sum(not hit.source for hit in both.hits)
         ]
         assert (both.notes, both.missing_shards) == ([], ())
-        only_there = many.search(SearchRequest("jungle"))
-        assert {hit.source for hit in only_there.hits} == {"other"}
+        assert {hit.source for hit in many.search(SearchRequest("jungle")).hits} == {"other"}
         assert many.search(SearchRequest("spidre")).did_you_mean is not None
         shards = FederatedSearch([], whole=[service.federation], timeout_s=20).search(
             SearchRequest("spider")
@@ -293,8 +291,7 @@ def test_a_dead_replica_has_a_twin_and_is_replaced(service: Service) -> None:
 
 def test_a_replica_that_hangs_is_late_and_its_twin_answers(service: Service) -> None:
     expected = urls(service.search("river stone"))
-    victim = service.keeper.replicas()[1][0]
-    process = process_of(victim)
+    process = process_of(service.keeper.replicas()[1][0])
     os.kill(process, signal.SIGSTOP)
     try:
         for _ in range(3):

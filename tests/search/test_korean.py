@@ -92,8 +92,7 @@ def test_a_changed_setting_makes_the_index_anew_and_queries_follow(corpus: Corpu
 @needs_kiwi
 def test_shards_of_both_kinds_are_asked_by_both(corpus: Corpus, tmp_path: Path) -> None:
     update(corpus, BIGRAMS, 2)
-    shard = shards_of(2)[0]
-    indexer = ShardIndexer(corpus.root, shard, settings(KIWI, 2))
+    indexer = ShardIndexer(corpus.root, shards_of(2)[0], settings(KIWI, 2))
     assert "another version" in indexer.update().rebuilt
     indexer.close()
     path = tmp_path / "en-ko.tsv"
@@ -102,8 +101,7 @@ def test_shards_of_both_kinds_are_asked_by_both(corpus: Corpus, tmp_path: Path) 
     assert ask(corpus.root, "파일시스템을").total == len(HOSTS)
     assert 0 < ask(corpus.root, "만들다").total < len(HOSTS)  # where verbs have stems
     hits = ask(corpus.root, "operating system", Across(("ko",), "en")).hits
-    assert {hit.host for hit in hits} == {*HOSTS, "en.test"}
-    assert len(hits) == len(HOSTS) + 1
+    assert ({hit.host for hit in hits}, len(hits)) == ({*HOSTS, "en.test"}, len(HOSTS) + 1)
     replicas = [Replica(corpus.root, each) for each in shards_of(2)]
     assert sum(replica.describe(0).documents for replica in replicas) == len(HOSTS) + 1
 
@@ -174,8 +172,7 @@ def test_an_index_that_needs_what_is_not_installed_says_so(
     update(corpus, KIWI)
     monkeypatch.setattr(korean, "find_spec", lambda name: None)
     monkeypatch.setattr(analyze, "_by_morphemes", analyze._by_morphemes.__wrapped__)
-    results = ask(corpus.root, "파일시스템을 만들다")
-    assert any("lycosa[ko]" in note for note in results.notes)
+    assert any("lycosa[ko]" in note for note in ask(corpus.root, "파일시스템을 만들다").notes)
     plain = ask(corpus.root, "file system")
     assert plain.total == 1
     assert not plain.notes

@@ -98,8 +98,7 @@ def test_another_spelling_of_a_word_that_only_the_second_workspace_holds(tmp_pat
     across = both.search(SearchRequest("spidre", across=Across(()))).did_you_mean
     both.close()
     assert meant is not None
-    assert (meant.query, meant.total) == ("spider", 4)
-    assert across == meant
+    assert (meant.query, meant.total, across) == ("spider", 4, meant)
 
 
 def test_two_workspaces_answer_as_one(made: Halves, many: FederatedSearch) -> None:
@@ -109,8 +108,7 @@ def test_two_workspaces_answer_as_one(made: Halves, many: FederatedSearch) -> No
         one, together = searcher.search(request), many.search(request)
         same, of = agreement(one, together)
         agreed, places = agreed + same, places + of
-        assert together.notes == one.notes
-        assert len(set(urls(together))) == len(together.hits)
+        assert (together.notes, len(set(urls(together)))) == (one.notes, len(together.hits))
     assert places > 250
     assert agreed >= 0.95 * places
 

@@ -100,8 +100,7 @@ def test_of_each_host_the_first_ones_come_first() -> None:
 
 
 def test_scores_never_rise_from_window_to_window() -> None:
-    ranked = ranking(4 * WINDOW, 9)
-    assert all(one.score >= two.score for one, two in itertools.pairwise(ranked))
+    assert all(one.score >= two.score for one, two in itertools.pairwise(ranking(4 * WINDOW, 9)))
 
 
 def test_equal_scores_come_in_one_order_however_they_were_indexed() -> None:
@@ -125,8 +124,7 @@ def test_behind_very_many_copies_the_search_ends() -> None:
 
     matches = listing(fetch, 0, 10, per_host=2, folded=True)
     assert [(page.place, page.copies) for page in matches.pages] == [(0, MAX_WINDOWS * WINDOW - 1)]
-    assert limits[-1] == MAX_WINDOWS * WINDOW
-    assert len(limits) == 5
+    assert (limits[-1], len(limits)) == (MAX_WINDOWS * WINDOW, 5)
 
 
 def test_freshness_falls_by_half_each_week() -> None:

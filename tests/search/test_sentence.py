@@ -227,8 +227,7 @@ def test_scores_with_feedback_are_explained(searcher: Searcher) -> None:
 
 
 def test_strength_falls_with_the_lead_of_the_first_page() -> None:
-    assert strength([1.0] * 10) == 1.0
-    assert strength([3.0] + [1.0] * 9) == 0.0
+    assert (strength([1.0] * 10), strength([3.0] + [1.0] * 9)) == (1.0, 0.0)
     assert 0 < strength([1.6] + [1.0] * 9) < 1
     assert strength([1.0, 0.9]) == 0.0
 

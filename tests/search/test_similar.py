@@ -77,8 +77,7 @@ def test_pages_that_are_left_out_do_not_end_the_search(
     searcher: Searcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ordering, "WINDOW", 2)
-    matches = searcher.search(SearchRequest("similar:http://spiders0.test/", count=8))
-    assert len(matches.hits) == 8
+    assert len(searcher.search(SearchRequest("similar:http://spiders0.test/", count=8)).hits) == 8
 
 
 def test_more_words_narrow_it(searcher: Searcher) -> None:

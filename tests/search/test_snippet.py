@@ -108,8 +108,7 @@ def test_snippets_are_pieces_of_the_text(stem: str) -> None:
     """
     language = stem.split("-")[0]
     text = "\n".join(declaration(stem).values())
-    words = declaration(stem)[20].split("\n")[0].split()[:2]
-    lighter = highlighter(language, " ".join(words)[:40])
+    lighter = highlighter(language, " ".join(declaration(stem)[20].split("\n")[0].split()[:2])[:40])
     snippet = lighter.snippet([text])
     plain = "".join(piece for piece, _ in snippet).strip("…")
     assert plain.rstrip() in text.replace("\n", " ")

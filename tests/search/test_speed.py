@@ -28,8 +28,7 @@ def known_item(searcher: Searcher, samples: list[Sample]) -> tuple[float, float]
         lines = [line for line in sample.text.split("\n") if len(line) > 60]
         terms = _WORD.findall(generator.choice(lines)) if lines else []
         if len(terms) >= 8:
-            query = " ".join(generator.sample(terms, 6))
-            by_text.append(_reciprocal_rank(searcher, query, sample))
+            by_text.append(_reciprocal_rank(searcher, " ".join(generator.sample(terms, 6)), sample))
     return sum(by_title) / len(by_title), sum(by_text) / len(by_text)
 
 

@@ -69,8 +69,7 @@ def test_by_the_beginning_of_any_word(searcher: Searcher, typed: str, expected: 
 
 
 def test_only_a_languages(searcher: Searcher) -> None:
-    assert texts(searcher, "wolf", "de") == ["Wolfsspinnen"]
-    assert texts(searcher, "wolf", "ja") == []
+    assert (texts(searcher, "wolf", "de"), texts(searcher, "wolf", "ja")) == (["Wolfsspinnen"], [])
 
 
 def test_what_begins_with_it_stands_first(searcher: Searcher) -> None:
@@ -85,10 +84,8 @@ def test_nothing_to_suggest_is_no_error(searcher: Searcher, typed: str) -> None:
 
 def test_the_last_word_goes_on_as_far_as_pages_hold_it(searcher: Searcher) -> None:
     assert texts(searcher, "river trap") == ["river trapdoor"]
-    assert texts(searcher, "tarantula trap") == []
-    assert len(texts(searcher, "w", count=2)) == 2
+    assert (texts(searcher, "tarantula trap"), len(texts(searcher, "w", count=2))) == ([], 2)
 
 
 def test_nothing_is_indexed(tmp_path_factory: pytest.TempPathFactory) -> None:
-    corpus = Corpus(str(tmp_path_factory.mktemp("none") / "w"))
-    assert texts(Searcher(corpus.root), "wolf") == []
+    assert texts(Searcher(Corpus(str(tmp_path_factory.mktemp("none") / "w")).root), "wolf") == []

@@ -114,8 +114,7 @@ def test_a_later_time_a_site_and_no_archive(root: str) -> None:
 
 
 def test_versions_that_left_the_archive_are_told_without_a_difference(root: str) -> None:
-    first = min(Path(root).rglob("archive.warc.gz"))
-    first.unlink()
+    min(Path(root).rglob("archive.warc.gz")).unlink()
     changed = _since(root, 5)["changed", "http://a.example/changed"]
     assert changed.reason == "the previous version is no longer in the archive"
 

@@ -75,8 +75,7 @@ def test_all_that_was_planted_is_found_and_nothing_else(site: Site) -> None:
 def test_links_are_counted_once_a_page_and_through_redirects(site: Site) -> None:
     workspace, origin, _ = site
     pages = {_path(origin, page.url): page for page in report_of(workspace, origin).page_list}
-    assert pages["/target.html"].in_links == 5
-    assert pages["/end.html"].in_links == 1
+    assert (pages["/target.html"].in_links, pages["/end.html"].in_links) == (5, 1)
     # To b.html, to the home page, to what was moved; the link to its own top is none.
     assert pages["/row/0/a.html"].out_links + pages["/row/0/a.html"].out_links_elsewhere == 3
     assert pages["/row/0/"].in_links == 2
@@ -86,8 +85,7 @@ def test_links_are_counted_once_a_page_and_through_redirects(site: Site) -> None
         0,
         3,
     )
-    assert folders["/"].pages == len(pages)
-    assert folders["/"].broken == 3
+    assert (folders["/"].pages, folders["/"].broken) == (len(pages), 3)
 
 
 def test_links_to_from_and_broken(site: Site) -> None:

@@ -38,8 +38,7 @@ def test_zawgyi_is_told_from_unicode() -> None:
     ],
 )
 def test_words(zawgyi: str, unicode: str) -> None:
-    assert prepared(zawgyi) == unicode
-    assert prepared(unicode) == unicode
+    assert (prepared(zawgyi), prepared(unicode)) == (unicode, unicode)
 
 
 def test_syllables() -> None:

@@ -40,8 +40,7 @@ def test_a_difference_leads_from_the_old_text_to_the_new(seed: int) -> None:
     before, after = "\n".join(old), "\n".join(new)
     result = difference(before, after)
     assert patched(before, result) == after
-    assert bool(result) == (before != after)
-    assert len(new) - len(old) == result.came - result.gone
+    assert (bool(result), len(new) - len(old)) == (before != after, result.came - result.gone)
 
 
 @pytest.mark.parametrize(

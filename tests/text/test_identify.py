@@ -140,8 +140,7 @@ def test_a_half_translated_page_is_in_the_other_language() -> None:
         "простым будет один раздел. "
     )
     result = identify(untranslated * 2 + translated)
-    assert result.language == "ru"
-    assert result.others == ("en",)
+    assert (result.language, result.others) == ("ru", ("en",))
     assert identify(untranslated * 4 + translated[:30]).language == "en"
 
 
@@ -168,8 +167,7 @@ def test_a_long_text_is_judged_as_a_whole() -> None:
         "Behandlung oder Strafe unterworfen werden. "
     )
     result = identify(english * 12 + german * 30)
-    assert result.language == "de"
-    assert result.others == ("en",)
+    assert (result.language, result.others) == ("de", ("en",))
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=()), max_size=300))

@@ -106,8 +106,7 @@ def test_learning_is_the_same_each_time() -> None:
         one: max((weight, other) for each, other, weight in made.pairs if each == one)[1]
         for one, _, _ in made.pairs
     }
-    assert best["house"] == "haus"
-    assert best["book"] == "buch"
+    assert (best["house"], best["book"]) == ("haus", "buch")
     assert learn([]) == Learned([], {}, {}, 0)
 
 
@@ -119,8 +118,7 @@ def test_a_table_that_is_none_is_refused(tmp_path: Path) -> None:
     for path in (broken, empty, tmp_path / "absent.sqlite"):
         with pytest.raises(WorkspaceError, match="not a translation table"):
             TranslationTable(path)
-    later = table(tmp_path, "en", "de", Learned([("a", "b", 1.0)], {}, {}, 1), "later")
-    later.close()
+    table(tmp_path, "en", "de", Learned([("a", "b", 1.0)], {}, {}, 1), "later").close()
     with sqlite3.connect(tmp_path / "later-en-de.sqlite") as database:
         database.execute("UPDATE about SET value = '9' WHERE key = 'format'")
     database.close()

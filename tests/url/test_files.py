@@ -53,8 +53,7 @@ DOMAINS = Domains(bundled_suffix_list())
     ],
 )
 def test_one_form(written: str, normal: str) -> None:
-    assert normalise(written) == normal
-    assert normalise(normal) == normal
+    assert (normalise(written), normalise(normal)) == (normal, normal)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +89,7 @@ def test_any_text(start: str, rest: str) -> None:
     assert normalise(normal) == normal
     assert normal.isascii()
     assert normal.isprintable()
-    assert normal[path_start(normal)] == "/"
-    assert url_origin(normal) == normal[: path_start(normal)]
+    assert (normal[path_start(normal)], url_origin(normal)) == ("/", normal[: path_start(normal)])
 
 
 def test_references() -> None:

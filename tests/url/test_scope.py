@@ -203,8 +203,7 @@ def test_origins_known_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_parts(url: str, origin: str, host: str) -> None:
-    assert url_origin(url) == origin
-    assert hostname(url) == host
+    assert (url_origin(url), hostname(url)) == (origin, host)
 
 
 @pytest.mark.parametrize("url", ["", "mailto:x", "h/", "telnet://h/"])
