@@ -1,13 +1,28 @@
-"""The report of the crawl benchmark: ratios pair by pair, floors that bite, complaints about
-unequal work.
-"""
+"""The crawl benchmark: its report, its rivals, its profile, and its floors (marked `floors`)."""
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.crawl import HERE, Run, below_floors, markdown, ratios, run_once, targets, unequal_pages
+import pytest
+from bench.crawl import (
+    HERE,
+    Run,
+    below_floors,
+    markdown,
+    parse_arguments,
+    ratios,
+    run_once,
+    targets,
+    those_present,
+    unequal_pages,
+)
+from bench.floors import CONTENDERS, TARGETS, check, fallen, measure_round, quick_floors
+from bench.profile import IMPORTS, read_stacks, summarize
+from bench.rivals import build
+from bench.rivals.build import RivalAbsent, built
 
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
@@ -88,3 +103,189 @@ def test_pages_are_counted_from_the_log_of_nginx(tmp_path: Path) -> None:
         run = run_once("wget", "little", 0, [f"http://127.0.0.1:{server.port}/"], server)
     assert (run.pages, run.requests) == (2, 4)
     assert 0 < run.cpu_s < 2
+
+
+QUICK_FLOORS = {
+    f"{name}/scrapy on {target}": floor
+    for target in TARGETS
+    for name, floor in (("lycosa", 2.0), ("links", 10.0))
+}
+
+
+def test_a_ratio_may_be_fifteen_percent_below_its_floor_and_no_more() -> None:
+    floors = {"a/b on c": 4.0}
+    assert fallen({"a/b on c": 9.0}, floors) == []
+    assert fallen({"a/b on c": 3.41}, floors) == []
+    assert fallen({"a/b on c": 3.39}, floors) == [
+        "a/b on c: 3.39 is more than 15% below its floor 4.0"
+    ]
+    assert fallen({"a/b on d": 9.0}, floors) == ["a/b on c: not measured (floor 4.0)"]
+
+
+def test_every_ratio_that_the_check_measures_has_a_floor() -> None:
+    ours = [name for name in CONTENDERS if name != "scrapy"]
+    assert set(quick_floors()) == {
+        f"{name}/scrapy on {target}" for name in ours for target in TARGETS
+    }
+    assert all(floor > 1 for floor in quick_floors().values())
+
+
+def _rounds(
+    *speeds: dict[str, float],
+) -> tuple[list[Sequence[str]], Callable[[Sequence[str]], list[Run]]]:
+    """Rounds in which our pipeline is so many times as fast as Scrapy (2.0 where nothing is said),
+    and which targets were asked for.
+    """
+    asked: list[Sequence[str]] = []
+
+    def made(targets: Sequence[str]) -> list[Run]:
+        speed = speeds[len(asked)]
+        asked.append(list(targets))
+        costs = {
+            target: {"lycosa": 10 / speed.get(target, 2.0), "links": 1.0, "scrapy": 10.0}
+            for target in targets
+        }
+        return [
+            Run(name, target, 0, 100, 100, costs[target][name], 1.0, 100.0, 100.0, 0.1)
+            for target in targets
+            for name in CONTENDERS
+        ]
+
+    return asked, made
+
+
+def test_one_round_is_enough_where_nothing_fell() -> None:
+    asked, made = _rounds({TARGETS[0]: 1.91})
+    assert check(made, QUICK_FLOORS)[1] == []
+    assert asked == [list(TARGETS)]
+
+
+def test_only_what_is_low_is_measured_on_and_the_median_counts() -> None:
+    asked, made = _rounds({TARGETS[0]: 1.0}, {TARGETS[0]: 1.75}, {TARGETS[0]: 1.8})
+    assert check(made, QUICK_FLOORS)[1] == []
+    assert asked == [list(TARGETS), [TARGETS[0]], [TARGETS[0]]]
+
+
+def test_what_falls_must_fall_twice() -> None:
+    low, high = {TARGETS[1]: 1.6}, {TARGETS[1]: 2.0}
+    asked, made = _rounds(low, low, low, high)
+    assert check(made, QUICK_FLOORS)[1] == []
+    assert asked[1:] == [[TARGETS[1]]] * 3
+    _, made = _rounds(*[low] * 6)
+    assert check(made, QUICK_FLOORS)[1] == [
+        f"lycosa/scrapy on {TARGETS[1]}: 1.6 is more than 15% below its floor 2.0"
+    ]
+
+
+@pytest.mark.floors
+def test_no_ratio_fell_below_its_floor() -> None:
+    runs, complaints = check(measure_round, quick_floors())
+    assert not complaints, "\n".join([*complaints, markdown(runs)])
+
+
+SOURCE = 'package main\n\nfunc main() { println("%s") }\n'
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that stands for colly's sources, and a cache of its own."""
+    monkeypatch.setattr(build, "SOURCES", tmp_path / "sources")
+    monkeypatch.setattr(build, "CACHE", tmp_path / "cache")
+    folder = tmp_path / "sources" / "colly"
+    folder.mkdir(parents=True)
+    (folder / "main.go").write_text(SOURCE % "one")
+    return folder
+
+
+def test_a_rival_without_its_compiler_is_left_out_by_name(
+    sources: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(sources))
+    with pytest.raises(RivalAbsent, match="go is not installed"):
+        built("colly")
+    assert those_present(["links", "colly"], tls=False) == ["links"]
+    assert (
+        "colly is left out: colly cannot be built: go is not installed" in capsys.readouterr().err
+    )
+    with pytest.raises(RivalAbsent, match="nothing is left"):
+        those_present(["colly"], tls=False)
+
+
+def test_a_failed_build_says_what_the_compiler_said(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = sources.parent / "go"
+    compiler.write_text("#!/bin/sh\necho no such module >&2; exit 3\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sources.parent}:/bin:/usr/bin")
+    with pytest.raises(RivalAbsent, match=r"ended with 3:\nno such module"):
+        built("colly")
+
+
+def test_a_program_is_built_once_for_each_state_of_its_sources(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = sources.parent / "go"
+    # go build -o TARGET .
+    compiler.write_text(
+        f"#!/bin/sh\necho run >> {sources.parent}/runs; mkdir -p $(dirname $3); cp main.go $3\n"
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sources.parent}:/bin:/usr/bin")
+    first = built("colly")
+    assert built("colly") == first
+    assert first.read_text() == SOURCE % "one"
+    (sources / "main.go").write_text(SOURCE % "two")
+    assert built("colly").read_text() == SOURCE % "two"
+    assert not first.exists()
+    assert (sources.parent / "runs").read_text() == "run\n" * 2
+
+
+def test_scrapy_over_http2_needs_tls(capsys: pytest.CaptureFixture[str]) -> None:
+    options = parse_arguments(["--rivals", "scrapy,scrapy-http2", "--without-lycosa"])
+    assert those_present(options.contenders, tls=False) == ["scrapy"]
+    assert (
+        "scrapy-http2 is left out: Scrapy speaks HTTP/2 over TLS alone" in capsys.readouterr().err
+    )
+    assert those_present(options.contenders, tls=True) == ["scrapy", "scrapy-http2"]
+
+
+def test_the_sources_of_every_built_rival_pin_what_they_use() -> None:
+    assert "github.com/gocolly/colly/v2 v2" in (build.SOURCES / "colly" / "go.sum").read_text()
+    assert 'name = "spider"' in (build.SOURCES / "spider" / "Cargo.lock").read_text()
+
+
+MAIN = "thread (7): MainThread;<module> (lycosa:8);command (lycosa/cli/crawl.py:80);"
+LINES = [
+    f"{MAIN}walk (lycosa/page/html/walk.py:12) 30",
+    f"{MAIN}_read (lycosa/page/html/document.py:9);parse "
+    "(selectolax/lexbor.cpython-311-x86_64-linux-gnu.so);0x7f (libc.so.6) 10",
+    f"{MAIN}walk (lycosa/page/html/walk.py:30);unicode_split (libpython3.11.so.1.0);malloc "
+    "(libc.so.6) 10",
+    f"{MAIN}Driver.step (lycosa/fetch/driver.py:60);header_callback "
+    "(easycb.c:168);pthread_cond_timedwait (libc.so.6);0x7f (libc.so.6) 500",
+    "thread (7): MainThread;_find_and_load (<frozen importlib._bootstrap>:1);<module> "
+    "(lycosa/app/crawling.py:3);compile (re.py:2) 50",
+    "no stack at all",
+]
+
+
+def test_a_sample_counts_for_the_innermost_function() -> None:
+    walked, read, split, started = read_stacks(LINES)  # the waiting stack is missing
+    assert (walked.package, walked.function, walked.native, walked.samples) == (
+        "page",
+        "page.html.walk: walk",
+        False,
+        30,
+    )
+    assert (read.function, read.native) == ("page.html.document: _read", True)
+    assert (split.function, split.native) == ("page.html.walk: walk", False)
+    assert (started.package, started.native) == (IMPORTS, False)
+
+
+def test_shares_count_only_running_samples() -> None:
+    text = summarize(read_stacks(LINES), functions=2)
+    assert "100 samples, 10% of them native" in text
+    assert "| page | 50.0% | 20% |" in text
+    assert "| page.html.walk: walk | 40.0% | 0% |" in text
+    assert "page.html.document" not in text

@@ -1,6 +1,15 @@
-"""Errors sort themselves into retry and stop."""
+"""Errors sort themselves into retry and stop; messages of the system and of Lycosa."""
 
 from __future__ import annotations
+
+import copy
+import errno
+import json
+import pickle
+import re
+import runpy
+import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +24,9 @@ from lycosa.core.errors import (
     UsageError,
     WorkError,
 )
+from lycosa.core.messages import Message, listed
+from lycosa.core.system_errors import is_disk_full, refusal
+from lycosa.serve.web.i18n import interface
 
 CLASSES = [
     value
@@ -61,3 +73,118 @@ def test_vocabularies_are_lower_case_words() -> None:
         assert all(value.replace("_", "").isalnum() and value == value.lower() for value in values)
         assert len(values) == len(set(values))
     assert issubclass(ConfigError, UsageError)
+
+
+def _caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "begins", "full"),
+    [
+        (
+            OSError(errno.ENOSPC, "x", "/w/log/1"),
+            "/w/log/1: No space left on device. Free disk space",
+            True,
+        ),
+        (
+            OSError(errno.EDQUOT, "x", b"/w/a"),
+            "/w/a: Disk quota exceeded. Free disk space or raise the quota",
+            True,
+        ),
+        (ValueError("IO error (os error 28)"), "No space left on device. Free", True),
+        (
+            ValueError('IoError(Os { code: 30, kind: ReadOnlyFilesystem, message: "…" })'),
+            "Read-only file system. It is mounted read-only",
+            False,
+        ),
+        (
+            _caused(RuntimeError("the worker died"), OSError(errno.EIO, "x", "/w/a")),
+            "/w/a: Input/output error. The disk is failing",
+            False,
+        ),
+        (sqlite3.OperationalError("database or disk is full"), "No space left on device.", True),
+        (
+            PermissionError(errno.EACCES, "x", "/w/a"),
+            "/w/a: Permission denied. Run it as the owner of the files",
+            False,
+        ),
+        (OSError(errno.EMFILE, "x"), "Too many open files. Allow more open files", False),
+        (MemoryError(), "Cannot allocate memory. Free memory", False),
+    ],
+)
+def test_a_refusal_is_told_with_what_to_do(error: Exception, begins: str, full: bool) -> None:
+    assert refusal(error).startswith(begins)
+    assert refusal(error).endswith("; committed data is not lost")
+    assert is_disk_full(error) is full
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        None,
+        ValueError("a mistake of ours"),
+        ConnectionRefusedError(errno.ECONNREFUSED, "x"),
+        PermissionError(errno.EACCES, "a port, not a file"),
+        FileNotFoundError(errno.ENOENT, "x", "/w/a"),
+        sqlite3.OperationalError("no such table: x"),
+    ],
+)
+def test_other_errors_are_not_taken_for_one(error: Exception | None) -> None:
+    assert refusal(error) == ""
+    assert not is_disk_full(error)
+
+
+def test_errors_that_lead_to_one_another_end() -> None:
+    first, second = RuntimeError("a"), RuntimeError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert refusal(first) == ""
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_sentence_is_its_english_text() -> None:
+    plain = Message(
+        "pages",
+        "{n, plural, one {# page} other {# pages}} of {host}: {why}",
+        n=1,
+        host="{n} <b>",
+        why=Message("why", "so"),
+    )
+    assert plain == "1 page of {n} <b>: so"
+    assert json.loads(json.dumps([plain])) == [plain]
+    for again in (pickle.loads(pickle.dumps(plain)), copy.deepcopy(plain)):
+        assert (again, again.code, again.message, again.values) == (
+            plain,
+            "pages",
+            plain.message,
+            plain.values,
+        )
+    assert plain.values["why"].code == "why"  # type: ignore[union-attr]
+
+
+def test_several_sentences_as_one() -> None:
+    assert (listed([]), listed(["plain"])) == ("", "plain")
+    both = listed([Message("a", "one"), "two", Message("b", "three")])
+    assert both == "one; two; three"
+    assert interface("zh").said(both).count("；") == 2
+
+
+def test_our_english_is_icu_s() -> None:
+    said_messages = runpy.run_path(str(ROOT / "scripts" / "make_translations.py"))["said_messages"]
+    english = interface("en")
+    result = sorted(said_messages())
+    assert len(result) > 100
+    for message in result:
+        names = set(re.findall(r"\{(\w+)[,}]", message))
+        for number in (1, 2, 123):
+            plural = set(re.findall(r"\{(\w+), plural", message))
+            values: dict[str, str | int] = {
+                name: number if name in plural else f"<{name}'s>" for name in names
+            }
+            if values:
+                assert Message("code", message, **values) == english.t(message, **values)
+            else:
+                assert Message("code", message) == message == english.t(message)

@@ -1,12 +1,22 @@
-"""Durations, sizes and times, read and written."""
+"""Units, clocks, hours of the day, and parameters of the Python API."""
 
 from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.core.errors import UsageError
+from lycosa import Workspace
+from lycosa.config.reading import parse_config
+from lycosa.core.clock import Clock, ManualClock, SystemClock
+from lycosa.core.errors import LycosaError, UsageError
+from lycosa.core.hours import Hours, parse_hours
+from lycosa.core.parameters import duration_ms, overrides_of, texts, whole_number
 from lycosa.core.units import (
     format_duration,
     format_size,
@@ -192,3 +202,156 @@ def test_sizes_for_people_are_near(size: int) -> None:
 )
 def test_times(at_ms: int, text: str) -> None:
     assert format_time(at_ms) == text
+
+
+def test_the_system_clock_reads_milliseconds() -> None:
+    clock: Clock = SystemClock()
+    before, reading, after = time.time(), clock.now_ms(), time.time()
+    assert before * 1000 - 1 <= reading <= after * 1000 + 1
+    assert abs(clock.monotonic_ms() - time.monotonic() * 1000) < 1000
+
+
+def test_the_system_clock_never_runs_back() -> None:
+    clock = SystemClock()
+    readings = [clock.monotonic_ms() for _ in range(1000)]
+    assert readings == sorted(readings)
+
+
+def test_a_manual_clock_stands_still_until_moved() -> None:
+    clock: Clock = (manual := ManualClock(5_000))
+    assert (clock.now_ms(), clock.monotonic_ms()) == (5_000, 5_000)
+    manual.advance(250)
+    assert (clock.now_ms(), clock.monotonic_ms()) == (5_250, 5_250)
+
+
+def at(text: str) -> int:
+    """A time of some day, in ms since 1970."""
+    hours, minutes = text.split(":")
+    return (20_000 * 1_440 + int(hours) * 60 + int(minutes)) * 60_000
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("22:00-06:00", ("22:00", "23:59", "00:00", "05:59"), ("06:00", "12:00", "21:59")),
+        ("9:30-17:00", ("09:30", "16:59"), ("09:29", "17:00", "00:00")),
+        ("00:00-24:00", ("00:00", "12:00", "23:59"), ()),
+        ("20:00-24:00", ("20:00", "23:59"), ("00:00", "19:59")),
+        ("20:00-00:00", ("20:00", "23:59"), ("00:00", "19:59")),
+        ("24:00-01:00", ("00:00", "00:59"), ("01:00", "23:59")),
+        ("01:00-02:00, 03:00 - 04:00", ("01:30", "03:30"), ("02:30", "00:30", "04:00")),
+        ("", ("00:00", "12:34"), ()),
+    ],
+)
+def test_hours(text: str, inside: tuple[str, ...], outside: tuple[str, ...]) -> None:
+    hours = parse_hours(text)
+    assert [time for time in inside if not hours.open_at(at(time))] == []
+    assert [time for time in outside if hours.open_at(at(time))] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "22-6",
+        "22:00",
+        "25:00-03:00",
+        "24:01-03:00",
+        "10:60-11:00",
+        "10:00-10:00",
+        "10:00-11:00,",
+        "x",
+        "24:00-00:00",
+    ],
+)
+def test_what_are_no_hours_is_told(text: str) -> None:
+    with pytest.raises(UsageError, match=r"HH:MM-HH:MM|not a time of day|empty time range"):
+        parse_hours(text)
+
+
+@given(st.integers(0, 1_439), st.integers(0, 1_439), st.integers(0, 1_439))
+def test_a_span_and_its_complement_share_the_day(start: int, end: int, minute: int) -> None:
+    if start != end:
+        moment = minute * 60_000
+        assert Hours(((start, end),)).open_at(moment) != Hours(((end, start),)).open_at(moment)
+
+
+@pytest.mark.parametrize(
+    ("value", "milliseconds"),
+    [
+        (None, None),
+        ("", None),
+        (0, 0),
+        ("0", 0),
+        (5, 5_000),
+        (0.25, 250),
+        ("10m", 600_000),
+        (timedelta(minutes=2), 120_000),
+    ],
+)
+def test_durations(value: Any, milliseconds: int | None) -> None:
+    assert duration_ms("delay", value) == milliseconds
+
+
+@pytest.mark.parametrize(
+    "value", [-1, True, [], float("nan"), float("inf"), timedelta(seconds=-1), "soon", b"1s"]
+)
+def test_arguments_that_are_no_duration(value: Any) -> None:
+    with pytest.raises(UsageError, match="duration"):
+        duration_ms("delay", value)
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "3", True])
+def test_what_is_no_whole_number(value: Any) -> None:
+    with pytest.raises(UsageError, match="depth"):
+        whole_number("depth", value)
+
+
+def test_texts() -> None:
+    assert texts("urls", "a") == ("a",)
+    assert texts("urls", ["a", ("b", "c"), Path("d")]) == ("a", "b", "c", "d")
+    assert texts("urls", (name for name in "ab")) == ("a", "b")
+    for wrong in ([1], [b"a"], [{"a": 1}]):
+        with pytest.raises(UsageError, match="urls"):
+            texts("urls", wrong)
+
+
+def test_settings_as_a_mapping() -> None:
+    settings = {
+        "fetch": {
+            "user_agent": 'say "hi"',
+            "http2": False,
+            "connect_timeout": timedelta(seconds=3),
+            "connect_to": ("a:1:b:2",),
+        },
+        "crawl.commit_pages": 7,
+    }
+    config = parse_config("", overrides=overrides_of(settings))
+    assert (config.fetch.user_agent, config.fetch.http2, config.fetch.connect_timeout) == (
+        'say "hi"',
+        False,
+        3_000,
+    )
+    assert (config.fetch.connect_to, config.crawl.commit_pages) == (("a:1:b:2",), 7)
+    assert overrides_of(["a.b=1"]) == overrides_of("a.b=1") == ("a.b=1",)
+    with pytest.raises(UsageError, match="cannot be the value"):
+        overrides_of({"fetch": {"contact": object()}})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ws: ws.crawl("http://127.0.0.1:9/", max_time=-5),
+        lambda ws: ws.crawl("http://127.0.0.1:9/", max_pages="3"),
+        lambda ws: ws.crawl("http://127.0.0.1:9/", delay=[]),
+        lambda ws: ws.crawl(["http://127.0.0.1:9/", 5]),
+        lambda ws: ws.search(5),
+        lambda ws: ws.search("x", count=-1),
+        lambda ws: ws.search("x", feedback="maybe"),
+        lambda ws: ws.add(None),
+    ],
+)
+def test_wrong_parameters_are_usage_errors(tmp_path: Path, call: Any) -> None:
+    with pytest.raises(LycosaError) as raised:
+        call(Workspace(tmp_path / "w"))
+    assert raised.value.exit_code == 2
+    assert not (tmp_path / "w").exists()

@@ -1,11 +1,12 @@
-"""Older versions of PDF and office files in the library: read from the archive again, as pages
-are.
-"""
+"""The library with older versions of documents, and with 100,000 pages."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+import pytest
+from bench.commands import build, run, validate
 
 from tests.crawl.kills import run_json
 from tests.crawl.sessions import LaterClock, collection, work
@@ -38,3 +39,24 @@ def test_an_older_version_of_a_document_is_read_again(tmp_path: Path) -> None:
     assert re.findall(r"They \w+ \w+ \w+", written) == [
         words.decode().rstrip(".") for words in versions.values()
     ]
+
+
+PAGES = 100_000
+MIN_RATE = 2_000  # pages a second of CPU
+MAX_MB = 600
+MAX_GROWTH = 1.35  # of memory, from a quarter of the pages to all
+
+
+@pytest.mark.prove
+def test_a_hundred_thousand_pages(tmp_path: Path) -> None:
+    peaks = []
+    for name, pages in (("quarter", PAGES // 4), ("whole", PAGES)):
+        workspace = build(tmp_path / name, pages)
+        cpu_s, _, peak_mb = run(
+            tmp_path, "-w", workspace.root, "export", "xml", str(tmp_path / f"{name}-out"), "-q"
+        )
+        assert validate(tmp_path / f"{name}-out") == pages
+        assert pages / cpu_s >= MIN_RATE
+        peaks.append(peak_mb)
+    assert peaks[1] <= MAX_MB
+    assert peaks[1] <= MAX_GROWTH * peaks[0]

@@ -1,17 +1,24 @@
-"""Where credentials go, what a Referer says, and what the archive is told of both."""
+"""Credentials, login forms and cookies (RFC 6265): what is sent where, and what the archive records."""
 
 from __future__ import annotations
 
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lycosa.config.credentials import BasicAuth
 from lycosa.core.errors import ConfigError
+from lycosa.core.records import Request
 from lycosa.crawl.policy.request_profiles import referer_for
 from lycosa.fetch.auth import BasicCredentials
+from lycosa.fetch.cookies import MAX_A_DOMAIN, CookieJar, parse_cookie_date
+from lycosa.fetch.login import FORM_TYPE, Form, asks_for_password, read_form
 from lycosa.http.fields import without_sessions
-from tests.fetch.fetching import allowed, fetch, impatient_listener, open_fetcher
+from lycosa.url.domain import Domains, bundled_suffix_list
+from tests.fetch.fetching import allowed, fetch, impatient_listener, open_fetcher, run
+from tests.servers.members import PASSWORD, USER, Members, members
 
 SETTINGS = [
     BasicAuth(url="https://h.example/club", user="w", password_env="P"),
@@ -120,3 +127,222 @@ def test_a_long_cookie_line_costs_what_it_is_long() -> None:
 
     # by squares: 256 times
     assert cpu_s(64_000) < 64 * max(min(cpu_s(4_000) for _ in range(3)), 0.001)
+
+
+URL = "https://h.example/a/login?x=1"
+
+
+@pytest.mark.parametrize(
+    ("markup", "action", "fields"),
+    [
+        ('<form method=post><input name=pw type=password><input name=t value="a&amp;b" type=hidden>', URL, [("t", "a&b")]),
+        ("<form method=POST action=../in><input name=pw></form>", "https://h.example/in", [("pw", "")]),
+        ("<base href=/b/><form method=post action=in><input name=pw></form>", "https://h.example/b/in", [("pw", "")]),
+        ("<form method=post action=/q><input name=q></form><form method=post action=/in><INPUT "
+         "TYPE=Password name=x></form>",
+         "https://h.example/in", [("x", "")]),
+        ("<form method=post><input name=pw><input type=checkbox name=stay checked><input "
+         "type=checkbox name=e value='' checked>"
+         "<input type=checkbox name=no><input type=submit name=go>"
+         "<select name=s><option>1<option selected value=2>two</select><input name=off "
+         "disabled><textarea name=w>words</textarea></form>",
+         URL, [("pw", ""), ("stay", "on"), ("e", ""), ("s", "2"), ("w", "words")]),
+    ],
+)  # fmt: skip
+def test_forms(markup: str, action: str, fields: list[tuple[str, str]]) -> None:
+    form = read_form(markup.encode(), URL, "pw")
+    assert form is not None
+    assert form.action == action
+    assert [pair for pair in form.fields if pair[0] != "x" or pair[1]] == [
+        pair for pair in fields if pair[0] != "x"
+    ]
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "",
+        "<form><input name=pw type=password></form>",
+        "<form method=post action=mailto:x><input name=pw></form>",
+    ],
+)
+def test_what_is_no_form_to_log_in_with(markup: str) -> None:
+    assert read_form(markup.encode(), URL, "pw") is None
+
+
+def test_filling_in() -> None:
+    form = Form("https://h.example/in", (("pw", ""), ("t", "1"), ("user", "nobody")))
+    assert form.filled({"user": "wölf", "pw": "a b&c"}) == b"t=1&user=w%C3%B6lf&pw=a+b%26c"
+
+
+def test_asking_for_a_password() -> None:
+    assert asks_for_password(b"<INPUT TYPE=PassWord>")
+    assert not asks_for_password(b"<p>your password was changed</p>")
+
+
+def test_a_form_is_sent_once_and_the_next_request_is_a_get() -> None:
+    body = f"token=t%261&user={USER}&pass={PASSWORD}".encode()
+    with members(Members()) as site, open_fetcher([("127.0.0.1", site.port)]) as fetcher:
+        [posted] = run(
+            fetcher,
+            [
+                Request(
+                    site.url("/login"),
+                    headers=(("Content-Type", FORM_TYPE), ("Cookie", "form=1")),
+                    form=body,
+                )
+            ],
+        )
+        [got] = run(fetcher, [Request(site.url("/welcome"))])
+    assert [(each.method, each.body) for each in site.asked] == [("POST", body), ("GET", b"")]
+    assert site.asked[0].headers["content-length"] == str(len(body))
+    assert (posted.status, got.status) == (302, 200)
+    assert posted.request_head.startswith(b"POST /login HTTP/1.1\r\n")
+    assert got.request_head.startswith(b"GET /welcome HTTP/1.1\r\n")
+    assert b"Content-Length" not in posted.request_head  # it would tell how long the password is
+
+
+DOMAINS = Domains(bundled_suffix_list())
+NOW = 1_800_000_000_000
+
+
+def jar(*stored: tuple[str, str], max_bytes: int = 1 << 20) -> CookieJar:
+    made = CookieJar(DOMAINS, max_bytes=max_bytes)
+    for url, line in stored:
+        made.store(url, [line], NOW)
+    return made
+
+
+CASES = [
+    # (set at, Set-Cookie, asked at, sent); the clause of draft-ietf-httpbis-rfc6265bis
+    ("http://a.example.org/x/y", "a=1", "http://a.example.org/x/z", "a=1"),  # 5.1.4 default path
+    ("http://a.example.org/x/y", "a=1", "http://a.example.org/xx", ""),
+    ("http://a.example.org/x/y", "a=1", "http://a.example.org/", ""),
+    ("http://a.example.org/", "a=1", "http://b.example.org/", ""),  # host-only
+    ("http://a.example.org/", "a=1; Domain=example.org", "http://b.example.org/", "a=1"),  # 5.1.3
+    ("http://a.example.org/", "a=1; Domain=.Example.ORG", "http://example.org/", "a=1"),
+    ("http://a.example.org/", "a=1; Domain=b.example.org", "http://b.example.org/", ""),
+    ("http://example.org/", "a=1; Domain=a.example.org", "http://a.example.org/", ""),
+    ("http://badexample.org/", "a=1; Domain=example.org", "http://example.org/", ""),
+    # 5.7 step 9: public suffix
+    ("http://a.example.org/", "a=1; Domain=org", "http://b.example.org/", ""),
+    ("http://a.example.co.uk/", "a=1; Domain=co.uk", "http://b.example.co.uk/", ""),
+    # the private section
+    ("http://a.github.io/", "a=1; Domain=github.io", "http://b.github.io/", ""),
+    ("http://github.io/", "a=1; Domain=github.io", "http://github.io/", "a=1"),
+    ("http://github.io/", "a=1; Domain=github.io", "http://b.github.io/", ""),
+    ("http://127.0.0.1/", "a=1; Domain=127.0.0.1", "http://127.0.0.1/", "a=1"),
+    ("http://1.127.0.0.1/", "a=1; Domain=127.0.0.1", "http://127.0.0.1/", ""),
+    ("http://127.0.0.1:81/", "a=1", "http://127.0.0.1:82/", "a=1"),  # 8.5: ports are not isolated
+    ("https://example.org/", "a=1; Secure", "https://example.org/", "a=1"),
+    ("https://example.org/", "a=1; Secure", "http://example.org/", ""),
+    ("http://example.org/", "a=1; Secure", "https://example.org/", ""),
+    ("https://example.org/", "a=1; SameSite=None", "https://example.org/", ""),
+    ("https://example.org/", "a=1; SameSite=None; Secure", "https://example.org/", "a=1"),
+    ("https://example.org/", "__Secure-a=1", "https://example.org/", ""),  # 4.1.3
+    ("https://example.org/", "__Secure-a=1; Secure", "https://example.org/", "__Secure-a=1"),
+    ("https://example.org/", "__Host-a=1; Secure", "https://example.org/", ""),
+    ("https://example.org/", "__Host-a=1; Secure; Path=/", "https://example.org/b", "__Host-a=1"),
+    (
+        "https://example.org/",
+        "__host-a=1; Secure; Path=/; Domain=example.org",
+        "https://example.org/",
+        "",
+    ),
+    ("http://example.org/a/b", "a=1; Path=/", "http://example.org/", "a=1"),
+    ("http://example.org/a/b", "a=1; Path=b", "http://example.org/a/", "a=1"),
+    # the last one counts
+    ("http://example.org/", "a=1; Path=/b; Path=/", "http://example.org/", "a=1"),
+    ("http://example.org/", "a = 1 2 ; HttpOnly", "http://example.org/", "a=1 2"),
+    ("http://example.org/", 'a="1;2"', "http://example.org/", 'a="1'),
+    ("http://example.org/", "alone", "http://example.org/", "alone"),
+    ("http://example.org/", "=value", "http://example.org/", "value"),
+    ("http://example.org/", "; Path=/", "http://example.org/", ""),
+    ("http://example.org/", "a=1\x01", "http://example.org/", ""),
+    ("http://example.org/", "a=1; Max-Age=0", "http://example.org/", ""),
+    ("http://example.org/", "a=1; Max-Age=-5", "http://example.org/", ""),
+    ("http://example.org/", "a=1; Max-Age=x", "http://example.org/", "a=1"),
+    (
+        "http://example.org/",
+        "a=1; Max-Age=60; Expires=Wed, 09 Jun 1999 10:18:14 GMT",
+        "http://example.org/",
+        "a=1",
+    ),
+    (
+        "http://example.org/",
+        "a=1; Expires=Wed, 09 Jun 1999 10:18:14 GMT",
+        "http://example.org/",
+        "",
+    ),
+    ("http://example.org/", "a=" + "x" * 4096, "http://example.org/", ""),
+]
+
+
+@pytest.mark.parametrize(("at", "line", "asked", "sent"), CASES)
+def test_by_the_clauses(at: str, line: str, asked: str, sent: str) -> None:
+    assert jar((at, line)).header(asked, NOW) == sent
+
+
+def test_order_replacement_and_expiry() -> None:
+    held = jar(
+        ("http://h.example/a/b/c", "long=1; Path=/a/b"),
+        ("http://h.example/", "old=1; Max-Age=10"),
+        ("http://h.example/", "new=1"),
+        ("http://h.example/", "old=2; Max-Age=20"),
+    )
+    # longer paths first, then by age
+    assert held.header("http://h.example/a/b/", NOW) == "long=1; old=2; new=1"
+    assert held.header("http://h.example/", NOW + 19_999) == "old=2; new=1"
+    assert held.header("http://h.example/", NOW + 20_000) == "new=1"
+
+
+def test_what_came_over_plain_http_hides_nothing_secure() -> None:
+    held = jar(
+        ("https://h.example/", "a=safe; Secure"),
+        ("http://h.example/", "a=forged"),
+        ("http://h.example/x/y", "a=forged"),
+    )
+    assert held.header("https://h.example/x/y", NOW) == "a=safe"
+    assert held.header("http://h.example/x/y", NOW) == ""
+
+
+def test_bounds() -> None:
+    held = jar(*[("http://h.example/", f"c{number}=1") for number in range(2 * MAX_A_DOMAIN)])
+    assert len(held) == MAX_A_DOMAIN
+    assert "c0=" not in held.header("http://h.example/", NOW)
+    many = jar(
+        *[(f"http://h{number}.example/", "a=" + "x" * 1_000) for number in range(100)],
+        max_bytes=20_000,
+    )
+    assert 10 < len(many) < 20
+    assert many.header("http://h99.example/", NOW)
+    assert not many.header("http://h0.example/", NOW)
+    wide = jar(*[("http://h.example/", f"c{number}=" + "x" * 4_000) for number in range(5)])
+    assert len(wide.header("http://h.example/", NOW)) <= 8_190
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 784111777000),
+        ("Sunday, 06-Nov-94 08:49:37 GMT", 784111777000),
+        ("Sun Nov  6 08:49:37 1994", 784111777000),
+        ("08:49:37 6 november 94", 784111777000),
+        ("Thu, 31-Feb-2030 10:00:00 GMT", None),
+        ("Thu, 01-Jan-1600 10:00:00 GMT", None),
+        ("Thu, 01-Jan-2030 25:00:00 GMT", None),
+        ("Thu, 01-Jan-2030", None),
+        ("", None),
+    ],
+)
+def test_dates(text: str, at: int | None) -> None:
+    assert parse_cookie_date(text) == at
+
+
+@given(
+    st.text(max_size=200),
+    st.sampled_from(["http://a.example.org/x/y", "https://[::1]/", "http://localhost/"]),
+)
+def test_nothing_raises_and_what_is_sent_is_one_line(line: str, url: str) -> None:
+    sent = jar((url, line)).header(url, NOW)
+    assert not any(ord(character) < 32 and character != "\t" for character in sent)

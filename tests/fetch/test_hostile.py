@@ -1,11 +1,13 @@
-"""Every endpoint of the hostile server has its counted outcome, in bounded time, and stops nobody
-else.
-"""
+"""Hostile and random responses have one counted outcome each, in bounded time and without delay."""
 
 from __future__ import annotations
 
+import gzip
+import http.client
+import random
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +18,9 @@ from lycosa.fetch.robots_txt import MAX_ROBOTS_BYTES, Robots, robots_text, robot
 from lycosa.http.decode import decode_body, parse_head
 from tests.fetch.fetching import (
     BOUND_S,
+    allowed,
     fetch,
+    listener,
     open_fetcher,
     open_impatient_fetcher,
     run,
@@ -24,7 +28,8 @@ from tests.fetch.fetching import (
 )
 from tests.servers.hostile import ENDPOINTS, GOOD_PAGES, HostileServer
 from tests.servers.hostile_redirect import ROBOTS_HOSTS, RobotsHost
-from tests.servers.wire import Endpoint
+from tests.servers.nginx import Server, nginx
+from tests.servers.wire import Endpoint, answer, head, page
 
 MAX_DECODED = short_limits().max_decoded
 LIMITS = (FetchError.FIRST_BYTE_TIMEOUT, FetchError.TIMEOUT, FetchError.TOO_SLOW)
@@ -166,3 +171,109 @@ def test_each_bad_robots_txt_is_understood(host: RobotsHost, server: HostileServ
         assert len(payload) <= MAX_ROBOTS_BYTES
         robots = Robots(robots_text(payload), "lycosa/0.1")
     assert robots.allowed(server.url(host.name)) is host.allows
+
+
+PAGE = page("A page", "<p>text</p>" * 20)
+SEEDS = (
+    answer(PAGE, b"Set-Cookie: a=b", b"Location: /x"),
+    answer(gzip.compress(PAGE), b"Content-Encoding: gzip"),
+    head(b"HTTP/1.1 103 Early Hints") + answer(PAGE),
+    head(b"HTTP/1.1 200 OK", b"Transfer-Encoding: chunked", b"Trailer: x")
+    + b"%x;a=b\r\n%s\r\n0\r\nX: y\r\n\r\n" % (len(PAGE), PAGE),
+    answer(PAGE).replace(b"\r\n", b"\n"),
+)
+PIECES = (
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b":",
+    b" ",
+    b"\x00",
+    b"HTTP/1.1 ",
+    b"100",
+    b"-1",
+    b"chunked",
+    b"ffffffffff",
+    b"\xff\xfe",
+    b"Content-Length: 5\r\n",
+)
+AT_ONCE = 8
+COUNT = 150
+
+
+def mutate(random_: random.Random) -> bytes:
+    data = bytearray(random_.choice(SEEDS))
+    for _ in range(random_.randint(1, 4)):
+        at = (
+            random_.randrange(len(data) + 1)
+            if random_.random() < 0.3
+            else random_.randrange(min(len(data), 150) + 1)
+        )
+        match random_.randrange(4):
+            case 0:
+                data[at:at] = random_.choice(PIECES)
+            case 1:
+                del data[at : at + random_.randint(1, 20)]
+            case 2:
+                data[at : at + 1] = bytes((random_.randrange(256),))
+            case _:
+                data[at:at] = data[max(0, at - 30) : at]
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_answers(seed: int) -> None:
+    random_ = random.Random(seed)
+    answers = [mutate(random_) for _ in range(COUNT)]
+
+    def choose(request: bytes) -> bytes:
+        return answers[int(request.split(b" ", 2)[1][1:])]
+
+    with listener(choose) as (origin, _), open_fetcher(allowed(origin)) as fetcher:
+        done = run(
+            fetcher,
+            [Request(f"{origin}/{number}", token=number) for number in range(COUNT)],
+            at_once=AT_ONCE,
+        )
+    assert sorted(int(str(exchange.token)) for exchange in done) == list(range(COUNT))
+    for exchange in done:
+        sent = answers[int(str(exchange.token))]
+        assert exchange.error == "" or FetchError(exchange.error) is not FetchError.INTERNAL, (
+            exchange.error_text
+        )
+        assert (exchange.status == 0) == (exchange.response_head == b"")
+        assert exchange.status or exchange.error
+        assert exchange.body in sent
+        if exchange.status:
+            assert parse_head(exchange.response_head).status == exchange.status
+        decode_body(exchange, 10_000)
+
+
+PAGES = 100
+SLOWER = 20
+"""How many times the standard library's time we may take, one request after the other. A wait of
+one sweep for each (which an answer read within the call that sent its request once cost) would be
+several hundred times.
+"""
+
+
+def test_an_answer_that_comes_at_once_is_returned_at_once(tmp_path: Path) -> None:
+    for number in range(PAGES):
+        (tmp_path / f"{number}.html").write_text("<p>word " * (100 * (number % 40)))
+    with nginx([Server("127.0.5.1", tmp_path)]) as server:
+        client = http.client.HTTPConnection("127.0.5.1", server.port)
+        began = time.monotonic()
+        for number in range(PAGES):
+            client.request("GET", f"/{number}.html")
+            client.getresponse().read()
+        plain = time.monotonic() - began
+        client.close()
+        with open_fetcher([("127.0.5.1", server.port)]) as fetcher:
+            run(fetcher, [Request(f"http://127.0.5.1:{server.port}/0.html")])
+            began = time.monotonic()
+            requests = [
+                Request(f"http://127.0.5.1:{server.port}/{number}.html") for number in range(PAGES)
+            ]
+            assert all(exchange.status == 200 for exchange in run(fetcher, requests, at_once=1))
+            ours = time.monotonic() - began
+    assert ours < SLOWER * plain

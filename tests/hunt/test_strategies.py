@@ -157,7 +157,8 @@ def test_best_scores_the_links_of_pages_that_come_to_the_top_anew() -> None:
     assert on_top > before
     assert scorer.top([f"{HOST}/good"]) == []
     ((again, after),) = scorer.top([f"{HOST}/other"])
-    assert (again, after) == (held, pytest.approx(before))
+    assert again == held
+    assert after == pytest.approx(before)
 
 
 def test_best_forgets_what_was_followed_or_dropped() -> None:

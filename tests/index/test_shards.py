@@ -1,6 +1,4 @@
-"""An index in several parts: what each holds, how it follows the log, what a change of their number
-and a kill leave.
-"""
+"""An index in several parts, and an index that follows the log, compactions and exclusions."""
 
 from __future__ import annotations
 
@@ -14,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from lycosa.commands.maintenance.exclude import exclude_and_purge
-from lycosa.config.settings import Config
+from lycosa.config.settings import Config, IndexSettings
+from lycosa.core.clock import SystemClock
 from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.index import generation as generations
+from lycosa.index.follower import IndexFollower
 from lycosa.index.indexer import Indexer, ShardIndexer, index_shard, tasks_of
+from lycosa.index.schema import outside
 from lycosa.index.shards.shards import (
     LAYOUT,
     Shard,
@@ -27,7 +28,11 @@ from lycosa.index.shards.shards import (
     newest_of_all,
     shards_of,
 )
+from lycosa.index.suggest import file as suggest_file
 from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.exclusion.purge import purge
 from lycosa.store.workspace import Workspace
 from tests.index.corpus import Corpus, index_settings, page
 
@@ -255,3 +260,166 @@ def test_a_kill_during_a_build_leaves_whole_shards(corpus: Corpus) -> None:
     assert corpus.index(2).documents == 36
     assert not list((Path(corpus.root) / "index").rglob(f"{generations.BUILD_PREFIX}*"))
     assert Workspace.open(corpus.root).state().rows("pages") == 36
+
+
+def follower(corpus: Corpus, interval: str) -> IndexFollower:
+    return IndexFollower(
+        corpus.root,
+        IndexSettings.model_validate({"heap": "15MiB", "interval": interval}),
+        SystemClock(),
+    )
+
+
+def test_commits_within_the_interval_make_one_generation(corpus: Corpus) -> None:
+    follows = follower(corpus, "1h")
+    for number in range(3):
+        follows.committed(
+            corpus.commit([(f"http://a.test/{number}", page("One page of a short crawl."))])
+        )
+    follows.finish()
+    follows.close()
+    info = current_generation(corpus.root)
+    assert info is not None
+    assert (info.documents, generations.numbers(corpus.root)) == (3, [1])
+
+
+def test_a_long_crawl_is_found_while_it_goes_on(corpus: Corpus) -> None:
+    follows = follower(corpus, "20ms")
+    for number in range(2):
+        follows.committed(
+            corpus.commit([(f"http://a.test/{number}", page("One page of a long crawl."))])
+        )
+        deadline = time.monotonic() + 60
+        while (info := current_generation(corpus.root)) is None or info.documents <= number:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    follows.close()
+
+
+def test_suggestions_are_made_once_at_the_end_of_a_short_crawl(corpus: Corpus) -> None:
+    follows = follower(corpus, "20ms")
+    follows.committed(
+        corpus.commit([("http://a.test/", page("A page of a crawl that is over soon."))])
+    )
+    deadline = time.monotonic() + 60
+    while (generation := generations.newest(corpus.root)) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert suggest_file.find(generation.path) is None
+    follows.finish()
+    follows.close()
+    last = generations.newest(corpus.root)
+    assert last is not None
+    assert suggest_file.find(last.path) is not None
+
+
+def test_an_error_is_kept_and_raised_at_the_end(corpus: Corpus) -> None:
+    follows = follower(corpus, "20ms")
+    entry = corpus.commit([("http://a.test/", page("A page whose file is lost."))])
+    for file in Path(corpus.root).glob("data/*/pages.parquet"):
+        file.unlink()
+    follows.committed(entry)
+    deadline = time.monotonic() + 60
+    while follows.error is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with pytest.raises(WorkspaceError, match="missing"):
+        follows.finish()
+    follows.close()
+    follows.close()
+
+
+EAGER = CompactionSettings(gather=2)
+
+
+def test_a_gone_page_stays_gone_when_a_merge_brings_its_row_with_newer_ones(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("words"))], [("http://a.test/1", "visited")])
+    corpus.commit(states=[("http://a.test/1", "gone")])
+    corpus.index()
+    corpus.commit([("http://a.test/2", page("words"))], [("http://a.test/2", "visited")])
+    compact(corpus.workspace, EAGER, whole=True)
+    corpus.index()
+    assert corpus.urls("words") == ["http://a.test/2"]
+    corpus.rebuild()
+    assert corpus.urls("words") == ["http://a.test/2"]
+
+
+def test_a_page_that_came_back_before_the_update_is_found(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("words"))], [("http://a.test/1", "visited")])
+    corpus.index()
+    corpus.commit(states=[("http://a.test/1", "gone")])
+    corpus.commit([("http://a.test/1", page("words again"))], [("http://a.test/1", "visited")])
+    corpus.index()
+    assert corpus.urls("again") == ["http://a.test/1"]
+
+
+def test_only_what_is_new_in_a_merged_file_is_read(corpus: Corpus) -> None:
+    for number in range(5):
+        corpus.commit([(f"http://a.test/{number}", page(f"words of{number}"))])
+    corpus.index()
+    corpus.commit([("http://a.test/5", page("words of5"))])
+    compact(corpus.workspace, EAGER, whole=True)
+    report = corpus.index()
+    assert (report.put, report.documents, report.rebuilt) == (1, 6, "")
+    assert len(corpus.urls("words")) == 6
+
+
+def test_two_collections_after_a_merge_are_one_document(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("words"))], collection="one")
+    corpus.index()
+    corpus.commit([("http://a.test/1", page("words"))], collection="two")
+    compact(corpus.workspace, EAGER, whole=True)
+    corpus.index()
+    hits = Searcher(corpus.root).search(SearchRequest("words", 10, collection="two")).hits
+    assert [hit.url for hit in hits] == ["http://a.test/1"]
+    assert corpus.urls("words") == ["http://a.test/1"]
+
+
+def test_what_is_excluded_leaves_every_generation(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("words")), ("http://b.test/1", page("words"))])
+    corpus.index()
+    assert len(corpus.urls("words")) == 2
+    purge(corpus.workspace, ["host:a.test"])
+    report = corpus.index()
+    assert report.rebuilt
+    assert corpus.urls("words") == ["http://b.test/1"]
+    assert generations.numbers(corpus.root) == [report.generation]
+    assert not corpus.index().changed
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_rebuild_that_was_asked_for_removes_generations_with_excluded_text(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    corpus.commit([("http://a.test/1", page("words")), ("http://b.test/1", page("words"))])
+    corpus.index()
+    purge(corpus.workspace, ["host:a.test"])
+    if killed:
+        with monkeypatch.context() as patch:
+            # the process ended before it
+            patch.setattr(generations, "remove_older", lambda *arguments: None)
+            corpus.index()
+        assert len(generations.numbers(corpus.root)) == 2
+        number = corpus.index().generation
+    else:
+        number = corpus.rebuild().generation
+    assert generations.numbers(corpus.root) == [number]
+
+
+@pytest.mark.parametrize(
+    ("text", "main_text", "rest"),
+    [
+        ("menu\nfirst\nsecond\nfoot", "first\nsecond", "menu\nfoot"),
+        ("first\nsecond\nfoot", "first\nsecond", "foot"),
+        ("menu\nfirst\nsecond", "first\nsecond", "menu"),
+        ("menu\nfirst\naside\nsecond\nfoot", "first\nsecond", "menu\naside\nfoot"),
+        ("first line\nfirst\nfoot", "first", "first line\nfoot"),
+        ("a\nx\na\nb\nfoot", "a\nb", "a\nx\nfoot"),
+        ("\n".join(["a"] * 20 + ["b", "foot"]), "a\nb", "\n".join(["a"] * 19 + ["foot"])),
+        ("same", "same", ""),
+        ("all of it", "", "all of it"),
+        ("", "", ""),
+    ],
+)
+def test_what_is_outside_the_main_text(text: str, main_text: str, rest: str) -> None:
+    assert outside(text, main_text) == rest

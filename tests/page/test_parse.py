@@ -1,11 +1,20 @@
-"""parse_page: what it makes of a page, and that no bytes stop it."""
+"""`parse_page`: what a page yields, robots directives, dates, and hostile input in bounded time."""
 
 from __future__ import annotations
+
+import random
+import time
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lycosa
+from lycosa.fetch.login import asks_for_password, read_form
+from lycosa.page.dates import parse_date
+from lycosa.page.feeds.sitemap import read_sitemap
 from lycosa.page.parse import parse_page, understands
 
 URL = "http://www.example.org/dir/page.html"
@@ -133,3 +142,292 @@ def test_the_title_of_a_page_without_one() -> None:
         content_type="text/html",
     )
     assert (page.title, page.headline) == ("Shared title", "Shared title")
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("Wed, 02 Oct 2002 08:00:00 EST", "2002-10-02T13:00"),
+        ("Wed, 02 Oct 2002 08:00:00 PDT", "2002-10-02T15:00"),
+        ("Wed, 02 Oct 2002 08:00:00 CEST", "2002-10-02T06:00"),
+        ("Wed, 02 Oct 2002 08:00:00 Z", "2002-10-02T08:00"),
+        ("02 Oct 02 15:00:00 GMT", "2002-10-02T15:00"),
+        ("Mon, 5 Jan 99 10:00 +0100", "1999-01-05T09:00"),
+        ("Mon, 5 Jan 49 10:00 UT", "2049-01-05T10:00"),
+    ],
+)
+def test_zones_and_years_of_rfc_822(text: str, utc: str) -> None:
+    parsed = parse_date(text)
+    assert parsed is not None
+    assert datetime.fromtimestamp(parsed / 1000, UTC).isoformat().startswith(utc)
+
+
+PAGE_URL = "http://www.example.org/"
+
+
+@pytest.mark.parametrize(
+    ("html", "headers", "may_index", "may_follow"),
+    [
+        ("", [], True, True),
+        ("<meta name=robots content=noindex>", [], False, True),
+        ("<meta name=ROBOTS content='NOFOLLOW, index'>", [], True, False),
+        ("<meta name=robots content=none>", [], False, False),
+        ("<meta name=robots content='noindex nofollow'>", [], False, False),
+        ("<meta name=robots content=index><meta name=robots content=noindex>", [], False, True),
+        ("<meta name=lycosa content=noindex>", [], False, True),
+        ("<meta name=googlebot content=noindex>", [], True, True),
+        ("<meta name=robots content='max-snippet:20, noarchive'>", [], True, True),
+        ("<meta property=robots content=noindex>", [], True, True),
+        ("", ["noindex"], False, True),
+        ("", ["noindex, nofollow"], False, False),
+        ("", ["Lycosa: noindex"], False, True),
+        ("", ["otherbot: noindex"], True, True),
+        ("", ["otherbot: noindex, nofollow"], True, True),
+        ("", ["otherbot: noindex, lycosa: nofollow"], True, False),
+        ("", ["otherbot: none", "nofollow"], True, False),
+        ("", ["unavailable_after: 25 Jun 2010 15:00:00 PST, nofollow"], True, False),
+        ("", ["unavailable_after: Fri, 25 Jun 2010 15:00:00 GMT, noindex"], False, True),
+        ("<meta name=robots content=nofollow>", ["noindex"], False, False),
+    ],
+)
+def test_directives(html: str, headers: list[str], may_index: bool, may_follow: bool) -> None:
+    page = parse_page(
+        f"<html>{html}<p>text".encode(),
+        url=PAGE_URL,
+        content_type="text/html",
+        x_robots_tag=headers,
+    )
+    assert (page.may_index, page.may_follow) == (may_index, may_follow)
+
+
+def test_the_product_token_is_the_callers() -> None:
+    html = b"<html><meta name=otherspider content=noindex>"
+    assert not parse_page(
+        html, url=PAGE_URL, content_type="text/html", product_token="OtherSpider"
+    ).may_index
+
+
+def _ms(*parts: int) -> int:
+    return int(datetime(*parts, tzinfo=UTC).timestamp()) * 1000  # type: ignore[arg-type,misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2019-11-19", _ms(2019, 11, 19)),
+        ("2019-11-19T08:30:15Z", _ms(2019, 11, 19, 8, 30, 15)),
+        ("2019-11-19T08:30:15.123+02:00", _ms(2019, 11, 19, 6, 30, 15)),
+        ("2019-11-19 08:30 -0530", _ms(2019, 11, 19, 14, 0)),
+        ("20191119T083015Z", _ms(2019, 11, 19, 8, 30, 15)),
+        ("2019/1/9 8:05", _ms(2019, 1, 9, 8, 5)),
+        ("Tue, 19 Nov 2019 08:30:15 GMT", _ms(2019, 11, 19, 8, 30, 15)),
+        ("Tue, 19 Nov 2019 08:30:15 +0100", _ms(2019, 11, 19, 7, 30, 15)),
+        ("19 November 2019", _ms(2019, 11, 19)),
+        ("November 19, 2019", _ms(2019, 11, 19)),
+        ("1970-01-01", None),
+        ("2019-13-01", None),
+        ("2019-02-30", None),
+        ("2101-01-01", None),
+        ("2019-11-19T08:30+99:00", None),
+        ("yesterday", None),
+        ("", None),
+    ],
+)
+def test_dates(text: str, expected: int | None) -> None:
+    assert parse_date(text) == expected
+
+
+@given(st.text(alphabet="0123456789-/.:TZ+ abcdefgJanNov,", max_size=40))
+def test_no_text_is_a_date_outside_the_bounds(text: str) -> None:
+    moment = parse_date(text)
+    assert moment is None or _ms(1989, 12, 30) <= moment <= _ms(2101, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<meta property='article:published_time' content='2019-11-19T00:00:00Z'>",
+        '<script type=application/ld+json>{"@type": "NewsArticle", "datePublished": '
+        '"2019-11-19"}</script>',
+        "<meta name=DC.date content=2019-11-19>",
+        "<meta name=date content='19 Nov 2019'>",
+        "<meta itemprop=datePublished content=2019-11-19>",
+        "<article><time datetime=2019-11-19>yesterday</time></article>",
+        "<time pubdate datetime=2019-11-19>yesterday</time>",
+        "<meta name=date content=soon><article><time datetime=2019-11-19></article>",
+        "<time datetime=2011-01-01>then</time><article><time "
+        "datetime=2019-11-19>now</time></article>",
+    ],
+)
+def test_sources_of_the_date(html: str) -> None:
+    assert parse_page(
+        f"<html>{html}<p>text".encode(), url=PAGE_URL, content_type="text/html"
+    ).published_at == _ms(2019, 11, 19)
+
+
+def test_a_time_outside_an_article_is_not_the_pages() -> None:
+    assert (
+        parse_page(
+            b"<html><time datetime=2019-11-19>x</time>",
+            url=PAGE_URL,
+            content_type="text/html",
+        ).published_at
+        is None
+    )
+
+
+# CPU; the slowest below takes .6 on an idle core, unguarded ones 100 and more
+SECONDS_A_MEGABYTE = 6.0
+DEEP = 200_000
+
+
+def parse_in_time(
+    payload: bytes, content_type: str = "text/html; charset=utf-8"
+) -> tuple[str, list[str]]:
+    started = time.process_time()
+    page = parse_page(payload, url="http://www.example.org/", content_type=content_type)
+    used = time.process_time() - started
+    assert used < SECONDS_A_MEGABYTE * max(1.0, len(payload) / 1e6)
+    return page.text, page.faults
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        b"<div>",
+        b"<b>",
+        b"<font color=red>",
+        b"<table><tr><td>",
+        b"<ul><li>",
+        b"<h1>t<div>",
+        b"<a href=x>t<table><td>",
+    ],
+)
+def test_deep_nesting(opening: bytes) -> None:
+    text, faults = parse_in_time(opening * DEEP + b"last words")
+    assert "last words" in text
+    assert "nesting_cut" in faults
+
+
+def test_nesting_that_is_closed_again() -> None:
+    text, faults = parse_in_time(b"<div>" * DEEP + b"deep" + b"</div>" * DEEP + b"<p>after")
+    assert (text, faults) == ("deep\nafter", ["nesting_cut"])
+
+
+def test_formatting_that_each_block_reopens() -> None:
+    text, _ = parse_in_time(b"".join(b"<font size=%d><p>x" % number for number in range(50_000)))
+    assert text.count("x") == 50_000
+
+
+@pytest.mark.parametrize("start", [b"<p ", b'<p a="<" ', b'<p a" '])
+def test_attributes_without_end(start: bytes) -> None:
+    text, faults = parse_in_time(
+        start + b" ".join(b"a%d" % number for number in range(DEEP)) + b">text</p><p>more</p>"
+    )
+    assert text.endswith("more")
+    assert "attributes_cut" in faults
+
+
+def test_a_usual_page_is_not_touched_by_the_guard() -> None:
+    rows = b"".join(
+        b"<tr><td><a href=/%d>%d</a><br><td><b>x</b>" % (number, number) for number in range(3_000)
+    )
+    text, faults = parse_in_time(
+        b"<html><table>" + rows + b"</table><p class='" + b"word " * 500 + b"'>end"
+    )
+    assert (faults, text.count("\n")) == ([], 6_000)
+
+
+def test_one_line_of_ten_megabytes() -> None:
+    text, faults = parse_in_time(b"<p>" + b"word " * 2_000_000)
+    assert (len(text), faults) == (9_999_999, [])
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        random.Random(7).randbytes(200_000),
+        b"\x89PNG\r\n\x1a\n" + bytes(1000),
+        b"%PDF-1.7\n",
+        b"PK\x03\x04" + bytes(100),
+        bytes(5000),
+    ],
+    ids=["random", "png", "pdf", "zip", "nul"],
+)
+def test_binary_data_served_as_html(payload: bytes) -> None:
+    page = parse_page(payload, url="http://www.example.org/", content_type="text/html")
+    assert (page.text, page.links, page.faults) == ("", [], ["binary"])
+
+
+def test_nul_bytes_in_a_page() -> None:
+    text, faults = parse_in_time(b"<!doctype html><html><p>a\0b</p><p title='\0'>c\0</p>\0")
+    assert text.replace("\ufffd", "") == "ab\nc"
+    assert faults == []
+
+
+def test_a_sequence_cut_in_the_middle() -> None:
+    text, faults = parse_in_time("<p>слово".encode()[:-1])
+    assert (text, faults) == ("слов", ["charset_invalid"])
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"<!--" * DEEP,
+        b"<!-- x --><!-- x -->" * 100 + b"<",
+        b"<meta " * DEEP,
+        b"&amp;" * DEEP,
+        b"<" * DEEP,
+        b"<p" + b"/" * DEEP,
+        b"</p>" * DEEP,
+        b"<svg>" * DEEP,
+    ],
+)
+@pytest.mark.parametrize(
+    "content_type", ["text/html", "application/xhtml+xml", "text/xml", "text/plain", ""]
+)
+def test_repetitions(payload: bytes, content_type: str) -> None:
+    parse_in_time(payload, content_type)
+    parse_in_time(payload + b"\xff", content_type)
+
+
+def test_white_space_where_xhtml_may_close_itself() -> None:
+    parse_in_time(b"<x" + b" " * 1_000_000, "application/xhtml+xml")
+
+
+@pytest.mark.parametrize("wrapping", ["description", "title", "entry"])
+def test_markup_nested_in_a_feed(wrapping: str) -> None:
+    markup = "&lt;div&gt;" * 200_000
+    if wrapping == "entry":
+        feed = (
+            "<feed xmlns='http://www.w3.org/2005/Atom'><entry><title>t</title><content "
+            f"type='html'>{markup}</content></entry></feed>"
+        )
+    else:
+        feed = f"<rss><channel><item><{wrapping}>{markup}</{wrapping}></item></channel></rss>"
+    started = time.process_time()
+    parse_page(feed.encode(), url="http://a.test/", content_type="application/rss+xml")
+    read_sitemap(feed.encode(), "http://a.test/", limit=10_000)
+    read_form(
+        b"<form method=post><input type=password>" + b"<div>" * 200_000,
+        "http://a.test/",
+        "password",
+    )
+    assert asks_for_password(b"<form><input type=password>" + b"<div>" * 200_000)
+    assert time.process_time() - started < 20  # 60 s and more without a bound
+
+
+def test_nothing_else_imports_the_html_parser() -> None:
+    sources = (
+        path
+        for path in Path(lycosa.__file__).parent.rglob("*.py")
+        if "selectolax" in path.read_text()
+    )
+    assert [path.parts[-3:] for path in sources] == [("page", "html", "tree.py")]
+
+
+def test_entities_of_a_document_are_not_expanded() -> None:
+    bomb = b'<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><a>before &b;&b;</a>'
+    text, faults = parse_in_time(bomb, "text/xml")
+    assert "aaaa" not in text
+    assert faults == ["xml_entities"]

@@ -78,8 +78,7 @@ def queries() -> list[str]:
     made = []
     for language, listed in _WORDS.items():
         words = listed.split()
-        for number in range(16):
-            made.append(" ".join(generator.sample(words, 1 + number % 3)))
+        made += [" ".join(generator.sample(words, 1 + number % 3)) for number in range(16)]
         made += [
             f'"{words[0]} {words[1]}"',
             f"{words[2]} -{words[3]}",

@@ -1,13 +1,19 @@
-"""Floors of quality on collections that nobody here made; bench/relevance.py prints the figures.
-They only rise.
-"""
+"""Floors of quality and speed on collections that others made; the benchmarks print the figures.
+
+The floors only rise. Most of these tests run with `make prove`."""
 
 from __future__ import annotations
 
+import random
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
+from bench.across import BARS, sib
+from bench.corpora import HITS, SITES, Sample, fill, queries
+from bench.federation import agreement, prepare, replicas
+from bench.harness import quantile
 from bench.relevance import (
     bm25_rankings,
     declarations,
@@ -19,8 +25,15 @@ from bench.relevance import (
     mean,
     rankings,
 )
+from bench.search import latencies
 
 import bench
+from lycosa.index.indexer import Indexer
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+from lycosa.search.federation.sharded_search import ShardedSearch
+from tests.search.shards import queries as made_queries
+from tests.search.shards import two_indexes, until
 from tests.text.data import DATA
 
 FLOORS = tomllib.loads((Path(bench.__file__).parent / "floors.toml").read_text())["relevance"]
@@ -62,3 +75,141 @@ def test_every_article_is_found_by_its_first_sentence(tmp_path: Path) -> None:
     shares = {stem: found_first(searcher, stem, articles) for stem, articles in texts.items()}
     assert len(shares) == 28
     assert {stem: share for stem, share in shares.items() if share < FIRST} == {}
+
+
+P95_MS = 30.0
+TITLE_RANK, TEXT_RANK = 0.96, 0.60  # mean reciprocal ranks; they only rise
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+def known_item(searcher: Searcher, samples: list[Sample]) -> tuple[float, float]:
+    """Return the mean reciprocal rank of pages by their title, and by six words of a sentence."""
+    generator = random.Random(3)
+    by_title, by_text = [], []
+    for sample in samples[:300]:
+        by_title.append(_reciprocal_rank(searcher, sample.title, sample))
+        lines = [line for line in sample.text.split("\n") if len(line) > 60]
+        terms = _WORD.findall(generator.choice(lines)) if lines else []
+        if len(terms) >= 8:
+            by_text.append(_reciprocal_rank(searcher, " ".join(generator.sample(terms, 6)), sample))
+    return sum(by_title) / len(by_title), sum(by_text) / len(by_text)
+
+
+def _reciprocal_rank(searcher: Searcher, query: str, sample: Sample) -> float:
+    for place, hit in enumerate(searcher.search(SearchRequest(query, HITS)).hits, 1):
+        if hit.url == sample.url or hit.title == sample.title:  # the manuals have copies of pages
+            return 1 / place
+    return 0.0
+
+
+@pytest.mark.prove
+def test_queries_over_five_thousand_pages(tmp_path: Path) -> None:
+    if not SITES.is_dir():
+        pytest.skip(f"{SITES} is missing: run scripts/make_sites.sh")
+    root = str(tmp_path / "workspace")
+    samples: list[Sample] = []
+    assert fill(root, SITES, 10_000, samples) > 5_000
+    with Indexer(root) as indexer:
+        indexer.update()
+    searcher = Searcher(root)
+    requests = queries(samples, 300)
+    latencies(lambda query: searcher.search(SearchRequest(query, HITS)), requests[:20])
+    _, cpu = latencies(lambda query: searcher.search(SearchRequest(query, HITS)), requests)
+    assert quantile(cpu, 0.95) < P95_MS
+    title_rank, text_rank = known_item(searcher, samples)
+    assert title_rank >= TITLE_RANK
+    assert text_rank >= TEXT_RANK
+
+
+SHARDS, QUERIES, BAR = 8, 200, 9.0
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("hosts", [1, 27])
+def test_the_first_ten_of_eight_shards_are_those_of_one_index(tmp_path: Path, hosts: int) -> None:
+    """200 queries of which each has ten pages or more, over six sites as they are, and spread over
+    many hosts.
+    """
+    if not SITES.is_dir():
+        pytest.fail(f"{SITES} is missing: run scripts/make_sites.sh")
+    one, many, samples, _ = prepare(str(tmp_path), SITES, 10_000, SHARDS, hosts)
+    requests = queries(samples, 3 * QUERIES)
+    whole = Searcher(one)
+    full = [query for query in requests if whole.search(SearchRequest(query)).total >= 10][:QUERIES]
+    assert len(full) == QUERIES
+    together = agreement(whole.search, Searcher(many).search, full)
+    print(f"\nshards in one process: {together.line()}")
+    with replicas(many) as (federation, _):
+        far = agreement(whole.search, federation.search, full)
+    print(f"replicas: {far.line()}")
+    for matches in (together, far):
+        assert (matches.totals_differ, len(matches.agreed)) == (0, QUERIES)
+        assert matches.mean >= BAR
+        assert sum(matches.same_pages) / QUERIES >= BAR
+
+
+@pytest.mark.prove
+def test_replicas_on_ray_nodes(tmp_path: Path) -> None:
+    """Twins lie on different nodes; a node that dies costs nothing; its replicas come back on the
+    others.
+    """
+    from tests.engines.clusters import ray_cluster
+
+    indexes = two_indexes(tmp_path, 3)
+    whole = Searcher(indexes.one)
+    with ray_cluster(nodes=3) as cluster, cluster.engine() as engine:
+        keeper = ReplicaSupervisor(engine, indexes.many, 2, copy=True)
+        federation = ShardedSearch(keeper.replicas, call_timeout_s=10.0, deadline_s=30.0)
+        try:
+            assert keeper.wait(120.0)
+            until(lambda: all(len(shard) == 2 for shard in keeper.replicas()), 120.0)
+            assert all(len({replica.node for replica in shard}) == 2 for shard in keeper.replicas())
+
+            def check() -> None:
+                for query in made_queries():
+                    results = federation.search(SearchRequest(query))
+                    assert (results.total, results.missing_shards) == (
+                        whole.search(SearchRequest(query)).total,
+                        (),
+                    )
+
+            check()
+            lost = cluster.nodes[-1]
+            cluster.kill(lost)
+            check()
+            until(
+                lambda: all(
+                    len({replica.node for replica in shard}) == 2 for shard in keeper.replicas()
+                ),
+                120.0,
+            )
+            assert lost.node_id not in {
+                replica.node for shard in keeper.replicas() for replica in shard
+            }
+            check()
+        finally:
+            federation.close()
+            keeper.close()
+
+
+ACROSS_FLOORS = BARS | {"fa": 0.966, "bo": 0.858}
+
+needs_data = pytest.mark.skipif(
+    not (DATA / "sib200").is_dir(), reason="SIB-200 is not there (set LYCOSA_TEST_DATA)"
+)
+
+
+@needs_data
+def test_a_sentence_finds_its_fellow_in_kazakh() -> None:
+    ((_, forth, back),) = sib(["kk"], 0)
+    assert forth >= ACROSS_FLOORS["kk"]
+    assert back >= forth - 0.05
+
+
+@needs_data
+@pytest.mark.prove
+@pytest.mark.parametrize("language", sorted(ACROSS_FLOORS))
+def test_a_sentence_finds_its_fellow_in_each_language(language: str) -> None:
+    ((_, forth, back),) = sib([language], 0)
+    assert round(forth, 3) >= ACROSS_FLOORS[language]
+    assert back >= forth - 0.05

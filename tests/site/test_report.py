@@ -1,21 +1,32 @@
-"""A site's report: all that was planted is found, and nothing else."""
+"""A site's report finds all planted errors and nothing else; changed pages; depths and names."""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from lycosa.cli.main import app
+from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
+from lycosa.site.changes import PageChange, changes_of
+from lycosa.site.checks import folder_tree
+from lycosa.site.facts import SiteLinks, depths
 from lycosa.site.links import links_of
 from lycosa.site.report import SiteReport, report_of
 from lycosa.store.compaction.compact import compact
 from lycosa.store.workspace import Workspace
+from lycosa.url.site_name import site_name
+from tests.export.library_pages import Fetched, at, commit, day_name
 from tests.site.planted import Planted, crawled
 
 Site = tuple[str, str, Planted]
@@ -151,3 +162,203 @@ def test_what_is_not_known_is_said(site: Site) -> None:
     with pytest.raises(UsageError, match=r"no data about elsewhere\.example"):
         report_of(site[0], "elsewhere.example")
     assert isinstance(CliRunner().invoke(app, ["-w", site[0], "links"]).exception, UsageError)
+
+
+OLD, NEW = (
+    "<title>A</title><p>First block.<p>Second block.<p>Third block.",
+    "<title>A</title><p>First block.<p>Another block.<p>Third block.",
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    """Six pages over ten days; from day 5 on some are new, gone or changed."""
+    workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
+    claim = workspace.claim("test")
+    digests: dict[tuple[str, str], int] = {}
+    names = ("same", "changed", "there-and-back", "gone", "gone-before")
+    commit(
+        workspace, claim, [Fetched(f"http://a.example/{name}", 1, OLD) for name in names], digests
+    )
+    commit(
+        workspace,
+        claim,
+        [
+            Fetched("http://b.example/changed", 1, OLD),
+            Fetched("http://a.example/gone-before", 3, ""),
+        ],
+        digests,
+    )
+    later = [
+        Fetched("http://a.example/same", 6, OLD),
+        Fetched("http://a.example/changed", 6, OLD.replace("Third", "Last")),
+        Fetched("http://a.example/there-and-back", 6, NEW),
+        Fetched("http://a.example/gone", 6, ""),
+        Fetched("http://a.example/gone-before", 6, ""),
+        Fetched("http://a.example/new", 6, "<title>New</title><p>All new."),
+        Fetched("http://b.example/changed", 6, NEW),
+    ]
+    commit(workspace, claim, later, digests)
+    again = [
+        Fetched("http://a.example/changed", 8, NEW),
+        Fetched("http://a.example/there-and-back", 8, OLD),
+    ]
+    commit(workspace, claim, [*again, Fetched("http://b.example/changed", 8, None)], digests)
+    claim.release()
+    return str(tmp_path / "w")
+
+
+def _since(
+    root: str, day: int, site: str = "", **options: bool
+) -> dict[tuple[str, str], PageChange]:
+    result = changes_of(
+        root, Config(), datetime.fromtimestamp(at(day) / 1000, UTC), site, **options
+    )
+    return {(change.kind, change.url): change for change in result}
+
+
+def test_what_changed_since_is_told_with_the_difference(root: str) -> None:
+    for _ in range(2):
+        result = _since(root, 5)
+        assert set(result) == {
+            ("new", "http://a.example/new"),
+            ("gone", "http://a.example/gone"),
+            ("changed", "http://a.example/changed"),
+            ("changed", "http://b.example/changed"),
+        }
+        changed = result["changed", "http://a.example/changed"]
+        assert changed.difference == (
+            "@@ -1,3 +1,3 @@",
+            " First block.",
+            "-Second block.",
+            "+Another block.",
+            " Third block.",
+        )
+        assert (changed.before, changed.at) == tuple(
+            datetime.fromtimestamp(at(day) / 1000, UTC) for day in (1, 8)
+        )
+        # A visit that answered 304 begins no version: the text that is live is that of the day
+        # before.
+        assert result["changed", "http://b.example/changed"].at == datetime.fromtimestamp(
+            at(6) / 1000, UTC
+        )
+        assert result["gone", "http://a.example/gone"].reason == "http_404"
+        compact(Workspace.open(root))
+
+
+def test_a_later_time_a_site_and_no_archive(root: str) -> None:
+    assert set(_since(root, 7)) == {
+        ("changed", "http://a.example/changed"),
+        ("changed", "http://a.example/there-and-back"),
+    }
+    assert set(_since(root, 5, "b.example")) == {("changed", "http://b.example/changed")}
+    assert _since(root, 9) == {}
+    assert set(_since(root, 0)) == {("new", f"http://a.example/{name}") for name in ("same", "changed", "there-and-back", "new")} | {
+        ("new", "http://b.example/changed"), ("gone", "http://a.example/gone"), ("gone", "http://a.example/gone-before"),
+    }  # fmt: skip
+    without = _since(root, 5, differences=False)
+    assert ("changed", "http://a.example/there-and-back") in without
+    assert all(not change.difference for change in without.values())
+
+
+def test_versions_that_left_the_archive_are_told_without_a_difference(root: str) -> None:
+    min(Path(root).rglob("archive.warc.gz")).unlink()
+    changed = _since(root, 5)["changed", "http://a.example/changed"]
+    assert changed.reason == "the previous version is no longer in the archive"
+
+
+def test_the_command_prints_text_and_json(root: str) -> None:
+    run = CliRunner()
+    text = run.invoke(app, ["-w", root, "changes", "--since", day_name(5)]).stdout
+    assert "new: 1\n" in text
+    assert "    +Another block.\n" in text
+    document = json.loads(
+        run.invoke(
+            app, ["-w", root, "changes", "--since", day_name(5), "--site", "b.example", "--json"]
+        ).stdout
+    )
+    assert [(change["kind"], change["url"]) for change in document] == [
+        ("changed", "http://b.example/changed")
+    ]
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(1, 12).flatmap(
+        lambda n: st.tuples(
+            st.just(n), st.lists(st.tuples(st.integers(-1, n - 1), st.integers(-1, n - 1)))
+        )
+    )
+)
+def test_depths_are_shortest_paths(graph: tuple[int, list[tuple[int, int]]]) -> None:
+    count, pairs = graph
+    expected = {0: 0}
+    for _ in range(count):  # relaxed until nothing falls, as Bellman and Ford have it
+        for source, target in pairs:
+            if source in expected and target >= 0:
+                expected[target] = min(expected.get(target, count), expected[source] + 1)
+    links = SiteLinks(*(np.array([pair[place] for pair in pairs], np.int64) for place in (0, 1)))
+    assert depths(count, links, np.array([0], np.int64)).tolist() == [
+        expected.get(node, -1) for node in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "authority"),
+    [
+        ("example.org", "example.org", ""),
+        ("https://Example.org/a/b?c", "example.org", ""),
+        ("example.org:8080", "example.org", "example.org:8080"),
+        ("http://[::1]:81/", "[::1]", "[::1]:81"),
+    ],
+)
+def test_sites_are_named_as_people_type(text: str, host: str, authority: str) -> None:
+    name = site_name(text)
+    assert (name.host, name.authority) == (host, authority)
+
+
+def test_a_site_holds_its_own_urls_only() -> None:
+    urls = pl.DataFrame(
+        {"url": ["http://a.b/", "https://a.b:81/x", "http://a.b.c/", "http://axb/", "http://a.b?x"]}
+    )
+    assert urls.select(site_name("a.b").holds("url"))["url"].to_list() == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert urls.select(site_name("a.b:81").holds("url"))["url"].to_list() == [
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_folders_hold_what_lies_below_them() -> None:
+    nodes = pl.DataFrame(
+        {
+            "url": [
+                "http://a/",
+                "http://a/x/y/1",
+                "http://a/x/2?z=/q/",
+                "http://a/x-1/3",
+                "http://a/x/y/gone",
+            ],
+            "is_page": [True, True, True, True, False],
+            "size": [1, 10, 100, 1000, None],
+            "verdict": ["", "", "", "", "http_404"],
+        }
+    )
+    folders = [
+        (each.path, each.level, each.pages, each.own_pages, each.bytes, each.broken)
+        for each in folder_tree(nodes)
+    ]
+    assert folders == [
+        ("/", 0, 4, 1, 1111, 1),
+        ("/x/", 1, 2, 1, 110, 1),
+        ("/x/y/", 2, 1, 1, 10, 1),
+        ("/x-1/", 1, 1, 1, 1000, 0),
+    ]

@@ -1,8 +1,11 @@
-"""The validator: what is wrong with a document, over a file and over the archive."""
+"""The validator of documents, and the picture of a site as valid and harmless XML."""
 
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,9 @@ from typer.testing import CliRunner
 from lycosa.cli.main import app
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
+from lycosa.site.checks import BrokenLink, Folder
+from lycosa.site.picture import MAX_PAGES, site_picture
+from lycosa.site.report import PageLine, SiteReport
 from lycosa.site.validate import MAX_BYTES, html_faults, validate_archived
 from lycosa.store.workspace import Workspace
 from tests.export.library_pages import Fetched, commit
@@ -103,3 +109,105 @@ def test_the_newest_archived_answer_is_checked(tmp_path: Path) -> None:
     assert [fault["code"] for fault in json.loads(from_file.stdout)["faults"]] == [
         "unexpected-end-tag"
     ]
+
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_PAGE = PageLine("", "", "en", 1, 1, 0, 1, 0, 1000, 5, None)
+Rectangle = tuple[int, int, int, int]
+
+
+def _report(urls: list[str], title: str = "A title") -> SiteReport:
+    pages = [
+        replace(_PAGE, url=url, title=title, depth=number % 9 - 1)
+        for number, url in enumerate(urls)
+    ]
+    totals: dict[str, int] = {"/": 0}
+    for url in urls:
+        parts = url.split("?")[0].split("/")[3:-1]
+        for end in range(len(parts) + 1):
+            path = "/" + "".join(f"{part}/" for part in parts[:end])
+            totals[path] = totals.get(path, 0) + 1
+    tree = [
+        Folder(path, path.count("/") - 1, count, 0, 1, 0) for path, count in sorted(totals.items())
+    ]
+    broken = [BrokenLink("http://a/x", "http_404", "", urls[0], "x", "a")]
+    return SiteReport(
+        "a", [], len(urls), len(urls), 0, 1, None, None, {}, {}, tree, broken, [], [], [], [], [], [], [], [], [], pages
+    )  # fmt: skip
+
+
+def _rectangle(element: ElementTree.Element) -> Rectangle:
+    x, y, width, height = (int(element.attrib[name]) for name in ("x", "y", "width", "height"))
+    return x, y, x + width, y + height
+
+
+def _cells(root: ElementTree.Element) -> list[Rectangle]:
+    return [_rectangle(group.findall(f"{_SVG}rect")[0]) for group in root.iter(f"{_SVG}g")]
+
+
+def test_a_thousand_pages_each_have_a_cell_of_their_own() -> None:
+    urls = [
+        f"http://a/{'x/' * (number % 6)}{number % 37}/page-{number}.html" for number in range(1_000)
+    ]
+    text = site_picture(_report(urls))
+    root = ElementTree.fromstring(text)
+    cells = _cells(root)
+    assert (len(cells), len({cell[:2] for cell in cells})) == (len(urls), len(cells))
+    assert all(_apart(one, other) for one, other in combinations(cells, 2))
+    _, _, width, height = map(int, root.attrib["viewBox"].split())
+    boxes = [_rectangle(each) for each in root.findall(f"{_SVG}rect") if "stroke" in each.attrib]
+    assert all(box[2] <= width and box[3] <= height for box in (*boxes, *cells))
+    # Each cell lies in the boxes of its folder and of all those above it, and in no part of
+    # another: boxes nest.
+    for one in boxes:
+        for other in boxes:
+            assert _apart(one, other) or _inside(one, other) or _inside(other, one)
+    assert "page-7.html" in [element.text or "" for element in root.iter(f"{_SVG}text")]
+    assert len(text) < 600_000
+
+
+def _apart(one: Rectangle, other: Rectangle) -> bool:
+    return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+def _inside(inner: Rectangle, outer: Rectangle) -> bool:
+    return (
+        inner[0] >= outer[0]
+        and inner[1] >= outer[1]
+        and inner[2] <= outer[2]
+        and inner[3] <= outer[3]
+    )
+
+
+def test_a_large_site_is_drawn_in_part_and_says_so() -> None:
+    urls = [f"http://a/{number % 900}/{number}" for number in range(3 * MAX_PAGES)]
+    root = ElementTree.fromstring(site_picture(_report(urls)))
+    names = [element.text or "" for element in root.iter(f"{_SVG}text")]
+    more = sum(int(name.split()[1].replace(",", "")) for name in names if name.startswith("and "))
+    assert len(_cells(root)) + more == len(urls)
+    assert len(_cells(root)) < len(urls) / 1.2
+
+
+def test_what_pages_say_is_text() -> None:
+    hostile = '</title><script>alert(1)</script>"\x00\x1b\ud800]]>'
+    text = site_picture(
+        _report(
+            ["http://a/%3Cscript%3Ealert(1)%3C/script%3E", 'http://a/?q="onload=x', "http://a/"],
+            hostile,
+        )
+    )
+    root = ElementTree.fromstring(text)
+    assert {element.tag.removeprefix(_SVG) for element in root.iter()} == {
+        "svg",
+        "title",
+        "style",
+        "rect",
+        "text",
+        "g",
+    }
+    assert not any(
+        name.startswith("on") or "href" in name
+        for element in root.iter()
+        for name in element.attrib
+    )
+    text.encode()

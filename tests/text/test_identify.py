@@ -1,3 +1,5 @@
+"""The language of a text, whether it agrees with the declared one, and mojibake."""
+
 from __future__ import annotations
 
 import time
@@ -6,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lycosa.page.parse import parse_page
 from lycosa.text import identify as module
-from lycosa.text.identify import LANGUAGES, identify
+from lycosa.text.identify import LANGUAGES, identify, language_share
+from lycosa.url.languages import language_code, language_of_url
 from tests.text.data import declaration, declaration_languages, sib200, sib200_numbered
+from tests.text.mojibake import damaged_places
 
 SENTENCE_FLOOR = 0.995  # macro accuracy per sentence on SIB-200, 28 files; only rises
 LANGUAGE_FLOOR = 0.93  # the worst language
@@ -192,3 +197,142 @@ def test_texts_a_second() -> None:
     for sentence in sentences:
         identify(sentence)
     assert len(sentences) / (time.process_time() - started) >= TEXTS_A_SECOND
+
+
+ENGLISH = (
+    "The file contains the list of the sources from which packages are installed, and it is read "
+    "whenever an update is made. " * 3
+)
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"),
+    [("pt-BR", "pt"), (" EN ", "en"), ("zh_Hant", "zh"), ("nb", "no"), ("iw", "he"), ("de, en", ""), ("", ""), ("english", "")],
+)  # fmt: skip
+def test_codes_of_language_tags(tag: str, code: str) -> None:
+    assert language_code(tag) == code
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("http://a.test/zh-TW/apt.html", "zh"),
+        ("http://de.example.org/x", "de"),
+        ("http://a.test/x?lang=fr", "fr"),
+        ("http://a.test/docs/x.html", ""),
+    ],
+)
+def test_languages_in_urls(url: str, code: str) -> None:
+    assert language_of_url(url) == code
+
+
+@pytest.mark.parametrize(
+    ("language", "declared", "title", "share"),
+    [
+        ("en", "en", "6.1. 填寫 sources.list", 1.0),
+        ("en", "", "6.1. 填寫 sources.list", 1.0),
+        ("en", "zh", "6.1. 填寫 sources.list", 0.5),
+        ("en", "cs", "6.1. Vyplnění souboru sources.list", 0.5),
+        ("en", "pl", "6.2. aptitude, apt-get, and apt Commands", 0.75),
+        ("de", "en", "Willkommen bei der Stadt Köln", 0.75),
+        ("id", "ms", "", 1.0),
+        ("", "en", "", 1.0),
+    ],
+)
+def test_the_share_that_agrees(language: str, declared: str, title: str, share: float) -> None:
+    assert language_share(language, declared, title) == share
+
+
+def html(title: str, text: str, attributes: str = "", head: str = "") -> bytes:
+    return f"<!DOCTYPE html><html {attributes}><head><title>{title}</title>{head}</head><body><p>{text}</p></body></html>".encode()
+
+
+def test_where_a_page_declares_its_language() -> None:
+    meta = '<meta http-equiv="content-language" content="fr">'
+    for attributes, head, header, expected in (
+        ('lang="pt-BR"', meta, "de", "pt"),
+        ('xml:lang="ru"', meta, "de", "ru"),
+        ("", meta, "de", "fr"),
+        ("", "", "de", "de"),
+        ("", "", "de, en", ""),
+    ):
+        page = parse_page(
+            html("x", ENGLISH, attributes, head),
+            url="http://a.test/",
+            content_type="text/html",
+            content_language=header,
+        )
+        assert (page.declared_language, page.language) == (expected, "en")
+
+
+def test_a_page_whose_text_was_not_translated() -> None:
+    shares = {
+        locale: parse_page(
+            html(title, ENGLISH),
+            url=f"http://a.test/{locale}/x.html",
+            content_type="text/html; charset=utf-8",
+        ).language_share
+        for locale, title in (
+            ("en-US", "The list of sources"),
+            ("ja-JP", "ソースの一覧"),
+            ("pl-PL", "The list of sources"),
+        )
+    }
+    assert shares == {"en-US": 1.0, "ja-JP": 0.5, "pl-PL": 0.75}
+
+
+def test_the_language_of_a_page_without_text_is_that_of_its_title_and_description() -> None:
+    head = (
+        '<meta name="description" content="Ein Verzeichnis der Bilder, die wir in diesem '
+        'Sommer an der Küste gemacht haben.">'
+    )
+    page = parse_page(
+        html("Unsere Bilder", "", "", head),
+        url="http://a.test/",
+        content_type="text/html; charset=utf-8",
+    )
+    assert (page.text, page.language, page.simhash) == ("", "de", 0)
+    assert parse_page(html("", ""), url="http://a.test/", content_type="text/html").language == ""
+
+
+@pytest.mark.parametrize(
+    ("declared", "url", "title", "share"),
+    [
+        ("en", "http://a.test/ru/expr.html", "Expressions", 0.75),
+        ("en", "http://a.test/ru/expr.html", "Выражения сервера", 0.5),
+        ("en", "http://a.test/en/expr.html", "Expressions", 1.0),
+        ("en", "http://a.test/expr.html", "Expressions", 1.0),
+        ("", "http://a.test/ru/expr.html", "Expressions", 0.75),
+        ("de", "http://a.test/en/expr.html", "Expressions", 0.75),
+    ],
+)
+def test_the_url_is_a_declaration_too(declared: str, url: str, title: str, share: float) -> None:
+    text = html(title, ENGLISH, f'lang="{declared}"' if declared else "")
+    page = parse_page(text, url=url, content_type="text/html; charset=utf-8")
+    assert (page.language, page.language_share) == ("en", share)
+
+
+def _as_windows_1252(text: str) -> str:
+    return "".join(bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in text.encode())
+
+
+@pytest.mark.parametrize("stem", declaration_languages())
+def test_good_text_has_none_and_double_encoded_text_has(stem: str) -> None:
+    text = "\n".join(declaration(stem).values())
+    assert damaged_places(text) == 0
+    if sum(character > "\x7f" for character in text) > 20:
+        assert damaged_places(_as_windows_1252(text)) > 5
+
+
+def test_sentences_of_sib_200() -> None:
+    """Its Indonesian and Filipino files hold double-encoded dashes and letters; no other file
+    does.
+    """
+    damaged = {stem for stem, sentences in sib200().items() if any(map(damaged_places, sentences))}
+    assert damaged == {"id", "tl"}
+
+
+def test_replaced_characters_count() -> None:
+    assert damaged_places("caf\ufffd") == 1
+    assert damaged_places("l’Ã‰cole dâ€™Ã©tÃ©") >= 3
+    assert damaged_places("SÃO PAULO, Ã, Â « Â »") == 0

@@ -7,10 +7,21 @@ group stands above it; docs/languages.md says what is done and why.
 
 from __future__ import annotations
 
-import pytest
+import random
+import time
 
-from lycosa.text.analyze import analyzer_for
-from tests.text.data import declaration, declaration_languages
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.core.errors import UsageError
+from lycosa.text import identify as identify_module
+from lycosa.text import korean
+from lycosa.text.analyze import BIGRAMS, KIWI, Analysis, analysis_by, analyzer_for
+from lycosa.text.fold import MAX_TERM_BYTES
+from lycosa.text.identify import LANGUAGES, identify
+from lycosa.text.stop_words import by_alphabet, by_words, has_words
+from tests.text.data import declaration, declaration_languages, sib200
 
 CASES = [
     # Unicode CLDR, transliterator Traditional-Simplified.
@@ -158,3 +169,200 @@ def test_a_query_in_one_script_of_chinese_is_a_phrase_of_the_other(
     words = {unit.word for unit in analyzer.units(traditional)}
     assert words <= set(analyzer.terms(traditional))
     assert words - set(analyzer.terms(simple))
+
+
+LARGE_MODEL_SHARE = 0.004  # of the sentences of SIB-200 that may need the large model
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Это короткое русское предложение о погоде", "ru"),
+        ("Бұл қазақ тіліндегі қысқа сөйлем", "kk"),
+        ("Бу кыргыз тилиндеги кыскача сүйлөм, жаңы", ""),
+        ("Энэ бол монгол хэл дээрх богино өгүүлбэр юм", ""),
+        ("Ин ҷумлаи кӯтоҳ бо забони тоҷикӣ аст", "tg"),
+        ("Це коротке речення українською мовою про погоду", "uk"),
+        ("Він не приїде сюди, бо дуже пізно", "uk"),
+        ("Він не піде туди, бо дуже пізно", ""),
+        ("Това е кратко изречение на български език", ""),
+        ("यह हिन्दी में एक छोटा वाक्य है", "hi"),
+        ("यो नेपाली भाषाको एक छोटो वाक्य हो र यहाँ छ", "ne"),
+        ("دا په پښتو ژبه کې لنډه جمله ده", "ps"),
+        ("یہ اردو میں ایک چھوٹا جملہ ہے", ""),
+        ("plain English", ""),
+        ("", ""),
+    ],
+)
+def test_alphabets(text: str, language: str) -> None:
+    assert by_alphabet(text) == language
+
+
+@pytest.mark.parametrize(
+    ("text", "guessed", "sure", "language"),
+    [
+        ("Los turistas pueden visitar distintos puntos del país y de la costa", "", False, "es"),
+        (
+            "Cada um dos lugares tem a sua história e não se pode ver tudo em um dia",
+            "gl",
+            True,
+            "pt",
+        ),
+        ("O lugar non se pode ver nun día, pero cando se vai co tempo é bo", "gl", True, "gl"),
+        ("Det er en dansk side om vejret i dag, og den er ikke lang", "da", True, "da"),
+        ("Kolme lyhyttä sanaa suomeksi", "fi", True, "fi"),
+        ("INSTALL.txt.gz 04-Jul-2022 12:34 4109", "en", True, "en"),
+        ("Ultimo show di Fire of Anatolia al Madison Square Garden, New York", "en", True, ""),
+        ("Debian Ubuntu Fedora", "", False, ""),
+    ],
+)
+def test_words(text: str, guessed: str, sure: bool, language: str) -> None:
+    assert by_words(text, guessed, sure, LANGUAGES) == language
+
+
+def test_names_of_files_are_no_words() -> None:
+    assert not has_words("de/\nlos_das.png http://der.die.example/der/die\npt-br/")
+    assert has_words("see de/ for")
+
+
+def test_a_list_of_folders_has_no_language() -> None:
+    assert identify("da/\nde/\nen/\nfr/\npt-br/").language == ""
+
+
+def test_the_large_model_is_hardly_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[str] = []
+
+    def note(sample: str, expected: frozenset[str] | None) -> tuple[str, float]:
+        requests.append(sample)
+        return "", 0.0
+
+    monkeypatch.setattr(identify_module, "_by_bytes", note)
+    sentences = [sentence for sentences in sib200().values() for sentence in sentences]
+    for sentence in sentences:
+        identify(sentence)
+    assert len(requests) <= LARGE_MODEL_SHARE * len(sentences)
+
+
+@given(
+    st.text(max_size=200),
+    st.sampled_from(["", "en", "gl", "fi", "zh"]),
+    st.booleans(),
+    st.sets(st.sampled_from(["xx", "en", "pt", "fi"])),
+)
+def test_never_raises(text: str, guessed: str, sure: bool, expected: set[str]) -> None:
+    assert isinstance(by_words(text, guessed, sure, expected), str)
+    assert isinstance(by_alphabet(text), str)
+
+
+needs_kiwi = pytest.mark.skipif(
+    not korean.installed(), reason="kiwipiepy is not installed: pip install 'lycosa[ko]'"
+)
+
+
+@needs_kiwi
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("학교에서는", "학교"),
+        ("운영체제를 설치합니다", "운영 영체 체제 설치"),
+        ("설치하는 설치했다", "설치 설치"),
+        ("사용자가 만든", "사용 용자 만들"),
+        ("만들고", "만들"),
+        ("Linux에서는", "linux"),
+        ("2023년에", "2023 년"),
+        ("A4용지", "a4 용지"),
+        ("cd-rom으로", "cd rom"),
+        ("café의", "cafe 의"),
+        ("을", "을"),
+        ("plain English", "plain english"),
+    ],
+)
+def test_terms(text: str, terms: str) -> None:
+    assert Analysis((KIWI,)).of("ko").terms(text) == terms.split()
+
+
+@needs_kiwi
+def test_a_word_of_a_query_gives_the_terms_that_it_gives_in_a_page() -> None:
+    analyzer = Analysis((KIWI,)).of("ko")
+    text = "운영체제를 설치하기 전에, (하드디스크의) 파티션을 나눕니다. Linux에서는"
+    units = analyzer.units(text)
+    assert [term for unit in units for term in unit.phrase] == analyzer.terms(text)
+    for unit in units:
+        assert analyzer.terms(unit.surface) == list(unit.phrase)
+
+
+@needs_kiwi
+@settings(deadline=None, max_examples=200)
+@given(
+    st.text(
+        st.one_of(
+            st.characters(),
+            st.characters(min_codepoint=0x1100, max_codepoint=0x11FF),
+            st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3),
+        ),
+        max_size=200,
+    )
+)
+def test_any_text(text: str) -> None:
+    analyzer = Analysis((KIWI,)).of("ko")
+    terms = analyzer.terms(text)
+    assert analyzer.terms(text) == terms
+    assert all(
+        0 < len(term.encode()) <= MAX_TERM_BYTES and not term.isspace() and " " not in term
+        for term in terms
+    )
+    assert [term for unit in analyzer.units(text) for term in unit.phrase] == terms
+
+
+@needs_kiwi
+@pytest.mark.prove
+def test_a_million_characters_of_anything() -> None:
+    """Words without end, all syllables, jamo, lone surrogates, emoji: no crash, and time that grows
+    with the length alone.
+    """
+    analyzer = Analysis((KIWI,)).of("ko")
+    generator = random.Random(7)
+    alphabets = [
+        "가나다라",
+        "".join(map(chr, range(0xAC00, 0xD7A4))),
+        "".join(map(chr, range(0x1100, 0x1200))),
+        "가🙂\ud800\u0301a1 \n",
+        "ㅋㅎㅠ가",
+    ]
+    for alphabet in alphabets:
+        took = []
+        for length in (50_000, 100_000):
+            text = "".join(generator.choices(alphabet, k=length))
+            started = time.process_time()
+            analyzer.terms(text)
+            took.append(time.process_time() - started)
+        assert took[1] < 6 * took[0] + 1
+    for _ in range(20_000):
+        length = generator.randint(1, 200)
+        analyzer.terms(
+            "".join(
+                chr(
+                    generator.choice(
+                        (generator.randrange(0xD800), generator.randrange(0xE000, 0x30000))
+                    )
+                )
+                for _ in range(length)
+            )
+        )
+
+
+def test_without_kiwipiepy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(korean, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'lycosa\[ko\]'"):
+        korean.version()
+    here, hint = Analysis((KIWI,)).here()
+    assert here == Analysis()
+    assert "lycosa[ko]" in hint
+    assert Analysis().here() == (Analysis(), "")
+
+
+def test_the_analysis_of_an_index_is_told_by_its_analyzers() -> None:
+    assert analysis_by(["native-english", "syllable-pairs"]) == Analysis((BIGRAMS,))
+    assert analysis_by([korean.NAME]) == Analysis((KIWI,))
+    assert analysis_by([korean.NAME, "syllable-pairs"]).korean == (BIGRAMS, KIWI)
+    assert analysis_by([]).of("ko") is analyzer_for("ko")

@@ -1,15 +1,19 @@
-"""Dictionaries and parallel texts as other people write them."""
+"""Dictionaries, parallel texts, alignment, and what the learner makes of SIB-200."""
 
 from __future__ import annotations
 
 import gzip
+import random
+import sqlite3
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.core.errors import UsageError
+from lycosa.core.errors import UsageError, WorkspaceError
+from lycosa.text.analyze import analyzer_for
+from lycosa.translation.align import aligned
 from lycosa.translation.dictd import dictd
 from lycosa.translation.dictionaries import (
     DictionaryEntry,
@@ -20,8 +24,13 @@ from lycosa.translation.dictionaries import (
     wiktionary,
 )
 from lycosa.translation.parallel_texts import tmx, two_columns, two_files
+from lycosa.translation.similarity import sound
+from lycosa.translation.source import Sources
+from lycosa.translation.table import TableInfo, TranslationTable, analyzers, write_table
+from lycosa.translation.terms import TranslationTerm, terms, written_key
+from lycosa.translation.word_alignment import Learned, learn
 from tests.servers.system import require_file
-from tests.text.data import DATA
+from tests.text.data import DATA, sib200_numbered
 
 BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 TMX = """<?xml version="1.0" encoding="UTF-8"?>
@@ -172,3 +181,156 @@ def test_texts_side_by_side(tmp_path: Path) -> None:
 def test_any_line_is_taken_apart(line: str) -> None:
     assert all(result.strip() == result and result for result in translations(line))
     assert all(0 < entry.weight <= 1 for entry in [*wiktionary([line]), *columns([line])])
+
+
+def test_lines_that_one_side_lacks_are_left_out() -> None:
+    english = [text for _, text in sib200_numbered("en")[:120]]
+    german = [text for _, text in sib200_numbered("de")[:120]]
+    generator = random.Random(7)
+    gone, lacking = set(generator.sample(range(120), 6)), set(generator.sample(range(120), 6))
+    one = "\n".join(text for place, text in enumerate(english) if place not in gone)
+    other = "\n".join(text for place, text in enumerate(german) if place not in lacking)
+    truth = set(zip(english, german, strict=True))
+    result = list(aligned(one, other, "en", "de"))
+    right = sum(pair in truth for pair in result)
+    assert right >= 0.9 * len(result)
+    assert right >= 0.85 * (120 - len(gone | lacking))
+
+
+def test_sentences_of_a_paragraph_part_where_their_translations_do() -> None:
+    english = [text for _, text in sib200_numbered("en")[:8]]
+    chinese = [text for _, text in sib200_numbered("zh")[:8]]
+    result = list(aligned(" ".join(english), "".join(chinese), "en", "zh"))
+    assert len(set(result) & set(zip(english, chinese, strict=True))) >= 5
+
+
+def test_code_and_numbers_hold_lines_together() -> None:
+    one = "\n".join(
+        f"Run the command lycosa{number} now" if number % 3 else "Then wait" for number in range(60)
+    )
+    other = "\n".join(f"Führen Sie jetzt lycosa{number} aus" for number in range(60) if number % 3)
+    assert all(
+        here.split()[3] == there.split()[3]
+        for here, there in aligned(one, other, "en", "de")
+        if here.startswith("Run")
+    )
+
+
+def test_what_was_not_translated_teaches_nothing() -> None:
+    text = "This line stays in English\nls -l /usr/share\nAnd so does this one"
+    assert list(aligned(text, text, "en", "de")) == []
+    assert list(aligned(text, "", "en", "de")) == []
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_any_texts_are_aligned(one: str, other: str) -> None:
+    for here, there in aligned(one, other, "en", "zh"):
+        assert here.strip()
+        assert there.strip()
+
+
+def taught(source: str, target: str) -> Learned:
+    """What SIB-200's learning part teaches."""
+    one, other = analyzer_for(source), analyzer_for(target)
+    pairs = zip(sib200_numbered(source), sib200_numbered(target), strict=True)
+    return learn(
+        (terms(one, here), terms(other, there))
+        for (number, here), (_, there) in pairs
+        if number % 5
+    )
+
+
+def table(
+    folder: Path, source: str, target: str, made: Learned, name: str = "made"
+) -> TranslationTable:
+    path = folder / f"{name}-{source}-{target}.sqlite"
+    info = TableInfo(name, "learned", source, target, 0, analyzers(source, target))
+    write_table(path, info, made.pairs, made.source_surfaces, made.target_surfaces)
+    return TranslationTable(path)
+
+
+@pytest.fixture(scope="module")
+def russian(tmp_path_factory: pytest.TempPathFactory) -> TranslationTable:
+    return table(tmp_path_factory.mktemp("tables"), "en", "ru", taught("en", "ru"))
+
+
+@pytest.fixture(scope="module")
+def chinese(tmp_path_factory: pytest.TempPathFactory) -> TranslationTable:
+    return table(tmp_path_factory.mktemp("tables"), "en", "zh", taught("en", "zh"))
+
+
+@pytest.mark.parametrize(
+    ("word", "translation"),
+    [("water", "вода"), ("city", "город"), ("people", "люди"), ("country", "страна")],
+)
+def test_usual_words_are_learned(russian: TranslationTable, word: str, translation: str) -> None:
+    key, expected = (
+        written_key(analyzer_for("en"), word),
+        written_key(analyzer_for("ru"), translation),
+    )
+    assert expected in [each.key for each in russian.lookup(key, "en", "ru")[:3]]
+    assert key in [each.key for each in russian.lookup(expected, "ru", "en")[:3]]
+
+
+def test_chinese_words_are_keys_of_their_characters(chinese: TranslationTable) -> None:
+    assert "国 家" in [each.key for each in chinese.lookup("countri", "en", "zh")[:4]]
+    assert chinese.lookup("国 家", "zh", "en")[0].key == "countri"
+    assert written_key(analyzer_for("zh"), "國家") == "国 家"
+
+
+def test_words_that_nobody_knows_resemble_some_that_are_known(russian: TranslationTable) -> None:
+    assert not russian.lookup("countrymen", "en", "ru")
+    guessed = russian.resembling("countrymen", "en", "ru")
+    assert "стран" in [each.key for each in guessed]
+    assert max(each.weight for each in guessed) < russian.lookup("countri", "en", "ru")[0].weight
+    assert russian.resembling("12345", "en", "ru") == []
+
+
+def test_names_are_found_by_their_sound(tmp_path: Path) -> None:
+    made = Learned([("president", "путин", 0.5)], {"president": "president"}, {"путин": "Путин"}, 1)
+    assert sound("Путин") == "putin"
+    (result,) = table(tmp_path, "en", "ru", made).resembling("putin", "en", "ru")
+    assert (result.key, result.surface, result.weight < 0.6) == ("путин", "Путин", True)
+
+
+def test_english_joins_languages_that_no_table_joins(
+    russian: TranslationTable, chinese: TranslationTable
+) -> None:
+    sources = Sources([russian, chinese])
+    assert sources.covers("ru", "zh")
+    assert not sources.covers("ru", "de")
+    assert "国 家" in [
+        each.key
+        for each in sources.lookup(written_key(analyzer_for("ru"), "страна"), "ru", "zh")[:6]
+    ]
+
+
+def test_learning_is_the_same_each_time() -> None:
+    pairs = [([TranslationTerm(word, word) for word in one.split()], [TranslationTerm(word, word) for word in other.split()]) for one, other in (
+        ("the house", "das haus"), ("the book", "das buch"), ("a book", "ein buch"), ("", "nichts"), ("nothing", "")
+    )]  # fmt: skip
+    made = learn(pairs)
+    assert made == learn(pairs)
+    assert made.sentences == 3
+    best = {
+        one: max((weight, other) for each, other, weight in made.pairs if each == one)[1]
+        for one, _, _ in made.pairs
+    }
+    assert (best["house"], best["book"]) == ("haus", "buch")
+    assert learn([]) == Learned([], {}, {}, 0)
+
+
+def test_a_table_that_is_none_is_refused(tmp_path: Path) -> None:
+    broken, empty = tmp_path / "broken.sqlite", tmp_path / "empty.sqlite"
+    broken.write_bytes(b"nothing" * 500)
+    sqlite3.connect(empty).close()
+    empty.touch()
+    for path in (broken, empty, tmp_path / "absent.sqlite"):
+        with pytest.raises(WorkspaceError, match="not a translation table"):
+            TranslationTable(path)
+    table(tmp_path, "en", "de", Learned([("a", "b", 1.0)], {}, {}, 1), "later").close()
+    with sqlite3.connect(tmp_path / "later-en-de.sqlite") as database:
+        database.execute("UPDATE about SET value = '9' WHERE key = 'format'")
+    database.close()
+    with pytest.raises(WorkspaceError, match="format 9"):
+        TranslationTable(tmp_path / "later-en-de.sqlite")

@@ -1,14 +1,18 @@
-"""Identity of URLs."""
+"""Identity of URLs, registrable domains and contacts."""
 
 from __future__ import annotations
 
 import pytest
 import xxhash
 from hypothesis import given
+from hypothesis import strategies as st
+from publicsuffixlist import PublicSuffixList
 
 from lycosa.core.errors import UrlError
+from lycosa.url import domain as domain_module
 from lycosa.url import keys as module
-from lycosa.url.domain import Domains
+from lycosa.url.contact import CONTACT_NEEDED, is_reachable_contact
+from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.keys import Identifier, host_key, url_key
 from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
@@ -90,3 +94,167 @@ def test_refused() -> None:
         Identifier(DOMAINS, 64).identify("mailto:a@b")
     with pytest.raises(ValueError, match="at least one partition"):
         Identifier(DOMAINS, 0)
+
+
+LIST = """// a comment
+com
+uk
+co.uk
+*.ck
+!www.ck
+jp
+*.kawasaki.jp
+!city.kawasaki.jp
+cn
+公司.cn
+// ===BEGIN PRIVATE DOMAINS===
+github.io
+"""
+OURS = Domains(LIST)
+BUNDLED = Domains(bundled_suffix_list())
+REFERENCE = PublicSuffixList()
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("example.com", "example.com"),
+        ("a.b.example.com", "example.com"),
+        ("WWW.Example.COM", "example.com"),
+        ("www.example.com.", "example.com"),
+        ("example.com.", "example.com"),
+        ("www.example.co.uk", "example.co.uk"),
+        ("co.uk", "co.uk"),
+        ("com", "com"),
+        ("com.", "com"),
+        ("a.b.c.ck", "b.c.ck"),
+        ("c.ck", "c.ck"),
+        ("a.www.ck", "www.ck"),
+        ("x.y.kawasaki.jp", "x.y.kawasaki.jp"),
+        ("x.city.kawasaki.jp", "city.kawasaki.jp"),
+        ("me.github.io", "me.github.io"),
+        ("a.me.github.io", "me.github.io"),
+        ("www.食狮.公司.cn", "食狮.公司.cn"),
+        ("www.xn--85x722f.xn--55qx5d.cn", "xn--85x722f.xn--55qx5d.cn"),
+        ("a.b.unknown", "b.unknown"),  # the list's default rule is `*`
+        ("localhost", "localhost"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("10.1.2.3", "10.1.2.3"),
+        ("[2001:db8::1]", "[2001:db8::1]"),
+        ("[::ffff:102:304]", "[::ffff:102:304]"),
+        ("a..com", "a..com"),
+        ("..", "."),
+        (".", "."),
+        ("", ""),
+    ],
+)
+def test_table(host: str, expected: str) -> None:
+    assert OURS.registrable(host) == expected
+    assert OURS.registrable(host) == expected
+
+
+def test_the_list_is_the_one_given() -> None:
+    assert Domains("com\n").registrable("a.b.co.uk") == "co.uk"
+    assert Domains("uk\nco.uk\n").registrable("a.b.co.uk") == "b.co.uk"
+
+
+labels = st.sampled_from(
+    (
+        "a",
+        "www",
+        "b-c",
+        "com",
+        "co",
+        "uk",
+        "jp",
+        "city",
+        "kawasaki",
+        "ck",
+        "github",
+        "io",
+        "xn--55qx5d",
+        "公司",
+        "cn",
+        "org",
+    )
+)
+
+
+@given(st.lists(labels, min_size=2, max_size=5).map(".".join))
+def test_properties(host: str) -> None:
+    result = BUNDLED.registrable(host)
+    assert host == result or host.endswith("." + result)
+    assert BUNDLED.registrable(result) == result
+    assert BUNDLED.registrable(host + ".") == result
+    assert BUNDLED.registrable("x." + result).endswith(result)
+    assert result == (REFERENCE.privatesuffix(host) or host)
+
+
+def test_known_domains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(domain_module, "_MAX_HOSTS", 10)
+    domains = Domains(LIST)
+    for number in range(100):
+        assert domains.registrable(f"www.h{number}.co.uk") == f"h{number}.co.uk"
+        assert len(domains._cached) <= 10
+
+
+def test_the_same_list_is_read_once() -> None:
+    one, other = Domains(LIST), Domains("".join(list(LIST)))
+    assert (one.registrable("a.b.co.uk"), other.registrable("c.b.co.uk")) == ("b.co.uk", "b.co.uk")
+    assert one._rules is other._rules
+
+
+REACHABLE = (
+    "robots@library.edu",
+    "mailto:robots@library.edu",
+    "Robots <robots@news.library.edu>",
+    "müller@bücher.de",
+    "https://library.edu/robot",
+    "http://library.edu",
+    "https://library.edu:8443/robot?lang=de",
+    "https://xn--bcher-kva.de/",
+    "https://bücher.de/",
+    "see https://library.edu/robot, please",
+)
+NOBODY = (
+    "",
+    "library",
+    "library.edu",
+    "robots@",
+    "@library.edu",
+    "robots@localhost",
+    "robots@10.0.0.1",
+    "https://127.0.0.1/robot",
+    "https://[::1]/",
+    "https://localhost/",
+    "https:///robot",
+    "ftp://library.edu/robot",
+    "you@example.org",
+    "https://www.example.com/robot",
+    "https://newsroom.example/robot",
+    "me@machine.local",
+    "a@b@library.edu",
+    "x@" * 50_000,
+)
+
+
+@pytest.mark.parametrize("contact", REACHABLE)
+def test_a_url_or_a_mail_address_of_somebody(contact: str) -> None:
+    assert is_reachable_contact(contact, "lycosa/0.1")
+    assert is_reachable_contact("", f"LibraryBot/2 (+{contact})")
+
+
+@pytest.mark.parametrize("contact", NOBODY)
+def test_what_leads_to_nobody(contact: str) -> None:
+    assert not is_reachable_contact(contact, "lycosa/0.1")
+    assert not is_reachable_contact("", f"LibraryBot/2 (+{contact})")
+
+
+def test_one_that_is_right_is_enough() -> None:
+    assert is_reachable_contact("you@example.org", "LibraryBot/2 (+https://library.edu/robot)")
+
+
+def test_the_error_shows_what_to_write() -> None:
+    lines = CONTACT_NEEDED.splitlines()
+    assert "fetch.contact" in lines[0]
+    assert is_reachable_contact(next(line for line in lines if "contact =" in line), "")

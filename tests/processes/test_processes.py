@@ -1,0 +1,334 @@
+"""Threads of child processes, memory that is given back, stop flags, supervised threads."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import lycosa
+from lycosa.cluster.engines.local import LocalEngine
+from lycosa.processes import threads
+from lycosa.processes.children import Child, News, Tell
+from lycosa.processes.memory import give_back, give_back_code
+from lycosa.processes.parentage import POLARS_THREADS
+from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import FAILED_EXIT, OnError, start_thread
+
+
+def _threads(tell: Tell) -> None:
+    tell(News.WORKING, str(pl.thread_pool_size()))
+
+
+def _threads_for(_: int) -> int:
+    return pl.thread_pool_size()
+
+
+@pytest.fixture(autouse=True)
+def _two_threads_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(POLARS_THREADS, raising=False)
+    if (os.cpu_count() or 1) < 2:
+        pytest.skip("on one core polars has one thread anyway")
+
+
+@pytest.mark.parametrize("setting", ["", "3"])
+def test_a_patient_child_has_one_thread_of_polars_or_what_the_environment_says(
+    setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if setting:
+        monkeypatch.setenv(POLARS_THREADS, setting)
+    child = Child("threads", _threads, patient=True)
+    assert child.wait(60)
+    child.listen()
+    assert child.end() == ""
+    assert child.reports[0].text == (setting or "1")
+
+
+def test_the_processes_of_the_local_engine_have_one() -> None:
+    engine = LocalEngine(1)
+    try:
+        assert list(engine.map(_threads_for, [1])) == [1]
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize(("command", "threads"), [("crawl", "1"), ("index", None)])
+def test_lycosa_crawl_has_one_and_who_asks_a_question_has_all(
+    command: str, threads: str | None
+) -> None:
+    code = f"""
+import atexit, os, sys
+atexit.register(lambda: print(os.environ.get({POLARS_THREADS!r})))
+from lycosa.cli import main
+sys.argv = ["lycosa", {command!r}, "--help"]
+main.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == str(threads)
+
+
+def test_a_job_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    (tmp_path / "sleeper.py").write_text(
+        "import time\nfrom lycosa.processes.children import job_order\nprint(job_order('x'), "
+        "flush=True)\ntime.sleep(60)"
+    )
+    code = """
+import os, time
+from lycosa.processes.children import start_job
+print(start_job("sleeper", {"a": 1}).pid, flush=True)
+time.sleep(60)
+"""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
+    ) as parent:
+        assert parent.stdout is not None
+        first, second = sorted((parent.stdout.readline(), parent.stdout.readline()))
+        assert second == "{'a': 1}\n"
+        parent.kill()
+        assert parent.stdout.read() == ""  # the job held it open
+    assert int(first) > 0
+
+
+LIBC = """
+import ctypes
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+"""
+
+PROGRAM = """
+import resource, sys
+from lycosa.processes.memory import tune_memory
+
+if sys.argv[1] == "tuned":
+    tune_memory()
+SIZE = 500_000
+keep = libc.malloc(SIZE)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(200):
+    block = libc.malloc(SIZE)
+    ctypes.memset(block, 1, SIZE)
+    libc.free(block)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def faults(mode: str) -> int:
+    return int(
+        subprocess.run(
+            [sys.executable, "-c", LIBC + PROGRAM, mode], capture_output=True, text=True, check=True
+        ).stdout
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mallopt is glibc's")
+def test_blocks_as_large_as_a_page_are_used_again() -> None:
+    """Without it the kernel clears new memory for every page of more than 128 KiB."""
+    assert faults("tuned") < 2_000
+
+
+def _of_files_kb() -> int:
+    return _resident_kb("RssFile")
+
+
+def _resident_kb(kind: str) -> int:
+    result = re.search(
+        rf"^{kind}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE
+    )
+    assert result is not None
+    return int(result[1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux only")
+def test_freed_memory_between_what_is_kept_is_given_back() -> None:
+    # each in the heap, which the last ones keep from shrinking by itself
+    blocks = [b"x" * (64_000 + number) for number in range(800)]
+    remaining = blocks[::50] + blocks[-1:]
+    del blocks
+    before = _resident_kb("RssAnon")
+    give_back()
+    assert _resident_kb("RssAnon") < before - 10_000
+    assert len(remaining) == 17
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux only")
+def test_code_that_is_given_back_comes_again_when_it_runs(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"key": [3, 1, 2], "text": ["c", "a", "b"]})
+
+    def work() -> list[str]:
+        frame.sort("key").write_parquet(tmp_path / "x.parquet")
+        return (
+            pl.scan_parquet(tmp_path / "x.parquet")
+            .filter(pl.col("key") > 1)
+            .collect()["text"]
+            .to_list()
+        )
+
+    assert work() == ["b", "c"]
+    before = _of_files_kb()
+    give_back_code()
+    assert _of_files_kb() < before - 4_000
+    assert work() == ["b", "c"]
+
+
+CROWDS = """
+import threading
+from pathlib import Path
+from lycosa.processes.memory import steady_memory, trim
+import sys
+
+if sys.argv[1] == "steady":
+    steady_memory()
+
+def anonymous_kb():
+    return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0])
+
+def work(barrier):
+    blocks = [libc.malloc(60_000) for _ in range(100)]
+    for block in blocks:
+        ctypes.memset(block, 1, 60_000)
+    barrier.wait()  # all at once: each thread an arena of its own, where it gets one
+    for block in blocks[:-1]:
+        libc.free(block)  # the last one stays, as what is remembered does
+
+def crowd():
+    barrier = threading.Barrier(8)
+    threads = [threading.Thread(target=work, args=(barrier,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+large = libc.malloc(30_000_000)  # from here on glibc keeps 60 MB at the end of each arena, unless it is told not to
+libc.free(large)
+before = anonymous_kb()
+crowd()
+if sys.argv[1] == "steady":
+    trim()
+print(anonymous_kb() - before)
+"""
+
+
+def left_by_a_crowd_kb(mode: str) -> int:
+    return int(
+        subprocess.run(
+            [sys.executable, "-c", LIBC + CROWDS, mode], capture_output=True, text=True, check=True
+        ).stdout
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="arenas are glibc's")
+def test_a_crowd_of_threads_leaves_nothing_behind() -> None:
+    """Eight threads that each had 6 MB and gave back all but 60 KB."""
+    assert left_by_a_crowd_kb("steady") < 4_000
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+INTERRUPTED = """
+import signal, time
+from lycosa.processes.stopping import StopFlag
+
+flag = StopFlag()
+signal.signal(signal.SIGALRM, lambda *_: flag.set())
+signal.setitimer(signal.ITIMER_REAL, 0.00031, 0.00037)
+rounds = 0
+while rounds < 2_000:
+    flag = StopFlag()
+    while not flag.wait(0.0001):
+        pass
+    rounds += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+
+
+def test_a_handler_sets_it_while_the_same_thread_is_about_to_wait() -> None:
+    """With a `threading.Event` in its place this hangs, mostly within the first hundred rounds."""
+    environment = {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        env=environment,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_all_who_wait_are_woken() -> None:
+    flag = StopFlag()
+    woken: list[bool] = []
+    waiting = [threading.Thread(target=lambda: woken.append(flag.wait(30))) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    flag.set()
+    for thread in waiting:
+        thread.join(30)
+    assert woken == [True, True, True]
+    assert flag.is_set()
+    assert flag.wait()
+
+
+def test_not_set_within_the_time() -> None:
+    flag = StopFlag()
+    before = time.monotonic()
+    assert not flag.wait(0.05)
+    assert not flag.is_set()
+    assert time.monotonic() - before >= 0.04
+
+
+def test_a_failed_thread_is_printed_and_restarted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(threads, "_FIRST_PAUSE_S", 0.01)
+    runs: list[int] = []
+
+    def fails_twice(limit: int) -> None:
+        runs.append(1)
+        if len(runs) <= limit:
+            raise RuntimeError("broken")
+
+    start_thread(fails_twice, 2, name="fragile", on_error=OnError.RESTART).join(10)
+    assert len(runs) == 3
+    printed = capsys.readouterr().err
+    assert printed.count("RuntimeError: broken") == 2
+    assert "lycosa: thread 'fragile' failed; it is restarted in" in printed
+
+
+def test_a_task_that_fails_is_printed_and_over(capsys: pytest.CaptureFixture[str]) -> None:
+    start_thread(lambda: [][1], name="task", on_error=OnError.REPORT).join(10)
+    assert "IndexError" in (printed := capsys.readouterr().err)
+    assert "thread 'task' failed\n" in printed
+
+
+def test_a_thread_that_the_process_needs_ends_it() -> None:
+    code = """
+import time
+from lycosa.processes.threads import OnError, start_thread
+start_thread(lambda: {}["x"], name="ping", on_error=OnError.END_PROCESS)
+time.sleep(30)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=25, check=False
+    )
+    assert ended.returncode == FAILED_EXIT
+    assert "KeyError: 'x'" in ended.stderr
+
+
+def test_no_other_module_starts_threads() -> None:
+    sources = Path(lycosa.__file__).parent.rglob("*.py")
+    assert [path.name for path in sources if "threading.Thread(" in path.read_text()] == [
+        "threads.py"
+    ]
