@@ -58,6 +58,11 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 @pytest.fixture
+def claim(workspace: Workspace) -> Claim:
+    return workspace.claim("w")
+
+
+@pytest.fixture
 def cluster() -> Iterator[Cluster]:
     with bulk_server() as cluster:
         yield cluster
@@ -140,12 +145,19 @@ def send(
         client.close()
 
 
-def test_documents_and_then_what_changed(workspace: Workspace, cluster: Cluster) -> None:
-    claim = workspace.claim("w")
+def sync(workspace: Workspace, cluster: Cluster, **more: Any) -> BulkReport:
+    """Send, and check that the cluster then holds the live pages."""
+    report = send(workspace, cluster, **more)
+    assert held(cluster) == live(workspace, more.get("chosen", BulkSelection()).language)
+    return report
+
+
+def test_documents_and_then_what_changed(
+    workspace: Workspace, claim: Claim, cluster: Cluster
+) -> None:
     put(workspace, claim, range(40))
-    first = send(workspace, cluster)
+    first = sync(workspace, cluster)
     assert (first.documents, first.deletions, first.failed, first.from_entry) == (40, 0, 0, 0)
-    assert held(cluster) == live(workspace)
     document = next(iter(cluster.documents.values()))
     assert document["headings"] == ["a", "b"]
     assert document["domains"][-1] in ("org", "com", "net")
@@ -154,50 +166,45 @@ def test_documents_and_then_what_changed(workspace: Workspace, cluster: Cluster)
     assert send(workspace, cluster).requests == 0
     put(workspace, claim, range(10, 15), round=1)
     put(workspace, claim, [3, 4], state=UrlState.GONE)
-    second = send(workspace, cluster)
+    second = sync(workspace, cluster)
     assert (second.documents, second.deletions, second.from_entry) == (5, 2, first.log_entry)
-    assert held(cluster) == live(workspace)
     put(workspace, claim, [3], round=2)  # it is back
     put(workspace, claim, [5], round=2, may_index=False)
-    assert (third := send(workspace, cluster)).documents == 1
-    assert third.deletions == 1
-    assert held(cluster) == live(workspace)
-    assert len(held(cluster)) == 38
+    third = sync(workspace, cluster)
+    assert (third.documents, third.deletions, len(held(cluster))) == (1, 1, 38)
 
 
-def test_two_collections_hold_a_url_each(workspace: Workspace, cluster: Cluster) -> None:
-    claim = workspace.claim("w")
+def test_two_collections_hold_a_url_each(
+    workspace: Workspace, claim: Claim, cluster: Cluster
+) -> None:
     put(workspace, claim, range(8))
     put(workspace, claim, range(4, 12), collection="second")
     assert send(workspace, cluster).documents == 16
     put(workspace, claim, [5], state=UrlState.GONE, collection="second")
-    assert send(workspace, cluster).deletions == 1
-    assert held(cluster) == live(workspace)
+    assert sync(workspace, cluster).deletions == 1
     assert len({document["url"] for document in cluster.documents.values()}) == 12
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_alone(workspace: Workspace, cluster: Cluster, fault: str) -> None:
-    put(workspace, workspace.claim("w"), range(60))
+def test_each_fault_alone(workspace: Workspace, claim: Claim, cluster: Cluster, fault: str) -> None:
+    put(workspace, claim, range(60))
     cluster.faults.extend(["", fault, fault, fault])
-    report = send(workspace, cluster, batch_bytes=6_000)
+    report = sync(workspace, cluster, batch_bytes=6_000)
     assert (report.documents, report.failed) == (60, 0)
-    assert held(cluster) == live(workspace)
     assert not cluster.faults
-    if fault in (WHOLE_429, PROXY_502):
-        assert cluster.sent() == 60  # nothing was carried out twice
-    elif fault == ITEMS_429:
-        refused = cluster.sent() - 60
-        assert 0 < refused < 40  # only what was refused came again
-    elif fault in (LOST, CUT, SLOW, WRONG_COUNT):
-        assert cluster.sent() > 60
-    else:
-        assert fault == CHUNKED
+    low, high = {
+        **dict.fromkeys((WHOLE_429, PROXY_502), (60, 60)),  # nothing was carried out twice
+        ITEMS_429: (61, 99),  # only what was refused came again
+        **dict.fromkeys((LOST, CUT, SLOW, WRONG_COUNT), (61, 10_000)),
+        CHUNKED: (0, 10_000),
+    }[fault]
+    assert low <= cluster.sent() <= high
 
 
-def test_what_comes_late_changes_nothing(workspace: Workspace, cluster: Cluster) -> None:
+def test_what_comes_late_changes_nothing(
+    workspace: Workspace, claim: Claim, cluster: Cluster
+) -> None:
     """A request of long ago that a proxy had kept: the older state never wins."""
-    claim = workspace.claim("w")
     put(workspace, claim, range(5))
     old = list(actions(workspace, workspace.state(), BulkSelection(), 0))
     send(workspace, cluster)
@@ -213,9 +220,9 @@ def test_what_comes_late_changes_nothing(workspace: Workspace, cluster: Cluster)
 
 
 def test_documents_that_are_refused_for_good_are_told_and_do_not_hold_up_the_rest(
-    workspace: Workspace, cluster: Cluster
+    workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
-    put(workspace, workspace.claim("w"), range(20))
+    put(workspace, claim, range(20))
     cluster.never = set(sorted(live(workspace))[:3])
     report = send(workspace, cluster)
     assert (report.documents, report.failed) == (17, 3)
@@ -223,17 +230,15 @@ def test_documents_that_are_refused_for_good_are_told_and_do_not_hold_up_the_res
     assert all("mapper_parsing_exception" in failure["reason"] for failure in report.failures)
     assert send(workspace, cluster).requests == 0
     cluster.never = set()
-    assert send(workspace, cluster, again=True).documents == 20
-    assert held(cluster) == live(workspace)
+    assert sync(workspace, cluster, again=True).documents == 20
 
 
 def test_a_request_that_is_too_large_is_halved_from_then_on(
-    workspace: Workspace, cluster: Cluster
+    workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
-    put(workspace, workspace.claim("w"), range(300))
+    put(workspace, claim, range(300))
     cluster.most_bytes = 80_000
-    assert send(workspace, cluster, batch_bytes=400_000).documents == 300
-    assert held(cluster) == live(workspace)
+    assert sync(workspace, cluster, batch_bytes=400_000).documents == 300
     refused = [size for _, _, size in cluster.requests if size > cluster.most_bytes]
     assert 1 <= len(refused) <= 3
     cluster.most_bytes = 500
@@ -243,9 +248,9 @@ def test_a_request_that_is_too_large_is_halved_from_then_on(
 
 
 def test_it_gives_up_with_what_is_confirmed_remembered(
-    workspace: Workspace, cluster: Cluster
+    workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
-    put(workspace, workspace.claim("w"), range(60))
+    put(workspace, claim, range(60))
     cluster.faults.extend(["", "", *[WHOLE_429] * 50])
     messages: list[str] = []
     with pytest.raises(
@@ -258,9 +263,8 @@ def test_it_gives_up_with_what_is_confirmed_remembered(
     cluster.faults.clear()
     there = cluster.sent()
     assert there
-    again = send(workspace, cluster, batch_bytes=6_000)
+    again = sync(workspace, cluster, batch_bytes=6_000)
     assert again.documents <= 60 - there + 1  # the last key comes again
-    assert held(cluster) == live(workspace)
 
 
 def test_retry_after_is_obeyed() -> None:
@@ -278,32 +282,29 @@ def test_retry_after_is_obeyed() -> None:
     assert retry_after_s("soon") == retry_after_s(None) == 0.0
 
 
-def test_exclusions_and_purges_arrive_as_deletions(workspace: Workspace, cluster: Cluster) -> None:
-    claim = workspace.claim("w")
+def test_exclusions_and_purges_arrive_as_deletions(
+    workspace: Workspace, claim: Claim, cluster: Cluster
+) -> None:
     put(workspace, claim, range(48))
     send(workspace, cluster)
     exclude(workspace, ["host:example.com"])
-    assert send(workspace, cluster).exclusions == 1
-    assert not [
-        document for document in cluster.documents.values() if document["host"] == "example.com"
-    ]
-    assert held(cluster) == live(workspace)
+    assert sync(workspace, cluster).exclusions == 1
+    assert "example.com" not in {document["host"] for document in cluster.documents.values()}
     purge(workspace, ["prefix:http://news.example.org/deep/", "domain:b.example.net"])
-    assert send(workspace, cluster).exclusions == 2
-    assert held(cluster) == live(workspace)
+    assert sync(workspace, cluster).exclusions == 2
     assert {document["host"] for document in cluster.documents.values()} == {
         "www.example.org",
         "news.example.org",
     }
     put(workspace, claim, range(48, 60))
-    send(workspace, cluster)
-    assert held(cluster) == live(workspace)
+    sync(workspace, cluster)
     assert sum("_delete_by_query" in path for _, path, _ in cluster.requests) == 2
 
 
-def test_pages_that_were_parsed_again_stay_gone(workspace: Workspace, cluster: Cluster) -> None:
+def test_pages_that_were_parsed_again_stay_gone(
+    workspace: Workspace, claim: Claim, cluster: Cluster
+) -> None:
     """`reparse` writes rows of `pages` alone."""
-    claim = workspace.claim("w")
     put(workspace, claim, range(8))
     put(workspace, claim, [1], state=UrlState.GONE)
     send(workspace, cluster)
@@ -312,25 +313,23 @@ def test_pages_that_were_parsed_again_stay_gone(workspace: Workspace, cluster: C
         url = identify(workspace, f"http://{HOSTS[number % 4]}/deep/{number}")
         buffers.add_page(make_visit(url), Page(title="read otherwise", text="read otherwise"))
     claim.commit(claim.next_folder(), buffers.mapping())
-    assert send(workspace, cluster).documents == 1
-    assert held(cluster) == live(workspace)
+    assert sync(workspace, cluster).documents == 1
 
 
-def test_a_language_that_a_page_leaves(workspace: Workspace, cluster: Cluster) -> None:
-    claim = workspace.claim("w")
+def test_a_language_that_a_page_leaves(
+    workspace: Workspace, claim: Claim, cluster: Cluster
+) -> None:
     put(workspace, claim, range(10), language="de")
     put(workspace, claim, range(10, 20), language="en")
     german = BulkSelection(language="de")
     assert send(workspace, cluster, chosen=german).documents == 10
     put(workspace, claim, [4, 5], round=1, language="en")
     put(workspace, claim, [14], round=1, language="de")
-    report = send(workspace, cluster, chosen=german)
+    report = sync(workspace, cluster, chosen=german)
     assert (report.documents, report.deletions) == (1, 2)
-    assert held(cluster) == live(workspace, "de")
 
 
-def test_since(workspace: Workspace, cluster: Cluster) -> None:
-    claim = workspace.claim("w")
+def test_since(workspace: Workspace, claim: Claim, cluster: Cluster) -> None:
     put(workspace, claim, range(10))
     put(workspace, claim, range(10, 14), round=5)
     assert send(workspace, cluster, chosen=BulkSelection(since=START_MS + 5_000)).documents == 4
@@ -338,7 +337,7 @@ def test_since(workspace: Workspace, cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_happens_in_between(
-    workspace: Workspace, cluster: Cluster, seed: int, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, claim: Claim, cluster: Cluster, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commits, deaths of pages, exclusions, purges, merges and sweeps between and beside exports
     that go wrong.
@@ -346,7 +345,6 @@ def test_whatever_happens_in_between(
     monkeypatch.setattr(bulk_actions, "PAGES_BYTES", 20_000)
     monkeypatch.setattr(bulk_actions, "URLS_BYTES", 5_000)
     chance = random.Random(seed)
-    claim = workspace.claim("w")
     rules = ["host:a.b.example.net", "prefix:http://www.example.org/flat/", "domain:example.com"]
     for step in range(30):
         numbers = sorted(chance.sample(range(120), 12))
@@ -390,15 +388,13 @@ def test_whatever_happens_in_between(
                 continue
             assert held(cluster) == live(workspace)
     cluster.faults.clear()
-    send(workspace, cluster)
-    assert held(cluster) == live(workspace)
+    sync(workspace, cluster)
 
 
 def test_files_that_are_replaced_and_deleted_under_an_export(
-    workspace: Workspace, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, claim: Claim, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_actions, "PAGES_BYTES", 5_000)
-    claim = workspace.claim("w")
     for start in range(0, 200, 20):
         put(workspace, claim, range(start, start + 20))
     swept: list[int] = []
@@ -433,8 +429,7 @@ def _child(root: str, url: str) -> None:
     )
 
 
-def test_kill_9_and_again(workspace: Workspace, cluster: Cluster) -> None:
-    claim = workspace.claim("w")
+def test_kill_9_and_again(workspace: Workspace, claim: Claim, cluster: Cluster) -> None:
     put(workspace, claim, range(200))
     cluster.pause_s = 0.02
     spawn = multiprocessing.get_context("spawn")
@@ -452,8 +447,7 @@ def test_kill_9_and_again(workspace: Workspace, cluster: Cluster) -> None:
             put(workspace, claim, range(0, 200, 31), state=UrlState.GONE)
     assert cluster.sent() < 200
     cluster.pause_s = 0.0
-    report = send(workspace, cluster)
-    assert held(cluster) == live(workspace)
+    report = sync(workspace, cluster)
     changed = len(range(0, 200, 7)) + len(range(0, 200, 31))
     # each kill costs at most the requests that were under way
     assert cluster.sent() <= 200 + changed + 3 * 30 + 30
@@ -461,9 +455,8 @@ def test_kill_9_and_again(workspace: Workspace, cluster: Cluster) -> None:
 
 
 def test_quickwit_takes_documents_and_promises_deletions(
-    workspace: Workspace, cluster: Cluster
+    workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
-    claim = workspace.claim("w")
     put(workspace, claim, range(40))
     with pytest.raises(WorkError, match="create it first"):
         send(workspace, cluster, kind="quickwit")
@@ -498,8 +491,7 @@ def _id(workspace: Workspace, number: int) -> str:
     return document_id(url.host_key, url.url_key, "default")
 
 
-def test_lines_of_json(workspace: Workspace) -> None:
-    claim = workspace.claim("w")
+def test_lines_of_json(workspace: Workspace, claim: Claim) -> None:
     put(workspace, claim, range(30))
     put(workspace, claim, range(5), round=1)
     put(workspace, claim, [7], state=UrlState.GONE)
@@ -510,9 +502,9 @@ def test_lines_of_json(workspace: Workspace) -> None:
 
 
 def test_credentials_come_from_the_environment_and_are_never_shown(
-    workspace: Workspace, cluster: Cluster
+    workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
-    put(workspace, workspace.claim("w"), range(5))
+    put(workspace, claim, range(5))
     cluster.authorization = "Basic " + base64.b64encode(b"robot:s3cr:et").decode()
     messages: list[str] = []
     with pytest.raises(WorkError, match="LYCOSA_BULK_AUTH") as refused:
@@ -548,9 +540,9 @@ def _contents(workspace: Workspace) -> list[str]:
 
 
 def test_another_log_is_not_taken_for_the_exported_one(
-    workspace: Workspace, cluster: Cluster, tmp_path: Path
+    workspace: Workspace, claim: Claim, cluster: Cluster, tmp_path: Path
 ) -> None:
-    put(workspace, workspace.claim("w"), range(5))
+    put(workspace, claim, range(5))
     send(workspace, cluster)
     other = Workspace.create(str(tmp_path / "other"), partitions=4)
     put(other, other.claim("w"), range(5))
@@ -572,12 +564,10 @@ def test_addresses_that_are_none(url: str) -> None:
 
 def test_names_that_are_no_index() -> None:
     client = BulkClient("http://127.0.0.1:1", quick(), 1.0, {})
-    for name in ("", "Upper", "_a", "a b", "a/b"):
+    bad = [(OpenSearch, name) for name in ("", "Upper", "_a", "a b", "a/b")]
+    for target, name in [*bad, *((Quickwit, name) for name in ("", "a", "1ab", "a b c"))]:
         with pytest.raises(UsageError):
-            OpenSearch(client, name)
-    for name in ("", "a", "1ab", "a b c"):
-        with pytest.raises(UsageError):
-            Quickwit(client, name)
+            target(client, name)
 
 
 def test_domains_of() -> None:

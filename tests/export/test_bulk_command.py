@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,11 @@ import pytest
 from lycosa.daemon.metrics import Meter
 from lycosa.export.bulk.bulk import EXPORTS
 from lycosa.store.workspace import Workspace
-from tests.export.test_bulk import held, live, put, send
+from tests.export.test_bulk import cluster as cluster
+from tests.export.test_bulk import put, send, sync
 from tests.servers.bulk import Cluster, bulk_server
 from tests.servers.s3 import BUCKET, s3_server
 from tests.store.builders import commit_pages
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with bulk_server() as cluster:
-        yield cluster
 
 
 @pytest.fixture
@@ -101,8 +95,7 @@ def test_a_workspace_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         put(workspace, claim, range(20))
         assert send(workspace, cluster).documents == 20
         put(workspace, claim, range(3), round=1)
-        assert send(workspace, cluster).documents == 3
-        assert held(cluster) == live(workspace)
+        assert sync(workspace, cluster).documents == 3
         (name,) = workspace.storage.names(EXPORTS)
         document = json.loads(workspace.storage.read(f"{EXPORTS}/{name}") or b"")
         assert document["confirmed"]["log_entry"] == workspace.state().head

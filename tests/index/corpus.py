@@ -100,9 +100,20 @@ class Corpus:
         with Indexer(self.root, index_settings(shards)) as indexer:
             return indexer.rebuild()
 
-    def indexed(self) -> Searcher:
-        """Update the index and open it."""
-        self.index()
+    def commit_and_index(
+        self,
+        pages: Iterable[tuple[str, Page]] = (),
+        states: Iterable[tuple[str, str]] = (),
+        collection: str = "default",
+        shards: int = 1,
+    ) -> IndexReport:
+        """Commit, then update the index."""
+        self.commit(pages, states, collection)
+        return self.index(shards)
+
+    def indexed(self, pages: Iterable[tuple[str, Page]] = ()) -> Searcher:
+        """Commit the pages, update the index and open it."""
+        self.commit_and_index(pages)
         return Searcher(self.root)
 
     def urls(self, query: str, **options: Any) -> list[str]:

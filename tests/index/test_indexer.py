@@ -95,29 +95,29 @@ def test_memory_may_be_given_back_before_and_after_the_suggestions(corpus: Corpu
 
 
 def test_a_new_visit_replaces_the_page(corpus: Corpus) -> None:
-    corpus.commit(
+    corpus.commit_and_index(
         [
             ("http://a.test/1", page("The old words.")),
             ("http://a.test/2", page("The old words stay.")),
         ]
     )
-    corpus.index()
-    corpus.commit([("http://a.test/1", page("Something new."))])
-    report = corpus.index()
+    report = corpus.commit_and_index([("http://a.test/1", page("Something new."))])
     assert (report.put, report.documents) == (1, 2)
     assert corpus.urls("old") == ["http://a.test/2"]
     assert corpus.urls("new") == ["http://a.test/1"]
 
 
 def test_the_newest_of_several_rows_in_one_commit_wins(corpus: Corpus) -> None:
-    corpus.commit(
-        [
-            ("http://a.test/1", page("first words")),
-            ("http://b.test/", page("other")),
-            ("http://a.test/1", page("last words")),
-        ]
+    assert (
+        corpus.commit_and_index(
+            [
+                ("http://a.test/1", page("first words")),
+                ("http://b.test/", page("other")),
+                ("http://a.test/1", page("last words")),
+            ]
+        ).documents
+        == 2
     )
-    assert corpus.index().documents == 2
     assert corpus.urls("first") == []
     assert corpus.urls("last") == ["http://a.test/1"]
 
@@ -143,62 +143,60 @@ def test_updates_in_one_go_and_one_by_one_agree(corpus: Corpus, tmp_path: Path) 
 
 @pytest.mark.parametrize("state", ["gone", "excluded"])
 def test_a_page_that_is_gone_is_removed(corpus: Corpus, state: str) -> None:
-    corpus.commit(
+    corpus.commit_and_index(
         [("http://a.test/1", page("words")), ("http://a.test/2", page("words"))],
         [("http://a.test/1", "visited")],
     )
-    corpus.index()
-    corpus.commit(states=[("http://a.test/1", state), ("http://a.test/never-seen", state)])
-    corpus.index()
+    corpus.commit_and_index(
+        states=[("http://a.test/1", state), ("http://a.test/never-seen", state)]
+    )
     assert corpus.urls("words") == ["http://a.test/2"]
-    corpus.commit([("http://a.test/1", page("words again"))], [("http://a.test/1", "visited")])
-    corpus.index()
+    corpus.commit_and_index(
+        [("http://a.test/1", page("words again"))], [("http://a.test/1", "visited")]
+    )
     assert corpus.urls("words") == ["http://a.test/1", "http://a.test/2"]
 
 
 def test_the_last_state_of_a_commit_counts(corpus: Corpus) -> None:
-    corpus.commit(
+    corpus.commit_and_index(
         [("http://a.test/1", page("words"))],
         [("http://a.test/1", "gone"), ("http://a.test/1", "visited")],
     )
-    corpus.index()
     assert corpus.urls("words") == ["http://a.test/1"]
 
 
 def test_a_page_that_may_not_be_indexed_is_not(corpus: Corpus) -> None:
-    corpus.commit(
+    corpus.commit_and_index(
         [("http://a.test/1", page("words")), ("http://a.test/2", page("words", may_index=False))]
     )
-    corpus.index()
     assert corpus.urls("words") == ["http://a.test/1"]
-    corpus.commit([("http://a.test/1", page("words", may_index=False))])
-    report = corpus.index()
+    report = corpus.commit_and_index([("http://a.test/1", page("words", may_index=False))])
     assert (report.removed, report.documents) == (1, 0)
 
 
 def test_a_page_in_two_collections_is_one_document(corpus: Corpus) -> None:
     url = "http://a.test/1"
-    corpus.commit([(url, page("words", title="T", headings=["H"]))], collection="one")
-    corpus.index()
-    corpus.commit([(url, page("words", title="T", headings=["H"]))], collection="two")
-    assert corpus.index().documents == 1
+    corpus.commit_and_index([(url, page("words", title="T", headings=["H"]))], collection="one")
+    assert (
+        corpus.commit_and_index(
+            [(url, page("words", title="T", headings=["H"]))], collection="two"
+        ).documents
+        == 1
+    )
     for name in ("one", "two"):
         assert corpus.urls("words", collection=name) == [url]
     assert Searcher(corpus.root).search(SearchRequest("words")).hits[0].collection == "one, two"
-    corpus.commit(states=[(url, "gone")], collection="one")
-    corpus.index()
+    corpus.commit_and_index(states=[(url, "gone")], collection="one")
     assert corpus.urls("words", collection="one") == []
     assert corpus.urls("words", collection="two") == [url]
-    corpus.commit(states=[(url, "gone")], collection="two")
-    assert corpus.index().documents == 0
+    assert corpus.commit_and_index(states=[(url, "gone")], collection="two").documents == 0
 
 
 def test_collections_of_one_go(corpus: Corpus) -> None:
     url = "http://a.test/1"
     corpus.commit([(url, page("words"))], collection="one")
     corpus.commit([(url, page("words"))], collection="two")
-    corpus.commit(states=[(url, "gone")], collection="one")
-    corpus.index()
+    corpus.commit_and_index(states=[(url, "gone")], collection="one")
     assert corpus.urls("words", collection="one") == []
     assert corpus.urls("words", collection="two") == [url]
 
@@ -220,7 +218,7 @@ def test_collections_that_share_urls_keep_them_in_the_first_index_and_a_rebuild(
 
 def test_a_rebuild_gives_the_same_answers(corpus: Corpus) -> None:
     for number in range(4):
-        corpus.commit(
+        corpus.commit_and_index(
             [
                 (
                     f"http://a.test/{place}",
@@ -230,7 +228,6 @@ def test_a_rebuild_gives_the_same_answers(corpus: Corpus) -> None:
             ],
             [(f"http://a.test/{number}", "gone")] if number == 1 else [],
         )
-        corpus.index()
     before = [
         (hit.url, round(hit.score, 3), hit.snippet)
         for hit in Searcher(corpus.root).search(SearchRequest("shared version3")).hits
@@ -259,12 +256,10 @@ def test_only_two_generations_are_kept_and_files_are_shared(corpus: Corpus) -> N
 
 
 def test_a_reader_outlives_its_generation(corpus: Corpus) -> None:
-    corpus.commit([("http://a.test/0", page("words zero"))])
-    corpus.index()
+    corpus.commit_and_index([("http://a.test/0", page("words zero"))])
     searcher = Searcher(corpus.root)
     for number in range(1, 4):
-        corpus.commit([(f"http://a.test/{number}", page(f"words {number}"))])
-        corpus.index()
+        corpus.commit_and_index([(f"http://a.test/{number}", page(f"words {number}"))])
     assert [hit.url for hit in searcher.search(SearchRequest("words")).hits] == ["http://a.test/0"]
     assert searcher.reload()
     assert searcher.search(SearchRequest("words")).total == 4
@@ -274,8 +269,7 @@ def test_a_reader_outlives_its_generation(corpus: Corpus) -> None:
 def test_another_version_of_an_analyzer_rebuilds(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corpus.commit([("http://a.test/1", page("words"))])
-    corpus.index()
+    corpus.commit_and_index([("http://a.test/1", page("words"))])
     versions = analysis_versions() | {"native-english": "another"}
     monkeypatch.setattr(indexer_module, "analysis_versions", lambda *_: versions)
     report = corpus.index()
@@ -284,8 +278,7 @@ def test_another_version_of_an_analyzer_rebuilds(
 
 
 def test_another_log_rebuilds(corpus: Corpus, tmp_path: Path) -> None:
-    corpus.commit([("http://a.test/1", page("words"))])
-    corpus.index()
+    corpus.commit_and_index([("http://a.test/1", page("words"))])
     other = Corpus(str(tmp_path / "other"))
     other.commit([("http://b.test/1", page("words"))])
     generations.workshop(corpus.root).rename(generations.workshop(other.root))
@@ -294,8 +287,7 @@ def test_another_log_rebuilds(corpus: Corpus, tmp_path: Path) -> None:
 
 
 def test_a_damaged_generation_is_built_anew(corpus: Corpus) -> None:
-    corpus.commit([("http://a.test/1", page("words"))])
-    corpus.index()
+    corpus.commit_and_index([("http://a.test/1", page("words"))])
     generation = newest(corpus.root)
     assert generation is not None
     (generation.path / generations.INFO).write_text("{")
@@ -352,16 +344,24 @@ def test_an_update_after_a_failure_starts_anew(corpus: Corpus) -> None:
 
 
 def test_pages_of_odd_content(corpus: Corpus) -> None:
-    corpus.commit(
-        [
-            ("http://a.test/empty", page("", language="")),
-            ("http://a.test/null", page("nul \x00 and \ufffe here findable", language="en")),
-            ("http://a.test/long", page("start " + "x" * 300_000 + " end findable", language="en")),
-            ("http://a.test/many", page("word findable", language="en", headings=["h"] * 5_000)),
-            ("http://a.test/%E4%B8%AD?q=%FF", page("findable", language="zz")),
-        ]
+    assert (
+        corpus.commit_and_index(
+            [
+                ("http://a.test/empty", page("", language="")),
+                ("http://a.test/null", page("nul \x00 and \ufffe here findable", language="en")),
+                (
+                    "http://a.test/long",
+                    page("start " + "x" * 300_000 + " end findable", language="en"),
+                ),
+                (
+                    "http://a.test/many",
+                    page("word findable", language="en", headings=["h"] * 5_000),
+                ),
+                ("http://a.test/%E4%B8%AD?q=%FF", page("findable", language="zz")),
+            ]
+        ).documents
+        == 5
     )
-    assert corpus.index().documents == 5
     assert len(corpus.urls("findable")) == 4
 
 

@@ -334,8 +334,7 @@ EAGER = CompactionSettings(gather=2)
 
 def test_a_gone_page_stays_gone_when_a_merge_brings_its_row_with_newer_ones(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))], [("http://a.test/1", "visited")])
-    corpus.commit(states=[("http://a.test/1", "gone")])
-    corpus.index()
+    corpus.commit_and_index(states=[("http://a.test/1", "gone")])
     corpus.commit([("http://a.test/2", page("words"))], [("http://a.test/2", "visited")])
     compact(corpus.workspace, EAGER, whole=True)
     corpus.index()
@@ -345,11 +344,11 @@ def test_a_gone_page_stays_gone_when_a_merge_brings_its_row_with_newer_ones(corp
 
 
 def test_a_page_that_came_back_before_the_update_is_found(corpus: Corpus) -> None:
-    corpus.commit([("http://a.test/1", page("words"))], [("http://a.test/1", "visited")])
-    corpus.index()
+    corpus.commit_and_index([("http://a.test/1", page("words"))], [("http://a.test/1", "visited")])
     corpus.commit(states=[("http://a.test/1", "gone")])
-    corpus.commit([("http://a.test/1", page("words again"))], [("http://a.test/1", "visited")])
-    corpus.index()
+    corpus.commit_and_index(
+        [("http://a.test/1", page("words again"))], [("http://a.test/1", "visited")]
+    )
     assert corpus.urls("again") == ["http://a.test/1"]
 
 
@@ -365,8 +364,7 @@ def test_only_what_is_new_in_a_merged_file_is_read(corpus: Corpus) -> None:
 
 
 def test_two_collections_after_a_merge_are_one_document(corpus: Corpus) -> None:
-    corpus.commit([("http://a.test/1", page("words"))], collection="one")
-    corpus.index()
+    corpus.commit_and_index([("http://a.test/1", page("words"))], collection="one")
     corpus.commit([("http://a.test/1", page("words"))], collection="two")
     compact(corpus.workspace, EAGER, whole=True)
     corpus.index()
@@ -376,8 +374,9 @@ def test_two_collections_after_a_merge_are_one_document(corpus: Corpus) -> None:
 
 
 def test_what_is_excluded_leaves_every_generation(corpus: Corpus) -> None:
-    corpus.commit([("http://a.test/1", page("words")), ("http://b.test/1", page("words"))])
-    corpus.index()
+    corpus.commit_and_index(
+        [("http://a.test/1", page("words")), ("http://b.test/1", page("words"))]
+    )
     assert len(corpus.urls("words")) == 2
     purge(corpus.workspace, ["host:a.test"])
     report = corpus.index()
@@ -391,8 +390,9 @@ def test_what_is_excluded_leaves_every_generation(corpus: Corpus) -> None:
 def test_a_rebuild_that_was_asked_for_removes_generations_with_excluded_text(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, killed: bool
 ) -> None:
-    corpus.commit([("http://a.test/1", page("words")), ("http://b.test/1", page("words"))])
-    corpus.index()
+    corpus.commit_and_index(
+        [("http://a.test/1", page("words")), ("http://b.test/1", page("words"))]
+    )
     purge(corpus.workspace, ["host:a.test"])
     if killed:
         with monkeypatch.context() as patch:

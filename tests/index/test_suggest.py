@@ -243,8 +243,9 @@ def test_titles_headings_and_words_of_pages(corpus: Corpus) -> None:
     )
     corpus.commit((f"http://h{n}.test/", night) for n in range(4))
     corpus.commit([("http://x.test/", page("Ein Satz.", title="Über Spinnen", language="de"))])
-    corpus.commit([("http://y.test/", page("Nope.", title="Not for indexes", may_index=False))])
-    corpus.index()
+    corpus.commit_and_index(
+        [("http://y.test/", page("Nope.", title="Not for indexes", may_index=False))]
+    )
     file = current(corpus)
     assert (texts(file, "night")[0], texts(file, "hunt")[0]) == ("Night hunters", "Night hunters")
     assert "Spiders" in texts(file, "spid")
@@ -281,8 +282,7 @@ def test_pages_that_are_gone_are_not_suggested(corpus: Corpus) -> None:
             ("http://b.test/", page("Beta.", title="Beta page")),
         ]
     )
-    corpus.commit(states=[("http://a.test/", "gone")])
-    corpus.index()
+    corpus.commit_and_index(states=[("http://a.test/", "gone")])
     assert texts(current(corpus), "page") == ["Beta page"]
 
 
@@ -405,8 +405,9 @@ def test_a_text_counts_for_all_pages_that_have_it(corpus: Corpus) -> None:
     corpus.commit(
         (f"http://h{n}.test/", page(text, title=f"Title {n}", language="en")) for n in range(5)
     )
-    corpus.commit([("http://x.test/", page("Of tarantulas too.", title="Other", language="en"))])
-    corpus.index()
+    corpus.commit_and_index(
+        [("http://x.test/", page("Of tarantulas too.", title="Other", language="en"))]
+    )
     file = current(corpus)
     counts = {
         word: indexed_words.pages

@@ -55,8 +55,7 @@ LAO = "house\tເຮືອນ\nbig\tໃຫຍ່\n"
 def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("across")
     corpus = Corpus(str(folder / "w"))
-    corpus.commit(PAGES.items())
-    corpus.index()
+    corpus.commit_and_index(PAGES.items())
     for target, rows in (("de", GERMAN), ("zh", CHINESE), ("ms", MALAY), ("lo", LAO)):
         path = folder / f"en-{target}.tsv"
         path.write_text(rows, encoding="utf-8")
@@ -146,8 +145,7 @@ def test_pages_that_merely_hold_the_typed_words_come_last(tmp_path: Path) -> Non
         other["fr"] * 3 + "river house river house", title="Version 1.2", language="fr"
     )
     corpus = Corpus(str(tmp_path / "w"))
-    corpus.commit(pages.items())
-    corpus.index()
+    corpus.commit_and_index(pages.items())
     without = urls(ask(Searcher(corpus.root), "river house", count=20, per_host=0))
     assert without[:4] == [f"en.test/{n}" for n in range(4)], without
     dictionary = tmp_path / "en-de.tsv"
@@ -219,14 +217,13 @@ def test_another_spelling_of_what_no_table_knows(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "w"))
     english = page("The spider waits in a museum of webs.", title="Spider", language="en")
     german = page("Die Spinne wartet im Museum.", title="Spinne", language="de")
-    corpus.commit(
+    searcher = corpus.indexed(
         [
             (f"http://{name}{n}.test/", each)
             for name, each in (("en", english), ("de", german))
             for n in range(4)
         ]
     )
-    searcher = corpus.indexed()
     meant = ask(searcher, "spidre", "de").did_you_mean
     assert meant is not None
     assert (meant.query, meant.total) == ("spider", 4)
@@ -301,8 +298,7 @@ ENCODED_PAGES = {
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
     made = Corpus(str(tmp_path / "w"))
-    made.commit(ENCODED_PAGES.items())
-    made.index()
+    made.commit_and_index(ENCODED_PAGES.items())
     return made
 
 
@@ -389,10 +385,9 @@ def test_compounds_are_found_and_so_are_words_apart(
         "three": "Eine Anleitung, um eine Spinne zu fangen.",
         "four": "Ein System, das niemand braucht, und eine Installation.",
     }
-    corpus.commit(
+    corpus.commit_and_index(
         [(f"http://de.test/{name}", page(text, language="de")) for name, text in texts.items()]
     )
-    corpus.index()
     path = tmp_path / "en-de.tsv"
     path.write_text(DICTIONARY, encoding="utf-8")
     add_dictionary(corpus.root, path)

@@ -47,8 +47,7 @@ PAGES = {
 @pytest.fixture(scope="module")
 def searcher(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
     corpus = Corpus(str(tmp_path_factory.mktemp("search") / "workspace"))
-    corpus.commit(PAGES.items())
-    return corpus.indexed()
+    return corpus.indexed(PAGES.items())
 
 
 def urls(results: SearchResults) -> list[str]:
@@ -130,8 +129,7 @@ def test_a_common_word_is_common_in_every_language(tmp_path: Path) -> None:
         "http://vi.test/mention",
         page("bài viết về the trong tiếng Anh và những điều khác", language="vi"),
     )
-    corpus.commit([*english, *vietnamese, mention])
-    corpus.index()
+    corpus.commit_and_index([*english, *vietnamese, mention])
     results = Searcher(corpus.root).search(SearchRequest("the", 40, per_host=0))
     assert (results.total, results.hits[-1].url) == (31, "http://vi.test/mention")
 
@@ -258,8 +256,7 @@ def test_a_folder_that_is_no_workspace(tmp_path: Path) -> None:
 
 def test_an_index_of_another_version_says_what_helps(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "workspace"))
-    corpus.commit([("http://a.test/", page("words"))])
-    corpus.index()
+    corpus.commit_and_index([("http://a.test/", page("words"))])
     note = next(Path(corpus.root).glob("index/*/generation.json"))
     note.write_text(note.read_text().replace(f'"schema": "{SCHEMA_VERSION}"', '"schema": "1"'))
     with pytest.raises(WorkspaceError, match=r"another version.*`lycosa index`"):
@@ -319,8 +316,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
         [("http://four.test/", page("Spiders elsewhere.", title="Four"))], collection="other"
     )
     corpus.clock = 1_750_000_600_000
-    corpus.commit([(news, LINKED[news])])
-    return corpus.indexed()
+    return corpus.indexed([(news, LINKED[news])])
 
 
 ONE_DOCS = {"one.test/docs/guide.html", "one.test/docs/", "www.one.test/docs/paper.pdf"}
@@ -435,8 +431,7 @@ def test_hosts_stand_side_by_side(tmp_path: Path) -> None:
         )
         for number in range(2)
     ]
-    corpus.commit([*many, *few])
-    searcher = corpus.indexed()
+    searcher = corpus.indexed([*many, *few])
 
     def hosts(**more: Any) -> str:
         return " ".join(
@@ -466,7 +461,7 @@ def test_copies_are_one_result(tmp_path: Path) -> None:
         )
         for number in range(400)
     ]
-    corpus.commit(
+    searcher = corpus.indexed(
         [
             *same,
             (
@@ -475,7 +470,6 @@ def test_copies_are_one_result(tmp_path: Path) -> None:
             ),
         ]
     )
-    searcher = corpus.indexed()
     results = searcher.search(SearchRequest("wolves"))
     assert results.total == 2
     assert [(hit.host[:4], hit.copies) for hit in results.hits] == [("copy", 399), ("othe", 0)]
@@ -496,8 +490,7 @@ def test_what_was_just_published_comes_first(tmp_path: Path) -> None:
         (f"http://{name}.test/", page(f"wolf {name}", language="en", published_at=now - age))
         for name, age in ages.items()
     ]
-    corpus.commit([*dated, ("http://undated.test/", page("wolf undated", language="en"))])
-    corpus.index()
+    corpus.commit_and_index([*dated, ("http://undated.test/", page("wolf undated", language="en"))])
     hits = Searcher(corpus.root).search(SearchRequest("wolf", explain=True)).hits
     factors = {
         hit.host.removesuffix(".test"): hit.explanation.freshness for hit in hits if hit.explanation

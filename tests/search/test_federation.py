@@ -165,7 +165,7 @@ def test_suggestions_of_replicas_are_those_of_one_index(
 
 def test_replicas_and_another_workspace_answer_together(service: Service, tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "w"))
-    corpus.commit(
+    corpus.commit_and_index(
         [
             (
                 f"http://other{n}.test/",
@@ -174,7 +174,6 @@ def test_replicas_and_another_workspace_answer_together(service: Service, tmp_pa
             for n in range(4)
         ]
     )
-    corpus.index()
     many = FederatedSearch(
         [LocalBackend("other", Searcher(corpus.root))],
         whole=[service.federation],
@@ -362,8 +361,9 @@ def test_replicas_follow_the_index_and_its_layout(
             0,
             (),
         )
-        corpus.commit([(f"http://h{number}.test/", page("Some words.")) for number in range(12)])
-        corpus.index(2)
+        corpus.commit_and_index(
+            [(f"http://h{number}.test/", page("Some words.")) for number in range(12)], shards=2
+        )
         until(lambda: service.search("words").total == 12)
         assert layout(corpus.root) == len(service.keeper.replicas()) == 2
         corpus.commit(

@@ -42,8 +42,7 @@ def halves(folder: Path) -> Halves:
     parts = {"whole": pages, "first": pages[::2] + pages[1 : 2 * SHARED : 2], "second": pages[1::2]}
     for name, listed in parts.items():
         corpus = Corpus(str(folder / name), partitions=16)
-        corpus.commit(listed)
-        corpus.index()
+        corpus.commit_and_index(listed)
     return Halves(*(str(folder / name) for name in ("whole", "first", "second")))
 
 
@@ -94,8 +93,9 @@ def test_another_spelling_of_a_word_that_only_the_second_workspace_holds(tmp_pat
     sides = []
     for name, text in (("first", "A lighthouse by the sea."), ("second", "A spider in its web.")):
         corpus = Corpus(str(tmp_path / name))
-        corpus.commit([(f"http://{name}{n}.test/", page(text, language="en")) for n in range(4)])
-        corpus.index()
+        corpus.commit_and_index(
+            [(f"http://{name}{n}.test/", page(text, language="en")) for n in range(4)]
+        )
         sides.append(LocalBackend(name, Searcher(corpus.root)))
     both = FederatedSearch(sides)
     meant = both.search(SearchRequest("spidre")).did_you_mean
@@ -148,8 +148,7 @@ def test_the_same_page_of_two_days_is_one_page(tmp_path: Path) -> None:
         ("b", "A newer spider text, quite another one."),
     ):
         corpus = Corpus(str(tmp_path / name))
-        corpus.commit([("http://x.test/page", page(text, language="en"))])
-        corpus.index()
+        corpus.commit_and_index([("http://x.test/page", page(text, language="en"))])
     both = FederatedSearch(
         [LocalBackend(name, Searcher(str(tmp_path / name))) for name in ("a", "b")]
     )

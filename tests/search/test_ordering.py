@@ -294,8 +294,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
                     ),
                 )
             )
-    corpus.commit(pages)
-    corpus.index()
+    corpus.commit_and_index(pages)
     return corpus.root
 
 
@@ -364,8 +363,7 @@ def test_a_copy_below_the_code_of_another_language_does_not_represent_the_page(
         )
         for number in range(20)
     ]
-    corpus.commit([*copies, *linking])
-    corpus.index()
+    corpus.commit_and_index([*copies, *linking])
     for ranked in (False, True):
         if ranked:
             make_generation(Workspace.open(corpus.root))
@@ -401,7 +399,6 @@ def test_a_stem_that_is_a_word_of_another_language_does_not_decide(
         for number in range(30)
     ]
     corpus = Corpus(str(tmp_path_factory.mktemp("guide") / "workspace"))
-    corpus.commit(pages)
-    corpus.index()
+    corpus.commit_and_index(pages)
     hits = Searcher(corpus.root).search(SearchRequest("comment installer Debian", per_host=0)).hits
     assert [hit.language for hit in hits[:3]] == ["fr", "fr", "fr"]

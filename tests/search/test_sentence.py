@@ -55,8 +55,7 @@ PAGES = {
 @pytest.fixture(scope="module")
 def searcher(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
     corpus = Corpus(str(tmp_path_factory.mktemp("sentence") / "workspace"))
-    corpus.commit(PAGES.items())
-    return corpus.indexed()
+    return corpus.indexed(PAGES.items())
 
 
 @pytest.mark.parametrize(
