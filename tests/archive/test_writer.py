@@ -264,10 +264,10 @@ def test_a_copied_exchange_keeps_its_record_id(tmp_path: Path) -> None:
     before, after = (
         list(read_exchanges(tmp_path / name)) for name in ("orphan.warc.gz", "copy.warc.gz")
     )
-    assert [stored.visit.record_id for stored in before] == [
-        stored.visit.record_id for stored in after
-    ]
-    assert [stored.exchange for stored in before] == [stored.exchange for stored in after]
+    assert (
+        [stored.visit.record_id for stored in before],
+        [stored.exchange for stored in before],
+    ) == ([stored.visit.record_id for stored in after], [stored.exchange for stored in after])
     assert len({record.id() for record in read_records(tmp_path / "copy.warc.gz")}) == 5
 
 
@@ -507,8 +507,7 @@ def test_append_is_in_the_kernel_when_it_returns(tmp_path: Path) -> None:
     writer = new_writer(path)
     exchange, visit = pair()
     writer.append(exchange, visit)
-    assert path.stat().st_size == writer.size
-    assert next(read_exchanges(path)).exchange == exchange
+    assert (path.stat().st_size, next(read_exchanges(path)).exchange) == (writer.size, exchange)
     writer.close()
     writer.close()
 

@@ -102,8 +102,7 @@ def test_a_url_needs_no_scheme_and_a_mail_address_is_no_host(
     ],
 )
 def test_an_exclusion_is_a_site_or_a_rule(typed: str, rule: str) -> None:
-    assert parse_rule(typed) == rule
-    assert parse_rule(rule) == rule
+    assert (parse_rule(typed), parse_rule(rule)) == (rule, rule)
 
 
 @pytest.mark.parametrize("typed", ["", " ", "http://", "*.example.org", "a b"])

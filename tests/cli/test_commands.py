@@ -45,9 +45,11 @@ def test_crawl_in_json_and_quiet(lycosa: Lycosa, site: str, tmp_path: Path) -> N
         "--set",
         "crawl.patience=0",
     )
-    assert outcome.json["pages"] == 2
-    assert outcome.json["states"] == {"visited": 2, "gone": 1, "excluded": 1}
-    assert outcome.json["ended"] == "finished"
+    assert (outcome.json["pages"], outcome.json["states"], outcome.json["ended"]) == (
+        2,
+        {"visited": 2, "gone": 1, "excluded": 1},
+        "finished",
+    )
     quiet = lycosa(
         "-w",
         str(tmp_path / "w2"),
@@ -91,8 +93,7 @@ def test_search_finds_marks_and_counts(lycosa: Lycosa, here: Lycosa, workspace: 
     document = here("search", "moths", "--json", "-w", str(workspace)).json
     hits = document["hits"]
     assert isinstance(hits, list)
-    assert hits[0]["title"] == "The home of <script> & moths"
-    assert hits[0]["language"] == "en"
+    assert (hits[0]["title"], hits[0]["language"]) == ("The home of <script> & moths", "en")
     assert document["total"] == len(hits)
     nothing = here("-w", str(workspace), "search", "zeppelin")
     assert nothing.code == 1
@@ -187,8 +188,7 @@ def test_looking_at_one_step_writes_nothing(
     assert robots.code == 1
     assert "Disallow: /private/" in robots.out
     parsed = lycosa("parse", f"{site}/eyes.html", "--json", cwd=tmp_path).json
-    assert parsed["title"] == "Compound eyes"
-    assert list(tmp_path.iterdir()) == []
+    assert (parsed["title"], list(tmp_path.iterdir())) == ("Compound eyes", [])
 
 
 def test_parse_reads_files_and_standard_input(lycosa: Lycosa, here: Lycosa, tmp_path: Path) -> None:

@@ -43,8 +43,7 @@ def test_what_waits_and_why(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: P
         True,
     )
     then = workspace_status(root, ManualClock(round(last_visit * 1000) + 2 * 3_600_000))
-    assert then.waiting == {"due": 3}
-    assert (_only(then).due_again, collection.due_again) == (1, 0)
+    assert (then.waiting, _only(then).due_again, collection.due_again) == ({"due": 3}, 1, 0)
 
 
 def test_hours_and_pauses_of_collections(

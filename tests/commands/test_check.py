@@ -234,8 +234,7 @@ def test_damage_is_found_and_named_and_mended_where_it_can_be(damaged: Path, cas
     assert found, report.findings
     assert found[0].severity == case.severity
     assert len(found[0].remedy) > 10
-    assert report.ok == (case.severity != "error")
-    assert bool(found[0].repair) == case.mended
+    assert (report.ok, bool(found[0].repair)) == (case.severity != "error", case.mended)
     if case.mended and not case.name.startswith("the index:"):  # all of these are mended alike
         repaired = repair_workspace(str(damaged), deep=case.deep)
         assert repaired.failed == []

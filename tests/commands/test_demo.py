@@ -167,8 +167,7 @@ def test_redirects(web: DemoWeb) -> None:
 def test_head_and_revalidation(web: DemoWeb) -> None:
     full = Answer(web.seeds()[0])
     head = Answer(web.seeds()[0], "HEAD")
-    assert head.body == b""
-    assert head.headers["Content-Length"] == str(len(full.body))
+    assert (head.body, head.headers["Content-Length"]) == (b"", str(len(full.body)))
     again = Answer(web.seeds()[0], headers={"If-None-Match": full.headers["ETag"]})
     assert (again.status, again.body) == (304, b"")
 
@@ -269,9 +268,11 @@ def test_a_crawl_finds_every_page_and_obeys_robots(tmp_path: Path) -> None:
         files - {"wolfspiders/links-unchecked.html", "wolfspiders/private/notebook.html"}
     )
     assert found["urls"]["excluded"] == 1  # by robots.txt
-    assert found["urls"]["gone"] == 1
-    assert found["refused_links"]["nofollow"] == 1
-    assert set(found["languages"]) == {"en", "de", "fr", "es", "pt", "ru", "zh", "ja", "ar"}
+    assert (found["urls"]["gone"], found["refused_links"]["nofollow"], set(found["languages"])) == (
+        1,
+        1,
+        {"en", "de", "fr", "es", "pt", "ru", "zh", "ja", "ar"},
+    )
     # GB18030
     assert json.loads(lycosa("search", "--json", "武阳买茶").stdout)["hits"][0]["url"].endswith(
         "/chashi.html"

@@ -51,9 +51,7 @@ def plan_of(root: Path) -> tuple[str, str]:
 
 def test_it_validates_and_has_a_collection_a_language(root: Path) -> None:
     plan = make_plan(*plan_of(root), overrides=CONTACT)
-    assert plan.bad == {}
-    assert plan.names == list(LANGUAGES)
-    assert len(plan.names) == 27
+    assert (plan.bad, plan.names, len(plan.names)) == ({}, list(LANGUAGES), 27)
     for job in plan.jobs:
         collection = job.collection
         assert job.seeds == tuple(seeds_of(collection.name))

@@ -157,10 +157,12 @@ def test_means_are_over_calendar_days(workspace: Workspace) -> None:
 
 def test_hosts_are_counted_by_day_and_software(workspace: Workspace) -> None:
     table = hosts_of(workspace, 2)
-    assert [host.host for host in table.hosts] == ["h4.example", "h3.example"]
-    assert table.total == 5
-    assert list(table.new_by_day.values()) == [2, 2, 1]
-    assert table.servers == {"apache": 2, "nginx": 2, "": 1}
+    assert (
+        [host.host for host in table.hosts],
+        table.total,
+        list(table.new_by_day.values()),
+        table.servers,
+    ) == (["h4.example", "h3.example"], 5, [2, 2, 1], {"apache": 2, "nginx": 2, "": 1})
 
 
 def test_the_command_prints_text_json_and_csv(workspace: Workspace) -> None:

@@ -153,8 +153,7 @@ def test_a_sentence_is_its_english_text() -> None:
         host="{n} <b>",
         why=Message("why", "so"),
     )
-    assert plain == "1 page of {n} <b>: so"
-    assert json.loads(json.dumps([plain])) == [plain]
+    assert (plain, json.loads(json.dumps([plain]))) == ("1 page of {n} <b>: so", [plain])
     for again in (pickle.loads(pickle.dumps(plain)), copy.deepcopy(plain)):
         assert (again, again.code, again.message, again.values) == (
             plain,
@@ -168,8 +167,7 @@ def test_a_sentence_is_its_english_text() -> None:
 def test_several_sentences_as_one() -> None:
     assert (listed([]), listed(["plain"])) == ("", "plain")
     both = listed([Message("a", "one"), "two", Message("b", "three")])
-    assert both == "one; two; three"
-    assert interface("zh").said(both).count("；") == 2
+    assert (both, interface("zh").said(both).count("；")) == ("one; two; three", 2)
 
 
 def test_our_english_is_icu_s() -> None:

@@ -215,8 +215,7 @@ def test_what_comes_late_changes_nothing(
     client = BulkClient(cluster.url, quick(), 1.0, {})
     assert OpenSearch(client, "pages").send(old, last=True) == [None] * len(old)
     client.close()
-    assert cluster.documents == before
-    assert held(cluster) == live(workspace)
+    assert (cluster.documents, held(cluster)) == (before, live(workspace))
 
 
 def test_documents_that_are_refused_for_good_are_told_and_do_not_hold_up_the_rest(

@@ -50,8 +50,7 @@ def lay(site: Paper, pages: int = 12) -> None:
 def found_urls(root: str, ordered: Ordered, site: Paper) -> list[str]:
     results = Results(root, ordered)
     found = list(results.fresh())
-    assert results.left() == 0
-    assert len({each.url for each in found}) == len(found)
+    assert (results.left(), len({each.url for each in found})) == (0, len(found))
     return sorted(each.url.removeprefix(site.origin) for each in found)
 
 

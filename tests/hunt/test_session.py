@@ -421,9 +421,12 @@ def test_a_hunt_over_the_api(web: str, tmp_path: Path) -> None:
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
     events = sent(answer.text)
-    assert events[0]["event"] == "started"
-    assert sum(event["event"] == "found" for event in events) == 2
-    assert (events[-1]["event"], events[-1]["ended"]) == ("ended", "enough")
+    assert (
+        events[0]["event"],
+        sum(event["event"] == "found" for event in events),
+        events[-1]["event"],
+        events[-1]["ended"],
+    ) == ("started", 2, "ended", "enough")
     described = client.get("/api/v1/openapi.json").json()["paths"]["/api/v1/hunts"]["post"]
     assert "text/event-stream" in described["responses"]["200"]["content"]
     assert {"400", "401", "403", "409", "429"} <= set(described["responses"])

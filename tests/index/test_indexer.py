@@ -102,8 +102,7 @@ def test_a_new_visit_replaces_the_page(corpus: Corpus) -> None:
         ]
     )
     report = corpus.commit_and_index([("http://a.test/1", page("Something new."))])
-    assert (report.put, report.documents) == (1, 2)
-    assert corpus.urls("old") == ["http://a.test/2"]
+    assert (report.put, report.documents, corpus.urls("old")) == (1, 2, ["http://a.test/2"])
     assert corpus.urls("new") == ["http://a.test/1"]
 
 
@@ -118,8 +117,7 @@ def test_the_newest_of_several_rows_in_one_commit_wins(corpus: Corpus) -> None:
         ).documents
         == 2
     )
-    assert corpus.urls("first") == []
-    assert corpus.urls("last") == ["http://a.test/1"]
+    assert (corpus.urls("first"), corpus.urls("last")) == ([], ["http://a.test/1"])
 
 
 def test_updates_in_one_go_and_one_by_one_agree(corpus: Corpus, tmp_path: Path) -> None:

@@ -69,8 +69,7 @@ def test_one_shard_is_laid_out_as_ever(corpus: Corpus) -> None:
 
 def test_documents_lie_in_the_shard_of_their_partition(corpus: Corpus) -> None:
     report = corpus.index(3)
-    assert (report.put, report.documents) == (36, 36)
-    assert len(corpus.urls("common")) == 36
+    assert (report.put, report.documents, len(corpus.urls("common"))) == (36, 36, 36)
     parts = newest_of_all(corpus.root)
     assert [isinstance(part, generations.Generation) for part in parts] == [True] * 3
     rows = corpus.workspace.state().rows("pages")
@@ -107,8 +106,7 @@ def test_shards_follow_the_log(corpus: Corpus) -> None:
         assert not indexer.update().changed
     assert "http://h1.test/1" not in corpus.urls("common")
     assert "http://h2.test/2" not in corpus.urls("common")
-    assert len(corpus.urls("common")) == 35
-    assert corpus.urls("different") == ["http://h1.test/1"]
+    assert (len(corpus.urls("common")), corpus.urls("different")) == (35, ["http://h1.test/1"])
     info = current_generation(corpus.root)
     assert info is not None
     assert (info.documents, info.log_entry, info.shards) == (36, entry, 3)
@@ -121,8 +119,7 @@ def test_shards_are_tasks_that_may_run_in_any_order(corpus: Corpus) -> None:
     assert layout(corpus.root) == 1  # one is missing: nothing is to be read yet
     assert Searcher(corpus.root).search(SearchRequest("common")).total == 0
     index_shard(tasks[0])
-    assert layout(corpus.root) == 3
-    assert len(corpus.urls("common")) == 36
+    assert (layout(corpus.root), len(corpus.urls("common"))) == (3, 36)
     assert not any(index_shard(task).changed for task in tasks)
 
 

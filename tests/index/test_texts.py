@@ -73,8 +73,7 @@ def generation(root: str) -> Generation:
 )
 def test_two_texts_as_one(body: str, full: str) -> None:
     expected = tuple(part.replace("\x00", " ").replace("\ud800", "?") for part in (body, full))
-    assert parted(joined(body, full)) == expected
-    assert bool(joined(body, full)) == bool(body or full)
+    assert (parted(joined(body, full)), bool(joined(body, full))) == (expected, bool(body or full))
 
 
 def test_texts_of_many_blocks_and_updates_are_read_back(tmp_path: Path) -> None:

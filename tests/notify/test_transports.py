@@ -137,8 +137,7 @@ def test_a_file_gets_a_line_and_a_torn_one_stays_alone(tmp_path: Path) -> None:
     notifier.send(NOTICE)
     notifier.send(NOTICE)
     torn, *lines = path.read_text().splitlines()
-    assert torn == '{"id": "torn'
-    assert [Notice.from_json(line) for line in lines] == [NOTICE, NOTICE]
+    assert (torn, [Notice.from_json(line) for line in lines]) == ('{"id": "torn', [NOTICE, NOTICE])
     with pytest.raises(DeliveryError):
         notifier_of(f"file {tmp_path}/no/where", Config()).send(NOTICE)
 

@@ -28,14 +28,14 @@ def test_rss() -> None:
     )
     assert (page.title, page.charset) == ("Café news", "windows-1252")
     assert page.text.split("\n") == ["Café news", "First", "Text with a link", "Second & last"]
-    assert [(link.target, link.anchor, link.kind) for link in page.links] == [
-        ("http://www.example.org/", "", "a"),
-        ("http://www.example.org/first?a=1&b=2", "First", "a"),
-        ("http://www.example.org/in", "a link", "a"),
-        ("http://www.example.org/second", "Second & last", "a"),
-    ]
-    assert (
-        page.published_at == int(datetime(2019, 11, 19, 8, 30, 15, tzinfo=UTC).timestamp()) * 1000
+    assert ([(link.target, link.anchor, link.kind) for link in page.links], page.published_at) == (
+        [
+            ("http://www.example.org/", "", "a"),
+            ("http://www.example.org/first?a=1&b=2", "First", "a"),
+            ("http://www.example.org/in", "a link", "a"),
+            ("http://www.example.org/second", "Second & last", "a"),
+        ],
+        int(datetime(2019, 11, 19, 8, 30, 15, tzinfo=UTC).timestamp()) * 1000,
     )
 
 
@@ -106,13 +106,13 @@ def test_json_feed() -> None:
         "Only text ?",
         "No address",
     ]
-    assert [(link.target, link.anchor, link.kind) for link in page.links] == [
-        ("http://www.example.org/first", "First", "a"),
-        ("http://www.example.org/in", "a link", "a"),
-        ("http://www.example.org/second", "", "a"),
-    ]
-    assert (
-        page.published_at == int(datetime(2019, 11, 19, 8, 30, 15, tzinfo=UTC).timestamp()) * 1000
+    assert ([(link.target, link.anchor, link.kind) for link in page.links], page.published_at) == (
+        [
+            ("http://www.example.org/first", "First", "a"),
+            ("http://www.example.org/in", "a link", "a"),
+            ("http://www.example.org/second", "", "a"),
+        ],
+        int(datetime(2019, 11, 19, 8, 30, 15, tzinfo=UTC).timestamp()) * 1000,
     )
     assert page.faults == []
 

@@ -30,9 +30,13 @@ def test_a_page_is_understood() -> None:
         url=URL,
         content_type="text/html",
     )
-    assert (page.title, page.headline, page.description) == ("A title", "Head line", "What it is")
-    assert page.text == "Head\nline\nOne bold word.\nTwo\nlines Next page"
-    assert page.canonical == "http://www.example.org/canonical"
+    assert (page.title, page.headline, page.description, page.text, page.canonical) == (
+        "A title",
+        "Head line",
+        "What it is",
+        "Head\nline\nOne bold word.\nTwo\nlines Next page",
+        "http://www.example.org/canonical",
+    )
     assert [tuple(item) for item in page.alternates] == [
         ("de", "http://www.example.org/dir/de.html")
     ]
@@ -361,8 +365,7 @@ def test_binary_data_served_as_html(payload: bytes) -> None:
 
 def test_nul_bytes_in_a_page() -> None:
     text, faults = parse_in_time(b"<!doctype html><html><p>a\0b</p><p title='\0'>c\0</p>\0")
-    assert text.replace("\ufffd", "") == "ab\nc"
-    assert faults == []
+    assert (text.replace("\ufffd", ""), faults) == ("ab\nc", [])
 
 
 def test_a_sequence_cut_in_the_middle() -> None:

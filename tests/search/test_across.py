@@ -363,9 +363,11 @@ def test_pairs_are_joined_where_the_index_holds_them() -> None:
     )
     held = {"installationssystem"}
     joined = with_compounds(query, held.__contains__)
-    assert [each.source for each in joined.terms] == ["the", "installation system", "x"]
-    assert [each.key for each in joined.terms[1].alternatives] == ["installationssystem"]
-    assert [each.source for each in joined.terms[1].words] == ["installation", "system"]
+    assert (
+        [each.source for each in joined.terms],
+        [each.key for each in joined.terms[1].alternatives],
+        [each.source for each in joined.terms[1].words],
+    ) == (["the", "installation system", "x"], ["installationssystem"], ["installation", "system"])
     assert with_compounds(query, lambda key: False) == query
     french = TranslatedQuery("fr", query.terms)
     assert with_compounds(french, held.__contains__) is french

@@ -57,9 +57,9 @@ def test_counts_are_those_of_a_plain_count(corpus: Corpus) -> None:
     shown = terms(corpus, count=1_000, stop_words=True)
     assert set(shown) == {word for word in total if len(word) > 1 and word.isalpha()}
     counted = count_terms(LiveTables(corpus.workspace), TermsRequest(count=5))
-    assert counted.languages == {"en": 40}
-    assert [term.documents for term in counted.terms] == sorted(
-        (term.documents for term in counted.terms), reverse=True
+    assert (counted.languages, [term.documents for term in counted.terms]) == (
+        {"en": 40},
+        sorted((term.documents for term in counted.terms), reverse=True),
     )
 
 

@@ -121,9 +121,11 @@ def test_commands_on_this_machine_come_with_the_owner_s(root: str, tokens: Token
 def test_a_program_writes_with_its_token_and_not_without(client: Client, tokens: Tokens) -> None:
     token = tokens.add("ada")
     refused = write(client)
-    assert refused.status_code == 401
-    assert refused.headers["www-authenticate"] == "Bearer"
-    assert refused.headers["content-type"] == "application/problem+json"
+    assert (
+        refused.status_code,
+        refused.headers["www-authenticate"],
+        refused.headers["content-type"],
+    ) == (401, "Bearer", "application/problem+json")
     assert "lycosa token add" in refused.json()["title"]
     assert write(client, authorization=f"Bearer {token}").json() == {"by": "ada"}
     assert write(client, authorization=f"bearer {token}").json() == {"by": "ada"}
@@ -156,8 +158,7 @@ def test_a_person_comes_in_by_the_page(root: str, tokens: Tokens) -> None:
     came = client.send(
         "POST", "/login", f"token={token}&next=%2F%3Fq%3Dspider", {"content-type": form}
     )
-    assert came.status_code == 303
-    assert came.headers["location"] == "/?q=spider"
+    assert (came.status_code, came.headers["location"]) == (303, "/?q=spider")
     said = came.headers["set-cookie"]
     assert "HttpOnly" in said
     assert "SameSite=strict" in said
@@ -266,8 +267,7 @@ def test_buckets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_networks(address: str, network: str) -> None:
-    assert network_of(address) == network
-    assert is_loopback(address) == (address == "::1")
+    assert (network_of(address), is_loopback(address)) == (network, address == "::1")
 
 
 @pytest.mark.parametrize(
@@ -297,8 +297,7 @@ def test_token_command(root: str, tokens: Tokens) -> None:
         )
 
     added = run("add", "ada")
-    assert added.returncode == 0
-    assert tokens.holder(added.stdout.strip()) == "ada"
+    assert (added.returncode, tokens.holder(added.stdout.strip())) == (0, "ada")
     assert "cannot be shown again" in added.stderr
     assert run("add", "ada").returncode == 2
     listed = json.loads(run("list", "--json").stdout)

@@ -56,8 +56,7 @@ def test_the_page_says_what_the_tables_say(client: Client, workspace: str) -> No
     pages, visits = tables.scan("pages").collect(), tables.scan("visits").collect()
     answer = client.get("/crawl/collection/default")
     page = Document(answer.text)
-    assert answer.status_code == 200
-    assert page.text("h1") == ["default"]
+    assert (answer.status_code, page.text("h1")) == (200, ["default"])
     said = {" ".join(text.split()) for text in page.text("dd")}
     assert {f"{pages.height:,}", f"{visits.height:,}"} <= said
     columns = [
@@ -87,9 +86,11 @@ def test_the_same_as_json(client: Client, workspace: str) -> None:
         status.visits,
         status.languages,
     )
-    assert found["statuses"] == status.statuses
-    assert sum(host["pages"] for host in found["hosts"]) == found["pages"]
-    assert found["settings"]["delay"] == "0s"
+    assert (
+        found["statuses"],
+        sum(host["pages"] for host in found["hosts"]),
+        found["settings"]["delay"],
+    ) == (status.statuses, found["pages"], "0s")
     assert not {"auth", "login"} & found["settings"].keys()
     assert found["paused"] is False
     (listed,) = client.get("/api/v1/collections").json()

@@ -108,12 +108,10 @@ def test_hosts_one_by_one(client: Client, workspace: str) -> None:
         if name in names
     ] == [name for name in sorted(names) if "127.0.2.1" in name]
     shown = client.get("/crawl/host", {"name": names[0]})
-    assert shown.status_code == 200
-    assert Document(shown.text).text("h1") == [names[0]]
+    assert (shown.status_code, Document(shown.text).text("h1")) == (200, [names[0]])
     assert client.get("/crawl/host", {"name": "nowhere.example"}).status_code == 404
     listed = client.get("/api/v1/hosts", {"n": 2}).json()
-    assert listed["total"] == len(names)
-    assert len(listed["hosts"]) == 2
+    assert (listed["total"], len(listed["hosts"])) == (len(names), 2)
 
 
 def test_a_url_is_explained(client: Client, workspace: str) -> None:
@@ -134,8 +132,7 @@ def test_adding_needs_a_token_and_stays_in_scope(writer: Client, copy: str, toke
     assert writer.send("POST", "/api/v1/urls", body, json).status_code == 401
     inside = {**json, "authorization": f"Bearer {token}"}
     taken = writer.send("POST", "/api/v1/urls", body, inside)
-    assert taken.status_code == 202
-    assert taken.json()["urls"] == [f"{seed}?new=1"]
+    assert (taken.status_code, taken.json()["urls"]) == (202, [f"{seed}?new=1"])
     assert len(list((Path(copy) / "inbox").iterdir())) == 1
     outside = writer.send(
         "POST", "/api/v1/urls", '{"urls": ["http://169.254.169.254/latest/meta-data"]}', inside

@@ -94,11 +94,9 @@ def test_the_route(workspace: Workspace) -> None:
     commit_pages(workspace, workspace.claim("w", settings={}), range(7))
     client = Client(create_app(workspace.root, lambda: workspace_status(workspace.root)))
     answer = client.get("/metrics")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"] == CONTENT_TYPE
+    assert (answer.status_code, answer.headers["content-type"]) == (200, CONTENT_TYPE)
     samples = parsed(answer.text)
-    assert figure(samples, "pages_total") == 7
-    assert figure(samples, "daemon_up") == 0
+    assert (figure(samples, "pages_total"), figure(samples, "daemon_up")) == (7, 0)
     commit_pages(workspace, workspace.claim("w"), range(7, 9))
     assert figure(parsed(client.get("/metrics").text), "pages_total") == 9
     assert "/metrics" in client.get("/api/v1/openapi.json").json()["paths"]
@@ -116,8 +114,7 @@ def test_figures_of_the_log_the_index_and_the_disk(workspace: Workspace) -> None
         indexer.update()
     head = commit_pages(workspace, claim, range(5, 9))
     samples = parsed(meter.text())
-    assert figure(samples, "log_head") == head
-    assert figure(samples, "visits_total") == 9
+    assert (figure(samples, "log_head"), figure(samples, "visits_total")) == (head, 9)
     assert (
         figure(samples, "partitions", state="held"),
         figure(samples, "partitions", state="free"),
@@ -130,14 +127,12 @@ def test_figures_of_the_log_the_index_and_the_disk(workspace: Workspace) -> None
         == sum(file.bytes for file in workspace.state().warcs.values())
         > 0
     )
-    assert figure(samples, "index_documents") == 5
-    assert figure(samples, "index_lag_entries") == 1
+    assert (figure(samples, "index_documents"), figure(samples, "index_lag_entries")) == (5, 1)
     assert figure(samples, "disk_free_bytes") > 0
     assert 0 <= figure(samples, "last_commit_age_seconds") < 3_600
     compact(workspace, whole=True)
     after = parsed(meter.text())
-    assert figure(after, "table_files", table="pages") == 1
-    assert figure(after, "pages_total") == 9
+    assert (figure(after, "table_files", table="pages"), figure(after, "pages_total")) == (1, 9)
     assert figure(after, "log_head") > head
 
 
@@ -149,8 +144,7 @@ def test_a_daemon_and_its_worker(workspace: Workspace) -> None:
     with workspace.own("run"):
         write_live(workspace.storage, live)
         samples = parsed(Meter(workspace.root).text())
-    assert figure(samples, "daemon_up") == 1
-    assert figure(samples, "workers") == 1
+    assert (figure(samples, "daemon_up"), figure(samples, "workers")) == (1, 1)
     assert figure(samples, "worker_pages_total", worker="local", node="") == 12
     assert figure(samples, "worker_errors_total", worker="local", node="", kind="http_503") == 4
     assert figure(samples, "worker_pages_per_second", worker="local", node="") == 1.5

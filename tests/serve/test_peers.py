@@ -224,11 +224,11 @@ def test_of_another_version_a_whole_answer_is_asked(made: Halves, peer: str) -> 
     with answering(act) as address:
         together = many(made.first, address)
         results = together.search(SearchRequest("web night", 10, facets=("language",)))
-        assert {hit.source for hit in results.hits} == {"here", address}
-        assert results.notes == []
-        assert [hit.score for hit in results.hits] == sorted(
-            (hit.score for hit in results.hits), reverse=True
-        )
+        assert (
+            {hit.source for hit in results.hits},
+            results.notes,
+            [hit.score for hit in results.hits],
+        ) == ({"here", address}, [], sorted((hit.score for hit in results.hits), reverse=True))
         assert sum(results.facets["language"].values()) > 0
         second = together.search(SearchRequest("web night", 10, 10))
         assert not set(urls(results)) & set(urls(second))

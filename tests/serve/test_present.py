@@ -211,8 +211,7 @@ def test_directions() -> None:
         "ltr",
         "auto",
     ]
-    assert language_name("zh") == "中文"
-    assert language_name("tlh") == "tlh"
+    assert (language_name("zh"), language_name("tlh")) == ("中文", "tlh")
 
 
 def test_languages_are_those_of_the_index_and_the_chosen_one() -> None:

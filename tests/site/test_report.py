@@ -227,15 +227,15 @@ def test_what_changed_since_is_told_with_the_difference(root: str) -> None:
             ("changed", "http://b.example/changed"),
         }
         changed = result["changed", "http://a.example/changed"]
-        assert changed.difference == (
-            "@@ -1,3 +1,3 @@",
-            " First block.",
-            "-Second block.",
-            "+Another block.",
-            " Third block.",
-        )
-        assert (changed.before, changed.at) == tuple(
-            datetime.fromtimestamp(at(day) / 1000, UTC) for day in (1, 8)
+        assert (changed.difference, (changed.before, changed.at)) == (
+            (
+                "@@ -1,3 +1,3 @@",
+                " First block.",
+                "-Second block.",
+                "+Another block.",
+                " Third block.",
+            ),
+            tuple(datetime.fromtimestamp(at(day) / 1000, UTC) for day in (1, 8)),
         )
         # A visit that answered 304 begins no version: the text that is live is that of the day
         # before.

@@ -115,9 +115,11 @@ def test_rank_learns_from_translated_pages(ranked: Ranked) -> None:
     assert result is not None
     assert result[0].translations == 2
     german = TranslationTable(result[1] / table_name("en", "de"))
-    assert german.info.kind == "crawl"
-    assert german.lookup("water", "en", "de")[0].key == "wass"
-    assert german.lookup("wass", "de", "en")[0].surface.lower() == "water"
+    assert (
+        german.info.kind,
+        german.lookup("water", "en", "de")[0].key,
+        german.lookup("wass", "de", "en")[0].surface.lower(),
+    ) == ("crawl", "wass", "water")
     chinese = TranslationTable(result[1] / table_name("en", "zh"))
     assert "水" in {each.key for each in chinese.lookup("water", "en", "zh")[:3]}
 
@@ -174,8 +176,7 @@ def test_what_did_not_change_is_not_learned_again(
 ) -> None:
     assert ranked.learned == ["de", "zh"]
     first = _tables(taught)
-    assert _learned(taught, monkeypatch) == []
-    assert _tables(taught) == first
+    assert (_learned(taught, monkeypatch), _tables(taught)) == ([], first)
     taught.commit([("http://a.test/de/0.html", page("Ein ganz anderer Text.", language="de"))])
     assert _learned(taught, monkeypatch) == ["de"]
     second = _tables(taught)
@@ -196,8 +197,7 @@ def test_too_little_is_remembered_too(tmp_path: Path, monkeypatch: pytest.Monkey
             ("http://a.test/de/1", page("Eine Seite.", language="de")),
         ]
     )
-    assert _learned(corpus, monkeypatch) == ["de"]
-    assert _learned(corpus, monkeypatch) == []
+    assert (_learned(corpus, monkeypatch), _learned(corpus, monkeypatch)) == (["de"], [])
     assert _tables(corpus) == {}
 
 
