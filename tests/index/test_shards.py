@@ -40,7 +40,7 @@ HOSTS = [f"h{number}.test" for number in range(12)]
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Corpus:
+def spread(tmp_path: Path) -> Corpus:
     corpus = Corpus(str(tmp_path / "workspace"))
     corpus.commit(
         [
@@ -62,128 +62,128 @@ def test_every_partition_is_in_one_shard(count: int, partitions: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_one_shard_is_laid_out_as_ever(corpus: Corpus) -> None:
-    corpus.index()
-    assert sorted(os.listdir(Path(corpus.root) / "index")) == [".lock", "00000001"]
+def test_one_shard_is_laid_out_as_ever(spread: Corpus) -> None:
+    spread.index()
+    assert sorted(os.listdir(Path(spread.root) / "index")) == [".lock", "00000001"]
 
 
-def test_documents_lie_in_the_shard_of_their_partition(corpus: Corpus) -> None:
-    report = corpus.index(3)
-    assert (report.put, report.documents, len(corpus.urls("common"))) == (36, 36, 36)
-    parts = newest_of_all(corpus.root)
+def test_documents_lie_in_the_shard_of_their_partition(spread: Corpus) -> None:
+    report = spread.index(3)
+    assert (report.put, report.documents, len(spread.urls("common"))) == (36, 36, 36)
+    parts = newest_of_all(spread.root)
     assert [isinstance(part, generations.Generation) for part in parts] == [True] * 3
-    rows = corpus.workspace.state().rows("pages")
+    rows = spread.workspace.state().rows("pages")
     assert (
         sum(part.info.documents for part in parts if isinstance(part, generations.Generation))
         == rows
     )
 
 
-def test_more_shards_than_partitions_leave_some_empty(corpus: Corpus) -> None:
-    assert (corpus.workspace.partitions, corpus.index(6).documents) == (4, 36)
-    assert len(corpus.urls("common")) == 36
+def test_more_shards_than_partitions_leave_some_empty(spread: Corpus) -> None:
+    assert (spread.workspace.partitions, spread.index(6).documents) == (4, 36)
+    assert len(spread.urls("common")) == 36
     documents = [
         part.info.documents
-        for part in newest_of_all(corpus.root)
+        for part in newest_of_all(spread.root)
         if isinstance(part, generations.Generation)
     ]
     assert len(documents) == 6
     assert documents.count(0) >= 2
 
 
-def test_shards_follow_the_log(corpus: Corpus) -> None:
-    with Indexer(corpus.root, index_settings(3)) as indexer:
+def test_shards_follow_the_log(spread: Corpus) -> None:
+    with Indexer(spread.root, index_settings(3)) as indexer:
         indexer.update()
-        corpus.commit(
+        spread.commit(
             [
                 ("http://h1.test/1", page("Quite different.")),
                 ("http://new.test/", page("Common again.")),
             ]
         )
-        entry = corpus.commit(states=[("http://h2.test/2", "gone")])
+        entry = spread.commit(states=[("http://h2.test/2", "gone")])
         report = indexer.update()
         assert (report.documents, report.log_entry) == (36, entry)
         assert not indexer.update().changed
-    assert "http://h1.test/1" not in corpus.urls("common")
-    assert "http://h2.test/2" not in corpus.urls("common")
-    assert (len(corpus.urls("common")), corpus.urls("different")) == (35, ["http://h1.test/1"])
-    info = current_generation(corpus.root)
+    assert "http://h1.test/1" not in spread.urls("common")
+    assert "http://h2.test/2" not in spread.urls("common")
+    assert (len(spread.urls("common")), spread.urls("different")) == (35, ["http://h1.test/1"])
+    info = current_generation(spread.root)
     assert info is not None
     assert (info.documents, info.log_entry, info.shards) == (36, entry, 3)
 
 
-def test_shards_are_tasks_that_may_run_in_any_order(corpus: Corpus) -> None:
-    tasks = tasks_of(corpus.root, index_settings(3))
+def test_shards_are_tasks_that_may_run_in_any_order(spread: Corpus) -> None:
+    tasks = tasks_of(spread.root, index_settings(3))
     for task in reversed(tasks[1:]):
         index_shard(task)
-    assert layout(corpus.root) == 1  # one is missing: nothing is to be read yet
-    assert Searcher(corpus.root).search(SearchRequest("common")).total == 0
+    assert layout(spread.root) == 1  # one is missing: nothing is to be read yet
+    assert Searcher(spread.root).search(SearchRequest("common")).total == 0
     index_shard(tasks[0])
-    assert (layout(corpus.root), len(corpus.urls("common"))) == (3, 36)
+    assert (layout(spread.root), len(spread.urls("common"))) == (3, 36)
     assert not any(index_shard(task).changed for task in tasks)
 
 
-def test_a_slow_shard_holds_nothing_back(corpus: Corpus) -> None:
-    corpus.index(2)
-    entry = corpus.commit([(f"http://{host}/later", page("Later words.")) for host in HOSTS])
-    index_shard(tasks_of(corpus.root, index_settings(2))[1])
-    assert 0 < len(corpus.urls("later")) < len(HOSTS)
-    info = current_generation(corpus.root)
+def test_a_slow_shard_holds_nothing_back(spread: Corpus) -> None:
+    spread.index(2)
+    entry = spread.commit([(f"http://{host}/later", page("Later words.")) for host in HOSTS])
+    index_shard(tasks_of(spread.root, index_settings(2))[1])
+    assert 0 < len(spread.urls("later")) < len(HOSTS)
+    info = current_generation(spread.root)
     assert info is not None
     assert info.log_entry < entry  # what all of them have read
-    corpus.index(2)
-    assert len(corpus.urls("later")) == len(HOSTS)
+    spread.index(2)
+    assert len(spread.urls("later")) == len(HOSTS)
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (3, 2)])
 def test_another_number_of_shards_builds_anew_beside_the_old(
-    corpus: Corpus, before: int, after: int
+    spread: Corpus, before: int, after: int
 ) -> None:
-    corpus.index(before)
-    searcher = Searcher(corpus.root)
-    assert corpus.index(after).rebuilt == "no index existed"
-    assert layout(corpus.root) == after
+    spread.index(before)
+    searcher = Searcher(spread.root)
+    assert spread.index(after).rebuilt == "no index existed"
+    assert layout(spread.root) == after
     assert searcher.search(SearchRequest("common")).total == 36  # who has the old one open keeps it
     assert searcher.reload()
     assert searcher.search(SearchRequest("common")).total == 36
     left = {
-        name for name in os.listdir(Path(corpus.root) / "index") if name not in (".lock", LAYOUT)
+        name for name in os.listdir(Path(spread.root) / "index") if name not in (".lock", LAYOUT)
     }
     assert left == ({"00000002"} if after == 1 else {f"of-{after}"})
 
 
-def test_a_kill_before_the_new_number_counts(corpus: Corpus) -> None:
+def test_a_kill_before_the_new_number_counts(spread: Corpus) -> None:
     """The last shard is published, and the process dies before it could say so."""
-    corpus.index(3)
-    (Path(corpus.root) / "index" / LAYOUT).unlink()
-    assert layout(corpus.root) == 1
-    assert not corpus.index(3).changed
-    assert layout(corpus.root) == 3
-    assert adopt(corpus.root, 3)
+    spread.index(3)
+    (Path(spread.root) / "index" / LAYOUT).unlink()
+    assert layout(spread.root) == 1
+    assert not spread.index(3).changed
+    assert layout(spread.root) == 3
+    assert adopt(spread.root, 3)
 
 
-def test_an_exclusion_leaves_nothing_in_any_shard(corpus: Corpus) -> None:
-    corpus.index(3)
-    exclude_and_purge(corpus.root, Config(index=index_settings(3)), ["host:h1.test"], remove=False)
-    assert not [url for url in corpus.urls("common") if "//h1.test/" in url]
-    assert len(corpus.urls("common")) == 33
+def test_an_exclusion_leaves_nothing_in_any_shard(spread: Corpus) -> None:
+    spread.index(3)
+    exclude_and_purge(spread.root, Config(index=index_settings(3)), ["host:h1.test"], remove=False)
+    assert not [url for url in spread.urls("common") if "//h1.test/" in url]
+    assert len(spread.urls("common")) == 33
     for shard in shards_of(3):
-        assert len(generations.numbers(corpus.root, shard.line)) == 1
-    for file in (Path(corpus.root) / "index").rglob("*"):
+        assert len(generations.numbers(spread.root, shard.line)) == 1
+    for file in (Path(spread.root) / "index").rglob("*"):
         assert b"h1.test" not in (file.read_bytes() if file.is_file() else b"")
 
 
-def test_one_indexer_a_shard_and_none_of_the_whole_beside_it(corpus: Corpus) -> None:
+def test_one_indexer_a_shard_and_none_of_the_whole_beside_it(spread: Corpus) -> None:
     one, two = (
-        ShardIndexer(corpus.root, Shard(0, 2), index_settings(2)),
-        ShardIndexer(corpus.root, Shard(1, 2), index_settings(2)),
+        ShardIndexer(spread.root, Shard(0, 2), index_settings(2)),
+        ShardIndexer(spread.root, Shard(1, 2), index_settings(2)),
     )
     try:
         one.update()
         two.update()
         again, whole = (
-            ShardIndexer(corpus.root, Shard(0, 2), index_settings(2)),
-            ShardIndexer(corpus.root, settings=index_settings(1)),
+            ShardIndexer(spread.root, Shard(0, 2), index_settings(2)),
+            ShardIndexer(spread.root, settings=index_settings(1)),
         )
         for other in (again, whole):
             with pytest.raises(OwnedError, match="another process"):
@@ -193,37 +193,37 @@ def test_one_indexer_a_shard_and_none_of_the_whole_beside_it(corpus: Corpus) -> 
         two.close()
 
 
-def test_a_damaged_shard_is_missing_and_built_anew(corpus: Corpus) -> None:
-    corpus.index(3)
-    generation = newest_of_all(corpus.root)[1]
+def test_a_damaged_shard_is_missing_and_built_anew(spread: Corpus) -> None:
+    spread.index(3)
+    generation = newest_of_all(spread.root)[1]
     assert isinstance(generation, generations.Generation)
     (generation.path / generations.INFO).write_text("{")
-    results = Searcher(corpus.root).search(SearchRequest("common", 100))
+    results = Searcher(spread.root).search(SearchRequest("common", 100))
     assert (results.missing_shards, results.total) == ((1,), 36 - generation.info.documents)
     assert "shard 2 is missing" in " ".join(results.notes)
     with pytest.raises(WorkspaceError, match="damaged"):
-        current_generation(corpus.root)
-    assert "damaged" in corpus.index(3).rebuilt
-    assert len(corpus.urls("common")) == 36
+        current_generation(spread.root)
+    assert "damaged" in spread.index(3).rebuilt
+    assert len(spread.urls("common")) == 36
 
 
-def test_a_shard_whose_segments_are_damaged_is_missing(corpus: Corpus) -> None:
-    corpus.index(3)
-    generation = newest_of_all(corpus.root)[0]
+def test_a_shard_whose_segments_are_damaged_is_missing(spread: Corpus) -> None:
+    spread.index(3)
+    generation = newest_of_all(spread.root)[0]
     assert isinstance(generation, generations.Generation)
     for file in generation.path.glob("*.store"):
         file.write_bytes(b"")
-    results = Searcher(corpus.root).search(SearchRequest("common", 100))
+    results = Searcher(spread.root).search(SearchRequest("common", 100))
     assert (results.missing_shards, results.total) == ((0,), 36 - generation.info.documents)
 
 
-def test_a_damaged_layout_says_what_helps(corpus: Corpus) -> None:
-    corpus.index(3)
-    (Path(corpus.root) / "index" / LAYOUT).write_text("{")
+def test_a_damaged_layout_says_what_helps(spread: Corpus) -> None:
+    spread.index(3)
+    (Path(spread.root) / "index" / LAYOUT).write_text("{")
     with pytest.raises(WorkspaceError, match=r"layout.*--rebuild"):
-        Searcher(corpus.root)
-    corpus.rebuild(3)
-    assert len(corpus.urls("common")) == 36
+        Searcher(spread.root)
+    spread.rebuild(3)
+    assert len(spread.urls("common")) == 36
 
 
 _BUILDER = """
@@ -237,11 +237,11 @@ for number in range(1_000):
 """
 
 
-def test_a_kill_during_a_build_leaves_whole_shards(corpus: Corpus) -> None:
+def test_a_kill_during_a_build_leaves_whole_shards(spread: Corpus) -> None:
     root = Path(__file__).parents[2]
     for delay in (0.0, 0.07):
         builder = subprocess.Popen(
-            [sys.executable, "-c", _BUILDER, corpus.root],
+            [sys.executable, "-c", _BUILDER, spread.root],
             stdout=subprocess.PIPE,
             text=True,
             cwd=root,
@@ -253,10 +253,10 @@ def test_a_kill_during_a_build_leaves_whole_shards(corpus: Corpus) -> None:
         builder.send_signal(signal.SIGKILL)
         builder.wait()
         builder.stdout.close()
-        assert len(corpus.urls("common")) == 36
-    assert corpus.index(2).documents == 36
-    assert not list((Path(corpus.root) / "index").rglob(f"{generations.BUILD_PREFIX}*"))
-    assert Workspace.open(corpus.root).state().rows("pages") == 36
+        assert len(spread.urls("common")) == 36
+    assert spread.index(2).documents == 36
+    assert not list((Path(spread.root) / "index").rglob(f"{generations.BUILD_PREFIX}*"))
+    assert Workspace.open(spread.root).state().rows("pages") == 36
 
 
 def follower(corpus: Corpus, interval: str) -> IndexFollower:
