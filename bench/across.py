@@ -97,8 +97,7 @@ def indexed(texts: Iterable[tuple[str, str, str]]) -> Iterator[OpenIndex]:
     """An index of (URL, language, text): one document each, title and headings empty."""
     folder = Path(tempfile.mkdtemp(prefix="lycosa-across-"))
     try:
-        index = generations.workshop(folder)
-        builder = IndexBuilder(index, None, heap_bytes=50_000_000, threads=1)
+        builder = IndexBuilder(generations.workshop(folder), None, heap_bytes=50_000_000, threads=1)
         for number, (url, language, text) in enumerate(texts):
             builder.put(
                 IndexedPage(
@@ -288,8 +287,7 @@ def headings(root: str, *, back: bool = False) -> list[Heading]:
     Headings that several pages of a language have are left out, and pages whose heading was not
     translated.
     """
-    workspace = Workspace.open(root)
-    tables = LiveTables(workspace)
+    tables = LiveTables(Workspace.open(root))
     pairs = find_parallel(tables).pairs
     frames = tables.batches("pages", ("host_key", "url_key", "url", "title", "headings"))
     pages = {

@@ -71,8 +71,7 @@ def documents(language: str, limit: int) -> tuple[list[str], int]:
         if length >= DOCUMENT:
             once.append("\n".join(part))
             part, length = [], 0
-    total = sum(len(text.encode()) for text in once)
-    return once * max(1, -(-limit // total)), len(once)
+    return once * max(1, -(-limit // sum(len(text.encode()) for text in once))), len(once)
 
 
 def words_in(language: str, texts: Sequence[str]) -> int:

@@ -91,8 +91,7 @@ def make_web(seed: int, pages: int = PAGES) -> Web:
 
 def optimum(web: Web, budget: float) -> float:
     """The freshness of the best schedule that knows the rates."""
-    threshold = fresh.solve(web.importance, web.rates, budget)
-    fetches = fresh.rates(web.importance, web.rates, threshold)
+    fetches = fresh.rates(web.importance, web.rates, fresh.solve(web.importance, web.rates, budget))
     return float(web.importance @ freshness(fetches, web.rates))
 
 
@@ -265,8 +264,7 @@ class FreshPolicy:
         """Once a day: what the tables teach, and the threshold that spends the budget."""
         web = self._simulation.web
         if not self._known:
-            columns = list(zip(*self._stats, strict=True))
-            self._prior = change_rate.learn_prior(columns)
+            self._prior = change_rate.learn_prior(list(zip(*self._stats, strict=True)))
             self._rates = self._estimated()
         if self._claims:
             self._silence = np.where(

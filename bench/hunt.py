@@ -313,8 +313,7 @@ def main() -> int:
                 + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in times.items())
                 + "."
             )
-    body = "\n\n".join([*parts, *(f"Missed: {each}" for each in missed)])
-    report(options, "Hunts", body)
+    report(options, "Hunts", "\n\n".join([*parts, *(f"Missed: {each}" for each in missed)]))
     return 1 if missed else 0
 
 

@@ -298,8 +298,7 @@ def soak(plan: Plan, folder: Path) -> None:
         finally:
             (folder / "known.txt").write_text("\n".join(sorted(urls_seen)))
             ended_ms = time.time_ns() // 1_000_000
-            code = daemon.stop()
-            (folder / "end.json").write_text(json.dumps({"at_ms": ended_ms, "code": code}))
+            (folder / "end.json").write_text(json.dumps({"at_ms": ended_ms, "code": daemon.stop()}))
         time.sleep(SETTLE_S)  # the web writes its log ten times a second
 
 

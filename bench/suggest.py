@@ -226,8 +226,7 @@ def latency(root: str, count: int = 2_000) -> list[str]:
     by_length: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(count):
         words = generator.choice(titles).split()
-        text = " ".join(words[generator.randrange(len(words)) :])
-        typed = text[: generator.randint(1, 12)]
+        typed = " ".join(words[generator.randrange(len(words)) :])[: generator.randint(1, 12)]
         cpu, start = time.process_time(), time.perf_counter()
         searcher.suggest(SuggestRequest(typed))
         key = "1 letter" if len(typed) == 1 else "2 and 3" if len(typed) < 4 else "4 to 12"

@@ -52,8 +52,7 @@ def phrases(texts: Sequence[str], count: int) -> list[str]:
     """Return patterns, of which most occur nowhere."""
     generator = random.Random(4)
     words = sorted({word for text in texts for word in re.findall(r"\w{4,}", text)})
-    singles = generator.sample(words, min(len(words), count // 100))
-    patterns = dict.fromkeys(singles)
+    patterns = dict.fromkeys(generator.sample(words, min(len(words), count // 100)))
     while len(patterns) < count:
         patterns[" ".join(generator.sample(words, 2))] = None
     return list(patterns)
