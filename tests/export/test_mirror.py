@@ -224,6 +224,7 @@ def test_a_second_export_writes_the_same(
         export_mirror(site[1], "nobody.example", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_browser_shows_it(mirror: MirrorReport) -> None:
     """Chromium finds the style sheet's import, the images and the page behind a link, from the disk
     alone.
@@ -257,6 +258,7 @@ def test_a_browser_shows_it(mirror: MirrorReport) -> None:
     assert "<title>1 1 true</title>" in output.stdout
 
 
+@pytest.mark.slow
 def test_a_real_site(tmp_path: Path) -> None:
     """The Debian maintainers' guide: no link is broken that the site itself does not have
     broken.

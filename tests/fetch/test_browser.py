@@ -26,6 +26,8 @@ from lycosa.fetch.cookies import CookieJar
 from lycosa.url.domain import Domains, bundled_suffix_list
 from tests.servers.system import require_program
 
+pytestmark = pytest.mark.slow
+
 LIMITS = BrowserLimits(pages=3, page_ms=3_000, requests=10, bytes=2**20, memory=2**31)
 BOUND_S = 60.0
 

@@ -263,6 +263,7 @@ def _files(site: str) -> list[tuple[str, Path]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("site", ["apache-manual", "tuxpaint-doc"])
 def test_every_page_is_decoded_as_its_version_says(site: str) -> None:
     wrong = []
@@ -290,6 +291,7 @@ def test_every_page_is_decoded_as_its_version_says(site: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_hardly_a_page_is_damaged() -> None:
     pages = [path for site in ("apache-manual", "tuxpaint-doc") for _, path in _files(site)[::6]]
     damaged = [

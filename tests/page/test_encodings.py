@@ -143,6 +143,7 @@ def measured(length: int = PIECE) -> dict[str, tuple[int, int, set[str]]]:
     return result
 
 
+@pytest.mark.slow
 def test_unlabelled_texts_in_all_encodings() -> None:
     actual = measured()
     shares = {codec: right / texts for codec, (texts, right, _) in actual.items()}

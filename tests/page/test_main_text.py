@@ -27,6 +27,7 @@ def main_of(html: str) -> list[str]:
     return main_text(read_html(html.encode())[0]).text.split("\n")
 
 
+@pytest.mark.slow
 def test_the_floors() -> None:
     if not extract.DATA.is_dir():
         pytest.skip(f"{extract.DATA} is not there")
@@ -257,6 +258,7 @@ def test_page_types(page_type: str, url: str, html: str) -> None:
     assert PROSE in found.text
 
 
+@pytest.mark.slow
 def test_page_types_of_marked_pages() -> None:
     """Many pages could be filed under two types: 0.6 of seven types, 0.9 of articles and others."""
     if not extract.DATA.is_dir():
@@ -289,6 +291,7 @@ LEAST = 0.965
 """F1 of each language; the lowest is Italian with .974."""
 
 
+@pytest.mark.slow
 def test_the_article_is_found_in_every_language() -> None:
     actual = {
         language: (ours.f1, plain.f1)

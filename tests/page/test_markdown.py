@@ -121,6 +121,7 @@ def test_the_walk_with_markup_sees_the_same_text() -> None:
                 assert words in bare, line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_documents_are_recovered_from_pages(template: str) -> None:
     chance = random.Random(template)

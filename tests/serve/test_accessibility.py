@@ -16,6 +16,8 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.browser import Browser
 
+pytestmark = pytest.mark.slow
+
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 RUN = """axe.run(document, {iframes: false, resultTypes: ["violations"]}).then(found => JSON.stringify(
     found.violations.map(each => [each.id, each.help, each.nodes.slice(0, 3).map(node => node.html.slice(0, 200))])))"""

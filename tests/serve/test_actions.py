@@ -20,6 +20,8 @@ from tests.serve.browser import Browser
 from tests.serve.conftest import serving
 from tests.serve.person import OTHER_WAYS, SCRIPTS_ON_A_PHONE, WAYS, Person, Way, person
 
+pytestmark = pytest.mark.slow
+
 ENTRIES = (
     ".//item/title",
     ".//{http://www.w3.org/2005/Atom}entry/{http://www.w3.org/2005/Atom}title",

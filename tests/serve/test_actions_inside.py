@@ -30,6 +30,8 @@ from tests.serve.person import OTHER_WAYS, WAYS, Person, Way, person
 from tests.serve.test_uptime import MINUTE, commit_checks
 from tests.servers.nginx import Server, nginx
 
+pytestmark = pytest.mark.slow
+
 CRAWLED, HUNTED = "127.0.6.44", "127.0.6.45"
 LIMIT_S = 180.0
 LEAVES = 400  # at four a second more than enough to be stopped among

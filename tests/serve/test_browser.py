@@ -12,6 +12,8 @@ import pytest
 from tests.serve.browser import Browser
 from tests.serve.conftest import HOSTILE_TITLE
 
+pytestmark = pytest.mark.slow
+
 # not innerWidth: a phone's grows with what sticks out
 WIDTH = "document.documentElement.scrollWidth"
 TITLES = "[...document.querySelectorAll('.results h2')].map(title => title.innerText)"

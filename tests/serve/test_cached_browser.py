@@ -19,6 +19,8 @@ from tests.serve.browser import Browser
 from tests.serve.conftest import serving
 from tests.serve.test_cached import BASE, HOSTILE
 
+pytestmark = pytest.mark.slow
+
 VENOM = f"{BASE}venom"
 FRAMES = "document.querySelector('iframe')"
 PICTURE = base64.b64decode("R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==")

@@ -79,10 +79,12 @@ def _try_all(
     return routes
 
 
+@pytest.mark.slow
 def test_nobody_s_requests(api: schemathesis.BaseSchema) -> None:
     assert _try_all(api, {}, BRIEF, derandomize=True) > 15
 
 
+@pytest.mark.slow
 def test_requests_with_a_token(api: schemathesis.BaseSchema, token: str) -> None:
     assert _try_all(api, {"Authorization": f"Bearer {token}"}, BRIEF, derandomize=True) > 15
 

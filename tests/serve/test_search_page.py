@@ -92,6 +92,7 @@ def test_mending_twice() -> None:
     assert edited_translations({"w.RU.Museum": "", "o.RU.Museum": "a"}, ()) == ("RU:Museum=",)
 
 
+@pytest.mark.slow
 def test_keys(chromium: Browser, address: str) -> None:
     chromium.look(1280, 900)
     chromium.open(f"{address}?q=spider")
@@ -111,6 +112,7 @@ def test_keys(chromium: Browser, address: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_sites_are_blocked_and_preferred_in_this_browser(chromium: Browser, address: str) -> None:
     chromium.open(f"{address}?q=museum&lang=")
     chromium.evaluate("localStorage.clear()")
@@ -143,6 +145,7 @@ def test_sites_are_blocked_and_preferred_in_this_browser(chromium: Browser, addr
     assert chromium.errors == []
 
 
+@pytest.mark.slow
 def test_the_advanced_form_writes_while_one_types(chromium: Browser, address: str) -> None:
     chromium.open(f"{address}advanced")
     chromium.evaluate("document.getElementById('phrase').focus()")

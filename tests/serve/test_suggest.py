@@ -79,6 +79,7 @@ def test_similar_pages_and_other_spellings(client: Client) -> None:
     assert "similar%3A%22http" in client.get("/", {"q": "spider"}).text
 
 
+@pytest.mark.slow
 def test_typing_suggests_and_a_choice_is_searched_for(page: Browser, address: str) -> None:
     page.open(address)
     shown = suggested(page, "wolf")
@@ -103,6 +104,7 @@ def test_typing_suggests_and_a_choice_is_searched_for(page: Browser, address: st
     assert page.errors == []
 
 
+@pytest.mark.slow
 def test_a_suggestion_is_text(page: Browser, address: str) -> None:
     """What looks like markup is shown as it was written, and nothing of it runs."""
     page.open(address)
@@ -119,6 +121,7 @@ def test_a_suggestion_is_text(page: Browser, address: str) -> None:
     assert page.asked == []
 
 
+@pytest.mark.slow
 def test_escape_gives_back_what_was_typed(page: Browser, address: str) -> None:
     page.open(address)
     suggested(page, "spid")
