@@ -124,8 +124,7 @@ def test_no_bytes_raise_anything_else(
     until_damage(path)
 
 
-def test_what_is_no_archive(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_what_is_no_archive(tmp_path: Path, path: Path) -> None:
     path.write_bytes(b"<html>")
     assert "is not a WARC, WACZ or ARC file" in until_damage(path)[1]
     with pytest.raises(ArchiveError, match="cannot be opened"):

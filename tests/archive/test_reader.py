@@ -105,8 +105,7 @@ visits = st.builds(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(pairs=st.lists(st.tuples(exchanges, visits), max_size=3))
-def test_what_was_appended_is_read_back_equal(tmp_path: Path, pairs: list[Pair]) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_what_was_appended_is_read_back_equal(path: Path, pairs: list[Pair]) -> None:
     write(path, *pairs)
     assert read(path) == pairs
     for exchange, visit in pairs:
@@ -158,8 +157,7 @@ def test_a_file_cut_in_its_first_record_holds_nothing(tmp_path: Path) -> None:
         assert read(torn) == []
 
 
-def test_a_tail_of_zeros_or_noise_is_a_torn_tail(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_a_tail_of_zeros_or_noise_is_a_torn_tail(path: Path) -> None:
     pairs = [pair(), pair("http://a.example/b")]
     *_, before, _ = write(path, *pairs)
     data = path.read_bytes()
@@ -183,8 +181,9 @@ def hostile_body() -> bytes:
     return gzip_record(fields, block, b"", store_body=False)
 
 
-def test_nothing_is_read_out_of_a_body_whatever_is_torn_or_damaged(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_nothing_is_read_out_of_a_body_whatever_is_torn_or_damaged(
+    tmp_path: Path, path: Path
+) -> None:
     alone = tmp_path / "alone.warc.gz"
     alone.write_bytes(hostile_body())
     assert len(read(alone)) == 1  # it would be an exchange if it were a file
@@ -218,8 +217,7 @@ def read_until_error(path: Path) -> tuple[list[Pair], str]:
     return got, ""
 
 
-def test_damage_in_the_middle_is_an_error_that_says_where(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_damage_in_the_middle_is_an_error_that_says_where(path: Path) -> None:
     pairs = [pair(f"http://a.example/{number}") for number in range(4)]
     sizes = write(path, *pairs)
     good = path.read_bytes()
@@ -243,8 +241,7 @@ def test_damage_in_the_middle_is_an_error_that_says_where(tmp_path: Path) -> Non
         assert all(sizes[1] <= damage.offset < damage.end <= sizes[2] for damage in damages)
 
 
-def test_a_torn_tail_is_reported_to_those_who_check(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_a_torn_tail_is_reported_to_those_who_check(path: Path) -> None:
     *_, before, size = write(path, pair(), pair())
     os.truncate(path, size - 3)
     damages: list[Damage] = []
@@ -283,10 +280,7 @@ def test_a_torn_tail_is_reported_to_those_who_check(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_warc_is_refused_with_a_reason(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_what_is_no_warc_is_refused_with_a_reason(path: Path, content: bytes, message: str) -> None:
     path.write_bytes(content)
     with pytest.raises(ArchiveError) as caught:
         list(read_exchanges(path))
@@ -301,8 +295,7 @@ def test_missing_and_empty_files(tmp_path: Path) -> None:
     assert list(read_exchanges(tmp_path / "empty")) == []
 
 
-def test_a_response_is_only_read_where_one_is(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_a_response_is_only_read_where_one_is(path: Path) -> None:
     exchange, visit = pair()
     lost, lost_visit = failure()
     write(path, (exchange, visit), (lost, lost_visit))
@@ -318,8 +311,7 @@ def test_a_response_is_only_read_where_one_is(tmp_path: Path) -> None:
     assert (answer.status, answer.head, answer.body) == (0, b"", b"")
 
 
-def test_metadata_of_an_unknown_version_is_an_error_of_another_program_not(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_metadata_of_an_unknown_version_is_an_error_of_another_program_not(path: Path) -> None:
     fields = (
         "WARC-Type: metadata\r\nWARC-Record-ID: <urn:uuid:1>\r\nContent-Type: application/json\r\n"
     )
@@ -337,8 +329,7 @@ def test_metadata_of_an_unknown_version_is_an_error_of_another_program_not(tmp_p
     assert list(read_exchanges(path)) == []
 
 
-def test_the_records_of_another_writer_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_the_records_of_another_writer_are_read(path: Path) -> None:
     with open(path, "wb") as file:
         writer = WARCWriter(file, gzip=True)
         writer.write_record(writer.create_warcinfo_record("x.warc.gz", {"software": "other"}))
@@ -361,9 +352,8 @@ def test_the_records_of_another_writer_are_read(tmp_path: Path) -> None:
     report=st.booleans(),
 )
 def test_whatever_is_damaged_no_exchange_is_invented_or_changed(
-    tmp_path: Path, changes: list[tuple[int, bytes]], report: bool
+    path: Path, changes: list[tuple[int, bytes]], report: bool
 ) -> None:
-    path = tmp_path / "a.warc.gz"
     pairs = [
         pair(),
         failure(),
@@ -391,8 +381,7 @@ def test_whatever_is_damaged_no_exchange_is_invented_or_changed(
     assert len(got) == 4 or message or damages or not report
 
 
-def test_a_torn_body_full_of_member_headers_is_passed_over_quickly(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_a_torn_body_full_of_member_headers_is_passed_over_quickly(path: Path) -> None:
     head = HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n"
     for pattern in (b"\x1f\x8b\x08", b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x05\x00\xfa\xffWARC/"):
         write(

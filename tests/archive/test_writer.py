@@ -88,8 +88,7 @@ def test_golden_records(tmp_path: Path) -> None:
     assert again.read_bytes() == (tmp_path / "a.warc.gz").read_bytes()
 
 
-def test_every_record_is_a_gzip_member_and_they_follow_each_other(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_every_record_is_a_gzip_member_and_they_follow_each_other(path: Path) -> None:
     write(
         path,
         pair(),
@@ -112,8 +111,7 @@ def test_every_record_is_a_gzip_member_and_they_follow_each_other(tmp_path: Path
     assert kinds == [b"WARC-Type: warcinfo", *triple, b"WARC-Type: metadata", *triple]
 
 
-def test_a_page_reads_back_byte_for_byte_here_and_elsewhere(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_a_page_reads_back_byte_for_byte_here_and_elsewhere(path: Path) -> None:
     exchange, visit = pair(body=os.urandom(300_000))
     write(path, pair(), (exchange, visit))
     assert path.stat().st_size > visit.warc_offset + visit.warc_length
@@ -149,8 +147,7 @@ def fast_digests(path: Path) -> Iterator[tuple[str, bool, bool]]:
                 assert record.verify_payload_digest()
 
 
-def test_other_readers_agree_with_every_digest(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_other_readers_agree_with_every_digest(path: Path) -> None:
     first, first_visit = pair()
     chunked, chunked_visit = pair(
         "http://www.example.org/c", head=CHUNKED, body=b"5\r\nhello\r\n0\r\n\r\n"
@@ -207,8 +204,7 @@ def test_other_readers_agree_with_every_digest(tmp_path: Path) -> None:
     assert bodies["http://www.example.org/g"] == b"hi" * 50
 
 
-def test_revisit_records_name_what_they_repeat(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_revisit_records_name_what_they_repeat(tmp_path: Path, path: Path) -> None:
     exchange, visit = pair()
     writer = new_writer(path)
     writer.append(exchange, visit)
@@ -319,9 +315,8 @@ head_bytes = st.one_of(
 )
 @given(head=head_bytes, request=head_bytes, body=st.binary(max_size=60))
 def test_no_head_however_odd_makes_the_file_unreadable_for_others(
-    tmp_path: Path, head: bytes, request: bytes, body: bytes
+    path: Path, head: bytes, request: bytes, body: bytes
 ) -> None:
-    path = tmp_path / "a.warc.gz"
     path.unlink(missing_ok=True)
     odd = pair(head=head, request=request, body=body)
     write(path, odd, pair("http://www.example.org/after"))
@@ -334,9 +329,8 @@ def test_no_head_however_odd_makes_the_file_unreadable_for_others(
 
 
 def test_a_full_disk_leaves_whole_exchanges_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "a.warc.gz"
     writer = new_writer(path)
     writer.append(*pair())
     size = writer.size
@@ -387,8 +381,7 @@ writer.close()
 """
 
 
-def test_a_limit_of_the_system_is_met_as_a_full_disk(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_a_limit_of_the_system_is_met_as_a_full_disk(path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", LIMITED, str(path)],
         capture_output=True,
@@ -436,9 +429,8 @@ def test_what_append_returned_from_outlives_a_kill(tmp_path: Path) -> None:
 
 
 def test_nothing_follows_a_tail_that_could_not_be_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "a.warc.gz"
     writer = new_writer(path)
     writer.append(*pair())
     real_write = os.write
@@ -465,20 +457,18 @@ def test_nothing_follows_a_tail_that_could_not_be_cut_off(
     assert [stored.exchange.url for stored in read_exchanges(path)] == ["http://www.example.org/a"]
 
 
-def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real_write = os.write
     monkeypatch.setattr(
         "lycosa.archive.warc.writer.os.write", lambda file, data: real_write(file, data[:97])
     )
-    path = tmp_path / "a.warc.gz"
     exchange, visit = pair(body=os.urandom(2_000))
     write(path, (exchange, visit))
     monkeypatch.undo()
     assert next(read_exchanges(path)).exchange == exchange
 
 
-def test_a_file_is_never_written_twice(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_a_file_is_never_written_twice(tmp_path: Path, path: Path) -> None:
     write(path, pair())
     before = path.read_bytes()
     with pytest.raises(WorkError, match="cannot be created: File exists"):
@@ -502,8 +492,7 @@ def test_a_file_that_cannot_be_begun_leaves_nothing_open(
     assert (tmp_path / "a.warc.gz").stat().st_size == 0
 
 
-def test_append_is_in_the_kernel_when_it_returns(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_append_is_in_the_kernel_when_it_returns(path: Path) -> None:
     writer = new_writer(path)
     exchange, visit = pair()
     writer.append(exchange, visit)
@@ -577,8 +566,7 @@ def test_fields_cannot_be_broken_out_of(text: str, value: str) -> None:
     assert field_value(text) == value
 
 
-def test_the_request_is_optional(tmp_path: Path) -> None:
-    path = tmp_path / "a.warc.gz"
+def test_the_request_is_optional(path: Path) -> None:
     exchange, visit = pair(request=b"")
     write(path, (exchange, visit))
     (stored,) = read_exchanges(path)

@@ -67,8 +67,12 @@ def find_in_site(
     return ordered
 
 
-def test_stored_pages_are_looked_through_in_every_script(tmp_path: Path) -> None:
-    root = str(tmp_path / "w")
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(tmp_path / "w")
+
+
+def test_stored_pages_are_looked_through_in_every_script(root: str) -> None:
     with paper("127.0.7.81") as site:
         site.page("/", "Wolf, WOLF und Wölfe", "/zh", "/ar", "/hi", "/gone")
         site.page("/zh", "今天北京的天气很好。北京欢迎你")
@@ -109,8 +113,7 @@ def test_stored_pages_are_looked_through_in_every_script(tmp_path: Path) -> None
         find_stored(root, ["  "])
 
 
-def test_links_inherit_it_within_the_site_and_stored_copies_serve(tmp_path: Path) -> None:
-    root = str(tmp_path / "w")
+def test_links_inherit_it_within_the_site_and_stored_copies_serve(root: str) -> None:
     with paper("127.0.7.82") as site:
         lay(site)
         assert found_urls(root, find_in_site(root, site, ["Needle"]), site) == needles()
@@ -134,8 +137,7 @@ def test_links_inherit_it_within_the_site_and_stored_copies_serve(tmp_path: Path
     assert verify(Workspace.open(root)).ok
 
 
-def test_redirects_pages_that_are_gone_and_an_order_that_is_called_off(tmp_path: Path) -> None:
-    root = str(tmp_path / "w")
+def test_redirects_pages_that_are_gone_and_an_order_that_is_called_off(root: str) -> None:
     with paper("127.0.7.83") as site:
         lay(site, 6)
         find_in_site(root, site, ["Needle"], path="/")
@@ -162,8 +164,7 @@ def test_redirects_pages_that_are_gone_and_an_order_that_is_called_off(tmp_path:
     assert verify(Workspace.open(root)).ok
 
 
-def test_added_urls_with_a_find_go_as_far_as_the_collection(tmp_path: Path) -> None:
-    root = str(tmp_path / "w")
+def test_added_urls_with_a_find_go_as_far_as_the_collection(root: str) -> None:
     with paper("127.0.7.84") as site:
         lay(site, 3)
         crawled(root, f"{site.origin}/docs/2")
@@ -177,8 +178,7 @@ def test_added_urls_with_a_find_go_as_far_as_the_collection(tmp_path: Path) -> N
     assert len(list(Path(root, "watches").iterdir())) == 1
 
 
-def test_only_the_site_is_fetched(tmp_path: Path) -> None:
-    root = str(tmp_path / "w")
+def test_only_the_site_is_fetched(root: str) -> None:
     with paper("127.0.7.85") as site, paper("127.0.7.86") as other:
         lay(site, 3)
         other.page("/", "Another site", "/more")

@@ -96,8 +96,7 @@ def hits(corpus: Corpus, query: str, *, folded: bool = True) -> dict[str, int]:
     }
 
 
-def test_search_folds_what_is_nearly_the_same(tmp_path: Path) -> None:
-    corpus = Corpus(str(tmp_path / "workspace"))
+def test_search_folds_what_is_nearly_the_same(corpus: Corpus) -> None:
     corpus.commit(
         [
             ("http://a.test/story", page(f"{STORY} written today")),
@@ -131,7 +130,7 @@ def test_search_folds_what_is_nearly_the_same(tmp_path: Path) -> None:
         assert sorted(hits(corpus, "spider").values()) == [0, 0, 1]
 
 
-def test_a_notice_that_all_pages_have_makes_no_copies(tmp_path: Path) -> None:
+def test_a_notice_that_all_pages_have_makes_no_copies(corpus: Corpus) -> None:
     """Tables of contents whose main text is taken to be the site's notice, and short articles
     beside the same long menu.
     """
@@ -151,7 +150,6 @@ def test_a_notice_that_all_pages_have_makes_no_copies(tmp_path: Path) -> None:
         ("b", other[:300], f"{menu} {other[:300]}"),
         ("a-again", one[:300], f"{menu} {one[:300]} printed"),
     ]
-    corpus = Corpus(str(tmp_path / "workspace"))
     corpus.commit(
         (
             f"http://h.test/{name}",
@@ -179,8 +177,7 @@ def grouped_pages(corpus: Corpus) -> list[tuple[str, int, str]]:
     return [(urls[key], group, urls[canonical]) for key, group, canonical in rows.iter_rows()]
 
 
-def test_the_page_that_others_name_stands_for_the_group(tmp_path: Path) -> None:
-    corpus = Corpus(str(tmp_path / "workspace"))
+def test_the_page_that_others_name_stands_for_the_group(corpus: Corpus) -> None:
     corpus.commit(
         [
             ("http://a.test/s", page(f"{STORY} one")),
@@ -217,12 +214,11 @@ def canonical_pages(corpus: Corpus) -> set[str]:
     ],
 )
 def test_a_page_in_the_language_that_it_says_stands_for_the_group(
-    tmp_path: Path, english: str, untranslated: str, german: str
+    corpus: Corpus, english: str, untranslated: str, german: str
 ) -> None:
     """An English text under `/de/`, where it waits to be translated, stands for none, though its
     URL is the shortest.
     """
-    corpus = Corpus(str(tmp_path / "workspace"))
     text = "Die Wolfspinne jagt in der Nacht und wartet nicht in einem Netz wie andere Spinnen."
     corpus.commit(
         [
@@ -234,11 +230,10 @@ def test_a_page_in_the_language_that_it_says_stands_for_the_group(
     assert canonical_pages(corpus) == {english}
 
 
-def test_words_of_two_letters_are_no_languages(tmp_path: Path) -> None:
+def test_words_of_two_letters_are_no_languages(corpus: Corpus) -> None:
     """`/is/` is no Icelandic where nobody writes it; what a page says of itself by hreflang
     counts.
     """
-    corpus = Corpus(str(tmp_path / "workspace"))
     corpus.commit(
         [
             ("http://a.test/is/s", page(f"{STORY} one")),

@@ -139,8 +139,12 @@ def paths(table: list[dict[str, object]]) -> set[str]:
     return {"/" + str(row["url"]).split("/", 3)[3] for row in table}
 
 
-def test_a_hunt_finds_what_answers_first_and_keeps_all_it_fetched(web: str, tmp_path: Path) -> None:
-    root = tmp_path / "w"
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "w"
+
+
+def test_a_hunt_finds_what_answers_first_and_keeps_all_it_fetched(root: Path, web: str) -> None:
     report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=12))
     assert report.ended == "max_pages"
     right = {f"{web}/spiders/{number}.html" for number in range(LEAVES)} | {f"{web}/target.html"}
@@ -163,9 +167,8 @@ def test_a_hunt_finds_what_answers_first_and_keeps_all_it_fetched(web: str, tmp_
 
 
 def test_a_hunt_ends_when_there_is_enough_or_somebody_stops_it_and_another_goes_on(
-    web: str, tmp_path: Path
+    root: Path, web: str
 ) -> None:
-    root = tmp_path / "w"
     report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=3), index=False)
     assert (report.ended, len(hits)) == ("enough", 3)
     report, more = go(
@@ -186,8 +189,7 @@ def _others(root: Path) -> int:
     return sum(row["kind"] != "page" or row["http_status"] != 200 for row in rows(root, "visits"))
 
 
-def test_a_hunt_starts_from_what_the_index_has(web: str, tmp_path: Path) -> None:
-    root = tmp_path / "w"
+def test_a_hunt_starts_from_what_the_index_has(root: Path, web: str) -> None:
     Workspace.create(str(root))
     with pytest.raises(UsageError, match="there are no start pages"):
         go(root, HuntRequest(QUESTION))
@@ -206,8 +208,7 @@ def test_a_hunt_starts_from_what_the_index_has(web: str, tmp_path: Path) -> None
     assert report.pages > 0
 
 
-def test_what_another_collection_has_is_not_fetched_again(web: str, tmp_path: Path) -> None:
-    root = tmp_path / "w"
+def test_what_another_collection_has_is_not_fetched_again(root: Path, web: str) -> None:
     go(
         root,
         HuntRequest(
@@ -244,10 +245,7 @@ def lycosa(root: Path, *arguments: str) -> list[str]:
     return [*RUN, "-w", str(root), *arguments]
 
 
-def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(
-    web: str, tmp_path: Path
-) -> None:
-    root = tmp_path / "w"
+def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(root: Path, web: str) -> None:
     words = [
         "hunt",
         "wolf",
@@ -314,8 +312,7 @@ def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(
     assert "0 relevant of 1 page" in nothing.stdout
 
 
-def test_a_killed_hunt_loses_nothing(web: str, tmp_path: Path) -> None:
-    root = tmp_path / "w"
+def test_a_killed_hunt_loses_nothing(root: Path, web: str) -> None:
     words = ["hunt", QUESTION, "--seed", f"{web}/", "--delay", "50ms", "--time", "60s", "--jsonl"]
     with subprocess.Popen(
         lycosa(root, *words), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -338,8 +335,7 @@ def test_a_killed_hunt_loses_nothing(web: str, tmp_path: Path) -> None:
     assert verify(Workspace.open(str(root)), deep=True).findings == []
 
 
-def test_a_daemon_takes_a_hunt_and_goes_on_crawling(tmp_path: Path) -> None:
-    root = tmp_path / "w"
+def test_a_daemon_takes_a_hunt_and_goes_on_crawling(tmp_path: Path, root: Path) -> None:
     with site(tmp_path / "site") as server, site(tmp_path / "other", "127.0.6.41") as crawled:
         web, other = f"http://{ADDRESS}:{server.port}", f"http://127.0.6.41:{crawled.port}"
         with daemon(
@@ -396,8 +392,7 @@ def sent(text: str) -> list[dict[str, object]]:
     return events
 
 
-def test_a_hunt_over_the_api(web: str, tmp_path: Path) -> None:
-    root = tmp_path / "w"
+def test_a_hunt_over_the_api(root: Path, web: str) -> None:
     go(root, HuntRequest("welcome", (f"{web}/",), delay="0", pages=1))
     token = Tokens(open_storage(str(root))).add("test")
     client = Client(create_app(str(root), dict))
@@ -434,8 +429,7 @@ def test_a_hunt_over_the_api(web: str, tmp_path: Path) -> None:
     assert set(fields) == set(next(event for event in events if event["event"] == "found"))
 
 
-def test_seeds_of_the_api_open_no_private_addresses(web: str, tmp_path: Path) -> None:
-    root = tmp_path / "w"
+def test_seeds_of_the_api_open_no_private_addresses(root: Path, web: str) -> None:
     Workspace.create(str(root))
     report, hits = go(
         root,
@@ -447,15 +441,13 @@ def test_seeds_of_the_api_open_no_private_addresses(web: str, tmp_path: Path) ->
     assert Workspace.open(str(root)).state().settings["default"]["seeds"] == []
 
 
-def test_a_workspace_that_is_crawled_takes_no_hunt(web: str, tmp_path: Path) -> None:
-    root = tmp_path / "w"
+def test_a_workspace_that_is_crawled_takes_no_hunt(root: Path, web: str) -> None:
     Workspace.create(str(root))
     with Workspace.open(str(root)).own("crawl"), pytest.raises(OwnedError):
         go(root, HuntRequest(QUESTION, (f"{web}/",)))
 
 
-def test_the_index_of_a_hunt_is_that_of_its_pages(web: str, tmp_path: Path) -> None:
-    root = tmp_path / "w"
+def test_the_index_of_a_hunt_is_that_of_its_pages(root: Path, web: str) -> None:
     report, _ = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=5))
     with_index = Searcher(str(root)).documents
     Indexer(str(root), CONFIG.index).update()

@@ -33,8 +33,19 @@ def order(scored: Sequence[tuple[Lead, float]]) -> list[Lead]:
 # ------------------------------------------------------------
 
 
-def test_fish_takes_links_of_relevant_pages_first_the_newest_of_them_before_older_ones() -> None:
-    fish = FishSearch(HuntQuery("spider"))
+@pytest.fixture
+def fish() -> FishSearch:
+    return FishSearch(HuntQuery("spider"))
+
+
+@pytest.fixture
+def scorer() -> BestFirstSearch:
+    return BestFirstSearch(HuntQuery("wolf spider"), HuntQueue())
+
+
+def test_fish_takes_links_of_relevant_pages_first_the_newest_of_them_before_older_ones(
+    fish: FishSearch,
+) -> None:
     first = [lead(f"{HOST}/1{each}") for each in "ab"]
     plain = [lead(f"{HOST}/2{each}") for each in "ab"]
     later = [lead(f"{HOST}/3{each}") for each in "ab"]
@@ -46,8 +57,7 @@ def test_fish_takes_links_of_relevant_pages_first_the_newest_of_them_before_olde
     assert order(scored) == [*later, *first, *plain]
 
 
-def test_fish_puts_links_to_other_sites_first() -> None:
-    fish = FishSearch(HuntQuery("spider"))
+def test_fish_puts_links_to_other_sites_first(fish: FishSearch) -> None:
     here, there = lead(f"{HOST}/here"), lead("http://b.example/", foreign=True)
     assert order(fish.links(f"{HOST}/", 1.0, True, [here, there], "en")) == [there, here]
 
@@ -65,10 +75,9 @@ def test_fish_sends_what_is_beyond_the_width_behind_all_others() -> None:
     assert [score > scored[5][1] for _, score in few] == [True, True, False, False]
 
 
-def test_fish_moves_a_listed_url_to_the_front_when_a_relevant_page_holds_it_and_never_back() -> (
-    None
-):
-    fish = FishSearch(HuntQuery("spider"))
+def test_fish_moves_a_listed_url_to_the_front_when_a_relevant_page_holds_it_and_never_back(
+    fish: FishSearch,
+) -> None:
     shared = lead(f"{HOST}/shared")
     behind = fish.links(f"{HOST}/1", 0.0, False, [shared], "en")[0][1]
     front = fish.links(f"{HOST}/2", 0.8, True, [shared], "en")[0][1]
@@ -119,12 +128,9 @@ def test_shark_scores_by_the_published_formula() -> None:
 # ------------------------------------------------------------
 
 
-def best(question: str = "wolf spider") -> BestFirstSearch:
-    return BestFirstSearch(HuntQuery(question), HuntQueue())
-
-
-def test_best_prefers_links_that_speak_of_the_question_in_text_surroundings_or_url() -> None:
-    scorer = best()
+def test_best_prefers_links_that_speak_of_the_question_in_text_surroundings_or_url(
+    scorer: BestFirstSearch,
+) -> None:
     anchor = lead(f"{HOST}/1", "the wolf spider")
     context = lead(f"{HOST}/2", "here", "of the wolf spider")
     url = lead(f"{HOST}/wolf-spider", "there")
@@ -138,8 +144,7 @@ def test_best_prefers_links_that_speak_of_the_question_in_text_surroundings_or_u
     )
 
 
-def test_best_learns_words_that_lead_to_relevant_pages() -> None:
-    scorer = best()
+def test_best_learns_words_that_lead_to_relevant_pages(scorer: BestFirstSearch) -> None:
     good = [lead(f"{HOST}/g{number}", f"arachnid number {number}") for number in range(8)]
     bad = [lead(f"{HOST}/b{number}", f"recipe number {number}") for number in range(8)]
     scorer.links(f"{HOST}/", 0.3, False, [*good, *bad], "en")
@@ -150,8 +155,7 @@ def test_best_learns_words_that_lead_to_relevant_pages() -> None:
     assert anew[good[7]] > 2 * anew[bad[7]]
 
 
-def test_best_scores_the_links_of_pages_that_come_to_the_top_anew() -> None:
-    scorer = best()
+def test_best_scores_the_links_of_pages_that_come_to_the_top_anew(scorer: BestFirstSearch) -> None:
     ((held, before),) = scorer.links(f"{HOST}/good", 0.7, True, [lead(f"{HOST}/on", "on")], "en")
     ((_, on_top),) = scorer.top([f"{HOST}/good"])
     assert on_top > before
@@ -161,8 +165,7 @@ def test_best_scores_the_links_of_pages_that_come_to_the_top_anew() -> None:
     assert after == pytest.approx(before)
 
 
-def test_best_forgets_what_was_followed_or_dropped() -> None:
-    scorer = best()
+def test_best_forgets_what_was_followed_or_dropped(scorer: BestFirstSearch) -> None:
     leads = [lead(f"{HOST}/{number}", f"word{number}") for number in range(4)]
     scorer.links(f"{HOST}/", 0.5, True, leads, "en")
     assert len(scorer.anchors) == 4

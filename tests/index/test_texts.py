@@ -60,6 +60,11 @@ def generation(root: str) -> Generation:
     return generation
 
 
+@pytest.fixture
+def writer(tmp_path: Path) -> TextWriter:
+    return TextWriter(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("body", "full"),
     [
@@ -113,10 +118,9 @@ def test_small_blocks_become_large_ones(tmp_path: Path) -> None:
     assert len(largest.starts) - 1 <= len(largest.keys) / 4
 
 
-def test_texts_that_no_document_names_are_left_out(tmp_path: Path) -> None:
+def test_texts_that_no_document_names_are_left_out(tmp_path: Path, writer: TextWriter) -> None:
     generator = random.Random(6)
     texts = [some_text(generator) for _ in range(1_300)]
-    writer = TextWriter(tmp_path)
     keys = add(writer, texts)
     requests: list[str] = []
 
@@ -133,10 +137,9 @@ def test_texts_that_no_document_names_are_left_out(tmp_path: Path) -> None:
     assert all(bool(read.read(key)[0]) == (place % 7 == 0) for place, key in enumerate(keys))
 
 
-def test_whole_blocks_are_copied(tmp_path: Path) -> None:
+def test_whole_blocks_are_copied(tmp_path: Path, writer: TextWriter) -> None:
     generator = random.Random(7)
     texts = [generator.randbytes(BLOCK // 8).hex().encode() for _ in range(40)]
-    writer = TextWriter(tmp_path)
     keys = add(writer, texts)
     writer.finish(len(keys), list)
     before = blocks(tmp_path)
@@ -157,8 +160,7 @@ def test_whole_blocks_are_copied(tmp_path: Path) -> None:
         lambda data: data + bytes(8),
     ],
 )
-def test_a_damaged_file_says_so(tmp_path: Path, damage: object) -> None:
-    writer = TextWriter(tmp_path)
+def test_a_damaged_file_says_so(tmp_path: Path, writer: TextWriter, damage: object) -> None:
     add(writer, [some_text(random.Random(1))])
     (name,) = writer.finish(1, list)
     assert callable(damage)
@@ -167,8 +169,7 @@ def test_a_damaged_file_says_so(tmp_path: Path, damage: object) -> None:
         SnippetTexts([tmp_path])
 
 
-def test_what_was_not_finished_leaves_no_file(tmp_path: Path) -> None:
-    writer = TextWriter(tmp_path)
+def test_what_was_not_finished_leaves_no_file(tmp_path: Path, writer: TextWriter) -> None:
     add(writer, [some_text(random.Random(1))])
     writer.close()
     assert not list(tmp_path.iterdir())

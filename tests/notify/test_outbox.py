@@ -65,6 +65,11 @@ def box_of(
     )
 
 
+@pytest.fixture
+def target() -> Target:
+    return Target()
+
+
 def test_what_fails_is_tried_again_ever_later_and_in_order(tmp_path: Path) -> None:
     clock, target = ManualClock(), Target()
     box = box_of(tmp_path, target, clock)
@@ -91,8 +96,7 @@ def test_what_fails_is_tried_again_ever_later_and_in_order(tmp_path: Path) -> No
     assert box.state().fails == 0
 
 
-def test_a_server_that_asks_for_more_time_gets_it(tmp_path: Path) -> None:
-    target = Target()
+def test_a_server_that_asks_for_more_time_gets_it(tmp_path: Path, target: Target) -> None:
     box = box_of(tmp_path, target)
     box.put([notice(1)])
     target.failing = DeliveryError("later", retry=True, wait_s=90)
@@ -100,8 +104,7 @@ def test_a_server_that_asks_for_more_time_gets_it(tmp_path: Path) -> None:
     assert box.due_in_ms() == 90_000
 
 
-def test_what_is_refused_for_good_holds_up_nothing(tmp_path: Path) -> None:
-    target = Target()
+def test_what_is_refused_for_good_holds_up_nothing(tmp_path: Path, target: Target) -> None:
     box = box_of(tmp_path, target)
     target.failing = DeliveryError("never", retry=False)
     box.put([notice(1)])
@@ -113,8 +116,9 @@ def test_what_is_refused_for_good_holds_up_nothing(tmp_path: Path) -> None:
     assert (state.delivered, state.dropped, state.waiting) == (1, 1, 0)
 
 
-def test_cursor_and_notices_are_kept_together_and_none_is_taken_twice(tmp_path: Path) -> None:
-    target = Target()
+def test_cursor_and_notices_are_kept_together_and_none_is_taken_twice(
+    tmp_path: Path, target: Target
+) -> None:
     box_of(tmp_path, target).put([notice(1), notice(2)], cursor="4:x")
     again = box_of(tmp_path, target)
     assert again.cursor == "4:x"
@@ -126,8 +130,7 @@ def test_cursor_and_notices_are_kept_together_and_none_is_taken_twice(tmp_path: 
     assert target.got == ["n1", "n2", "n3"]
 
 
-def test_it_is_bounded(tmp_path: Path) -> None:
-    target = Target()
+def test_it_is_bounded(tmp_path: Path, target: Target) -> None:
     box = box_of(tmp_path, target, max_waiting=5)
     assert box.free_slots == 5
     box.put([notice(number) for number in range(8)])
@@ -136,8 +139,7 @@ def test_it_is_bounded(tmp_path: Path) -> None:
     assert target.got == ["n3", "n4", "n5", "n6", "n7"]
 
 
-def test_what_is_excluded_is_forgotten_on_disk_too(tmp_path: Path) -> None:
-    target = Target()
+def test_what_is_excluded_is_forgotten_on_disk_too(tmp_path: Path, target: Target) -> None:
     box = box_of(tmp_path, target)
     box.put([notice(1), notice(2)])
     assert box.forget(lambda url: url.endswith("/1")) == 1

@@ -112,11 +112,10 @@ def test_a_title_ranks_above_a_mention(searcher: Searcher) -> None:
     assert urls(searcher.search(SearchRequest("tasks")))[0] == "docs.alpha.test/asyncio/tasks.html"
 
 
-def test_a_common_word_is_common_in_every_language(tmp_path: Path) -> None:
+def test_a_common_word_is_common_in_every_language(corpus: Corpus) -> None:
     """`the` is rare among Vietnamese pages; still the English pages, which hold it oftener, come
     first.
     """
-    corpus = Corpus(str(tmp_path / "workspace"))
     english = [
         (f"http://en.test/{number}", page(f"the page number {number} of the manual", language="en"))
         for number in range(30)
@@ -254,8 +253,7 @@ def test_a_folder_that_is_no_workspace(tmp_path: Path) -> None:
         Searcher(str(tmp_path))
 
 
-def test_an_index_of_another_version_says_what_helps(tmp_path: Path) -> None:
-    corpus = Corpus(str(tmp_path / "workspace"))
+def test_an_index_of_another_version_says_what_helps(corpus: Corpus) -> None:
     corpus.commit_and_index([("http://a.test/", page("words"))])
     note = next(Path(corpus.root).glob("index/*/generation.json"))
     note.write_text(note.read_text().replace(f'"schema": "{SCHEMA_VERSION}"', '"schema": "1"'))
@@ -420,8 +418,7 @@ def test_facets_count_all_pages(linked: Searcher) -> None:
     assert relaxed.total == sum(relaxed.facets["host"].values()) == 2
 
 
-def test_hosts_stand_side_by_side(tmp_path: Path) -> None:
-    corpus = Corpus(str(tmp_path / "workspace"))
+def test_hosts_stand_side_by_side(corpus: Corpus) -> None:
     many = [
         (f"http://many.test/{number}", page(f"wolf wolf wolf number{number}", language="en"))
         for number in range(5)
@@ -454,8 +451,7 @@ def test_hosts_stand_side_by_side(tmp_path: Path) -> None:
     assert by_one == [hit.url for hit in searcher.search(SearchRequest("wolf", 7)).hits]
 
 
-def test_copies_are_one_result(tmp_path: Path) -> None:
-    corpus = Corpus(str(tmp_path / "workspace"))
+def test_copies_are_one_result(corpus: Corpus) -> None:
     same = [
         (
             f"http://copy{number}.test/",
@@ -479,8 +475,7 @@ def test_copies_are_one_result(tmp_path: Path) -> None:
     assert searcher.search(SearchRequest("wolves site:copy7.test")).total == 1
 
 
-def test_what_was_just_published_comes_first(tmp_path: Path) -> None:
-    corpus = Corpus(str(tmp_path / "workspace"))
+def test_what_was_just_published_comes_first(corpus: Corpus) -> None:
     corpus.clock = now = int(time.time() * 1000)
     ages = {
         "old": 400 * DAY_MS,

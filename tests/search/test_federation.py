@@ -163,8 +163,7 @@ def test_suggestions_of_replicas_are_those_of_one_index(
     assert carried == 3
 
 
-def test_replicas_and_another_workspace_answer_together(service: Service, tmp_path: Path) -> None:
-    corpus = Corpus(str(tmp_path / "w"))
+def test_replicas_and_another_workspace_answer_together(corpus: Corpus, service: Service) -> None:
     corpus.commit_and_index(
         [
             (
@@ -344,13 +343,12 @@ def test_a_shard_without_replicas_is_missing_and_said_so(indexes: TwoIndexes) ->
 
 
 def test_replicas_follow_the_index_and_its_layout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From nothing, through a commit, a shard that is behind, to another number of shards; from
     copies on this disk.
     """
     monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "cache"))
-    corpus = Corpus(str(tmp_path / "workspace"))
     service = Service(corpus.root, 1, copy=True)
     try:
         nothing = service.search("words")

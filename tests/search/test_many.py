@@ -224,8 +224,7 @@ def mapped(root: str) -> dict[int, set[str]]:
     return matches
 
 
-def test_a_generation_that_was_replaced_is_not_held(tmp_path: Path, uncollected: None) -> None:
-    corpus = Corpus(str(tmp_path / "workspace"))
+def test_a_generation_that_was_replaced_is_not_held(corpus: Corpus, uncollected: None) -> None:
     with Indexer(corpus.root, index_settings()) as indexer:
         searcher = None
         for number in range(3):
@@ -254,10 +253,9 @@ def test_a_generation_that_was_replaced_is_not_held(tmp_path: Path, uncollected:
         assert set(mapped(corpus.root)) == {searcher.generation}
 
 
-def test_suggestions_that_rest_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suggestions_that_rest_stay_open(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refresh, "FRESH_PAGES", 0)
     monkeypatch.setattr(refresh, "REST_MS_A_PAGE", 3_600_000)
-    corpus = Corpus(str(tmp_path / "workspace"))
     corpus.commit(
         [("http://alpha.test/", page("A garden in spring.", title="Garden", language="en"))]
     )

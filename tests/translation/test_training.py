@@ -24,6 +24,7 @@ from lycosa.translation.parallel_pages import find_parallel, place_of
 from lycosa.translation.table import TableInfo, TranslationTable
 from lycosa.translation.training import table_name
 from lycosa.translation.workspace_tables import open_tables
+from tests.index.conftest import corpus as corpus
 from tests.index.corpus import Corpus, page
 from tests.text.data import sib200_numbered
 
@@ -124,8 +125,7 @@ def test_rank_learns_from_translated_pages(ranked: Ranked) -> None:
     assert "水" in {each.key for each in chinese.lookup("water", "en", "zh")[:3]}
 
 
-def test_language_bars_pair_pages_but_not_with_home_pages(tmp_path: Path) -> None:
-    corpus = Corpus(str(tmp_path / "w"))
+def test_language_bars_pair_pages_but_not_with_home_pages(corpus: Corpus) -> None:
     pages = [("http://a.test/start", page("Die erste Seite.", language="de"))]
     for number in range(3):
         bar = [
@@ -144,8 +144,7 @@ def test_language_bars_pair_pages_but_not_with_home_pages(tmp_path: Path) -> Non
     assert result["hub_url_key"].n_unique() == 3
 
 
-def test_without_translated_pages_nothing_is_learned(tmp_path: Path) -> None:
-    corpus = Corpus(str(tmp_path / "w"))
+def test_without_translated_pages_nothing_is_learned(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/", page("One page in one language.", language="en"))])
     assert make_generation(corpus.workspace).translations == 0
 
@@ -189,8 +188,7 @@ def test_what_did_not_change_is_not_learned_again(
     assert _learned(taught, monkeypatch) == ["de", "zh"]
 
 
-def test_too_little_is_remembered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = Corpus(str(tmp_path / "w"))
+def test_too_little_is_remembered_too(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus.commit(
         [
             ("http://a.test/en/1", page("A page.", language="en")),

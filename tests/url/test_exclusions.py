@@ -166,6 +166,11 @@ class Edited:
         return {rule.value for rule in self.file.current().rules}
 
 
+@pytest.fixture
+def edited(tmp_path: Path) -> Edited:
+    return Edited(tmp_path / "list", "host a.test\n")
+
+
 def test_an_edit_counts_when_it_is_finished(tmp_path: Path) -> None:
     edited = Edited(tmp_path / "list", "host a.test\nhost b.test\n")
     before = edited.file.current()
@@ -179,8 +184,7 @@ def test_an_edit_counts_when_it_is_finished(tmp_path: Path) -> None:
     assert len(before) == 2  # a snapshot that somebody holds does not change
 
 
-def test_the_file_is_not_looked_at_all_the_time(tmp_path: Path) -> None:
-    edited = Edited(tmp_path / "list", "host a.test\n")
+def test_the_file_is_not_looked_at_all_the_time(edited: Edited) -> None:
     edited.write("host b.test\n")
     for _ in range(5):
         assert [rule.value for rule in edited.file.current().rules] == ["a.test"]
@@ -190,8 +194,7 @@ def test_the_file_is_not_looked_at_all_the_time(tmp_path: Path) -> None:
     assert edited.look() == {"b.test"}
 
 
-def test_a_wrong_edit_keeps_the_last_good_list_and_is_told(tmp_path: Path) -> None:
-    edited = Edited(tmp_path / "list", "host a.test\n")
+def test_a_wrong_edit_keeps_the_last_good_list_and_is_told(edited: Edited) -> None:
     edited.write("host a.test\nhots b.test\n")
     edited.look()
     assert edited.look() == {"a.test"}
@@ -202,8 +205,7 @@ def test_a_wrong_edit_keeps_the_last_good_list_and_is_told(tmp_path: Path) -> No
     assert edited.file.problem == ""
 
 
-def test_a_file_that_vanishes_keeps_its_rules_and_is_told(tmp_path: Path) -> None:
-    edited = Edited(tmp_path / "list", "host a.test\n")
+def test_a_file_that_vanishes_keeps_its_rules_and_is_told(edited: Edited) -> None:
     edited.path.unlink()
     edited.look()
     assert edited.look() == {"a.test"}
@@ -214,8 +216,7 @@ def test_a_file_that_vanishes_keeps_its_rules_and_is_told(tmp_path: Path) -> Non
     assert edited.file.problem == ""
 
 
-def test_a_wrong_edit_that_is_taken_back_is_no_problem_any_more(tmp_path: Path) -> None:
-    edited = Edited(tmp_path / "list", "host a.test\n")
+def test_a_wrong_edit_that_is_taken_back_is_no_problem_any_more(edited: Edited) -> None:
     signature = edited.path.stat()
     edited.write("hots b.test\n")
     edited.look()

@@ -21,6 +21,11 @@ from tests.url.strategies import absolute
 DOMAINS = Domains("com\nuk\nco.uk\norg\n")
 
 
+@pytest.fixture
+def identifier() -> Identifier:
+    return Identifier(DOMAINS, 64)
+
+
 def test_keys_are_fixed_for_good() -> None:
     # Stored in every table: computed once with the reference implementation (xxhsum -H3), never to
     # change.
@@ -29,8 +34,7 @@ def test_keys_are_fixed_for_good() -> None:
     assert url_key("http://example.org/") != host_key("example.org")
 
 
-def test_identify() -> None:
-    identifier = Identifier(DOMAINS, 64)
+def test_identify(identifier: Identifier) -> None:
     result = identifier.identify("https://www.example.co.uk:8443/a?b")
     assert (result.url, result.host) == ("https://www.example.co.uk:8443/a?b", "www.example.co.uk")
     assert result.host_key == host_key("www.example.co.uk")
@@ -61,8 +65,7 @@ def test_hosts_and_owners(url: str, host: str, owner: str) -> None:
     assert result.partition == xxhash.xxh3_64_intdigest(owner.encode()) % (1 << 40)
 
 
-def test_ports_and_schemes_share_a_host() -> None:
-    identifier = Identifier(DOMAINS, 64)
+def test_ports_and_schemes_share_a_host(identifier: Identifier) -> None:
     hosts = {
         identifier.identify(url)[1:3]
         for url in ("http://h.com/", "https://h.com/", "http://h.com:81/x")
@@ -81,9 +84,8 @@ def test_every_url_has_an_identity(text: str) -> None:
     assert 0 <= result.partition < 7
 
 
-def test_hosts_known_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_known_are_bounded(identifier: Identifier, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_ORIGINS", 10)
-    identifier = Identifier(DOMAINS, 64)
     for number in range(100):
         assert identifier.identify(f"http://h{number}.com/").host == f"h{number}.com"
         assert len(identifier._origins) <= 10

@@ -1,0 +1,1 @@
+from tests.index.conftest import corpus as corpus
