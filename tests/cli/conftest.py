@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,22 @@ class Outcome:
     def json(self) -> dict[str, object]:
         document: dict[str, object] = json.loads(self.out)
         return document
+
+    def expect(
+        self,
+        code: int | None,
+        *out: str,
+        err: Sequence[str] = (),
+        absent: Sequence[str] = (),
+        absent_err: Sequence[str] = (),
+    ) -> None:
+        """Check the exit code (None: any), texts that are printed, and texts that are not."""
+        assert self.code == (self.code if code is None else code), self.err
+        missing = [text for text in out if text not in self.out]
+        missing += [text for text in err if text not in self.err]
+        printed = [text for text in absent if text in self.out]
+        printed += [text for text in absent_err if text in self.err]
+        assert (missing, printed) == ([], []), f"{self.out}\n{self.err}"
 
 
 Lycosa = Callable[..., Outcome]

@@ -25,12 +25,14 @@ def test_crawl_prints_a_summary_that_a_person_can_read(
     outcome = lycosa(
         "-w", str(tmp_path / "w"), "crawl", site, "--delay", "0", "--set", "crawl.patience=0"
     )
-    assert outcome.code == 0
-    assert "Finished: no URLs are due" in outcome.out
-    assert "visited 2" in outcome.out
-    assert "gone 1" in outcome.out
-    assert "excluded 1" in outcome.out
-    assert f"lycosa -w {tmp_path / 'w'} search" in outcome.out
+    outcome.expect(
+        0,
+        "Finished: no URLs are due",
+        "visited 2",
+        "gone 1",
+        "excluded 1",
+        f"lycosa -w {tmp_path / 'w'} search",
+    )
 
 
 def test_crawl_in_json_and_quiet(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
@@ -86,18 +88,13 @@ def test_a_host_without_scheme_and_a_seed_file(lycosa: Lycosa, site: str, tmp_pa
 
 def test_search_finds_marks_and_counts(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
     outcome = lycosa("-w", str(workspace), "search", '"compound eye"')
-    assert outcome.code == 0
-    assert "Compound eyes" in outcome.out
-    assert "/eyes.html" in outcome.out
-    assert "1 to 1 of 1 result" in outcome.err
+    outcome.expect(0, "Compound eyes", "/eyes.html", err=("1 to 1 of 1 result",))
     document = here("search", "moths", "--json", "-w", str(workspace)).json
     hits = document["hits"]
     assert isinstance(hits, list)
     assert (hits[0]["title"], hits[0]["language"]) == ("The home of <script> & moths", "en")
     assert document["total"] == len(hits)
-    nothing = here("-w", str(workspace), "search", "zeppelin")
-    assert nothing.code == 1
-    assert "0 results" in nothing.err
+    here("-w", str(workspace), "search", "zeppelin").expect(1, err=("0 results",))
 
 
 def test_search_pages_and_filters(here: Lycosa, workspace: Path) -> None:
@@ -110,9 +107,7 @@ def test_search_pages_and_filters(here: Lycosa, workspace: Path) -> None:
 
 
 def test_status(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
-    outcome = lycosa("-w", str(workspace), "status")
-    assert outcome.code == 0
-    assert "4: visited 2, excluded 1, gone 1" in outcome.out
+    lycosa("-w", str(workspace), "status").expect(0, "4: visited 2, excluded 1, gone 1")
     document = here("-w", str(workspace), "status", "--json").json
     assert document["pages"] == 2
     assert document["urls"] == {"total": 4, "visited": 2, "excluded": 1, "gone": 1}
@@ -121,14 +116,11 @@ def test_status(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
 
 def test_explain_says_why(lycosa: Lycosa, here: Lycosa, workspace: Path, site: str) -> None:
     fetched = lycosa("-w", str(workspace), "explain", f"{site}/eyes.html")
-    assert "visited: fetched and processed" in fetched.out
-    assert "'Eyes of moths'" in fetched.out
+    fetched.expect(None, "visited: fetched and processed", "'Eyes of moths'")
     forbidden = here("-w", str(workspace), "explain", f"{site}/private/x.html")
-    assert "admitted earlier, then excluded: robots" in forbidden.out
-    assert "Disallow: /private/" in forbidden.out
+    forbidden.expect(None, "admitted earlier, then excluded: robots", "Disallow: /private/")
     foreign = here("-w", str(workspace), "explain", "http://elsewhere.example/")
-    assert "never admitted" in foreign.out
-    assert "is not the host and port of a seed" in foreign.out
+    foreign.expect(None, "never admitted", "is not the host and port of a seed")
     document = here("-w", str(workspace), "explain", f"{site}/gone.html", "--json").json
     assert document["visits"][0]["http_status"] == 404  # type: ignore[index]
 
@@ -149,9 +141,7 @@ def test_sql(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
     ).out
     assert csv.split() == ["state,n", "excluded,1", "gone,1", "visited,2"]
     assert "visited" in here("-w", str(workspace), "sql", "SELECT * FROM urls").out
-    wrong = here("-w", str(workspace), "sql", "SELECT x FROM pages")
-    assert wrong.code == 2
-    assert "pages has partition" in wrong.err
+    here("-w", str(workspace), "sql", "SELECT x FROM pages").expect(2, err=("pages has partition",))
     assert here("-w", str(workspace), "sql", "SELECT * FROM nothing").code == 2
 
 
@@ -179,14 +169,9 @@ def test_looking_at_one_step_writes_nothing(
     fetched = lycosa("fetch", f"{site}/eyes.html", cwd=tmp_path)
     assert fetched.out.startswith("GET /eyes.html HTTP/1.1\n")
     assert "HTTP/1.1 200 OK" in fetched.out
-    body = here("fetch", f"{site}/eyes.html", "--body", cwd=tmp_path)
-    assert body.out.endswith("</html>")
-    forbidden = here("fetch", f"{site}/private/x.html", cwd=tmp_path)
-    assert forbidden.code == 1
-    assert "robots" in forbidden.err
-    robots = lycosa("robots", f"{site}/private/x.html", cwd=tmp_path)
-    assert robots.code == 1
-    assert "Disallow: /private/" in robots.out
+    assert here("fetch", f"{site}/eyes.html", "--body", cwd=tmp_path).out.endswith("</html>")
+    here("fetch", f"{site}/private/x.html", cwd=tmp_path).expect(1, err=("robots",))
+    lycosa("robots", f"{site}/private/x.html", cwd=tmp_path).expect(1, "Disallow: /private/")
     parsed = lycosa("parse", f"{site}/eyes.html", "--json", cwd=tmp_path).json
     assert (parsed["title"], list(tmp_path.iterdir())) == ("Compound eyes", [])
 
@@ -209,8 +194,7 @@ def test_export_check_reparse_index(
     assert lycosa("-w", str(workspace), "check", "--deep").code == 0
     reparsed = lycosa("-w", str(workspace), "reparse", "--json").json
     assert reparsed == {"pages": 2, "changed": 0, "text_changed": 0, "unreadable": 0}
-    rebuilt = lycosa("-w", str(workspace), "index", "--rebuild", "--json").json
-    assert rebuilt["documents"] == 2
+    assert lycosa("-w", str(workspace), "index", "--rebuild", "--json").json["documents"] == 2
     assert here("-w", str(workspace), "search", "moths").code == 0
 
 
@@ -221,9 +205,7 @@ def test_check_finds_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -
     content = bytearray(warc.read_bytes())
     content[len(content) // 2] ^= 1
     warc.write_bytes(content)
-    outcome = lycosa("-w", str(root), "check", "--deep")
-    assert outcome.code == 1
-    assert "archive.warc.gz" in outcome.out
+    lycosa("-w", str(root), "check", "--deep").expect(1, "archive.warc.gz")
 
 
 def test_init_writes_a_configuration_that_crawl_takes(
@@ -249,10 +231,7 @@ def test_init_writes_a_configuration_that_crawl_takes(
     )
     assert outcome.json["pages"] == 1
     (root / "lycosa.toml").write_text("[fetch]\nuser_agnt = 'x'\n")
-    wrong = here("-w", str(root), "crawl")
-    assert wrong.code == 2
-    assert "line 2" in wrong.err
-    assert "user_agent" in wrong.err
+    here("-w", str(root), "crawl").expect(2, err=("line 2", "user_agent"))
 
 
 @pytest.mark.parametrize(
@@ -272,10 +251,7 @@ def test_init_writes_a_configuration_that_crawl_takes(
 def test_wrong_calls_say_what_to_do_and_leave_nothing(
     here: Lycosa, tmp_path: Path, arguments: tuple[str, ...], says: str
 ) -> None:
-    outcome = here(*arguments, cwd=tmp_path)
-    assert outcome.code == 2
-    assert says in outcome.err
-    assert "Traceback" not in outcome.err
+    here(*arguments, cwd=tmp_path).expect(2, err=(says,), absent_err=("Traceback",))
     assert not list(tmp_path.rglob("log/*"))
 
 
@@ -294,9 +270,7 @@ def test_wrong_calls_say_what_to_do_and_leave_nothing(
 )
 def test_commands_without_a_workspace_say_so(here: Lycosa, tmp_path: Path, command: str) -> None:
     outcome = here(*command.split(), cwd=tmp_path)
-    assert outcome.code == 1
-    assert "is not a workspace" in outcome.err
-    assert "Traceback" not in outcome.err
+    outcome.expect(1, err=("is not a workspace",), absent_err=("Traceback",))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -352,6 +326,4 @@ def test_only_the_module_of_a_called_command_is_imported() -> None:
 
 
 def test_a_misspelled_command_is_an_error(here: Lycosa) -> None:
-    outcome = here("crwal")
-    assert outcome.code == 2
-    assert "crwal" in outcome.err
+    here("crwal").expect(2, err=("crwal",))

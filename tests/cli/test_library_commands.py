@@ -40,8 +40,7 @@ def test_from_a_crawl_to_a_library_and_back_to_nothing(
     etree.XMLSchema(etree.parse(str(out / "xml" / "library.xsd"))).assertValid(
         etree.parse(str(path))
     )
-    again = lycosa("-w", workspace, "export", "xml", str(out))
-    assert "0 new files" in again.out
+    assert "0 new files" in lycosa("-w", workspace, "export", "xml", str(out)).out
     for kind in ("jsonl", "parquet", "text"):
         assert (
             lycosa("-w", workspace, "export", kind, str(out), "--lang", "en", "--full", "-q").code

@@ -224,8 +224,7 @@ def test_child_processes_escape_what_they_print(capfd: pytest.CaptureFixture[str
     assert child.wait(60)
     assert child.end() == ""
     printed = capfd.readouterr()
-    assert "\\x1b]0;owned" in printed.out
-    assert "\\x1b]0;owned" in printed.err
+    assert ("\\x1b]0;owned" in printed.out, "\\x1b]0;owned" in printed.err) == (True, True)
     assert not CONTROLS.search(printed.out + printed.err)
 
 

@@ -31,10 +31,7 @@ def test_what_run_refuses(
     lycosa: Lycosa, tmp_path: Path, settings: str, arguments: tuple[str, ...], says: str
 ) -> None:
     (tmp_path / "lycosa.toml").write_text(settings)
-    outcome = lycosa("-w", str(tmp_path), "run", *arguments)
-    assert outcome.code == 2, outcome.err
-    assert says in outcome.err
-    assert "Traceback" not in outcome.err
+    lycosa("-w", str(tmp_path), "run", *arguments).expect(2, err=(says,), absent_err=("Traceback",))
 
 
 def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(
@@ -47,9 +44,7 @@ def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(
             workspace, QUICK + collection("one", home) + collection("bad", "htp:/x")
         ) as running:
             running.until_pages(3)
-            second = lycosa("-w", str(workspace), "run")
-            assert second.code == 1
-            assert f"process {running.process.pid} " in second.err
+            lycosa("-w", str(workspace), "run").expect(1, err=(f"process {running.process.pid} ",))
             outcome = lycosa(
                 "-w",
                 str(workspace),
@@ -59,10 +54,8 @@ def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(
                 "--collection",
                 "one",
             )
-            assert outcome.code == 0, outcome.err
-            assert (
-                f"2 URLs submitted to collection one; process {running.process.pid} fetches them"
-                in outcome.out
+            outcome.expect(
+                0, f"2 URLs submitted to collection one; process {running.process.pid} fetches them"
             )
             before = time.monotonic()
             running.until(lambda: [request.uri for request in server.requests()].count("/") == 2)
@@ -94,7 +87,5 @@ def test_add_at_rest_waits_for_the_next_run(lycosa: Lycosa, tmp_path: Path) -> N
 
 
 def test_add_without_a_workspace(lycosa: Lycosa, tmp_path: Path) -> None:
-    outcome = lycosa("-w", str(tmp_path / "none"), "add", HOME)
-    assert outcome.code == 1
-    assert "is not a workspace" in outcome.err
+    lycosa("-w", str(tmp_path / "none"), "add", HOME).expect(1, err=("is not a workspace",))
     assert not (tmp_path / "none").exists()

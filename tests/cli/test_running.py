@@ -87,5 +87,4 @@ def test_search_and_status_while_it_crawls(lycosa: Lycosa, slow_site: str, tmp_p
         refused = lycosa("-w", str(workspace), "crawl", slow_site)
         assert process.poll() is None, "it ended before it could be looked at"
     assert status["running"]["pid"] == process.pid  # type: ignore[index]
-    assert refused.code == 1
-    assert "crawling in" in refused.err
+    refused.expect(1, err=("crawling in",))

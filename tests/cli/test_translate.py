@@ -37,10 +37,8 @@ def test_from_a_dictionary_to_a_search_in_other_languages(lycosa: Lycosa, tmp_pa
             "en",
             target,
         ), outcome.err
-    listed = lycosa(*w, "translate", "list")
-    assert "en-de (en, de)  dictionary, 2 pairs" in listed.out
-    looked = lycosa(*w, "translate", "lookup", "houses", "--to", "de")
-    assert "Haus 1.00" in looked.out
+    assert "en-de (en, de)  dictionary, 2 pairs" in lycosa(*w, "translate", "list").out
+    assert "Haus 1.00" in lycosa(*w, "translate", "lookup", "houses", "--to", "de").out
     found = lycosa(*w, "search", "houses", "--across", "--json")
     assert found.code == 0, found.err
     hits = found.json["hits"]

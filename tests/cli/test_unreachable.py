@@ -59,10 +59,14 @@ def test_a_seed_that_does_not_answer(here: Lycosa, tmp_path: Path, host: str, re
     started = time.monotonic()
     outcome = here("-w", str(tmp_path / "w"), "crawl", seed)
     assert time.monotonic() - started < 30  # 68 s of "0 pages", and exit code 0
-    assert outcome.code == 1
-    assert f"failed: {seed}robots.txt: {reason}" in outcome.err
-    assert f"lycosa: nothing was fetched: {seed}robots.txt: {reason}" in outcome.err
-    assert "search WORDS" not in outcome.out
+    outcome.expect(
+        1,
+        err=(
+            f"failed: {seed}robots.txt: {reason}",
+            f"lycosa: nothing was fetched: {seed}robots.txt: {reason}",
+        ),
+        absent=("search WORDS",),
+    )
     first = here("-w", str(tmp_path / "w2"), "crawl", seed, "--json")
     assert first.code == 1
     document: Any = first.json
@@ -81,8 +85,7 @@ def test_a_seed_that_is_refused(
     with members(site):
         seed = f"http://127.0.0.1:{site.port}/"
         outcome = here("-w", str(tmp_path / "w"), "crawl", seed, "--set", "crawl.patience=2s")
-    assert outcome.code == 1
-    assert f"nothing was fetched: {seed}: {reason}" in outcome.err
+    outcome.expect(1, err=(f"nothing was fetched: {seed}: {reason}",))
 
 
 @pytest.mark.parametrize("command", ["crawl", "hunt"])
@@ -122,8 +125,7 @@ def test_one_seed_of_two(here: Lycosa, tmp_path: Path) -> None:
             "--set",
             "crawl.patience=1s",
         )
-    assert outcome.code == 0
-    assert f"failed: {dead}robots.txt: connect_refused" in outcome.err
+    outcome.expect(0, err=(f"failed: {dead}robots.txt: connect_refused",))
 
 
 def test_seeds_without_a_scheme_are_https_where_the_server_speaks_it(tmp_path: Path) -> None:

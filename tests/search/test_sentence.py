@@ -264,5 +264,4 @@ def test_bad_modes_are_refused(tmp_path: Path) -> None:
     from tests.cli.conftest import run
 
     done = run("-w", str(tmp_path), "search", "x", "--feedback", "maybe")
-    assert done.code == 2
-    assert "--feedback maybe: choose auto, on, off" in done.err
+    done.expect(2, err=("--feedback maybe: choose auto, on, off",))

@@ -67,8 +67,7 @@ def test_clients_that_send_slowly_occupy_no_place() -> None:
 
 def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "READ_S", 0.05)
-    answered = asyncio.run(_post(BufferedBodies(_echo), [b"token="], ends=False))
-    assert answered[0]["status"] == 408
+    assert asyncio.run(_post(BufferedBodies(_echo), [b"token="], ends=False))[0]["status"] == 408
 
 
 def test_large_bodies_share_a_bounded_memory_and_small_ones_are_always_taken(

@@ -49,8 +49,7 @@ def test_choose_a_language_and_page_on(page: Browser) -> None:
         page.evaluate("[...document.querySelectorAll('h2')].every(title => title.lang === 'ru')")
         is True
     )
-    first = page.evaluate(TITLES)
-    assert first
+    assert page.evaluate(TITLES)
     page.evaluate("document.querySelector('select[name=lang]').value = ''")
     page.evaluate("document.querySelector('input[name=q]').value = 'lang:en'")
     page.does("document.querySelector('form button').click()")
@@ -123,7 +122,6 @@ def test_right_to_left_reads_from_the_right(page: Browser, address: str) -> None
 def test_light_and_dark(page: Browser, address: str, width: int, height: int, dark: bool) -> None:
     page.look(width, height, dark=dark)
     page.open(f"{address}?q=龙井茶")
-    picture = page.screenshot()
-    assert struct.unpack(">II", picture[16:24]) == (width, height)
+    assert struct.unpack(">II", page.screenshot()[16:24]) == (width, height)
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(22, 21, 26)" if dark else "rgb(251, 249, 245)")

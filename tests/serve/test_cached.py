@@ -114,13 +114,11 @@ def test_the_frame_says_what_it_is(client: Client) -> None:
         answer.headers["content-security-policy"],
         answer.headers["x-frame-options"],
     ) == (200, FRAME_POLICY, "DENY")
-    page = Document(answer.text)
-    frame = page.all("iframe")[0]
+    frame = Document(answer.text).all("iframe")[0]
     assert "allow-scripts" not in frame["sandbox"]
     assert "allow-same-origin" not in frame["sandbox"]
     assert "3 versions" in answer.text
-    inside = client.get(frame["src"])
-    assert "Another block." in inside.text
+    assert "Another block." in client.get(frame["src"]).text
     earlier = client.get("/cached", {"url": URL, "at": "2023-11-16"})
     assert "unchanged since" in earlier.text
     assert "Second block." in client.get(Document(earlier.text).all("iframe")[0]["src"]).text

@@ -41,8 +41,7 @@ def test_an_rss_feed_holds_what_the_search_finds(client: Client) -> None:
     times = [parsedate_to_datetime(item.findtext("pubDate")) for item in channel.iter("item")]
     assert all(time.tzinfo for time in times)
     assert int(channel.findtext(f"{OPENSEARCH}totalResults")) >= len(times) > 3
-    own = channel.find(f"{ATOM}link").get("href")
-    assert parse_qs(urlsplit(own).query)["q"] == [QUERY]
+    assert parse_qs(urlsplit(channel.find(f"{ATOM}link").get("href")).query)["q"] == [QUERY]
 
 
 def test_an_atom_feed_has_what_rfc_4287_asks_for(client: Client) -> None:

@@ -5,7 +5,9 @@ back another.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import functools
+from collections.abc import Callable, Coroutine
+from typing import ParamSpec
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
@@ -18,6 +20,8 @@ from lycosa.serve.web.concurrency import (
     RequestKind,
     request_kind,
 )
+
+P = ParamSpec("P")
 
 
 class Works:
@@ -63,55 +67,53 @@ async def _settle() -> None:
         await asyncio.sleep(0)
 
 
-def _run(scenario: Any) -> None:
-    asyncio.run(asyncio.wait_for(scenario, 30))
+def in_loop(scenario: Callable[P, Coroutine[None, None, None]]) -> Callable[P, None]:
+    """Run an asynchronous test in an event loop of its own, for at most 30 s."""
+
+    @functools.wraps(scenario)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(asyncio.wait_for(scenario(*args, **kwargs), 30))
+
+    return run
 
 
-def test_a_crowd_is_let_in_in_turn() -> None:
-    async def scenario() -> None:
-        works = Works()
-        lanes = ConcurrencyLimiter(works, signed_in=lambda scope: True)
-        crowd = [
-            asyncio.create_task(_ask(lanes, "GET", "/api/v1/search", str(number)))
-            for number in range(200)
-        ]
-        await _settle()
-        assert len(works.begun) == MAX_CONCURRENT[RequestKind.SEARCH]
-        change = asyncio.create_task(_ask(lanes, "POST", "/api/v1/urls"))
-        report = asyncio.create_task(_ask(lanes, "GET", "/api/v1/status"))
-        typing = asyncio.create_task(_ask(lanes, "GET", "/api/v1/suggest"))
-        await _settle()
-        assert works.begun[-3:] == ["/api/v1/urls", "/api/v1/status", "/api/v1/suggest"], (
-            "they do not wait for searches"
-        )
-        works.most = 0
-        works.gate.set()
-        await asyncio.gather(*crowd, change, report, typing)
-        searches = [each for each in works.begun if each.startswith("/api/v1/search")]
-        assert searches == [f"/api/v1/search{number}" for number in range(200)]
-        assert works.most <= MAX_CONCURRENT[RequestKind.SEARCH] + 3
-
-    _run(scenario())
+@in_loop
+async def test_a_crowd_is_let_in_in_turn() -> None:
+    works = Works()
+    lanes = ConcurrencyLimiter(works, signed_in=lambda scope: True)
+    crowd = [
+        asyncio.create_task(_ask(lanes, "GET", "/api/v1/search", str(number)))
+        for number in range(200)
+    ]
+    await _settle()
+    assert len(works.begun) == MAX_CONCURRENT[RequestKind.SEARCH]
+    change = asyncio.create_task(_ask(lanes, "POST", "/api/v1/urls"))
+    report = asyncio.create_task(_ask(lanes, "GET", "/api/v1/status"))
+    typing = asyncio.create_task(_ask(lanes, "GET", "/api/v1/suggest"))
+    await _settle()
+    assert works.begun[-3:] == ["/api/v1/urls", "/api/v1/status", "/api/v1/suggest"], (
+        "they do not wait for searches"
+    )
+    works.most = 0
+    works.gate.set()
+    await asyncio.gather(*crowd, change, report, typing)
+    searches = [each for each in works.begun if each.startswith("/api/v1/search")]
+    assert searches == [f"/api/v1/search{number}" for number in range(200)]
+    assert works.most <= MAX_CONCURRENT[RequestKind.SEARCH] + 3
 
 
 @pytest.mark.parametrize("how", ["streams", "fails"])
-def test_an_answer_that_has_begun_holds_no_place(how: str) -> None:
-    async def scenario() -> None:
-        works = Works()
-        lanes = ConcurrencyLimiter(works, signed_in=lambda scope: True)
-        count = 3 * MAX_CONCURRENT[RequestKind.CHANGE]
-        tasks = [
-            asyncio.create_task(_ask(lanes, "POST", "/api/v1/hunts", how)) for _ in range(count)
-        ]
-        await _settle()
-        assert len(works.begun) == count
-        works.gate.set()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [type(each) for each in ended] == [
-            ValueError if how == "fails" else type(None)
-        ] * count
-
-    _run(scenario())
+@in_loop
+async def test_an_answer_that_has_begun_holds_no_place(how: str) -> None:
+    works = Works()
+    lanes = ConcurrencyLimiter(works, signed_in=lambda scope: True)
+    count = 3 * MAX_CONCURRENT[RequestKind.CHANGE]
+    tasks = [asyncio.create_task(_ask(lanes, "POST", "/api/v1/hunts", how)) for _ in range(count)]
+    await _settle()
+    assert len(works.begun) == count
+    works.gate.set()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(each) for each in ended] == [ValueError if how == "fails" else type(None)] * count
 
 
 @pytest.mark.parametrize(
@@ -140,36 +142,35 @@ def test_whoever_comes_while_a_new_index_is_opened_gets_the_old_one(workspace: s
         assert source.languages() == before
 
 
-def test_anonymous_readers_leave_places_to_those_who_signed_in() -> None:
-    async def scenario() -> None:
-        works = Works()
-        lanes = ConcurrencyLimiter(works, signed_in=lambda scope: scope["query_string"] == b"token")
-        crowd = [asyncio.create_task(_ask(lanes, "GET", "/api/v1/terms")) for _ in range(50)]
-        logins = [asyncio.create_task(_ask(lanes, "POST", "/login")) for _ in range(50)]
-        await _settle()
-        assert (
-            works.begun.count("/api/v1/terms")
-            == MAX_ANONYMOUS[RequestKind.REPORT]
-            < MAX_CONCURRENT[RequestKind.REPORT]
-        )
-        assert (
-            works.begun.count("/login")
-            == MAX_ANONYMOUS[RequestKind.CHANGE]
-            < MAX_CONCURRENT[RequestKind.CHANGE]
-        )
-        signed = [
-            asyncio.create_task(_ask(lanes, method, path, "token"))
-            for method, path in (("GET", "/api/v1/terms"), ("POST", "/watch"))
-        ]
-        await _settle()
-        assert works.begun[-2:] == ["/api/v1/termstoken", "/watchtoken"]
-        works.gate.set()
-        await asyncio.gather(*crowd, *logins, *signed)
-
-    _run(scenario())
+@in_loop
+async def test_anonymous_readers_leave_places_to_those_who_signed_in() -> None:
+    works = Works()
+    lanes = ConcurrencyLimiter(works, signed_in=lambda scope: scope["query_string"] == b"token")
+    crowd = [asyncio.create_task(_ask(lanes, "GET", "/api/v1/terms")) for _ in range(50)]
+    logins = [asyncio.create_task(_ask(lanes, "POST", "/login")) for _ in range(50)]
+    await _settle()
+    assert (
+        works.begun.count("/api/v1/terms")
+        == MAX_ANONYMOUS[RequestKind.REPORT]
+        < MAX_CONCURRENT[RequestKind.REPORT]
+    )
+    assert (
+        works.begun.count("/login")
+        == MAX_ANONYMOUS[RequestKind.CHANGE]
+        < MAX_CONCURRENT[RequestKind.CHANGE]
+    )
+    signed = [
+        asyncio.create_task(_ask(lanes, method, path, "token"))
+        for method, path in (("GET", "/api/v1/terms"), ("POST", "/watch"))
+    ]
+    await _settle()
+    assert works.begun[-2:] == ["/api/v1/termstoken", "/watchtoken"]
+    works.gate.set()
+    await asyncio.gather(*crowd, *logins, *signed)
 
 
-def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_loop
+async def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lycosa.serve.web.concurrency.MAX_WAITING", 3)
     sent: list[Message] = []
 
@@ -179,21 +180,18 @@ def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.MonkeyPatch
     async def send(message: Message) -> None:
         sent.append(message)
 
-    async def scenario() -> None:
-        works = Works()
-        lanes = ConcurrencyLimiter(works, signed_in=lambda scope: False)
-        crowd = [
-            asyncio.create_task(_ask(lanes, "GET", "/site"))
-            for _ in range(3 + MAX_ANONYMOUS[RequestKind.REPORT])
-        ]
-        await _settle()
-        await lanes(
-            {"type": "http", "method": "GET", "path": "/site", "query_string": b"", "headers": []},
-            receive,
-            send,
-        )
-        assert sent[0]["status"] == 503
-        works.gate.set()
-        await asyncio.gather(*crowd)
-
-    _run(scenario())
+    works = Works()
+    lanes = ConcurrencyLimiter(works, signed_in=lambda scope: False)
+    crowd = [
+        asyncio.create_task(_ask(lanes, "GET", "/site"))
+        for _ in range(3 + MAX_ANONYMOUS[RequestKind.REPORT])
+    ]
+    await _settle()
+    await lanes(
+        {"type": "http", "method": "GET", "path": "/site", "query_string": b"", "headers": []},
+        receive,
+        send,
+    )
+    assert sent[0]["status"] == 503
+    works.gate.set()
+    await asyncio.gather(*crowd)

@@ -76,10 +76,8 @@ def test_from_a_language_to_a_page(client: Client, copy: str) -> None:
 def test_what_a_collection_holds(client: Client, copy: str) -> None:
     visits = LiveTables(Workspace.open(copy)).scan("visits").collect()
     (place,) = links(client, "/library", "/library/collection?")
-    page = Document(client.get(place).text)
-    assert f"{visits.height:,}" in page.text("td")
-    days = links(client, place, "/library/day?")
-    german = next(link for link in days if "lang=de" in link)
+    assert f"{visits.height:,}" in Document(client.get(place).text).text("td")
+    german = next(link for link in links(client, place, "/library/day?") if "lang=de" in link)
     assert "collection=default" in german
     assert links(client, german, "/library/page?") == links(
         client, german.replace("&collection=default", ""), "/library/page?"

@@ -126,8 +126,7 @@ def test_watches_are_added_seen_and_removed(
     assert added.status_code == 303, added.text
     (watch,) = list_watches(root)
     assert (watch.order.texts, watch.order.folding.case) == (("wolf spider", "silk"), True)
-    page = Document(client.get("/watch", headers=headers).text)
-    assert "spiders" in page.text("a")
+    assert "spiders" in Document(client.get("/watch", headers=headers).text).text("a")
     assert "No matches yet" in client.get("/watch/matches", {"watch": watch.order.id}, headers).text
     assert client.get("/watch/matches", {"watch": "nonsense"}, headers).status_code == 404
     for wrong in ("texts=", "texts=x&webhook=file:///etc/passwd", "texts=x&webhook=ftp://h/"):
@@ -197,5 +196,4 @@ def test_monitors_are_added_seen_and_removed(
 
 def test_the_history_lists_only_hunts(root: str) -> None:
     (Path(root) / "run" / "hunts" / ("0" * 13 + "-" + "a" * 32 + ".jsonl")).write_text("{")
-    history = HuntHistory(root)
-    assert all(view.state == "ended" for view in history.all())
+    assert all(view.state == "ended" for view in HuntHistory(root).all())

@@ -205,8 +205,7 @@ def test_a_file_of_the_cluster_that_is_not_whole(workspace: Workspace, document:
 
 
 def test_text_of_nothing() -> None:
-    samples = parsed(metrics_text(Measured(0)))
-    assert figure(samples, "pages_total") == 0
+    assert figure(parsed(metrics_text(Measured(0))), "pages_total") == 0
 
 
 def test_figures_that_the_handbook_names_exist(workspace: Workspace) -> None:

@@ -58,8 +58,7 @@ def test_the_advanced_form_shows_it_and_goes(client: Client) -> None:
 
 
 def test_other_languages_are_asked_and_their_words_mended(client: Client) -> None:
-    plain = client.get("/", {"q": "museum"})
-    assert "/?q=museum&amp;across=all" in plain.text
+    assert "/?q=museum&amp;across=all" in client.get("/", {"q": "museum"}).text
     page = client.get("/", {"q": "museum", "across": "all"})
     assert page.status_code == 200
     fields = {

@@ -26,8 +26,7 @@ def site(workspace: str) -> str:
 def test_the_overview_and_every_list(client: Client, workspace: str, site: str) -> None:
     report = report_of(workspace, site)
     assert report.broken, "the demonstration's site has broken links on purpose"
-    page = Document(client.get("/site", {"name": site}).text)
-    assert f"{report.pages}" in page.text("dd")
+    assert f"{report.pages}" in Document(client.get("/site", {"name": site}).text).text("dd")
     for listing in LISTS:
         rows = getattr(report, listing.key)
         shown = Document(client.get("/site", {"name": site, "show": listing.key}).text)

@@ -6,6 +6,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.settings import Config
 from lycosa.core.records import CHECKS, Visit, VisitKind
@@ -27,8 +29,6 @@ def commit_checks(workspace: Workspace, url: str, verdicts: str, until_ms: int) 
     buffers = Buffers()
     for place, letter in enumerate(verdicts):
         at = until_ms - (len(verdicts) - 1 - place) * MINUTE
-        verdict = {"u": "up", "s": "status", "c": "connect"}[letter]
-        status = {"u": 200, "s": 500, "c": 0}[letter]
         visit = Visit(
             url,
             identity.host,
@@ -41,11 +41,11 @@ def commit_checks(workspace: Workspace, url: str, verdicts: str, until_ms: int) 
             at,
             20 + place,
         )
-        visit.http_status, visit.verdict, visit.error = (
-            status,
-            verdict,
-            "connect_refused" if letter == "c" else "",
-        )
+        visit.http_status, visit.verdict, visit.error = {
+            "u": (200, "up", ""),
+            "s": (500, "status", ""),
+            "c": (0, "connect", "connect_refused"),
+        }[letter]
         visit.record_id, visit.first_byte_ms = f"urn:{url}{at}", 5.0
         buffers.add_visit(visit)
     claim = workspace.claim("test")
@@ -55,16 +55,26 @@ def commit_checks(workspace: Workspace, url: str, verdicts: str, until_ms: int) 
     claim.release()
 
 
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace.create(str(tmp_path / "ws"))
+
+
+@pytest.fixture
+def client(workspace: Workspace) -> Client:
+    return Client(create_app(workspace.root, dict))
+
+
+@pytest.fixture
+def key(workspace: Workspace) -> dict[str, str]:
+    """The headers of a client with a token."""
+    token = Tokens(workspace.storage).add("somebody")
+    return {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+
 def test_reading_and_writing_take_a_token_and_reports_say_what_was_committed(
-    tmp_path: Path,
+    workspace: Workspace, client: Client, key: dict[str, str]
 ) -> None:
-    root = str(tmp_path / "ws")
-    workspace = Workspace.create(root)
-    client = Client(create_app(root, dict))
-    key = {
-        "Authorization": f"Bearer {Tokens(workspace.storage).add('somebody')}",
-        "Content-Type": "application/json",
-    }
     assert client.get("/api/v1/uptime").status_code == 401
     assert (
         client.send(
@@ -85,8 +95,7 @@ def test_reading_and_writing_take_a_token_and_reports_say_what_was_committed(
 
     now_ms = round(time.time() * 1000) // MINUTE * MINUTE
     commit_checks(workspace, URL, "u" * 10 + "ssss" + "u" * 6, now_ms)
-    listed = client.get("/api/v1/uptime", headers=key).json()
-    (monitor,) = listed["monitors"]
+    (monitor,) = client.get("/api/v1/uptime", headers=key).json()["monitors"]
     assert (monitor["windows"]["24h"]["checks"], monitor["windows"]["24h"]["failed"]) == (20, 4)
     assert 0.78 < monitor["windows"]["24h"]["availability"] < 0.80
     (outage,) = client.get("/api/v1/uptime/outages", {"url": URL}, key).json()
@@ -106,14 +115,9 @@ def test_reading_and_writing_take_a_token_and_reports_say_what_was_committed(
     assert client.request("DELETE", "/api/v1/uptime", {"url": URL}, key).status_code == 400
 
 
-def test_what_only_the_operator_may_watch_or_tell_is_refused(tmp_path: Path) -> None:
-    root = str(tmp_path / "ws")
-    workspace = Workspace.create(root)
-    client = Client(create_app(root, dict))
-    key = {
-        "Authorization": f"Bearer {Tokens(workspace.storage).add('somebody')}",
-        "Content-Type": "application/json",
-    }
+def test_what_only_the_operator_may_watch_or_tell_is_refused(
+    workspace: Workspace, client: Client, key: dict[str, str]
+) -> None:
     for asked, status in (
         ({"url": "http://169.254.169.254/latest"}, 400),
         ({"url": "http://[::1]/"}, 400),
@@ -129,14 +133,9 @@ def test_what_only_the_operator_may_watch_or_tell_is_refused(tmp_path: Path) -> 
     assert monitors_of(workspace.storage, Config()) == {}
 
 
-def test_when_nothing_else_answers_it_was_our_own_network(tmp_path: Path) -> None:
-    root = str(tmp_path / "ws")
-    workspace = Workspace.create(root)
-    client = Client(create_app(root, dict))
-    key = {
-        "Authorization": f"Bearer {Tokens(workspace.storage).add('somebody')}",
-        "Content-Type": "application/json",
-    }
+def test_when_nothing_else_answers_it_was_our_own_network(
+    workspace: Workspace, client: Client, key: dict[str, str]
+) -> None:
     now_ms = round(time.time() * 1000) // MINUTE * MINUTE
     for url in (URL, "http://other.example/"):
         assert (
