@@ -7,7 +7,6 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -41,6 +40,7 @@ from tests.archive.foreign_files import (
 )
 from tests.crawl.conftest import ServeWeb, page, serve
 from tests.servers.system import require_program
+from tests.waiting import until
 
 __all__ = ["serve"]
 
@@ -309,13 +309,7 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: Path) -> None:
         "crawl.commit_pages=100",
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while (
-        time.monotonic() < deadline
-        and process.poll() is None
-        and len(list(root.glob("data/*/pages.parquet"))) < 2
-    ):
-        time.sleep(0.005)
+    until(lambda: process.poll() is not None or len(list(root.glob("data/*/pages.parquet"))) > 1)
     process.kill()
     process.wait()
     assert process.returncode == -9

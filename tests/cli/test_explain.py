@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Lycosa
 from tests.servers.nginx import Nginx, Server, nginx
+from tests.serving import QuietHandler, serving
 
 PAGES = {
     "robots.txt": "User-agent: *\nCrawl-delay: 0.2\nDisallow: /closed/\nSitemap: /sitemap.xml\n",
@@ -148,18 +147,14 @@ def test_exclusions_are_named_with_their_reason(here: Lycosa, workspace: str) ->
     assert "refused (excluded): excluded by the operator" in outcome
 
 
-class _Failing(BaseHTTPRequestHandler):
+class _Failing(QuietHandler):
     def do_GET(self) -> None:
         self.send_error(503)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 def test_a_robots_txt_that_cannot_be_fetched_delays_its_urls(here: Lycosa, tmp_path: Path) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Failing) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_address[1]}/page.html"
+    with serving(_Failing) as origin:
+        url = f"{origin}/page.html"
         crawled = here(
             "-w",
             str(tmp_path / "w"),
@@ -172,7 +167,6 @@ def test_a_robots_txt_that_cannot_be_fetched_delays_its_urls(here: Lycosa, tmp_p
             "--set",
             "fetch.retries=0",
         )
-        server.shutdown()
     assert crawled.code == 1
     outcome = here("-w", str(tmp_path / "w"), "explain", url)
     outcome.expect(

@@ -9,10 +9,8 @@ import pty
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +24,7 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.processes.children import Child, News
 from lycosa.processes.terminal import EscapingStream, styled
 from tests.cli.conftest import LYCOSA, Lycosa, run_here
+from tests.serving import QuietHandler, serving
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\x08\x7fword"
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069\ufdd0-\ufdd3]")
@@ -34,7 +33,7 @@ PAGE = f"""<!doctype html><html lang=en><head><title>Title {HOSTILE}</title><met
 <a href="/b?{HOSTILE}" rel="{HOSTILE}">{HOSTILE}</a> <a href="/gone">gone {HOSTILE}</a></body></html>""".encode()
 
 
-class _Answers(BaseHTTPRequestHandler):
+class _Answers(QuietHandler):
     def do_GET(self) -> None:
         status = 404 if self.path in ("/gone", "/robots.txt") else 200
         self.send_response(status)
@@ -43,19 +42,11 @@ class _Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(PAGE)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @contextmanager
 def hostile_site() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(_Answers) as origin:
+        yield f"{origin}/"
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from tests.cli.conftest import LIMIT_S, LYCOSA, Lycosa
 from tests.servers.nginx import Server, nginx
+from tests.waiting import until
 
 PAGES = 60
 
@@ -51,20 +51,13 @@ def crawling(workspace: Path, seed: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def wait_for(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_commits_and_ends_and_the_next_call_goes_on(
     lycosa: Lycosa, slow_site: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     workspace = tmp_path / "w"
     with crawling(workspace, slow_site) as process:
-        wait_for(lambda: (workspace / "log" / "00000002.json").exists())
+        until(lambda: (workspace / "log" / "00000002.json").exists())
         process.send_signal(number)
         out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, err
@@ -82,7 +75,7 @@ def test_a_signal_commits_and_ends_and_the_next_call_goes_on(
 def test_search_and_status_while_it_crawls(lycosa: Lycosa, slow_site: str, tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with crawling(workspace, slow_site) as process:
-        wait_for(lambda: lycosa("-w", str(workspace), "search", "dormouse").code == 0)
+        until(lambda: lycosa("-w", str(workspace), "search", "dormouse").code == 0)
         status = lycosa("-w", str(workspace), "status", "--json").json
         refused = lycosa("-w", str(workspace), "crawl", slow_site)
         assert process.poll() is None, "it ended before it could be looked at"

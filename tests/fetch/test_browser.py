@@ -25,6 +25,7 @@ from lycosa.fetch.browser.records import BrowserLimits, RenderJob
 from lycosa.fetch.cookies import CookieJar
 from lycosa.url.domain import Domains, bundled_suffix_list
 from tests.servers.system import require_program
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -333,10 +334,8 @@ def test_who_kills_the_worker_ends_the_browser(tmp_path: Path) -> None:
         pid = int(child.stdout.readline())
         time.sleep(1)
         child.kill()
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{pid}").exists() and "zombie" not in Path(f"/proc/{pid}/status").read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    status = Path(f"/proc/{pid}/status")
+    until(lambda: not status.exists() or "zombie" in status.read_text(), 20)
 
 
 def test_without_a_browser_the_message_helps() -> None:

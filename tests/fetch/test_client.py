@@ -36,6 +36,7 @@ from tests.fetch.fetching import (
 )
 from tests.servers.hostile import GOOD_PAGES, HostileServer
 from tests.servers.nginx import Server, nginx
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -209,10 +210,7 @@ def await_handles(most: int) -> None:
     """No more than that are open; the server's ends are in this process too, and it closes them
     when it gets to it.
     """
-    deadline = time.monotonic() + 20
-    while len(os.listdir("/proc/self/fd")) > most and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert len(os.listdir("/proc/self/fd")) <= most
+    until(lambda: len(os.listdir("/proc/self/fd")) <= most, 20)
 
 
 def test_more_hosts_than_connections(server: HostileServer) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.exclusion.purge import purge
 from lycosa.store.workspace import Workspace
 from tests.index.corpus import Corpus, index_settings, page
+from tests.waiting import until
 
 HOSTS = [f"h{number}.test" for number in range(12)]
 
@@ -280,16 +282,18 @@ def test_commits_within_the_interval_make_one_generation(corpus: Corpus) -> None
     assert (info.documents, generations.numbers(corpus.root)) == (3, [1])
 
 
+def _has_more(corpus: Corpus, documents: int) -> bool:
+    info = current_generation(corpus.root)
+    return info is not None and info.documents > documents
+
+
 def test_a_long_crawl_is_found_while_it_goes_on(corpus: Corpus) -> None:
     follows = follower(corpus, "20ms")
     for number in range(2):
         follows.committed(
             corpus.commit([(f"http://a.test/{number}", page("One page of a long crawl."))])
         )
-        deadline = time.monotonic() + 60
-        while (info := current_generation(corpus.root)) is None or info.documents <= number:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(partial(_has_more, corpus, number))
     follows.close()
 
 
@@ -298,10 +302,9 @@ def test_suggestions_are_made_once_at_the_end_of_a_short_crawl(corpus: Corpus) -
     follows.committed(
         corpus.commit([("http://a.test/", page("A page of a crawl that is over soon."))])
     )
-    deadline = time.monotonic() + 60
-    while (generation := generations.newest(corpus.root)) is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: generations.newest(corpus.root))
+    generation = generations.newest(corpus.root)
+    assert generation is not None
     assert suggest_file.find(generation.path) is None
     follows.finish()
     follows.close()
@@ -316,10 +319,7 @@ def test_an_error_is_kept_and_raised_at_the_end(corpus: Corpus) -> None:
     for file in Path(corpus.root).glob("data/*/pages.parquet"):
         file.unlink()
     follows.committed(entry)
-    deadline = time.monotonic() + 60
-    while follows.error is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: follows.error is not None)
     with pytest.raises(WorkspaceError, match="missing"):
         follows.finish()
     follows.close()

@@ -22,6 +22,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.notify.outbox import MAX_WAIT_MS, DeliveryWorker, Outbox, path_of
 from lycosa.notify.transports import DeliveryError, Notice, Notifier, notifier_of
 from lycosa.store.storage.storage import open_storage
+from tests.waiting import until
 
 
 def notice(number: int) -> Notice:
@@ -280,9 +281,7 @@ def test_a_fault_in_one_target_does_not_end_the_notifications_of_others(
     time.sleep(0.2)
     boxes[1].put([notice(2)])
     deliveries.add(boxes[1])
-    deadline = time.monotonic() + 10
-    while not sound.got and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: sound.got, 10)
     deliveries.stop()
     assert sound.got == ["n2"]
     assert any("KeyError" in text for text in said)

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,10 +104,3 @@ def two_indexes(folder: Path, shards: int) -> TwoIndexes:
         with Indexer(root, index_settings(count)) as indexer:
             indexer.update()
     return TwoIndexes(corpus.root, str(folder / "many"), shards)
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not come about"
-        time.sleep(0.02)

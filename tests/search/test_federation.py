@@ -29,7 +29,8 @@ from lycosa.search.presentation.results import SearchRequest, SearchResults
 from lycosa.search.ranking.ordering import BLOCK
 from lycosa.search.suggest.completion import SuggestRequest
 from tests.index.corpus import Corpus, index_settings, page
-from tests.search.shards import EQUAL, TwoIndexes, queries, two_indexes, until
+from tests.search.shards import EQUAL, TwoIndexes, queries, two_indexes
+from tests.waiting import until
 
 SHARDS = 3
 READY_S = 60.0

@@ -20,8 +20,8 @@ from lycosa.search.federation.replica import Replica
 from lycosa.text import analyze, korean
 from lycosa.text.analyze import BIGRAMS, KIWI, Analysis
 from tests.index.corpus import Corpus, page
-from tests.search.shards import until
 from tests.search.test_federation import Service
+from tests.waiting import until
 
 needs_kiwi = pytest.mark.skipif(
     not korean.installed(), reason="kiwipiepy is not installed: pip install 'lycosa[ko]'"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from lycosa.search.federation.federated_search import FederatedSearch
 from lycosa.search.suggest.completion import SuggestRequest
 from tests.index.corpus import Corpus, index_settings, page
 from tests.search.shards import made_pages, queries
+from tests.waiting import until
 
 
 @dataclass(slots=True, frozen=True)
@@ -246,11 +246,8 @@ def test_a_generation_that_was_replaced_is_not_held(corpus: Corpus, uncollected:
         assert any(
             name.startswith("suggestions") for name in mapped(corpus.root)[searcher.generation]
         )
-        deadline = time.monotonic() + 60
-        while set(mapped(corpus.root)) != {searcher.generation} and time.monotonic() < deadline:
-            # a thread of tantivy looks once more, within a second, at what it has opened
-            time.sleep(0.05)
-        assert set(mapped(corpus.root)) == {searcher.generation}
+        # a thread of tantivy looks once more, within a second, at what it has opened
+        until(lambda: set(mapped(corpus.root)) == {searcher.generation})
 
 
 def test_suggestions_that_rest_stay_open(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:

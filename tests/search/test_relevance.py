@@ -33,8 +33,9 @@ from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
 from lycosa.search.federation.sharded_search import ShardedSearch
 from tests.search.shards import queries as made_queries
-from tests.search.shards import two_indexes, until
+from tests.search.shards import two_indexes
 from tests.text.data import DATA
+from tests.waiting import until
 
 FLOORS = tomllib.loads((Path(bench.__file__).parent / "floors.toml").read_text())["relevance"]
 DEPTH = 100

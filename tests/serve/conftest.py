@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,8 @@ from lycosa.serve.app import create_app
 from lycosa.store.workspace import Workspace
 from tests.serve.browser import Browser, browser
 from tests.serve.client import Client
+from tests.serving import QuietHandler
+from tests.serving import serving as serving_pages
 
 HOSTILE_TITLE = (
     '"><script>document.title="owned"</script><img src=http://127.0.2.9/beacon onerror=alert(1)>'
@@ -40,31 +40,14 @@ def lycosa(*arguments: str) -> list[str]:
 def hostile_site() -> Iterator[str]:
     """One page whose title, text and path try to break out of ours. Gives its URL."""
 
-    class Handler(BaseHTTPRequestHandler):
+    page = HOSTILE_PAGE.format(title=HOSTILE_TITLE.replace("<", "&lt;")).encode()
+
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
-            found = self.path == HOSTILE_PATH
-            body = (
-                HOSTILE_PAGE.format(title=HOSTILE_TITLE.replace("<", "&lt;")).encode()
-                if found
-                else b"no"
-            )
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(*((200, page) if self.path == HOSTILE_PATH else (404, b"no")))
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.2.10", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
-        thread.start()
-        try:
-            yield f"http://127.0.2.10:{server.server_address[1]}{HOSTILE_PATH}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_pages(Handler, "127.0.2.10") as origin:
+        yield f"{origin}{HOSTILE_PATH}"
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,11 @@ phone; and what is stored afterwards.
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from lycosa.store.storage.storage import Storage, open_storage
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import monitors_of
 from lycosa.watch.watches import add_watch, list_watches, remove_watch
+from tests import waiting
 from tests.daemon.daemons import QUICK, collection, daemon, rows
 from tests.serve.browser import Browser
 from tests.serve.conftest import lycosa, serving
@@ -33,7 +35,7 @@ from tests.servers.nginx import Server, nginx
 pytestmark = pytest.mark.slow
 
 CRAWLED, HUNTED = "127.0.6.44", "127.0.6.45"
-LIMIT_S = 180.0
+until = functools.partial(waiting.until, limit_s=180.0)
 LEAVES = 400  # at four a second more than enough to be stopped among
 WATCHED = "http://example.org/"
 TITLES = ".results > li h2"
@@ -138,14 +140,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def way(request: pytest.FixtureRequest) -> Way:
     found: Way = request.param
     return found
-
-
-def until(reached: Callable[[], object]) -> None:
-    """Wait for it, asking now and then."""
-    deadline = time.monotonic() + LIMIT_S
-    while not reached():
-        assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.2)
 
 
 def come_in(someone: Person, world: World, path: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import signal
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -22,16 +21,11 @@ from lycosa.serve import processes as beside
 from lycosa.serve.processes import ServerOptions, ServerProcesses
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
+from tests import waiting
 from tests.daemon.daemons import QUICK, RUN, collection, site
 
 LIMIT_S = 90.0
-
-
-def until(what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+until = functools.partial(waiting.until, limit_s=LIMIT_S)
 
 
 def test_pages_beside_a_crawl(tmp_path: Path) -> None:

@@ -5,19 +5,19 @@ us.
 from __future__ import annotations
 
 import base64
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote
 
 import pytest
 
 from lycosa.store.workspace import Workspace
 from tests.captures.test_captures import HTML, URL, Taken, archive
-from tests.search.shards import until
 from tests.serve.browser import Browser
 from tests.serve.conftest import serving
 from tests.serve.test_cached import BASE, HOSTILE
+from tests.serving import QuietHandler
+from tests.serving import serving as serving_pages
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -31,16 +31,17 @@ class Listener:
     which it serves at `/hostile`.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self) -> None:
         self.asked: list[str] = []
         self.connections = 0
-        self.address = f"127.0.0.1:{port}"
-        self.page = HOSTILE.replace("127.0.2.9", self.address).encode()
+        self.address, self.page = "", b""
 
 
 @pytest.fixture(scope="module")
 def listener() -> Iterator[Listener]:
-    class Handler(BaseHTTPRequestHandler):
+    found = Listener()
+
+    class Handler(QuietHandler):
         def setup(self) -> None:
             super().setup()
             found.connections += 1
@@ -49,26 +50,14 @@ def listener() -> Iterator[Listener]:
             found.asked.append(self.path)
             # a dialogue would hold the browser up
             body = found.page.replace(b"alert(1)", b"0") if self.path == "/hostile" else b""
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(200, body, "text/html")
 
         do_POST = do_GET
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        found = Listener(server.server_address[1])
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
-        thread.start()
-        try:
-            yield found
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_pages(Handler) as origin:
+        found.address = origin.removeprefix("http://")
+        found.page = HOSTILE.replace("127.0.2.9", found.address).encode()
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from tests.hunt.test_session import QUESTION, go, site
 from tests.serve.client import Client
 from tests.serve.pages import Document
 from tests.serve.test_crawl_pages import FORM, come_in
+from tests.waiting import until
 
 LIMIT_S = 60.0
 
@@ -92,14 +93,10 @@ def test_a_hunt_by_the_form(
 def test_a_hunt_is_stopped_and_keeps_what_it_found(web: str, root: str) -> None:
     history = HuntHistory(root)
     hunt = history.begin(HuntRequest("ferry", (f"{web}/",), time_ms=60_000, scope="host"), "ada")
-    deadline = time.monotonic() + LIMIT_S
-    while not (view := history.view(hunt)) or not view.results:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: (view := history.view(hunt)) and view.results)
     history.stop(hunt)
-    while (view := history.view(hunt)) is not None and view.state == "running":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: (view := history.view(hunt)) is None or view.state != "running")
+    view = history.view(hunt)
     assert view is not None
     assert (view.state, view.ended, view.by) == ("ended", "stopped", "ada")
     assert view.results

@@ -6,12 +6,10 @@ import contextlib
 import json
 import socket
 import subprocess
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ from tests.search.shards import queries
 from tests.search.test_many import Halves, agreement, halves, urls
 from tests.serve.client import Client
 from tests.serve.conftest import lycosa
+from tests.serving import QuietHandler, serving
 
 TIMEOUT_S = 0.7
 
@@ -55,31 +54,18 @@ def served(root: str, *more: str) -> Iterator[str]:
 
 
 @contextmanager
-def answering(act: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+def answering(act: Callable[[QuietHandler], None]) -> Iterator[str]:
     """A server that does to every request what it is told."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             with contextlib.suppress(OSError):  # the other side has had enough
                 act(self)
 
         do_POST = do_GET
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        block_on_close = False
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as origin:
+        yield origin
 
 
 @pytest.fixture(scope="module")
@@ -214,12 +200,12 @@ def test_of_another_version_a_whole_answer_is_asked(made: Halves, peer: str) -> 
     """An older Lycosa: it has the API and no route for peers. Lists are joined by rank."""
     client = Client(create_app(made.second, dict))
 
-    def act(request: BaseHTTPRequestHandler) -> None:
+    def act(request: QuietHandler) -> None:
         if request.path.startswith(PATH):
-            _send(request, 404, b"{}")
+            request.answer(404, b"{}")
             return
         path, _, query = request.path.partition("?")
-        _send(request, 200, client.get(f"{path}?{query}").content)
+        request.answer(200, client.get(f"{path}?{query}").content)
 
     with answering(act) as address:
         together = many(made.first, address)
@@ -235,20 +221,11 @@ def test_of_another_version_a_whole_answer_is_asked(made: Halves, peer: str) -> 
         together.close()
 
 
-def _send(request: BaseHTTPRequestHandler, status: int, body: bytes, **fields: str) -> None:
-    request.send_response(status)
-    for name, value in fields.items():
-        request.send_header(name, value)
-    request.send_header("Content-Length", str(len(body)))
-    request.end_headers()
-    request.wfile.write(body)
-
-
-def _silent(request: BaseHTTPRequestHandler) -> None:
+def _silent(request: QuietHandler) -> None:
     time.sleep(30)
 
 
-def _drip(request: BaseHTTPRequestHandler) -> None:
+def _drip(request: QuietHandler) -> None:
     request.send_response(200)
     request.end_headers()
     for _ in range(300):
@@ -256,15 +233,15 @@ def _drip(request: BaseHTTPRequestHandler) -> None:
         time.sleep(0.1)
 
 
-def _garbage(request: BaseHTTPRequestHandler) -> None:
-    _send(request, 200, b"<html>\x00\xff not json")
+def _garbage(request: QuietHandler) -> None:
+    request.answer(200, b"<html>\x00\xff not json")
 
 
-def _deep(request: BaseHTTPRequestHandler) -> None:
-    _send(request, 200, b"[" * 500_000)
+def _deep(request: QuietHandler) -> None:
+    request.answer(200, b"[" * 500_000)
 
 
-def _gigabyte(request: BaseHTTPRequestHandler) -> None:
+def _gigabyte(request: QuietHandler) -> None:
     request.send_response(200)
     request.send_header("Content-Length", str(2**30))
     request.end_headers()
@@ -272,22 +249,22 @@ def _gigabyte(request: BaseHTTPRequestHandler) -> None:
         request.wfile.write(b"[" * 2**20)
 
 
-def _elsewhere(request: BaseHTTPRequestHandler) -> None:
-    _send(request, 302, b"", Location="http://169.254.169.254/")
+def _elsewhere(request: QuietHandler) -> None:
+    request.answer(302, b"", Location="http://169.254.169.254/")
 
 
-def _headers(request: BaseHTTPRequestHandler) -> None:
+def _headers(request: QuietHandler) -> None:
     request.wfile.write(b"HTTP/1.1 200 OK\r\n")
     for number in range(100_000):
         request.wfile.write(b"X-%d: %s\r\n" % (number, b"y" * 1_000))
 
 
-def _compressed(request: BaseHTTPRequestHandler) -> None:
-    _send(request, 200, b"\x1f\x8b" + b"\0" * 100, **{"Content-Encoding": "gzip"})
+def _compressed(request: QuietHandler) -> None:
+    request.answer(200, b"\x1f\x8b" + b"\0" * 100, **{"Content-Encoding": "gzip"})
 
 
-def _not_found(request: BaseHTTPRequestHandler) -> None:
-    _send(request, 404, b"{}")
+def _not_found(request: QuietHandler) -> None:
+    request.answer(404, b"{}")
 
 
 ACROSS = Across(("en", "de"))
@@ -306,7 +283,7 @@ WRONG = [_silent, _drip, _garbage, _deep, _gigabyte, _elsewhere, _headers, _comp
     ids=lambda value: getattr(value, "__name__", "across" if value else ""),
 )
 def test_a_peer_that_is_wrong_costs_its_results_and_a_note(
-    made: Halves, act: Callable[[BaseHTTPRequestHandler], None], across: Across | None
+    made: Halves, act: Callable[[QuietHandler], None], across: Across | None
 ) -> None:
     alone = Searcher(made.first).search(SearchRequest("web", across=across))
     with answering(act) as address:
@@ -381,11 +358,11 @@ def test_a_peer_that_lies_is_left_out_or_harmless(made: Halves, peer: str, lie: 
     honest = PeerBackend(peer, FetchSettings())._http
     change = LIES[lie]
 
-    def act(request: BaseHTTPRequestHandler) -> None:
+    def act(request: QuietHandler) -> None:
         length = int(request.headers.get("Content-Length") or 0)
         body = request.rfile.read(length) if length else None
         status, answer = honest._exchange(request.path, body, 20.0)
-        _send(request, status, json.dumps(change(request.path, json.loads(answer))).encode())
+        request.answer(status, json.dumps(change(request.path, json.loads(answer))).encode())
 
     with answering(act) as address:
         together = many(made.first, address)
@@ -407,7 +384,7 @@ def test_a_peer_that_lies_is_left_out_or_harmless(made: Halves, peer: str, lie: 
 def test_a_peer_that_failed_is_left_alone_for_a_while(made: Halves) -> None:
     asked: list[str] = []
 
-    def act(request: BaseHTTPRequestHandler) -> None:
+    def act(request: QuietHandler) -> None:
         asked.append(request.path)
         _silent(request)
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
@@ -18,6 +17,7 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.crawl.state.progress import Progress
 from lycosa.url.site_name import SiteScope
+from tests.serving import QuietHandler, serving
 
 QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 
@@ -37,25 +37,8 @@ class Paper:
         )
 
 
-class _Quiet(BaseHTTPRequestHandler):
+class _Quiet(QuietHandler):
     protocol_version = "HTTP/1.1"
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@contextmanager
-def served(handler: type[BaseHTTPRequestHandler], address: str) -> Iterator[str]:
-    """A server of this handler; gives its origin."""
-    with ThreadingHTTPServer((address, 0), handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield f"http://{address}:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @contextmanager
@@ -66,17 +49,11 @@ def paper(address: str) -> Iterator[Paper]:
         def do_GET(self) -> None:
             site.asked[self.path] += 1
             result = site.pages.get(self.path)
-            body = (result or "gone").encode()
-            self.send_response(200 if result is not None else 404)
-            self.send_header(
-                "Content-Type",
-                "text/html; charset=utf-8" if self.path != "/robots.txt" else "text/plain",
-            )
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            media_type = "text/plain" if self.path == "/robots.txt" else "text/html; charset=utf-8"
+            status = 404 if result is None else 200
+            self.answer(status, (result or "gone").encode(), media_type)
 
-    with served(Handler, address) as site.origin:
+    with serving(Handler, address) as site.origin:
         yield site
 
 
@@ -116,7 +93,7 @@ def hook(address: str = "127.0.7.71") -> Iterator[Hook]:
             self.end_headers()
             end.arrived.set()
 
-    with served(Handler, address) as end.origin:
+    with serving(Handler, address) as end.origin:
         yield end
 
 

@@ -27,6 +27,7 @@ from lycosa.store.workspace import Workspace
 from lycosa.watch.delivery import MatchDelivery
 from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch
 from tests.site.paper import Paper, crawled, hook, paper
+from tests.waiting import until
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
 
@@ -113,9 +114,7 @@ def test_what_nobody_takes_waits_for_the_next_call(root: str) -> None:
         said: list[str] = []
         post = MatchDelivery(root, end.config(), said.append)  # as the next call has one
         post.start()
-        deadline = time.monotonic() + 20
-        while not list_watches(root)[0].targets[0].delivered and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: list_watches(root)[0].targets[0].delivered, 20)
         post.finish()
         assert {notice["id"] for notice in end.notices} == {end.notices[0]["id"]}
         assert len(end.came) == 2
