@@ -207,6 +207,7 @@ def test_any_character_is_taken(tmp_path: Path, text: str, expected: str | None)
     assert ENGLISH in text_of(document)
 
 
+@pytest.mark.slow
 def test_a_huge_page_is_read_by_a_parser_with_usual_limits(tmp_path: Path) -> None:
     workspace = made(
         tmp_path / "w",

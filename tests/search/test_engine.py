@@ -574,6 +574,7 @@ def declarations(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
     return Searcher(corpus.root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stem", declaration_languages())
 def test_every_article_is_found_by_its_own_rare_words(declarations: Searcher, stem: str) -> None:
     """Without saying the language, the three words that fewest articles share find the article,

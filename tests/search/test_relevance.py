@@ -44,6 +44,7 @@ LOSS = 0.98
 FIRST = 0.95  # of the articles of a declaration
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FLOORS))
 def test_questions_are_answered_better_than_by_plain_bm25(name: str, tmp_path: Path) -> None:
     matches = {collection.name: collection for collection in judged(DATA)}
@@ -200,6 +201,7 @@ needs_data = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_data
 def test_a_sentence_finds_its_fellow_in_kazakh() -> None:
     ((_, forth, back),) = sib(["kk"], 0)
