@@ -9,8 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -33,6 +33,7 @@ from lycosa.store.compaction.compact import compact
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace
 from tests.export.library_pages import READER, Fetched, commit, day_name
+from tests.waiting import until
 
 SCHEMA_OF = etree.XMLSchema(etree.parse(str(SCHEMA)))
 EVERYTHING = LibrarySelection()
@@ -104,6 +105,13 @@ def text_of(document: Any) -> str:
     )
 
 
+def texts_by_day(results: dict[tuple[str, str], list[Any]], url: str) -> dict[str, str]:
+    return {
+        key[1]: text_of(next(each for each in of_day if each.findtext(f"{Q}url") == url))
+        for key, of_day in results.items()
+    }
+
+
 def content(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -131,10 +139,7 @@ def test_a_page_stands_on_the_days_it_changed_with_the_text_of_that_day(tmp_path
     }
     assert (report.documents, report.days, report.languages, report.unreadable) == (3, 2, 1, 0)
     results = documents(tmp_path / "out")
-    texts = {
-        key[1]: text_of(next(each for each in of_day if each.findtext(f"{Q}url") == page))
-        for key, of_day in results.items()
-    }
+    texts = texts_by_day(results, page)
     assert "First." in texts[day_name(0)]
     assert "Third." in texts[day_name(2)]
     (latest,) = results["en", day_name(2)]
@@ -142,10 +147,7 @@ def test_a_page_stands_on_the_days_it_changed_with_the_text_of_that_day(tmp_path
 
     export(workspace, tmp_path / "full", chosen=LibrarySelection(full=True))
     full = documents(tmp_path / "full")
-    texts = {
-        key[1]: text_of(next(each for each in of_day if each.findtext(f"{Q}url") == page))
-        for key, of_day in full.items()
-    }
+    texts = texts_by_day(full, page)
     assert [
         next(word for word in ("First.", "Second.", "Third.") if word in texts[day_name(day)])
         for day in range(4)
@@ -473,11 +475,10 @@ def test_two_exports_do_not_write_into_one_another(tmp_path: Path) -> None:
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
         holder.stdout.close()
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        try:
-            assert export(workspace, target).documents == 10
-            return
-        except WorkError:
-            time.sleep(0.05)
-    pytest.fail("the lock outlived its holder")
+
+    def exported() -> bool:
+        with suppress(WorkError):
+            return export(workspace, target).documents == 10
+        return False
+
+    until(exported, 30)  # the lock does not outlive its holder

@@ -245,6 +245,24 @@ def lycosa(root: Path, *arguments: str) -> list[str]:
     return [*RUN, "-w", str(root), *arguments]
 
 
+def hunted(
+    command: list[str], results: int, number: signal.Signals
+) -> tuple[list[Event], int, str]:
+    """Send a signal after so many results. Return all events, the exit code and the errors."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        events: list[Event] = []
+        while sum(event["event"] == "found" for event in events) < results:
+            events.append(json.loads(process.stdout.readline()))
+        process.send_signal(number)
+        rest, errors = process.communicate(timeout=60)
+    if process.returncode == 0:  # a kill may cut a line
+        events += map(json.loads, rest.splitlines())
+    return events, process.returncode, errors
+
+
 def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(root: Path, web: str) -> None:
     words = [
         "hunt",
@@ -259,19 +277,8 @@ def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(root: Path
         "60s",
         "--jsonl",
     ]
-    with subprocess.Popen(
-        lycosa(root, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        events = []
-        for line in process.stdout:
-            events.append(json.loads(line))
-            if sum(event["event"] == "found" for event in events) == 2:
-                process.send_signal(signal.SIGINT)
-                break
-        rest, errors = process.communicate(timeout=60)
-        events += map(json.loads, rest.splitlines())
-    assert process.returncode == 0, errors
+    events, code, errors = hunted(lycosa(root, *words), 2, signal.SIGINT)
+    assert code == 0, errors
     assert events[0] == {
         "event": "started",
         "question": "wolf spider silk",
@@ -314,18 +321,8 @@ def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(root: Path
 
 def test_a_killed_hunt_loses_nothing(root: Path, web: str) -> None:
     words = ["hunt", QUESTION, "--seed", f"{web}/", "--delay", "50ms", "--time", "60s", "--jsonl"]
-    with subprocess.Popen(
-        lycosa(root, *words), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        assert process.stdout is not None
-        found = []
-        for line in process.stdout:
-            event = json.loads(line)
-            if event["event"] == "found":
-                found.append(event["url"])
-                if len(found) == 3:
-                    process.kill()
-                    break
+    events, *_ = hunted(lycosa(root, *words), 3, signal.SIGKILL)
+    found = [event["url"] for event in events if event["event"] == "found"][:3]
     # nothing was committed yet
     assert not {str(row["url"]) for row in rows(root, "pages")} & set(found)
     report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=1), index=False)
