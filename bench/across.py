@@ -456,12 +456,8 @@ def both(languages: Sequence[str], held_out: int) -> None:
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
+    parser = arguments(__doc__, runs=1, dev=0, plain=False, together=False, root="")
     parser.add_argument("what", choices=["sib", "both", "crawl", "written"])
-    parser.add_argument("--dev", type=int, default=0)
-    parser.add_argument("--plain", action="store_true")
-    parser.add_argument("--together", action="store_true")
-    parser.add_argument("--root", default="")
     parser.add_argument("--languages", default=",".join(LANGUAGES))
     options = parser.parse_args()
     if options.what == "both":

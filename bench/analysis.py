@@ -114,12 +114,12 @@ def measure(language: str, limit: int, rounds: int, analysis: Analysis) -> dict[
 
 
 def main() -> int:
-    parser = arguments(__doc__)
-    parser.add_argument("--megabytes", type=float, default=1.0, help="of text in each language")
-    parser.add_argument("--languages", nargs="*", default=sorted(LANGUAGES))
-    parser.add_argument(
-        "--check", action="store_true", help="fail below the floors of bench/floors.toml"
+    parser = arguments(
+        __doc__,
+        megabytes=(1.0, "of text in each language"),
+        check=(False, "fail below the floors of bench/floors.toml"),
     )
+    parser.add_argument("--languages", nargs="*", default=sorted(LANGUAGES))
     parser.add_argument("--korean", choices=[BIGRAMS, KIWI], default=BIGRAMS)
     options = parser.parse_args()
     analysis = Analysis((options.korean,))

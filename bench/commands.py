@@ -127,10 +127,7 @@ def validate(folder: Path) -> int:
 
 
 def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("--pages", type=int, default=100_000)
-    parser.add_argument("--kinds", default="xml,jsonl,parquet,text")
-    options = parser.parse_args()
+    options = arguments(__doc__, pages=100_000, kinds="xml,jsonl,parquet,text").parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as temporary:
         folder = Path(temporary)
         root = build(folder / "w", options.pages).root

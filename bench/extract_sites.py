@@ -172,9 +172,7 @@ def scores(
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
-    parser.add_argument("--pages", type=int, default=12, help="maximum per language")
-    options = parser.parse_args()
+    options = arguments(__doc__, runs=1, pages=(12, "maximum per language")).parse_args()
     rows = [
         (
             language,

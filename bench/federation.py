@@ -172,12 +172,9 @@ def cost(search: Search, requests: list[str], processes: list[psutil.Process]) -
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
-    parser.add_argument("--pages", type=int, default=10_000)
-    parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--shards", type=int, default=8)
-    parser.add_argument("--hosts", type=int, default=27, help="hosts per site")
-    options = parser.parse_args()
+    options = arguments(
+        __doc__, runs=1, pages=10_000, queries=200, shards=8, hosts=(27, "hosts per site")
+    ).parse_args()
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-bench-"))
         one, many, samples, pages = prepare(

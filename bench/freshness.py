@@ -420,8 +420,7 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
-    parser.add_argument("--check", action="store_true", help="exit 1 when a floor is missed")
+    parser = arguments(__doc__, runs=1, check=(False, "exit 1 when a floor is missed"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--budgets", type=int, nargs="+", default=[1_000, 5_000])
     parser.add_argument("--only", choices=tuple(POLICIES), action="append")

@@ -204,14 +204,25 @@ def comparison(readings: Mapping[str, Sequence[float]], baseline: str, unit: str
     return table((unit, "median", "lowest", "highest", f"ratio to {baseline}"), rows)
 
 
-def arguments(description: str | None, runs: int = 3) -> argparse.ArgumentParser:
-    """Return a parser with the options of every benchmark: --runs, --json, --results."""
+def arguments(description: str | None, runs: int = 3, **options: object) -> argparse.ArgumentParser:
+    """Return a parser with the options of every benchmark: --runs, --json, --results.
+
+    `options`: more options by name, each with its default, or with (default, help). False makes
+    it a flag; the type of other defaults is the type of the option.
+    """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=runs, help=f"rounds (default {runs})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     parser.add_argument("--results", type=Path, metavar="FILE", help="append the report to it")
+    for name, option in options.items():
+        default, text = option if isinstance(option, tuple) else (option, None)
+        flag = f"--{name.replace('_', '-')}"
+        if default is False:
+            parser.add_argument(flag, action="store_true", help=text)
+        else:
+            parser.add_argument(flag, type=type(default), default=default, help=text)
     return parser
 
 

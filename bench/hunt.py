@@ -273,18 +273,19 @@ def first_result(web: ServedSites) -> dict[str, float]:
 
 
 def main() -> int:
-    parser = arguments(__doc__, runs=1)
+    parser = arguments(
+        __doc__,
+        runs=1,
+        without_webs=False,
+        without_sites=False,
+        tuned=(False, "ask the questions that constants were set on instead"),
+    )
     parser.add_argument("--webs", type=int, default=len(HELD_OUT))
     parser.add_argument(
         "--share",
         type=float,
         action="append",
         help="share of links that stay within a topic; repeatable",
-    )
-    parser.add_argument("--without-webs", action="store_true")
-    parser.add_argument("--without-sites", action="store_true")
-    parser.add_argument(
-        "--tuned", action="store_true", help="ask the questions that constants were set on instead"
     )
     options = parser.parse_args()
     parts, missed = [], []

@@ -287,12 +287,15 @@ def crawl(options: Namespace) -> None:
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
-    parser.add_argument("--urls", type=int, default=10_000_000)
-    parser.add_argument("--hosts", type=int, default=1_000_000)
-    parser.add_argument("--fetches", type=int, default=200_000)
+    parser = arguments(
+        __doc__,
+        runs=1,
+        urls=10_000_000,
+        hosts=1_000_000,
+        fetches=200_000,
+        bare=(False, "the frontier alone"),
+    )
     parser.add_argument("--set", action="append", default=[], help="crawl.active_hosts=5000")
-    parser.add_argument("--bare", action="store_true", help="the frontier alone")
     parser.add_argument("--inside", type=Path, help="the prepared workspace (internal)")
     options = parser.parse_args()
     if options.inside:

@@ -260,10 +260,9 @@ def f1(true: Blocks, recovered: Blocks) -> float:
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
+    parser = arguments(__doc__, runs=1, show=(0, "print the worst documents"))
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--template", choices=TEMPLATES, action="append")
-    parser.add_argument("--show", type=int, default=0, help="print the worst documents")
     options = parser.parse_args()
     texts = documents(options.folders)
     rows = []

@@ -143,9 +143,7 @@ def _groups(workspace: Workspace) -> dict[str, int]:
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
-    parser.add_argument("--pairs", type=int, default=2_000)
-    options = parser.parse_args()
+    options = arguments(__doc__, runs=1, pairs=2_000).parse_args()
     pairs = planted(options.pairs)
     rows = []
     for _ in range(options.runs):

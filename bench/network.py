@@ -328,10 +328,8 @@ def compare_links(pages: Pages, runs: int) -> tuple[str, dict[str, list[float]]]
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=5)
+    parser = arguments(__doc__, runs=5, pages=600, requests=3_000)
     parser.add_argument("areas", nargs="*", help="fetch, warc, links; default: all")
-    parser.add_argument("--pages", type=int, default=600)
-    parser.add_argument("--requests", type=int, default=3_000)
     options = parser.parse_args()
     areas = options.areas or ["fetch", "warc", "links"]
     files = list(html_files(SITES))

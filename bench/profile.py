@@ -129,9 +129,8 @@ def sample_crawl(target: str, form: str, output: Path) -> None:
 
 
 def main() -> int:
-    parser = arguments(__doc__, runs=1)
+    parser = arguments(__doc__, runs=1, functions=(30, "number of functions listed"))
     parser.add_argument("--target", choices=("all", *NAMES), default="all")
-    parser.add_argument("--functions", type=int, default=30, help="number of functions listed")
     parser.add_argument("--flame", type=Path, metavar="FILE", help="draw a flame graph (SVG)")
     options = parser.parse_args()
     try:

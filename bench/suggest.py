@@ -262,14 +262,13 @@ def made(folder: str, sites: bool) -> str:
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
+    parser = arguments(
+        __doc__,
+        runs=1,
+        odd=(False, "the words for choosing constants, instead of those for measuring"),
+    )
     parser.add_argument("what", choices=["latency", "spelling", "similar"])
     parser.add_argument("workspace", nargs="?", default="", help="one that is indexed")
-    parser.add_argument(
-        "--odd",
-        action="store_true",
-        help="the words for choosing constants, instead of those for measuring",
-    )
     options = parser.parse_args()
     lines: list[str] = []
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:

@@ -126,11 +126,7 @@ def compare_log(folders: Folders, entries: int, runs: int) -> Readings:
 
 
 def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("--pages", type=int, default=2_000)
-    parser.add_argument("--urls", type=int, default=200_000)
-    parser.add_argument("--entries", type=int, default=2_000)
-    options = parser.parse_args()
+    options = arguments(__doc__, pages=2_000, urls=200_000, entries=2_000).parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as root:
         folders = Folders(str(Path(root)))
         figures = {

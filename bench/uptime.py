@@ -39,11 +39,7 @@ _PAGE = (
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
-    parser.add_argument("--monitors", type=int, default=1_000)
-    parser.add_argument("--hosts", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=150.0)
-    options = parser.parse_args()
+    options = arguments(__doc__, runs=1, monitors=1_000, hosts=100, seconds=150.0).parse_args()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         lines = run(Path(folder), stack, options.monitors, options.hosts, options.seconds)
     report(options, "Availability", "\n".join(lines))

@@ -125,12 +125,15 @@ def find(sites: Path, pages: int, folder: str) -> list[str]:
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
+    parser = arguments(
+        __doc__,
+        runs=1,
+        texts=TEXTS,
+        pages=(PAGES, "for find"),
+        crawled=(CRAWLED, "for watch"),
+        no_index=(False, "for watch: without the index"),
+    )
     parser.add_argument("what", nargs="?", choices=["watch", "find"], help="both by default")
-    parser.add_argument("--texts", type=int, default=TEXTS)
-    parser.add_argument("--pages", type=int, default=PAGES, help="for find")
-    parser.add_argument("--crawled", type=int, default=CRAWLED, help="for watch")
-    parser.add_argument("--no-index", action="store_true", help="for watch: without the index")
     options = parser.parse_args()
     lines: list[str] = []
     if options.what in (None, "watch"):
