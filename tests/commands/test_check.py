@@ -62,33 +62,39 @@ def one(root: Path, pattern: str) -> Path:
     return sorted(root.glob(pattern))[0]
 
 
-def flip(pattern: str) -> Callable[[Path], None]:
-    def harm(root: Path) -> None:
-        path = one(root, pattern)
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 4
-        path.write_bytes(content)
-
-    return harm
+Harm = Callable[[Path], None]
 
 
-def cut(pattern: str) -> Callable[[Path], None]:
-    def harm(root: Path) -> None:
-        path = one(root, pattern)
-        os.truncate(path, path.stat().st_size // 2)
-
-    return harm
+def on_file(harm: Harm) -> Callable[[str], Harm]:
+    """Turn harm to a file into harm to a workspace, by the pattern of the file."""
+    return lambda pattern: lambda root: harm(one(root, pattern))
 
 
-def delete(pattern: str) -> Callable[[Path], None]:
-    def harm(root: Path) -> None:
-        path = one(root, pattern)
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+@on_file
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
 
-    return harm
+
+@on_file
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
 
 
-def write(path: str, content: bytes = b"x", *, at: int | None = None) -> Callable[[Path], None]:
+@on_file
+def delete(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+@on_file
+def unreadable(path: Path) -> None:
+    """As a file without rights is, but for root too: a link that leads to itself."""
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def write(path: str, content: bytes = b"x", *, at: int | None = None) -> Harm:
     def harm(root: Path) -> None:
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -101,34 +107,15 @@ def write(path: str, content: bytes = b"x", *, at: int | None = None) -> Callabl
     return harm
 
 
-def copy(source: str, target: str) -> Callable[[Path], None]:
+def copy(source: str, target: str) -> Harm:
     def harm(root: Path) -> None:
         shutil.copyfile(one(root, source), root / target)
 
     return harm
 
 
-def unreadable(pattern: str) -> Callable[[Path], None]:
-    """As a file without rights is, but for root too: a link that leads to itself."""
-
-    def harm(root: Path) -> None:
-        path = one(root, pattern)
-        path.unlink()
-        path.symlink_to(path.name)
-
-    return harm
-
-
-def chmod(path: str, mode: int) -> Callable[[Path], None]:
+def chmod(path: str, mode: int) -> Harm:
     return lambda root: os.chmod(one(root, path), mode)
-
-
-def both(*harms: Callable[[Path], None]) -> Callable[[Path], None]:
-    def harm(root: Path) -> None:
-        for each in harms:
-            each(root)
-
-    return harm
 
 
 def index_of_another(root: Path) -> None:
@@ -163,7 +150,7 @@ class Case:
     """
 
     name: str
-    harm: Callable[[Path], None]
+    harm: Harm
     where: str
     what: str
     mended: bool = False
@@ -262,7 +249,8 @@ def test_cdxj_files_are_written_again_as_they_were(damaged: Path) -> None:
 
 
 def test_a_cdxj_whose_archive_is_damaged_is_not_made_up(damaged: Path) -> None:
-    both(flip("data/*/archive.warc.gz"), delete("data/*/archive.cdxj"))(damaged)
+    for harm in (flip("data/*/archive.warc.gz"), delete("data/*/archive.cdxj")):
+        harm(damaged)
     repaired = repair_workspace(str(damaged))
     assert [where for where, _ in repaired.failed] == ["data/00000001-1/archive.cdxj"]
     assert not repaired.report.ok
@@ -286,9 +274,7 @@ def test_nothing_is_repaired_under_somebody_who_crawls(damaged: Path) -> None:
 @pytest.mark.parametrize(
     "harm", [flip("workspace.json"), cut("workspace.json"), delete("workspace.json")]
 )
-def test_without_its_first_file_nothing_can_be_said(
-    damaged: Path, harm: Callable[[Path], None]
-) -> None:
+def test_without_its_first_file_nothing_can_be_said(damaged: Path, harm: Harm) -> None:
     harm(damaged)
     with pytest.raises(WorkspaceError, match=r"workspace\.json"):
         check_workspace(str(damaged))

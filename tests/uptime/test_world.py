@@ -5,7 +5,7 @@ found, noise is not.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import pytest
@@ -21,6 +21,20 @@ DAY = 24 * HOUR
 
 def sites(number: int) -> list[str]:
     return [f"http://site-{place}.example/" for place in range(number)]
+
+
+def simulated(
+    answer: Callable[[str, int], Answer],
+    urls: Iterable[str],
+    duration_ms: int,
+    addresses: dict[str, str] | None = None,
+    **settings: str,
+) -> World:
+    """Monitor URLs for a simulated time."""
+    world = World(answer, addresses=addresses or {})
+    world.checker.watch(monitor(url, **settings) for url in urls)
+    world.run(duration_ms)
+    return world
 
 
 def down_between(url: str, since: int, until: int, how: Answer) -> Callable[[str, int], Answer]:
@@ -86,9 +100,13 @@ def test_an_outage_is_found_within_two_intervals_and_told_once_with_its_end(
 ) -> None:
     urls = sites(6)
     since, until = 10 * every + 1_234, 20 * every
-    world = World(down_between(urls[2], since, until, how))
-    world.checker.watch(monitor(url, every=f"{every}ms", expect="well") for url in urls)
-    world.run(30 * every)
+    world = simulated(
+        down_between(urls[2], since, until, how),
+        urls,
+        30 * every,
+        every=f"{every}ms",
+        expect="well",
+    )
     ((found_at, outage),) = [
         (at, event) for at, event in world.events if isinstance(event, Outage) and not event.until
     ]
@@ -108,9 +126,12 @@ def test_a_host_with_fifty_monitors_gives_one_notice_that_names_what_is_down_and
     urls = [f"http://big.example/{place}" for place in range(50)]
     others = sites(3)
     since, until = 10 * MINUTE, 40 * MINUTE
-    world = World(lambda url, at: REFUSED if "big" in url and since <= at < until else FINE)
-    world.checker.watch(monitor(url, every="2m") for url in [*urls, *others])
-    world.run(60 * MINUTE)
+    world = simulated(
+        lambda url, at: REFUSED if "big" in url and since <= at < until else FINE,
+        [*urls, *others],
+        60 * MINUTE,
+        every="2m",
+    )
     assert len(world.outages) == 50
     down, up = world.notices
     assert (down.kind, up.kind) == ("down", "up")
@@ -121,11 +142,11 @@ def test_a_host_with_fifty_monitors_gives_one_notice_that_names_what_is_down_and
 
 def test_many_sites_at_once_give_few_notices() -> None:
     urls = sites(100)
-    world = World(
-        lambda url, at: REFUSED if url != urls[0] and 10 * MINUTE <= at < 30 * MINUTE else FINE
+    world = simulated(
+        lambda url, at: REFUSED if url != urls[0] and 10 * MINUTE <= at < 30 * MINUTE else FINE,
+        urls,
+        60 * MINUTE,
     )
-    world.checker.watch(monitor(url) for url in urls)
-    world.run(60 * MINUTE)
     assert len(world.outages) == 99
     downs = [notice for notice in world.notices if notice.kind == "down"]
     ups = [notice for notice in world.notices if notice.kind == "up"]
@@ -141,9 +162,11 @@ def test_many_sites_at_once_give_few_notices() -> None:
 @pytest.mark.parametrize("number", [2, 3, 40])
 def test_our_own_network_is_one_event_of_its_own(number: int) -> None:
     urls = sites(number)
-    world = World(lambda url, at: Answer(5, 0, "dns") if 10 * MINUTE <= at < 20 * MINUTE else FINE)
-    world.checker.watch(monitor(url) for url in urls)
-    world.run(40 * MINUTE)
+    world = simulated(
+        lambda url, at: Answer(5, 0, "dns") if 10 * MINUTE <= at < 20 * MINUTE else FINE,
+        urls,
+        40 * MINUTE,
+    )
     assert not world.outages
     assert [notice.kind for notice in world.notices] == ["offline", "online"]
     assert world.offlines[0].since - world.start_ms <= 11 * MINUTE
@@ -151,17 +174,17 @@ def test_our_own_network_is_one_event_of_its_own(number: int) -> None:
 
 def test_a_site_that_is_still_down_when_our_network_is_back_is_told_then() -> None:
     urls = sites(10)
-    world = World(
+    world = simulated(
         lambda url, at: (
             HANGS
             if 10 * MINUTE <= at < 20 * MINUTE
             else REFUSED
             if url == urls[4] and 15 * MINUTE <= at < HOUR
             else FINE
-        )
+        ),
+        urls,
+        2 * HOUR,
     )
-    world.checker.watch(monitor(url) for url in urls)
-    world.run(2 * HOUR)
     assert [notice.kind for notice in world.notices] == ["offline", "online", "down", "up"]
     assert [outage.url for outage in world.outages] == [urls[4]]
 
@@ -171,11 +194,12 @@ def test_a_site_that_is_down_keeps_no_network_from_being_so_and_two_sites_on_one
 ):
     urls = sites(3)
     same = {"site-0.example": "192.0.2.1", "site-1.example": "192.0.2.1"}
-    world = World(
-        lambda url, at: REFUSED if url in urls[:2] and at >= 10 * MINUTE else FINE, addresses=same
+    world = simulated(
+        lambda url, at: REFUSED if url in urls[:2] and at >= 10 * MINUTE else FINE,
+        urls[:2],
+        20 * MINUTE,
+        addresses=same,
     )
-    world.checker.watch(monitor(url) for url in urls[:2])
-    world.run(20 * MINUTE)
     assert {outage.url for outage in world.outages} == set(urls[:2])
     assert not world.offlines
 
@@ -215,9 +239,7 @@ def test_checks_of_a_host_keep_its_pause_and_their_intervals() -> None:
         asked.append(at)
         return Answer(300)
 
-    world = World(answer)
-    world.checker.watch(monitor(url, pause="2s") for url in urls)
-    world.run(HOUR)
+    simulated(answer, urls, HOUR, pause="2s")
     gaps = [later - earlier for earlier, later in pairwise(asked)]
     assert min(gaps) >= 2_300
     assert 20 * 58 <= len(asked) <= 20 * 61
@@ -281,9 +303,7 @@ def day_of_noise(seed: int, monitors: int) -> tuple[int, int, int, int]:
         )
         return Answer(waited + round(slow))
 
-    world = World(answer)
-    world.checker.watch(monitor(url) for url in urls)
-    world.run(DAY)
+    world = simulated(answer, urls, DAY)
     return (
         len(world.events),
         len(world.notices),
