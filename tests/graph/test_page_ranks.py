@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lycosa.config.settings import IndexSettings
-from lycosa.core.records import Link
+from lycosa.core.records import Link, Page
 from lycosa.graph.generation import link_news, make_generation, newest
 from lycosa.graph.page_rank import DAMPING, page_rank
 from lycosa.graph.ranking import HOST_SHARE, PAGE_SHARE
@@ -81,19 +81,14 @@ def test_anchors_of_many_hosts_come_first_and_oftener(corpus: Corpus) -> None:
         (f"http://h{number}.test/", page("text", links=links((HUB, "The Hub"))))
         for number in range(6)
     ]
-    pages.append(
-        (
-            "http://h9.test/",
-            page("text", links=links((HUB, "a site"), (HUB, " "), ("http://nowhere.test/", "x"))),
-        )
-    )
-    pages.append((HUB, page("text", links=links((HUB, "myself"), (f"{HUB}b", "b")))))
-    pages.append((f"{HUB}b", page("text", links=links((HUB, "home")))))
-    pages.append(("http://foe.test/", page("text", links=links((HUB, "disowned"), rel="nofollow"))))
-    pages.append(
-        ("http://pictures.test/", page("text", links=links((HUB, "a picture"), kind="image")))
-    )
-    corpus.commit(pages)
+    others = {
+        "http://h9.test/": links((HUB, "a site"), (HUB, " "), ("http://nowhere.test/", "x")),
+        HUB: links((HUB, "myself"), (f"{HUB}b", "b")),
+        f"{HUB}b": links((HUB, "home")),
+        "http://foe.test/": links((HUB, "disowned"), rel="nofollow"),
+        "http://pictures.test/": links((HUB, "a picture"), kind="image"),
+    }
+    corpus.commit([*pages, *((url, page("text", links=each)) for url, each in others.items())])
     make_generation(corpus.workspace)
     _, anchors, _ = link_signals(corpus)[HUB]
     assert anchors.splitlines() == ["The Hub"] * 6 + ["a site"] * 2 + ["home"]
@@ -102,10 +97,8 @@ def test_anchors_of_many_hosts_come_first_and_oftener(corpus: Corpus) -> None:
 
 
 def test_a_link_to_a_redirect_counts_for_its_end(corpus: Corpus) -> None:
-    pages: list[tuple[str, object]] = [
-        ("http://a.test/", page("text", links=links(("http://old.test/", "the new one"))))
-    ]
-    corpus.commit([*pages, (HUB, page("text"))])  # type: ignore[list-item]
+    old = page("text", links=links(("http://old.test/", "the new one")))
+    corpus.commit([("http://a.test/", old), (HUB, page("text"))])
     corpus.redirect("http://old.test/", "http://older.test/")
     corpus.redirect("http://older.test/", HUB)
     make_generation(corpus.workspace)
@@ -132,7 +125,7 @@ def urls(corpus: Corpus, query: str) -> list[str]:
     ]
 
 
-def fleet(anchor: str) -> Iterable[tuple[str, object]]:
+def fleet(anchor: str) -> Iterable[tuple[str, Page]]:
     yield HUB, page("Nothing but a text about a hub.", language="en")
     yield "http://rival.test/", page("Nothing but a text about a hub.", language="en")
     for number in range(8):
@@ -142,8 +135,13 @@ def fleet(anchor: str) -> Iterable[tuple[str, object]]:
         )
 
 
+def rank(corpus: Corpus, indexer: Indexer) -> None:
+    make_generation(corpus.workspace)
+    indexer.update()
+
+
 def test_the_index_follows_the_ranking(corpus: Corpus) -> None:
-    corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
+    corpus.commit(fleet("spaceport"))
     with Indexer(corpus.root, SMALL) as indexer:
         assert indexer.update().put == 10
         assert urls(corpus, "inanchor:spaceport") == []
@@ -171,21 +169,19 @@ def test_the_index_follows_the_ranking(corpus: Corpus) -> None:
         assert indexer.update().put == 1
         assert urls(corpus, "inanchor:starbase") == urls(corpus, "inanchor:spaceport") == [HUB]
         corpus.commit(states=[(HUB, "gone")])
-        make_generation(corpus.workspace)
-        indexer.update()
+        rank(corpus, indexer)
         assert urls(corpus, "inanchor:spaceport") == []
     with Indexer(corpus.root, SMALL) as indexer:
         assert indexer.rebuild().documents == 9
 
 
 def test_what_is_gone_does_not_come_back_with_a_ranking(corpus: Corpus) -> None:
-    corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
+    corpus.commit(fleet("spaceport"))
     corpus.commit(
         [("http://late.test/", page("late", language="en", links=links((HUB, "latecomer"))))]
     )
     with Indexer(corpus.root, SMALL) as indexer:
-        make_generation(corpus.workspace)
-        indexer.update()
+        rank(corpus, indexer)
         corpus.commit(
             [("http://late.test/", page("later", language="en", links=links((HUB, "lateness"))))],
             states=[(HUB, "gone")],
@@ -199,20 +195,18 @@ def test_what_is_gone_does_not_come_back_with_a_ranking(corpus: Corpus) -> None:
 
 def test_what_excluded_pages_said_leaves_the_index(corpus: Corpus) -> None:
     """At once, though the graph still says it; what others say comes back with the next ranking."""
-    corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
+    corpus.commit(fleet("spaceport"))
     corpus.commit(
         [("http://foe.test/", page("foe", language="en", links=links((HUB, "blackmail"))))]
     )
     with Indexer(corpus.root, SMALL) as indexer:
-        make_generation(corpus.workspace)
-        indexer.update()
+        rank(corpus, indexer)
         assert urls(corpus, "inanchor:blackmail") == urls(corpus, "inanchor:spaceport") == [HUB]
         exclude(corpus.workspace, ["host:foe.test"])
         assert indexer.update().rebuilt == "exclusions were added"
         assert urls(corpus, "inanchor:blackmail") == urls(corpus, "inanchor:spaceport") == []
         assert not indexer.update().changed
-        make_generation(corpus.workspace)
-        indexer.update()
+        rank(corpus, indexer)
         assert urls(corpus, "inanchor:blackmail") == []
         assert urls(corpus, "inanchor:spaceport") == [HUB]
 
@@ -224,7 +218,7 @@ def test_upkeep_ranks_once_a_day(corpus: Corpus, monkeypatch: pytest.MonkeyPatch
         assert ranked is not None
         return ranked[0].generation
 
-    corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
+    corpus.commit(fleet("spaceport"))
     assert number() == number() == 1
     corpus.commit([("http://late.test/", page("late", language="en"))])
     assert number() == 1
@@ -261,14 +255,13 @@ def test_copies_that_redirects_led_to_leave_the_index(corpus: Corpus) -> None:
                 )
             ]
         )
-        make_generation(corpus.workspace)
-        indexer.update()
+        rank(corpus, indexer)
         assert result() == {"page": "default", "page?session=1": "default, other"}
 
 
 def test_an_older_graph_is_no_news_for_ever(corpus: Corpus) -> None:
     """A generation of a program that did not rank pages yet."""
-    corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
+    corpus.commit(fleet("spaceport"))
     make_generation(corpus.workspace)
     path = newest(corpus.workspace)[1] / "pages.parquet"  # type: ignore[index]
     path.unlink()
