@@ -1,18 +1,21 @@
-"""A crowd is served in turn: nobody is refused, nobody overtakes, one kind of request does not hold
-back another.
-"""
+"""Requests: concurrency without starvation, bounded bodies, and clients behind reverse proxies."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine
-from typing import ParamSpec
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import Any, ParamSpec
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from lycosa.config.reading import parse_config
+from lycosa.core.errors import ConfigError
+from lycosa.serve.app import create_app
 from lycosa.serve.search.sources import SearchSource
+from lycosa.serve.web import request_bodies as bodies
 from lycosa.serve.web.concurrency import (
     MAX_ANONYMOUS,
     MAX_CONCURRENT,
@@ -20,6 +23,9 @@ from lycosa.serve.web.concurrency import (
     RequestKind,
     request_kind,
 )
+from lycosa.serve.web.proxies import TrustedProxies
+from lycosa.serve.web.request_bodies import MAX_BODY_BYTES, BufferedBodies
+from tests.serve.client import Client
 
 P = ParamSpec("P")
 
@@ -195,3 +201,157 @@ async def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.Monke
     assert sent[0]["status"] == 503
     works.gate.set()
     await asyncio.gather(*crowd)
+
+
+async def _echo(scope: Scope, receive: Receive, send: Send) -> None:
+    message = await receive()
+    assert not message["more_body"]
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": message["body"]})
+
+
+async def _post(
+    app: BufferedBodies, pieces: Iterable[bytes], *, ends: bool = True
+) -> list[Message]:
+    """Send a POST in pieces; without `ends` the client then sends nothing more."""
+    sent: list[Message] = []
+    messages: list[Message] = [
+        {"type": "http.request", "body": piece, "more_body": True} for piece in pieces
+    ]
+    if ends:
+        messages.append({"type": "http.request", "body": b"", "more_body": False})
+
+    async def receive() -> Message:
+        if not messages:
+            await asyncio.Event().wait()
+        return messages.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/login", "headers": [], "query_string": b""}
+    await app(scope, receive, send)
+    return sent
+
+
+def test_clients_that_send_slowly_occupy_no_place() -> None:
+    async def scenario() -> None:
+        app = BufferedBodies(ConcurrencyLimiter(_echo, signed_in=lambda scope: False))
+        slow = [
+            asyncio.create_task(_post(app, [b"token="], ends=False))
+            for _ in range(2 * MAX_CONCURRENT[RequestKind.CHANGE])
+        ]
+        await asyncio.sleep(0)
+        answered = await asyncio.wait_for(_post(app, [b"token=", b"x"]), 5)
+        assert [message.get("body") for message in answered] == [None, b"token=x"]
+        for task in slow:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    asyncio.run(scenario())
+
+
+def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "READ_S", 0.05)
+    assert asyncio.run(_post(BufferedBodies(_echo), [b"token="], ends=False))[0]["status"] == 408
+
+
+def test_large_bodies_share_a_bounded_memory_and_small_ones_are_always_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bodies, "MAX_HELD_BYTES", 3 * 2**20)
+
+    async def scenario() -> None:
+        app = BufferedBodies(_echo)
+        large = b"a" * 2**21
+        held = asyncio.create_task(_post(app, [large], ends=False))
+        await asyncio.sleep(0)
+        assert (await _post(app, [large]))[0]["status"] == 503
+        assert (await _post(app, [b"token=x"]))[0]["status"] == 200
+        held.cancel()
+        with suppress(asyncio.CancelledError):
+            await held
+        assert (await _post(app, [large]))[0]["status"] == 200
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("path", ["/api/v1/urls", "/login", "/api/v1/peer/find", "/no-such-page"])
+def test_no_route_reads_more_than_the_limit(workspace: str, path: str) -> None:
+    client = Client(create_app(workspace, dict))
+    kind = {"Content-Type": "application/json"}
+    assert client.send("POST", path, b'"' + b"a" * MAX_BODY_BYTES, kind).status_code == 413
+
+
+def seen(trusted: tuple[str, ...], sender: str, *headers: tuple[str, str]) -> tuple[str, str]:
+    """The client and the scheme that the application sees."""
+    found: list[tuple[str, str]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        found.append((scope["client"][0], scope["scheme"]))
+
+    async def receive() -> Message:
+        return {}
+
+    async def send(message: Message) -> None:
+        pass
+
+    scope: dict[str, Any] = {"type": "http", "client": (sender, 1), "scheme": "http"}
+    scope["headers"] = [(name.encode(), value.encode()) for name, value in headers]
+    asyncio.run(TrustedProxies(app, trusted)(scope, receive, send))
+    return found[0]
+
+
+PROXY = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
+
+
+@pytest.mark.parametrize(
+    ("sender", "headers", "client"),
+    [
+        ("127.0.0.1", [("x-forwarded-for", "192.0.2.7")], "192.0.2.7"),
+        # what the client made up is before it
+        ("127.0.0.1", [("x-forwarded-for", "203.0.113.9, 192.0.2.7, 10.1.2.3")], "192.0.2.7"),
+        ("::ffff:127.0.0.1", [("x-forwarded-for", "192.0.2.7")], "192.0.2.7"),
+        (
+            "127.0.0.1",
+            [("forwarded", 'for=203.0.113.9, for="[2001:4860::1]:4711";proto=https;by=10.0.0.1')],
+            "2001:4860::1",
+        ),
+        (
+            "127.0.0.1",
+            [("forwarded", "for=192.0.2.7"), ("x-forwarded-for", "203.0.113.9")],
+            "192.0.2.7",
+        ),
+        ("127.0.0.1", [("forwarded", "for=192.0.2.7, for=unknown")], "127.0.0.1"),
+        ("127.0.0.1", [("forwarded", ";;;=")], "127.0.0.1"),
+        ("127.0.0.1", [], "127.0.0.1"),
+        ("198.51.100.1", [("x-forwarded-for", "192.0.2.7")], "198.51.100.1"),  # no proxy of ours
+    ],
+)
+def test_the_last_address_that_is_no_proxy_is_the_client(
+    sender: str, headers: list[tuple[str, str]], client: str
+) -> None:
+    assert seen(PROXY, sender, *headers)[0] == client
+    assert seen((), sender, *headers)[0] == sender, "nothing is trusted by default"
+
+
+def test_the_scheme_is_the_proxys() -> None:
+    assert seen(PROXY, "10.0.0.1", ("forwarded", "for=192.0.2.7;proto=https")) == (
+        "192.0.2.7",
+        "https",
+    )
+    assert seen(
+        PROXY, "10.0.0.1", ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "https")
+    ) == ("192.0.2.7", "https")
+    assert seen(
+        PROXY, "10.0.0.1", ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "gopher")
+    ) == ("192.0.2.7", "http")
+
+
+def test_what_is_no_network_is_refused() -> None:
+    assert parse_config('[serve]\ntrusted_proxies = ["10.0.0.1/8"]').serve.trusted_proxies == (
+        "10.0.0.1/8",
+    )
+    with pytest.raises(ConfigError, match=r"neither an IP address nor a network"):
+        parse_config('[serve]\ntrusted_proxies = ["proxy.example"]')

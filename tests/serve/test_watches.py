@@ -1,18 +1,25 @@
-"""Watches and matches by the API, over a workspace that was really crawled."""
+"""Watches, matches and proposals of the public, over a workspace that was really crawled."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from lycosa.commands.crawling.moderation import MAX_WAITING, drop, proposals, propose
 from lycosa.commands.inspection.status import workspace_status
 from lycosa.commands.maintenance.tokens import Tokens
+from lycosa.config.serving import ServeSettings
+from lycosa.core.errors import UsageError
 from lycosa.serve.app import create_app
-from lycosa.store.storage.storage import open_storage
+from lycosa.serve.services import PROPOSALS_PER_HOUR
+from lycosa.store.storage.storage import Storage, open_storage
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
+from tests.serve.test_crawl_pages import FORM, come_in
 from tests.servers.disks import read_only, small_disk
 from tests.site.paper import crawled, paper
 
@@ -123,3 +130,121 @@ def test_a_disk_that_takes_nothing_is_said_and_is_no_fault_of_ours(
             ).status_code
             == 201
         )
+
+
+@pytest.fixture
+def crawled_root(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("proposals") / "w"
+    shutil.copytree(workspace, folder)
+    return str(folder)
+
+
+@pytest.fixture
+def storage(empty_workspace: str) -> Storage:
+    return open_storage(empty_workspace)
+
+
+def test_it_is_off_unless_asked_for(client: Client) -> None:
+    assert client.get("/propose").status_code == 404
+    assert client.send("POST", "/propose", "url=https://example.org/", FORM).status_code in (
+        404,
+        405,
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "nonsense",
+        "ftp://example.org/",
+        "http://127.0.0.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::1]/",
+        "http://[::ffff:10.0.0.1]/",
+        "http://2130706433/",
+        "http://0x7f.1/",
+        "http://localhost/",
+        "http://a.localhost/",
+        "http://intranet/",
+        "http://nas.local/",
+        "javascript:alert(1)",
+    ],
+)
+def test_what_may_not_be_proposed(storage: Storage, url: str) -> None:
+    with pytest.raises(UsageError):
+        propose(storage, url)
+    assert proposals(storage) == []
+
+
+def test_proposals_are_kept_once_and_bounded(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = propose(storage, "https://example.org/#top", "  a\n good   site ")
+    assert propose(storage, "https://EXAMPLE.org/") == first
+    assert (first.url, first.note) == ("https://example.org/", "a good site")
+    monkeypatch.setattr("lycosa.commands.crawling.moderation.MAX_WAITING", 2)
+    propose(storage, "https://example.com/")
+    with pytest.raises(UsageError, match="too many"):
+        propose(storage, "https://example.net/")
+    drop(storage, "../../workspace")
+    drop(storage, first.id)
+    assert [each.url for each in proposals(storage)] == ["https://example.com/"]
+    assert MAX_WAITING >= 100
+
+
+def test_from_the_form_to_the_crawl(crawled_root: str) -> None:
+    client = Client(create_app(crawled_root, dict, limits=ServeSettings(public_form=True)))
+    seed = LiveTables(Workspace.open(crawled_root)).scan("pages").collect()["url"][0]
+    assert "Propose a site" in client.get("/propose").text
+    sent = [
+        client.send(
+            "POST", "/propose", f"url=https://example.org/{number}&note=x", FORM
+        ).status_code
+        for number in range(PROPOSALS_PER_HOUR + 2)
+    ]
+    assert sent == [303] * PROPOSALS_PER_HOUR + [429] * 2
+    assert (
+        client.send(
+            "POST", "/propose", "url=https://example.org/", {**FORM, "sec-fetch-site": "cross-site"}
+        ).status_code
+        == 403
+    )
+    assert client.get("/proposals").headers["location"] == "/login?next=%2Fproposals"
+    headers, csrf = come_in(client, Tokens(open_storage(crawled_root)).add("ada"))
+    storage = open_storage(crawled_root)
+    waiting = proposals(storage)
+    body = f"decision=take&collection=default&proposal={waiting[0].id}"
+    assert client.send("POST", "/proposals", body, {**FORM, **headers}).status_code == 403
+    refused = client.send("POST", "/proposals", f"{body}&csrf={csrf}", {**FORM, **headers})
+    assert "is+not+accepted+by+collection" in refused.headers["location"], (
+        "it lies outside the scope, and waits on"
+    )
+    assert len(proposals(storage)) == PROPOSALS_PER_HOUR
+    inside = storage_with(storage, seed)
+    client.send(
+        "POST", "/proposals", f"decision=take&proposal={inside}&csrf={csrf}", {**FORM, **headers}
+    )
+    client.send(
+        "POST",
+        "/proposals",
+        f"decision=drop&proposal={waiting[1].id}&csrf={csrf}",
+        {**FORM, **headers},
+    )
+    assert {each.id for each in proposals(storage)} == {each.id for each in waiting} - {
+        waiting[1].id
+    }
+    assert len(storage.names("inbox")) == 1
+    assert "example.org/0" in client.get("/proposals", headers=headers).text
+
+
+def storage_with(storage: Storage, url: str) -> str:
+    """A proposal of a URL on loopback, which the form would not take, as if its name had been
+    public.
+    """
+    made = propose(storage, "https://public.example/")
+    path = f"run/moderation/{made.id}.json"
+    storage.replace(
+        path, (storage.read(path) or b"").replace(b"https://public.example/", url.encode())
+    )
+    return made.id
