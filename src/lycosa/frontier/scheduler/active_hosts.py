@@ -63,7 +63,7 @@ class ActiveHosts:
         """Return the queue of a host; a new one if the host was not active."""
         queue = self._queues.get(row.host_key)
         if queue is None:
-            queue = self._queues[row.host_key] = HostQueue(row)
+            queue = self._queues[row.host_key] = HostQueue(row, turn=next(self._numbers))
         return queue
 
     def close(self, host_key: int) -> HostQueue:
@@ -141,13 +141,17 @@ class ActiveHosts:
         if len(queue.heads) == 1:
             ((name, head),) = queue.heads.items()
             row = None if name in closed else self._pop_head(head, now)
-            return (row,) if row is not None else ()
+            if row is None:
+                return ()
+            queue.serve(next(self._numbers))
+            return (row,)
         heads = [(name, head) for name, head in queue.heads.items() if name not in closed]
         heads.sort(key=lambda entry: (-entry[1].order.priority, entry[1].served_at))
         for _, head in heads:
             row = self._pop_head(head, now, several=True)
             if row is not None:
                 head.serve(now)
+                queue.serve(next(self._numbers))
                 rows = [row]
                 for name, other in heads:
                     same = self._take_out(row.id.host_key, other, row.key)

@@ -268,6 +268,7 @@ class HostQueue:
     in_flight: list[str] = field(default_factory=list)
     held: bool = False
     parked: bool = False
+    turn: int = 0  # number of its last fetch; of equal hosts the least comes first
     opened_at: int = 0  # when it became active
     scheduled: int = 0  # the number of its one valid entry in a heap; 0: none
     scheduled_at: int = 0
@@ -308,6 +309,10 @@ class HostQueue:
     def release(self) -> None:
         """Undo `hold`."""
         self.held = False
+
+    def serve(self, turn: int) -> None:
+        """Record that a URL of the host was taken; 0: its turn was not used."""
+        self.turn = turn
 
     def park(self) -> None:
         """Record that the host waits for its domain."""
