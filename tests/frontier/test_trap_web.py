@@ -11,7 +11,7 @@ import pytest
 from lycosa.core.records import FOLLOWED_KINDS, Page
 from lycosa.frontier.traps.detector import ObservedPage, PrefixBook
 from lycosa.page.parse import parse_page
-from lycosa.url.indexable import unindexable
+from lycosa.url.file_types import unindexable
 from lycosa.url.traps import TrapRule, query_signature, trap
 from tests.servers.synthetic.answer import Answer
 from tests.servers.synthetic.kinds import Kind

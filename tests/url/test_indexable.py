@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from lycosa.core.errors import UrlError
-from lycosa.url.indexable import READ_TYPES, TEXT_TYPES, unindexable, unindexable_type
+from lycosa.url.file_types import READ_TYPES, TEXT_TYPES, unindexable, unindexable_type
 from lycosa.url.normalise import normalise
 from tests.servers.sites import require_sites
 from tests.url.strategies import absolute

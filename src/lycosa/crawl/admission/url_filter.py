@@ -22,7 +22,7 @@ from lycosa.hooks.plugins import Plugins
 from lycosa.store.log.state import LogState
 from lycosa.url.domain import Domains
 from lycosa.url.exclusions import ExclusionFile, ExclusionRule
-from lycosa.url.indexable import REQUISITE_GROUPS, unindexable
+from lycosa.url.file_types import REQUISITE_GROUPS, unindexable
 from lycosa.url.schemes import path_start
 from lycosa.url.scope import hostname
 from lycosa.url.traps import TrapRule, query_signature, trap, without_session

@@ -362,7 +362,7 @@ class Ranker:
             "made_at": self._clock.now_ms(),
         }
         if isinstance(self._clock, SystemClock):
-            self._process = start_job("lycosa.crawl.recrawl.ranking", order)
+            self._process = start_job("lycosa.crawl.recrawl.compute_schedule", order)
         else:
             make_ranking(self._workspace, order)
 
