@@ -21,7 +21,7 @@ from bench.hunt import (
 
 from lycosa.config.reading import parse_config
 from lycosa.hunt.hunt import StrategyName
-from lycosa.hunt.session import HuntOptions, HuntOrder, HuntRequest, hunt
+from lycosa.hunt.session import HuntEnvironment, HuntOrder, HuntRequest, hunt
 from tests.crawl.polite import BACKOFF_MS, COURTESY, DELAY_MS, PLACES, promises, without_visit
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.politeness import violations
@@ -82,7 +82,7 @@ def test_a_hunt_is_as_polite_as_a_crawl(tmp_path: Path) -> None:
     fetcher = SimulatedFetcher(web, clock, config.fetch, record=log.append)
     report = hunt(
         HuntOrder(str(tmp_path / "w"), config, request, index=False),
-        HuntOptions(clock=clock, fetcher=fetcher),
+        HuntEnvironment(clock=clock, fetcher=fetcher),
     )
     assert report.pages > 100
     assert len({each.host for each in log}) > 20
