@@ -102,7 +102,7 @@ class Reach(Unvisited):
         return np.asarray(self._keys[places] == keys, np.bool_)
 
     def _merge(self) -> None:
-        """Merge the new keys into the sorted ones. The newer of two distances replaces the older."""
+        """Merge the new keys into the sorted ones. The newer distance of a key counts."""
         if not self._new:
             return
         keys = np.fromiter(self._new.keys(), np.uint64, len(self._new))

@@ -19,11 +19,7 @@ from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.i18n import Interface, message
 from lycosa.store.storage.storage import open_storage
 from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
-from lycosa.uptime.report import (
-    HourSummary,
-    MonitorReport,
-)
-from lycosa.uptime.text import sort_key
+from lycosa.uptime.report import HourSummary, MonitorReport, urgency
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 _KEPT_S = 10.0
@@ -45,7 +41,7 @@ def overview(services: ServicesDep, request: Request) -> HTMLResponse:
         tuple(sorted(monitors_of(open_storage(services.root), read_config(services.root))))
     )
     words = services.pages.words(request)
-    rows = [_row(each, words) for each in sorted(report.monitors, key=sort_key)]
+    rows = [_row(each, words) for each in sorted(report.monitors, key=urgency)]
     return services.pages.page(request, "uptime.html", rows=rows, live=report.live)
 
 
