@@ -153,7 +153,7 @@ def domain_pause_ms(delays: Sequence[tuple[str, int]]) -> int:
     return min(usual_ms(delays), DOMAIN_CAP_MS)
 
 
-def domain_rest_ms(status: int, delays: Sequence[tuple[str, int]]) -> int:
+def domain_wide_pause_ms(status: int, delays: Sequence[tuple[str, int]]) -> int:
     """Return the pause of the whole registrable domain: after 429 and 503 that of the host, at most
     `DOMAIN_CAP_MS`.
 

@@ -77,7 +77,7 @@ class Turnover:
                 for key, queue in hosts.items()
                 if self._is_quiet(key, queue) and key not in protected
             ]
-            resting = [
+            paused = [
                 key
                 for key, _ in quiet
                 if self._frontier.clocks.host_ready_at(key) > now + HORIZON_MS
@@ -86,7 +86,7 @@ class Turnover:
             visited = (
                 [key for key, queue in quiet if queue.row.visited] if self._unvisited_first else []
             )
-            for key in dict.fromkeys([*resting, *parked, *visited]):
+            for key in dict.fromkeys([*paused, *parked, *visited]):
                 if free >= count:
                     break
                 self._send_back(key)

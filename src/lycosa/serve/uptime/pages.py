@@ -22,7 +22,6 @@ from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
 from lycosa.uptime.report import HourSummary, MonitorReport, urgency
 from lycosa.url.normalise import MAX_URL_LENGTH
 
-_KEPT_S = 10.0
 _STATES = {
     "up": message("up"),
     "down": message("down"),
@@ -91,7 +90,7 @@ def _row(monitor: MonitorReport, words: Interface) -> dict[str, Any]:
     return {
         "monitor": monitor,
         "state": monitor.state,
-        "said": words.t(_STATES[monitor.state]) if monitor.state in _STATES else monitor.state,
+        "label": words.t(_STATES[monitor.state]) if monitor.state in _STATES else monitor.state,
         "spark": _spark(monitor.sparkline, words),
     }
 
