@@ -36,7 +36,7 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.crawl.worker import Limits
 from lycosa.hunt.hunt import STRATEGIES, StrategyName
-from lycosa.hunt.session import HuntOptions, HuntOrder, HuntRequest, hunt
+from lycosa.hunt.session import HuntEnvironment, HuntOrder, HuntRequest, hunt
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
@@ -99,7 +99,7 @@ def found_by_hunting(web: Web, topic: int, strategy: StrategyName, fetches: int 
         )
         hunt(
             HuntOrder(f"{folder}/w", _CONFIG, request, index=False),
-            HuntOptions(clock=clock, fetcher=SimulatedFetcher(web, clock, _CONFIG.fetch)),
+            HuntEnvironment(clock=clock, fetcher=SimulatedFetcher(web, clock, _CONFIG.fetch)),
         )
         return _about(web, f"{folder}/w", topic)
 
@@ -173,7 +173,7 @@ def ask(
         )
         report = hunt(
             HuntOrder(f"{folder}/w", _CONFIG, request, index=False),
-            HuntOptions(
+            HuntEnvironment(
                 lambda event: (
                     times_ms.append(round(event["seconds"] * 1000))
                     if event["event"] == "found"

@@ -358,8 +358,8 @@ def test_a_monitor_says_what_is_wrong_with_it() -> None:
         monitor.every,
         monitor.timeout_ms,
         monitor.confirm_after_ms,
-        monitor.takes(204),
-        monitor.takes(404),
+        monitor.accepts(204),
+        monitor.accepts(404),
     ) == (
         60_000,
         7_200,

@@ -9,8 +9,14 @@ import numpy as np
 import pytest
 
 from lycosa.core.clock import ManualClock
-from lycosa.crawl.recrawl import ranking
-from lycosa.crawl.recrawl.ranking import CHANGED, PATIENCE_MS, Ranker, RankingResult, Solved
+from lycosa.crawl.recrawl import compute_schedule
+from lycosa.crawl.recrawl.compute_schedule import (
+    CHANGED,
+    PATIENCE_MS,
+    Ranker,
+    RankingResult,
+    Solved,
+)
 from lycosa.frontier.recrawl.change_rate import RatePrior
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules
 from lycosa.store.workspace import Workspace
@@ -30,7 +36,7 @@ class Cluster:
             Ranker(self.workspace, self.clock, f"w{number}", FRESH_MS) for number in range(3)
         ]
         self.made = 0
-        patch.setattr(ranking, "rank", self._rank)
+        patch.setattr(compute_schedule, "rank", self._rank)
 
     def _rank(self, tables: object, collection: str, rules: object, changes: BinaryIO) -> Solved:
         self.made += 1
@@ -65,7 +71,7 @@ def test_one_ranks_and_all_have_it(cluster: Cluster) -> None:
         assert rows(cluster.rankers[2].take()) == [day] * day
         assert cluster.made == day
         cluster.clock.advance(2 * FRESH_MS)
-    assert ranking.numbers(cluster.workspace, "news") == [2, 3]
+    assert compute_schedule.numbers(cluster.workspace, "news") == [2, 3]
     cluster.rankers[2].start("news", RecrawlRules(policy=Policy.FRESH, budget_per_day=5.0))
     assert cluster.made == 4  # other rules: another ranking
 

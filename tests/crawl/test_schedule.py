@@ -21,7 +21,7 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.records import FOLLOWED_KINDS, UrlState
-from lycosa.crawl.recrawl.ranking import CHANGED, FOLDER, Ranker, Solved, rank
+from lycosa.crawl.recrawl.compute_schedule import CHANGED, FOLDER, Ranker, Solved, rank
 from lycosa.crawl.state.assignment import recrawl_rules
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks

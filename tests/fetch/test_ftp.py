@@ -14,7 +14,7 @@ from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.file_transfer import split_file_url
 from lycosa.fetch.guard import AddressGuard
 from lycosa.http.decode import parse_head
-from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
+from lycosa.url.file_types import FTP_LISTING, GOPHER_MENU
 from tests.fetch import fetching
 from tests.fetch.fetching import fetch, run
 from tests.servers.ftp import busy_ftp, flooding_ftp, ftp, lying_ftp

@@ -77,9 +77,9 @@ def test_a_domain_is_asked_as_if_it_were_two_hosts() -> None:
 def test_a_domain_remembers_no_more_pauses_than_it_has_places() -> None:
     clock = DomainClock()
     for until in (5, 900, 7, 800, 6):
-        clock.rest(until, 2)
-    assert clock.resting == [800, 900]
-    assert (clock.ready_at(2), clock.rests_until()) == (800, 900)
+        clock.pause_place(until, 2)
+    assert clock.pausing_places == [800, 900]
+    assert (clock.ready_at(2), clock.paused_until()) == (800, 900)
 
 
 def test_a_domain_of_one_place_is_asked_as_one_host() -> None:
@@ -151,7 +151,7 @@ def test_half_a_burst_is_not_forgotten() -> None:
     fetch(clocks, 1, 100, 10, 1_000, may_burst=True)
     assert clocks.ready_at(1, SITE) == 2_110
     fetch(clocks, 1, 3_000, 10, 1_000, may_burst=True)
-    assert clocks.let_go(1) == 4_010
+    assert clocks.remove(1) == 4_010
 
 
 def test_a_burst_ends_with_the_first_answer_that_asks_for_a_pause() -> None:
@@ -189,20 +189,20 @@ def test_what_was_not_sent_leaves_no_pause() -> None:
 def test_a_host_that_is_taken_up_counts_as_fetched_at_the_claim() -> None:
     now_ms, monotonic = 1_700_000_000_000, 9_000
     clocks = Clocks(ClockRules(), claimed_at=8_000)
-    clocks.take_up(1, SITE, 5_000, not_before=now_ms - 100, now_ms=now_ms, monotonic_ms=monotonic)
+    clocks.restore(1, SITE, 5_000, not_before=now_ms - 100, now_ms=now_ms, monotonic_ms=monotonic)
     assert clocks.ready_at(1, SITE) == clocks.ready_at(2, SITE) == 13_000
-    clocks.take_up(
+    clocks.restore(
         3, "late.test", 500, not_before=now_ms + 60_000, now_ms=now_ms, monotonic_ms=monotonic
     )
     assert clocks.ready_at(3, "late.test") == 69_000
     assert clocks.ready_at(4, "late.test") == 0  # what one host was asked to wait is its own
-    clocks.take_up(5, "slow.test", 3_600_000, not_before=0, now_ms=now_ms, monotonic_ms=monotonic)
+    clocks.restore(5, "slow.test", 3_600_000, not_before=0, now_ms=now_ms, monotonic_ms=monotonic)
     assert clocks.ready_at(6, "slow.test") == 8_000 + DOMAIN_CAP_MS
     assert clocks.ready_at(5, "slow.test") == 3_608_000
-    clocks.take_up_domain(
+    clocks.restore_domain(
         "late.test", not_before=now_ms + 30_000, now_ms=now_ms, monotonic_ms=monotonic
     )
-    assert clocks.ready_at(4, "late.test") == clocks.domain_rests_until("late.test") == 39_000
+    assert clocks.ready_at(4, "late.test") == clocks.domain_paused_until("late.test") == 39_000
 
 
 def test_stored_times() -> None:
@@ -237,11 +237,11 @@ def test_growing_while_a_fetch_is_booked_loses_nothing() -> None:
 def test_a_host_that_rests_long_can_be_kept_elsewhere() -> None:
     clocks = Clocks(ClockRules())
     fetch(clocks, 1, 0, 10, 86_400_000)
-    assert clocks.let_go(1) == 86_400_010
-    assert clocks.let_go(1) == 0
+    assert clocks.remove(1) == 86_400_010
+    assert clocks.remove(1) == 0
     clocks.started(2, SITE, 0)
     with pytest.raises(ValueError, match="under way"):
-        clocks.let_go(2)
+        clocks.remove(2)
 
 
 def test_rules_of_several_collections_are_the_strictest() -> None:
@@ -355,7 +355,7 @@ class Robot(RuleBasedStateMachine):
     def put_aside(self, host: int) -> None:
         if any(fetched.host == host and fetched.end is None for fetched in self.log):
             return
-        until = self.clocks.let_go(host)
+        until = self.clocks.remove(host)
         self.clocks.delay(host, self.now, until)
 
     @rule()
@@ -372,7 +372,7 @@ class Robot(RuleBasedStateMachine):
         when some time has passed.
         """
         stored = {host: self.ends(host) for host in HOSTS}
-        domains = {domain: self.clocks.domain_rests_until(domain) for domain in HOSTS.values()}
+        domains = {domain: self.clocks.domain_paused_until(domain) for domain in HOSTS.values()}
         self.claimed_at = self.now
         self.clocks = Clocks(self.limits, self.now)
         self.now += late
@@ -382,13 +382,13 @@ class Robot(RuleBasedStateMachine):
         now_ms = self.now + clock_shift
         for host, domain in HOSTS.items():
             date = stored[host] + clock_shift
-            self.clocks.take_up(
+            self.clocks.restore(
                 host, domain, pause, not_before=date, now_ms=now_ms, monotonic_ms=self.now
             )
             self.host_rest[host] = max(self.host_rest.get(host, 0), self.claimed_at + pause)
         for domain, until in domains.items():
             date = until + clock_shift
-            self.clocks.take_up_domain(
+            self.clocks.restore_domain(
                 domain, not_before=date, now_ms=now_ms, monotonic_ms=self.now
             )
             self.domain_rest[domain] = max(

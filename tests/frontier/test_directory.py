@@ -57,7 +57,7 @@ def test_a_host_keeps_its_slot_and_is_found_by_key(
     loaded: set[int], added: list[int], fold_at: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_FOLD_AT", fold_at)
+        patch.setattr(module, "_MERGE_AT", fold_at)
         hosts = HostDirectory()
         hosts.extend(summaries([(3, key, 1, 0, 5) for key in loaded]))
         hosts.extend(summaries([]))

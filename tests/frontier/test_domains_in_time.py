@@ -123,6 +123,19 @@ def test_polite_complete_and_as_quick_as_allowed(places: int) -> None:
         assert end <= max(work / places * 1.1, longest) + rests
 
 
+@pytest.mark.parametrize("places", [1, 2, 5])
+def test_hosts_of_a_domain_take_turns(places: int) -> None:
+    """A second page of a host comes after the first of every other one, whatever their pauses."""
+    hosts = 300
+    log, _ = crawl([Site(key, "large.test", 4, 5, 1_000) for key in range(1, hosts + 1)], places)
+    order = [served.host for served in sorted(log, key=lambda each: each.start)]
+    for start in range(0, 4 * hosts, hosts):
+        assert len(set(order[start : start + hosts])) == hosts
+    log, _ = crawl(sites({"large.test": hosts}, 4), places)
+    order = [served.host for served in sorted(log, key=lambda each: each.start)]
+    assert len(set(order[:hosts])) >= hosts - places
+
+
 def test_the_work_for_a_fetch_does_not_grow_with_the_domain() -> None:
     looks = [crawl(sites({"large.test": hosts}, 3), 2)[1] for hosts in (100, 1_000)]
     assert looks[1] < 1.2 * looks[0] < 12

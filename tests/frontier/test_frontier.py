@@ -225,7 +225,7 @@ def test_a_host_that_is_checked_while_it_comes_back_is_not_sent_away_again() -> 
 
     def send_back(host_key: int, parked_ms: int = 0, *, away_ms: int = 0) -> None:
         frontier.close_host(host_key)
-        frontier.clocks.let_go(host_key)  # raised: its worker ended
+        frontier.clocks.remove(host_key)  # raised: its worker ended
         sent.append(host_key)
 
     turnover = Turnover(

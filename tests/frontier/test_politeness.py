@@ -18,7 +18,7 @@ from lycosa.frontier.politeness.delay import (
     DelayRules,
     backoff_ms,
     domain_pause_ms,
-    domain_rest_ms,
+    domain_wide_pause_ms,
     failures_after,
     pause_ms,
     reasons,
@@ -116,19 +116,23 @@ def test_the_pace_of_a_collection() -> None:
 def test_what_a_fetch_means_for_the_rest_of_its_domain() -> None:
     down = reasons(PACE, duration_ms=20, failures=20)
     assert domain_pause_ms(down) == 1_000
-    assert domain_rest_ms(0, down) == 0  # a name without a server
+    assert domain_wide_pause_ms(0, down) == 0  # a name without a server
     busy = reasons(PACE, duration_ms=20, retry_after_ms=120_000, failures=1)
-    assert (domain_pause_ms(busy), domain_rest_ms(429, busy), domain_rest_ms(503, busy)) == (
+    assert (
+        domain_pause_ms(busy),
+        domain_wide_pause_ms(429, busy),
+        domain_wide_pause_ms(503, busy),
+    ) == (
         1_000,
         120_000,
         120_000,
     )
-    assert domain_rest_ms(500, busy) == 0
+    assert domain_wide_pause_ms(500, busy) == 0
     maintenance = reasons(PACE, duration_ms=20, retry_after_ms=86_400_000)
-    assert domain_rest_ms(503, maintenance) == DOMAIN_CAP_MS
+    assert domain_wide_pause_ms(503, maintenance) == DOMAIN_CAP_MS
     assert domain_pause_ms(reasons(PACE, duration_ms=20, crawl_delay_ms=3_600_000)) == DOMAIN_CAP_MS
     assert domain_pause_ms(reasons(PACE, duration_ms=500, slow_down=3.0)) == 15_000
-    assert domain_pause_ms([]) == domain_rest_ms(429, []) == 0
+    assert domain_pause_ms([]) == domain_wide_pause_ms(429, []) == 0
 
 
 def test_back_off_doubles_up_to_a_day() -> None:

@@ -39,7 +39,7 @@ def _frame(rows: list[UrlRow]) -> pl.DataFrame:
 def test_distances_are_the_least_that_were_put(
     fold_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_FOLD_AT", fold_at)
+    monkeypatch.setattr(module, "_MERGE_AT", fold_at)
     chance = random.Random(7)
     reach, model = Reach(20, lambda host: None), dict[int, int]()
     keys = [chance.randrange(2**64) for _ in range(60)] + [0, 2**64 - 1]

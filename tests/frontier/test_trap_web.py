@@ -9,9 +9,9 @@ from datetime import UTC, date, datetime
 import pytest
 
 from lycosa.core.records import FOLLOWED_KINDS, Page
-from lycosa.frontier.traps.detector import ObservedPage, PrefixBook
+from lycosa.frontier.traps.detector import HostGroups, ObservedPage
 from lycosa.page.parse import parse_page
-from lycosa.url.indexable import unindexable
+from lycosa.url.file_types import unindexable
 from lycosa.url.traps import TrapRule, query_signature, trap
 from tests.servers.synthetic.answer import Answer
 from tests.servers.synthetic.kinds import Kind
@@ -33,7 +33,7 @@ class Crawl:
         self._waiting = deque(web.seeds())
         self._met = set(self._waiting)
         self._signatures: set[int] = set()
-        self._books: defaultdict[str, PrefixBook] = defaultdict(PrefixBook)
+        self._books: defaultdict[str, HostGroups] = defaultdict(HostGroups)
         self.fetched: list[str] = []
         self.refused: Counter[str] = Counter()
 
@@ -52,7 +52,7 @@ class Crawl:
                     self._met.add(target)
                     self._waiting.append(target)
 
-    def _rule(self, url: str, path: str, book: PrefixBook) -> str:
+    def _rule(self, url: str, path: str, book: HostGroups) -> str:
         rule = trap(url, self._today)
         if rule:
             return rule
@@ -67,7 +67,7 @@ class Crawl:
         book.count(allowance.rule)
         return allowance.rule
 
-    def _visit(self, url: str, path: str, book: PrefixBook) -> Iterator[str]:
+    def _visit(self, url: str, path: str, book: HostGroups) -> Iterator[str]:
         answer = self._ask(url)
         if location := answer.header("Location"):
             yield location if location.startswith("http") else url.removesuffix(path) + location

@@ -12,8 +12,8 @@ from lycosa.frontier.traps.detector import (
     MAX_GROUPS,
     MAX_PROBES,
     PROBE_AFTER,
+    HostGroups,
     ObservedPage,
-    PrefixBook,
     explain,
 )
 from lycosa.frontier.traps.trap_group import PROVEN, PrefixRule, TrapGroup
@@ -34,7 +34,7 @@ def prose(key: object, words: int = 150, lines: int = 6) -> str:
     return "\n".join(" ".join(spoken[start :: max(1, lines)]) for start in range(lines))
 
 
-def visit(book: PrefixBook, path: str, text: str, title: str = "", *, by_line: bool = True) -> bool:
+def visit(book: HostGroups, path: str, text: str, title: str = "", *, by_line: bool = True) -> bool:
     """Fetch a page if the book allows it."""
     allowance = book.allowance(path)
     if not allowance.admit:
@@ -53,7 +53,7 @@ def visit(book: PrefixBook, path: str, text: str, title: str = "", *, by_line: b
     return True
 
 
-def fetched(book: PrefixBook, pages: Iterable[tuple[str, str]], *, by_line: bool = True) -> int:
+def fetched(book: HostGroups, pages: Iterable[tuple[str, str]], *, by_line: bool = True) -> int:
     return sum(visit(book, path, text, by_line=by_line) for path, text in pages)
 
 
@@ -121,7 +121,7 @@ TRAPS: dict[str, tuple[PrefixRule, Callable[[], list[tuple[str, str]]]]] = {
 @pytest.mark.parametrize("name", TRAPS)
 def test_a_trap_costs_a_few_fetches(name: str) -> None:
     rule, make = TRAPS[name]
-    book = PrefixBook()
+    book = HostGroups()
     for number in range(200):
         assert visit(book, f"/real/story-{number}", prose(number))
     pages = make()
@@ -132,12 +132,12 @@ def test_a_trap_costs_a_few_fetches(name: str) -> None:
 
 
 def test_without_the_text_what_is_nearly_identical_is_still_told() -> None:
-    book = PrefixBook()
+    book = HostGroups()
     assert fetched(book, TRAPS["numbered"][1](), by_line=False) <= 6 * ENOUGH
 
 
 def test_real_pages_among_those_of_a_trap_are_found_by_probes() -> None:
-    book = PrefixBook()
+    book = HostGroups()
     assert fetched(book, [(f"/all/x{number}", SAME) for number in range(100)]) <= ENOUGH_PLAIN
     assert not book.allowance("/all/real").admit
     for number in range(PROBE_AFTER * 2):
@@ -150,7 +150,7 @@ def test_real_pages_among_those_of_a_trap_are_found_by_probes() -> None:
 
 
 def test_a_trap_without_end_is_given_up() -> None:
-    book = PrefixBook()
+    book = HostGroups()
     assert (
         fetched(book, [(f"/all/x{number}", SAME) for number in range(20_000)])
         <= ENOUGH_PLAIN + MAX_PROBES
@@ -165,7 +165,7 @@ def test_a_trap_without_end_is_given_up() -> None:
 
 
 def test_a_narrow_group_is_judged_by_itself_once_it_is_proven() -> None:
-    book = PrefixBook(has_stopped=True)
+    book = HostGroups(has_stopped=True)
     book.groups["/a/"] = TrapGroup(0, rule=PrefixRule.NEAR_IDENTICAL, stopped_at=0)
     book.groups["/a/b/*"] = TrapGroup(novel=PROVEN - 1)
     assert not book.allowance("/a/b/c").admit
@@ -176,14 +176,14 @@ def test_a_narrow_group_is_judged_by_itself_once_it_is_proven() -> None:
 
 def test_soft_404s() -> None:
     sorry = "There is nothing here. " + prose("sorry", 40, 2)
-    book = PrefixBook()
+    book = HostGroups()
     stories = [(f"/s/{prose(number, 1, 1)}", prose(number)) for number in range(50)]
     assert fetched(book, stories) == 50
     assert (
         fetched(book, [(f"/lost/{prose(number, 1, 1)}x", sorry) for number in range(50)])
         <= ENOUGH_PLAIN
     )
-    titled = PrefixBook()
+    titled = HostGroups()
     for number in range(5):
         titled.observe(
             f"/lost/y{number}",
@@ -201,7 +201,7 @@ def test_soft_404s() -> None:
 
 
 def test_the_front_page_is_no_soft_404() -> None:
-    book = PrefixBook()
+    book = HostGroups()
     book.observe("/x", ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME)))
     page = ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME))
     assert book.observe("/", page) == ""
@@ -209,11 +209,11 @@ def test_the_front_page_is_no_soft_404() -> None:
 
 
 def test_other_statuses_teach_nothing() -> None:
-    book = PrefixBook()
+    book = HostGroups()
     for number in range(50):
         page = ObservedPage(simhash=1, text_digest=1, text_length=5, status=404)
         assert book.observe(f"/a/{number}", page) == ""
-    assert book == PrefixBook()
+    assert book == HostGroups()
 
 
 HONEST: dict[str, Callable[[int], str]] = {
@@ -235,7 +235,7 @@ HONEST: dict[str, Callable[[int], str]] = {
 def test_an_archive_of_distinct_pages_is_never_stopped(name: str, by_line: bool) -> None:
     frame = prose("frame", 30, 3)
     pages = [(HONEST[name](number), f"{frame}\n{prose(number)}") for number in range(800)]
-    assert fetched(PrefixBook(), pages, by_line=by_line) == len(pages)
+    assert fetched(HostGroups(), pages, by_line=by_line) == len(pages)
 
 
 @pytest.mark.parametrize("by_line", [True, False])
@@ -244,7 +244,7 @@ def test_a_dictionary_of_short_entries_is_never_stopped(by_line: bool) -> None:
     pages = [
         (f"/word/{prose(number, 1, 1)}", f"{frame}\n{prose(number, 8, 1)}") for number in range(800)
     ]
-    assert fetched(PrefixBook(), pages, by_line=by_line) == len(pages)
+    assert fetched(HostGroups(), pages, by_line=by_line) == len(pages)
 
 
 RECORDS: dict[str, Callable[[int], str]] = {
@@ -262,7 +262,7 @@ RECORDS: dict[str, Callable[[int], str]] = {
 def test_records_with_titles_of_their_own_are_never_stopped(
     name: str, text: str, by_line: bool
 ) -> None:
-    book = PrefixBook()
+    book = HostGroups()
     for number in range(3_000):
         path = RECORDS[name](number)
         assert visit(book, path, text, f"{prose(number, 4, 1)} {number}", by_line=by_line), (
@@ -274,7 +274,7 @@ def test_records_with_titles_of_their_own_are_never_stopped(
 def test_pages_without_text_and_titles_are_fetched_by_the_dozen_before_their_group_is_stopped() -> (
     None
 ):
-    assert 20 < fetched(PrefixBook(), [(f"/blank/{number}", "") for number in range(600)]) < 60
+    assert 20 < fetched(HostGroups(), [(f"/blank/{number}", "") for number in range(600)]) < 60
 
 
 def test_a_group_half_of_which_is_new_keeps_nearly_all_of_it() -> None:
@@ -284,7 +284,7 @@ def test_a_group_half_of_which_is_new_keeps_nearly_all_of_it() -> None:
         for number in range(3_000)
     ]
     new = [(path, text) for path, text in pages if text != SAME]
-    book = PrefixBook()
+    book = HostGroups()
     fetched_paths = [path for path, text in pages if visit(book, path, text) and text != SAME]
     assert len(fetched_paths) > 0.9 * len(new)
 
@@ -295,11 +295,11 @@ def test_mirrors_side_by_side_are_let_live() -> None:
         for number in range(40)
         for mirror in "abcdefghijklmnop"
     ]
-    assert fetched(PrefixBook(), pages) == len(pages)
+    assert fetched(HostGroups(), pages) == len(pages)
 
 
 def test_memory_is_bounded() -> None:
-    book = PrefixBook()
+    book = HostGroups()
     for number in range(2_000):
         visit(
             book,
@@ -313,13 +313,13 @@ def test_memory_is_bounded() -> None:
 
 
 def test_a_book_begins_with_what_was_stored() -> None:
-    book = PrefixBook()
+    book = HostGroups()
     assert fetched(book, [(f"/all/x{number}", SAME) for number in range(60)]) < 60
     book.count(TrapRule.SESSION_ID)
     counters = book.counters()
     assert counters["session_id"] == 1
     assert counters["stopped:near_identical:/all/*"] + counters["near_identical"] == 60
-    again = PrefixBook.from_counters(counters)
+    again = HostGroups.from_counters(counters)
     assert not again.allowance("/all/y").admit
     assert again.allowance("/some/y").admit
     assert again.counters() == counters
@@ -338,7 +338,7 @@ def _refused(
 ) -> tuple[int, list[str]]:
     paths = sorted(f"/{file.relative_to(site.root)}" for file in site.root.rglob("*.html"))
     order(paths)
-    book = PrefixBook()
+    book = HostGroups()
     refused = []
     for path in paths:
         if not book.allowance(path).admit:

@@ -22,7 +22,7 @@ from lycosa.core.errors import UsageError
 from lycosa.core.records import Page
 from lycosa.hunt.hunt import StrategyName
 from lycosa.hunt.relevance import RELEVANT, HuntQuery, url_words
-from lycosa.hunt.session import HuntOptions, HuntOrder, HuntRequest, hunt
+from lycosa.hunt.session import HuntEnvironment, HuntOrder, HuntRequest, hunt
 from lycosa.page.parse import parse_page
 from lycosa.text.stop_words import query_function_words
 from tests.crawl.polite import BACKOFF_MS, COURTESY, DELAY_MS, PLACES, promises, without_visit
@@ -239,7 +239,7 @@ def test_a_hunt_is_as_polite_as_a_crawl(tmp_path: Path) -> None:
     fetcher = SimulatedFetcher(web, clock, config.fetch, record=log.append)
     report = hunt(
         HuntOrder(str(tmp_path / "w"), config, request, index=False),
-        HuntOptions(clock=clock, fetcher=fetcher),
+        HuntEnvironment(clock=clock, fetcher=fetcher),
     )
     assert report.pages > 100
     assert len({each.host for each in log}) > 20

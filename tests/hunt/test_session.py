@@ -19,7 +19,7 @@ from lycosa.core.errors import OwnedError, UsageError
 from lycosa.crawl.worker import Worker
 from lycosa.hunt.session import (
     Event,
-    HuntOptions,
+    HuntEnvironment,
     HuntOrder,
     HuntReport,
     HuntRequest,
@@ -132,7 +132,7 @@ def go(
                 workers[0].stop()
 
     order = HuntOrder(str(root), CONFIG, request, index)
-    return hunt(order, HuntOptions(add, on_worker=workers.append)), hits
+    return hunt(order, HuntEnvironment(add, on_worker=workers.append)), hits
 
 
 def paths(table: list[dict[str, object]]) -> set[str]:

@@ -128,6 +128,40 @@ def test_a_listing_that_lacks_what_is_new_loses_nothing(location: str, server: S
     assert server.faults.hidden
 
 
+ERROR_DOCUMENT = b"""<?xml version="1.0" encoding="UTF-8"?>
+<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>"""
+
+
+@pytest.mark.parametrize("folder", [".", "log", "data", "absent"])
+@pytest.mark.parametrize("errors", [0, 1, 2, 1_000])
+def test_an_error_document_is_not_an_empty_listing(
+    location: str, server: S3Server, monkeypatch: pytest.MonkeyPatch, folder: str, errors: int
+) -> None:
+    monkeypatch.setattr(object_store, "MAX_STALE_S", 0)
+    workspace = Workspace.create(location, partitions=4)
+    commit_rounds(workspace, 2)
+    storage = workspace.storage
+    expected = storage.names(folder), storage.files_below(folder)
+    assert bool(expected[0]) == bool(expected[1]) == (folder != "absent")
+    left = 0
+
+    def say(method: str, key: str) -> bytes | None:
+        nonlocal left
+        if method != "GET" or key or not left:
+            return None
+        left -= 1
+        return ERROR_DOCUMENT
+
+    server.faults.say = say
+    for listing, paths in zip((storage.names, storage.files_below), expected, strict=True):
+        left = errors
+        if errors < 1_000:
+            assert listing(folder) == paths
+        else:
+            with pytest.raises(StorageError, match="no valid listing"):
+                listing(folder)
+
+
 def test_a_stale_listing_after_a_sweep_finds_the_snapshot_all_the_same(
     location: str, server: S3Server, tmp_path: Path
 ) -> None:

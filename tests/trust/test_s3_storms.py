@@ -215,7 +215,9 @@ def test_a_list_that_makes_no_sense_is_an_error_and_deletes_nothing(
 def test_a_list_that_is_empty_loses_nothing(
     location: str, server: S3Server, listing: bytes
 ) -> None:
-    """obstore reads an error inside a successful response as an empty list."""
+    """obstore reads an error inside a successful response as an empty list. In a workspace of the
+    last minutes, that may also be an outdated one.
+    """
     workspace = Workspace.create(location, partitions=4)
     commit(workspace, 3)
     server.faults.say = lambda method, key: listing if method == "GET" and not key else None

@@ -20,7 +20,7 @@ from lycosa.url.exclusions import (
     ExclusionRules,
     parse_exclusions,
 )
-from lycosa.url.indexable import READ_TYPES, TEXT_TYPES, unindexable, unindexable_type
+from lycosa.url.file_types import READ_TYPES, TEXT_TYPES, unindexable, unindexable_type
 from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 from tests.servers.sites import require_sites

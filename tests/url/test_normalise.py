@@ -13,7 +13,7 @@ from lycosa.config.settings import Collection
 from lycosa.core.errors import Refusal, UrlError
 from lycosa.core.records import UrlId
 from lycosa.url.domain import Domains, bundled_suffix_list
-from lycosa.url.indexable import unindexable
+from lycosa.url.file_types import unindexable
 from lycosa.url.keys import Identifier, host_key
 from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver, normalise
 from lycosa.url.schemes import path_start, scheme_of

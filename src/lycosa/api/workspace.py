@@ -275,8 +275,8 @@ class Workspace:
 
         `on_match` is called with each match. A running crawl executes the find if there is one.
         """
-        from lycosa.commands.crawling.called import CrawlCall
         from lycosa.commands.crawling.find_site import SiteFind, find_in_site
+        from lycosa.commands.crawling.run_crawl import CrawlCall
         from lycosa.crawl.worker import Limits
 
         call = CrawlCall(
@@ -403,7 +403,7 @@ class Workspace:
             OwnedError: another process is crawling in this workspace.
             WorkError: the disk is full, the archive or the log is damaged.
         """
-        from lycosa.commands.crawling.called import CrawlCall, run_call
+        from lycosa.commands.crawling.run_crawl import CrawlCall, run_call
         from lycosa.crawl.worker import Limits
 
         call = CrawlCall(
@@ -640,13 +640,13 @@ class Workspace:
 
     def index(self, *, rebuild: bool = False, engine: str = "", address: str = "") -> IndexReport:
         """Add all crawled pages to the search index; `rebuild`: make it anew."""
-        from lycosa.commands.maintenance.upkeep import update_index
+        from lycosa.commands.maintenance.engine_jobs import update_index
 
         return update_index(self.root, self.config(), engine, address, rebuild=rebuild)
 
     def rank(self, *, engine: str = "", address: str = "") -> GraphInfo:
         """Compute link ranks, anchor texts and duplicates; `index` then applies them."""
-        from lycosa.commands.maintenance.upkeep import update_ranks
+        from lycosa.commands.maintenance.engine_jobs import update_ranks
 
         return update_ranks(self.root, self.config(), engine, address)
 
@@ -666,7 +666,7 @@ class Workspace:
         Raises:
             WorkError: another process is compacting.
         """
-        from lycosa.commands.maintenance.upkeep import compact_workspace
+        from lycosa.commands.maintenance.engine_jobs import compact_workspace
 
         return compact_workspace(self.root, self.config(), engine, address, full=full)
 

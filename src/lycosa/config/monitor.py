@@ -1,4 +1,4 @@
-"""`[[monitor]]`: a URL that is looked at again and again, and what counts as well."""
+"""`[[monitor]]`: a URL that is checked periodically, and the expected response."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from pydantic import AfterValidator, Field
 from lycosa.config.section import DurationMs, SettingsSection
 
 _TIMEOUT_SHARE, _CONFIRM_SHARE = 0.12, 0.15
-"""Of the interval: what a check, and the wait before a confirming one, may take. With three
-confirming checks an outage is found within 1 + .12 + 3 * .27 = 1.93 intervals of its beginning at
-the latest, and stretches of less than .3 intervals leave two checks that are well: calibrated on
-the noise of tests/uptime/test_world.py.
+"""Shares of the interval: time limit of a check, and delay before a confirming check. With three
+confirming checks an outage is detected within 1 + 0.12 + 3 * 0.27 = 1.93 intervals of its start.
+Calibrated with the noise in tests/uptime/test_world.py.
 """
 
-_MOST_MS = 10_000
+_MAX_MS = 10_000
 
 
 def _web_url(value: str) -> str:
@@ -90,21 +89,21 @@ class Monitor(SettingsSection):
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """The name that is shown."""
         return self.name or self.url
 
     @property
     def timeout_ms(self) -> int:
-        """How long a check may take."""
-        return self.timeout or max(500, min(_MOST_MS, round(self.every * _TIMEOUT_SHARE)))
+        """Time limit of a check."""
+        return self.timeout or max(500, min(_MAX_MS, round(self.every * _TIMEOUT_SHARE)))
 
     @property
     def confirm_after_ms(self) -> int:
-        """The wait before a confirming check."""
-        return self.confirm_after or min(_MOST_MS, round(self.every * _CONFIRM_SHARE))
+        """Delay before a confirming check."""
+        return self.confirm_after or min(_MAX_MS, round(self.every * _CONFIRM_SHARE))
 
-    def takes(self, status: int) -> bool:
-        """Whether an answer's status is well."""
+    def accepts(self, status: int) -> bool:
+        """Return whether a status is accepted."""
         return any(
             str(status) == each or (each.endswith("xx") and str(status)[:1] == each[0])
             for each in self.status

@@ -27,10 +27,10 @@ from lycosa.crawl.policy.fetch_decision import (
     Rows,
     fetch_decision,
 )
-from lycosa.crawl.policy.lease_quota import LeaseQuota
 from lycosa.crawl.policy.login import LoginManager
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.policy.request_profiles import RequestBuilder, RequestProfiles
+from lycosa.crawl.policy.worker_limits import WorkerLimits
 from lycosa.crawl.processing.prerequisites import Prerequisites
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.rendering.rendering import Renders
@@ -53,7 +53,7 @@ class Dispatcher:
         processor: ResponseProcessor,
         operations: Operations,
         fetcher: Fetcher,
-        quota: LeaseQuota,
+        quota: WorkerLimits,
         clock: Clock,
         max_pages: int | None,
     ) -> None:

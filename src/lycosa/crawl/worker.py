@@ -14,8 +14,8 @@ from lycosa.core.records import Exchange, UrlState
 from lycosa.crawl.dispatcher import Dispatcher
 from lycosa.crawl.membership import Lease
 from lycosa.crawl.policy.host_delay import AvailabilityChecks
-from lycosa.crawl.policy.lease_quota import LeaseQuota
 from lycosa.crawl.policy.operations import Operations
+from lycosa.crawl.policy.worker_limits import WorkerLimits
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.state.committing import Commits
 from lycosa.crawl.state.crawl_state import CrawlState
@@ -93,7 +93,7 @@ class Worker:
         self.processor = processor
         self.progress = crawl.progress
         self.clock = clock
-        self.quota = LeaseQuota(crawl, options.lease)
+        self.quota = WorkerLimits(crawl, options.lease)
         self.dispatcher = Dispatcher(
             crawl, processor, operations, fetcher, self.quota, clock, options.limits.max_pages
         )

@@ -27,7 +27,7 @@ from lycosa.config.settings import FetchSettings
 from lycosa.fetch.connect_to import ConnectOverride
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.transfer import PORT, Transfer
-from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
+from lycosa.url.file_types import FTP_LISTING, GOPHER_MENU
 from lycosa.url.schemes import DEFAULT_PORTS
 
 _URL = re.compile(r"(ftp|gopher)://([^\s/?#@\\]+)(/[!-~]*|)")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
 from lycosa.core.errors import UrlError
-from lycosa.core.records import FOLLOWED_KINDS, Link, Page
+from lycosa.core.records import FOLLOWED_KINDS, Page
 from lycosa.url.scope import hostname
 
 CONTEXT_LENGTH = 120
@@ -39,23 +39,18 @@ class Lead:
 
 
 def leads_of(url: str, page: Page, *, respect_nofollow: bool = True) -> list[Lead]:
-    """Return the links of a page that a crawl follows."""
+    """Return the links of a page that a crawl follows, one per target, in order.
+
+    A lead has all anchors of its target and the first context. The anchor of a link is searched in
+    the text after that of the link before it.
+    """
     if not page.may_follow:
         return []
-    return leads_from(url, page.links, page.text, respect_nofollow=respect_nofollow)
-
-
-def leads_from(
-    url: str, links: Iterable[Link], text: str = "", *, respect_nofollow: bool = True
-) -> list[Lead]:
-    """Return links in order, one per target with all its anchors and the first context.
-
-    The anchor of a link is searched in the text after that of the link before it.
-    """
+    text = page.text
     own = hostname(url)
     leads: dict[str, Lead] = {}
     position = 0
-    for link in links:
+    for link in page.links:
         if (
             link.kind not in _FOLLOWED
             or link.target == url

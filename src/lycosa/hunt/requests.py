@@ -36,7 +36,14 @@ from lycosa.crawl.session.worker_status import COMMAND as DAEMON
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.crawl.worker import Worker
 from lycosa.hunt.relevance import HuntQuery
-from lycosa.hunt.session import Event, HuntOptions, HuntOrder, HuntRequest, hunt, hunt_collection
+from lycosa.hunt.session import (
+    Event,
+    HuntEnvironment,
+    HuntOrder,
+    HuntRequest,
+    hunt,
+    hunt_collection,
+)
 from lycosa.processes.children import Child, News
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.store.coordination.owner import owner_of
@@ -106,7 +113,7 @@ class HuntFolder:
         path = self.path(hunt_id, "order")
         try:
             return _REQUEST.validate_json(path.read_bytes())
-        except (OSError, ValidationError):
+        except (OSError, ValidationError, UsageError):
             return None
         finally:
             path.unlink(missing_ok=True)
@@ -306,13 +313,13 @@ def run_hunt(
     with suppress(FileNotFoundError), open_events(events) as file:
         try:
             tell(News.WORKING)
-            options = HuntOptions(
+            environment = HuntEnvironment(
                 lambda event: write_event(file, event),
                 stop_signal.set_worker,
                 stop_signal.check,
                 owned=owned,
             )
-            hunt(order, options)
+            hunt(order, environment)
         except (LycosaError, OSError) as error:
             failure = error if isinstance(error, LycosaError) else WorkError(refusal(error))
             if not str(failure):

@@ -14,31 +14,40 @@ is processed, before it is indexed. A hunt reports these events as JSON objects:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+import polars as pl
 
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
+from lycosa.core.records import Link, Page
 from lycosa.core.units import parse_duration_ms
 from lycosa.crawl.session.planning import check_seeds, seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
+from lycosa.crawl.session.workspace_config import SCOPES
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits, Worker
 from lycosa.fetch.fetcher import Fetcher
-from lycosa.hunt.dispatcher import HuntDispatcher, VisitedPages, start_from_index
-from lycosa.hunt.hunt import STRATEGIES, Hunt, RelevantPage, StrategyName
+from lycosa.graph.generation import PAGES, newest
+from lycosa.hunt.hunt import STRATEGIES, Hunt, HuntDispatcher, RelevantPage, StrategyName
 from lycosa.hunt.links import Lead
 from lycosa.hunt.relevance import HuntQuery
 from lycosa.hunt.strategies import DEPTH, WIDTH
 from lycosa.index.follower import IndexFollower
+from lycosa.index.shards.shards import newest_numbers
 from lycosa.processes.memory import tune_memory
+from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.coordination.owner import Owner
+from lycosa.store.tables.files import ENTRY
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 
@@ -51,6 +60,9 @@ TIME_MS = 30_000
 MAX_PAGES = 50_000
 """Maximum number of pages: their statistics are kept in memory."""
 
+MAX_START_PAGES = 30
+"""Pages of the index, or well-linked pages, whose links are queued at the start."""
+
 MAX_LISTED_RESULTS = 100
 """Results of the event `ended`."""
 
@@ -58,6 +70,10 @@ COMMAND = "hunt"
 
 _MAX_RANKED = 1_000  # results up to which the rank of a new one is computed
 _PROGRESS_EVERY_MS = 1_000
+_PAGE_COLUMNS = [
+    *("url", "title", "headline", "headings", "main_text", "text"),
+    *("language", "published_at", "may_follow"),
+]
 
 Scope = Literal["host", "domain", "prefix", "any"]
 Event = dict[str, Any]
@@ -88,6 +104,15 @@ class HuntRequest:
     depth: int = DEPTH
     typed: bool = True
 
+    def __post_init__(self) -> None:
+        """Raise UsageError if the strategy or the scope is unknown."""
+        for name, value, values in (
+            ("strategy", self.strategy, STRATEGIES),
+            ("scope", self.scope, SCOPES),
+        ):
+            if value not in values:
+                raise UsageError(f"--{name} {value!r}: choose {', '.join(values)}")
+
 
 @dataclass(slots=True, frozen=True)
 class HuntOrder:
@@ -100,7 +125,7 @@ class HuntOrder:
 
 
 @dataclass(slots=True, frozen=True)
-class HuntOptions:
+class HuntEnvironment:
     """The environment of a hunt. `owned`: the caller owns the workspace.
 
     `on_worker` gets the worker, whose `stop` ends the hunt; `tick` is called once a second.
@@ -154,7 +179,7 @@ def hunt_collection(config: Config, request: HuntRequest) -> Collection:
     return chosen.model_copy(update=settings)
 
 
-def hunt(order: HuntOrder, options: HuntOptions | None = None) -> HuntReport:
+def hunt(order: HuntOrder, environment: HuntEnvironment | None = None) -> HuntReport:
     """Hunt until a limit is reached or no link is left.
 
     Raises:
@@ -162,53 +187,42 @@ def hunt(order: HuntOrder, options: HuntOptions | None = None) -> HuntReport:
         OwnedError: another process uses the workspace.
         WorkError: the disk is full, or the archive or the log is damaged.
     """
-    options = options or HuntOptions()
+    environment = environment or HuntEnvironment()
     tune_memory()
-    request = order.request
-    collection = hunt_collection(order.config, request)
-    check_seeds(request.seeds, collection)
-    seeds = tuple(normalise(seed) for seed in request.seeds)
-    query = HuntQuery(request.question)
-    if request.strategy not in STRATEGIES:
-        raise UsageError(f"--strategy {request.strategy!r}: choose {', '.join(STRATEGIES)}")
-    workspace = Workspace.open_or_create(order.root) if seeds else Workspace.open(order.root)
-    run = _HuntRun(order, collection, seeds, query, options, workspace)
-    if options.owned:
+    run = _HuntRun(order, environment)
+    if environment.owned:
         return run.run(None)
-    with workspace.own(COMMAND, options.clock) as owner:
-        require_no_leader(workspace.storage)
+    with run.workspace.own(COMMAND, environment.clock) as owner:
+        require_no_leader(run.workspace.storage)
         return run.run(owner)
 
 
 class _HuntRun:
-    def __init__(
-        self,
-        order: HuntOrder,
-        collection: Collection,
-        seeds: tuple[str, ...],
-        query: HuntQuery,
-        options: HuntOptions,
-        workspace: Workspace,
-    ) -> None:
-        self._order, self._request, self._options = order, order.request, options
-        self._collection, self._seeds, self._query = collection, seeds, query
-        self._workspace, self._clock = workspace, options.clock
+    def __init__(self, order: HuntOrder, environment: HuntEnvironment) -> None:
+        request = order.request
+        self._order, self._request, self._environment = order, request, environment
+        self._collection = hunt_collection(order.config, request)
+        check_seeds(request.seeds, self._collection)
+        self._seeds = tuple(map(normalise, request.seeds))
+        self._query = HuntQuery(request.question)
+        open_workspace = Workspace.open_or_create if self._seeds else Workspace.open
+        self.workspace, self._clock = open_workspace(order.root), environment.clock
         self._follower: IndexFollower | None = None
-        self._began = self._progress_at = options.clock.monotonic_ms()
+        self._began = self._progress_at = self._clock.monotonic_ms()
         self._enough = False
 
     def run(self, owner: Owner | None) -> HuntReport:
-        request, settings = self._request, self._workspace.state().settings
+        request, settings = self._request, self.workspace.state().settings
 
         def tick() -> None:
             if owner is not None:
                 owner.touch()
-            self._options.tick()
+            self._environment.tick()
 
         before = settings.get(self._collection.name, {})
         seeds = seeds_of(before, self._collection, self._seeds if request.typed else ())
         session = open_session(
-            self._workspace,
+            self.workspace,
             self._order.config,
             [Job(self._collection, seeds)],
             SessionOptions(
@@ -218,7 +232,7 @@ class _HuntRun:
                     self._follower.committed(entry) if self._follower is not None else None
                 ),
                 tick=tick,
-                fetcher=self._options.fetcher,
+                fetcher=self._environment.fetcher,
             ),
             command=COMMAND,
             clock=self._clock,
@@ -241,13 +255,13 @@ class _HuntRun:
             admits=assignment.gate.takes,
             respect_nofollow=self._collection.respect_nofollow,
         )
-        stored = VisitedPages(self._workspace, session.tables)
+        stored = VisitedPages(self.workspace, session.tables)
         dispatcher = HuntDispatcher(
             hunt,
             session.crawl,
             assignment,
             lambda page: self._report(hunt, page, worker),
-            stored,
+            stored.read,
             agents=request.agents,
             elsewhere=elsewhere,
         )
@@ -260,7 +274,7 @@ class _HuntRun:
         dispatcher.begin()
         if self._order.index:
             self._follower = IndexFollower(self._order.root, self._order.config.index, self._clock)
-        self._options.on_worker(worker)
+        self._environment.on_worker(worker)
         progress = worker.run()
         session.claim.release()
         if self._follower is not None:
@@ -274,7 +288,7 @@ class _HuntRun:
             dispatcher.failures,
             progress,
         )
-        self._options.on_event(_ended_event(report))
+        self._environment.on_event(_ended_event(report))
         return report
 
     def _start(self, hunt: Hunt, stored: VisitedPages) -> None:
@@ -283,13 +297,17 @@ class _HuntRun:
         matching = well_linked = 0
         from_index = self._request.from_index
         if from_index or (from_index is None and not self._seeds):
-            matching, well_linked = start_from_index(hunt, stored)
+            hits = stored.matching(self._request.question)
+            urls = hits or stored.well_linked()
+            matching, well_linked = len(hits), len(urls) - len(hits)
+            for url, page in stored.read(urls):
+                hunt.recall(url, page)
         if not len(hunt.queue):
             raise UsageError(
                 "there are no start pages: no stored page links to a page that was not "
                 "fetched; specify a start page with --seed"
             )
-        self._options.on_event(
+        self._environment.on_event(
             {
                 "event": "started",
                 "question": self._request.question,
@@ -306,7 +324,7 @@ class _HuntRun:
             rank = 1 + sum(score > page.score for _, score in hunt.ranked())
         seconds = round((self._clock.monotonic_ms() - self._began) / 1000, 3)
         result = _result(page, page.score)
-        self._options.on_event({"event": "found", **result, "rank": rank, "seconds": seconds})
+        self._environment.on_event({"event": "found", **result, "rank": rank, "seconds": seconds})
         if self._request.enough is not None and hunt.relevant >= self._request.enough:
             self._enough = True
             worker.stop()
@@ -315,7 +333,7 @@ class _HuntRun:
         at = self._clock.monotonic_ms()
         if at - self._progress_at >= _PROGRESS_EVERY_MS:
             self._progress_at = at
-            self._options.on_event(
+            self._environment.on_event(
                 {
                     "event": "progress",
                     "pages": now.pages,
@@ -354,3 +372,77 @@ def _result(page: RelevantPage, score: float) -> Event:
         "number": page.number,
         "via": page.via,
     }
+
+
+@dataclass(slots=True, frozen=True)
+class VisitedPages:
+    """The visited pages of a workspace, from its index and tables."""
+
+    workspace: Workspace
+    tables: LiveTables
+
+    def matching(self, text: str) -> list[str]:
+        """Return the URLs of the best pages of the index for a query."""
+        if not newest_numbers(self.workspace.storage):
+            return []
+        request = SearchRequest(text, count=MAX_START_PAGES, per_host=0)
+        return [hit.url for hit in Searcher(self.workspace.root).search(request).hits]
+
+    def well_linked(self) -> list[str]:
+        """Return the pages with the highest rank; without ranks those nearest to a seed."""
+        ranks = newest(self.workspace)
+        if ranks is not None:
+            pages = self.tables.scan("pages").select("partition", "host_key", "url_key", "url")
+            best = pl.scan_parquet(ranks[1] / PAGES).select("url_key", "prior")
+            joined = pages.join(best.top_k(MAX_START_PAGES, by="prior"), on="url_key").unique("url")
+            urls = joined.sort("prior", "url", descending=[True, False]).collect()["url"].to_list()
+            if urls:
+                return list(urls)
+        nearest = self.tables.scan("urls").filter(
+            (pl.col("state") == "visited") & (pl.col("operation") == "") & (pl.col("reason") == "")
+        )
+        best = nearest.select("url", "depth").bottom_k(MAX_START_PAGES, by="depth")
+        return best.collect()["url"].unique(maintain_order=True).to_list()
+
+    def read(self, urls: Sequence[str]) -> list[tuple[str, Page]]:
+        """Return visited URLs with the page of the last parse, and its links; omit all others."""
+        identifier = Identifier(self.workspace.domains, self.workspace.partitions)
+        ids = [identifier.identify(url) for url in dict.fromkeys(urls)]
+
+        def among(name: str, values: Iterable[int], kind: pl.DataType) -> pl.Expr:
+            return pl.col(name).is_in(pl.Series(sorted(set(values)), dtype=kind).implode())
+
+        # skips the row groups that cannot contain these keys
+        here = (
+            among("partition", (each.partition for each in ids), pl.UInt16())
+            & among("host_key", (each.host_key for each in ids), pl.UInt64())
+            & among("url_key", (each.url_key for each in ids), pl.UInt64())
+        )
+        pages, links = self._pages(here), self._links(here)
+        return [
+            (url, replace(pages.get(url) or Page(), links=links.get(url, [])))
+            for url in dict.fromkeys(urls)
+            if url in pages or url in links
+        ]
+
+    def _pages(self, here: pl.Expr) -> dict[str, Page]:
+        rows = self.tables.all_rows("pages").filter(here).select("url_key", *_PAGE_COLUMNS, ENTRY)
+        newest_rows = (
+            rows.collect()
+            .sort(ENTRY, maintain_order=True)
+            .unique("url_key", keep="last")
+            .select(*_PAGE_COLUMNS)
+            .with_columns(pl.col("published_at").dt.epoch("ms"))
+        )
+        return {row.pop("url"): Page(**row) for row in newest_rows.iter_rows(named=True)}
+
+    def _links(self, here: pl.Expr) -> dict[str, list[Link]]:
+        columns = ("source", "target", "anchor", "rel", "kind", "position")
+        rows = self.tables.all_rows("links").filter(here).select(*columns, "found_at", ENTRY)
+        newest_rows = rows.collect()
+        for column in (ENTRY, "found_at"):
+            newest_rows = newest_rows.filter(pl.col(column) == pl.col(column).max().over("source"))
+        links: dict[str, list[Link]] = {}
+        for source, *link in newest_rows.sort("position").select(columns).iter_rows():
+            links.setdefault(source, []).append(Link(*link))
+        return links

@@ -29,10 +29,10 @@ FOLDER = "run/outbox"
 MAX_WAITING = 1_000
 """Notifications in one outbox. Log readers stop there; otherwise the oldest are dropped."""
 FIRST_WAIT_MS, MAX_WAIT_MS = 1_000, 600_000
-_RECENT_IDS = 256  # ids of delivered notices that are not taken again
-_BATCH = 20  # notices sent between two writes of the file: what a kill may send again
-_AFTER_FAULT_S = 60  # until a target is tried again after an error that is a fault of the program
-_MAX_CONCURRENT = 8  # targets that are served side by side: one that hangs holds up no other
+_RECENT_IDS = 256  # IDs of delivered notifications that are ignored if they are put again
+_BATCH = 20  # notifications between two writes of the file; a kill may send them twice
+_AFTER_FAULT_S = 60  # retry delay after an unexpected exception
+_MAX_CONCURRENT = 8  # concurrent targets, so that a hanging one does not block others
 
 
 @dataclass(slots=True, frozen=True)
@@ -173,7 +173,7 @@ class Outbox:
                     self._notifier = self._create_notifier()
                 self._notifier.send(notice)
             except (DeliveryError, UsageError) as error:
-                # a usage error: what was right when it was set is not any more
+                # a usage error: the target was valid when it was added
                 if isinstance(error, UsageError) or error.retry:
                     self._failed(error)
                     ended = True
@@ -216,7 +216,7 @@ class Outbox:
             self._notifier = None
 
     def _finish(self, notice: Notice, refused: str) -> None:
-        # otherwise newer ones have replaced it, and it is counted there
+        # otherwise it was replaced by newer ones, and is counted there
         if notice.id in self._known:
             self._known.discard(notice.id)
             self._waiting.remove(notice)
@@ -335,7 +335,9 @@ class DeliveryWorker:
         before = box.state()
         try:
             box.deliver()
-        except OSError as error:  # a full disk: what was sent may be sent again, what waits is kept
+        except (
+            OSError
+        ) as error:  # full disk: sent notifications may be repeated, waiting ones are kept
             self._report(f"notifications for {before.target}: {error}")
             return
         except Exception as error:  # noqa: BLE001 - a fault of one target must not end the notifications of all

@@ -42,8 +42,8 @@ from lycosa.url.normalise import normalise
 Kind = Literal["match", "down", "up", "offline", "online", "certificate"]
 Fact = str | int | float
 
-_MAX_RESPONSE_BYTES = 64 * 1024  # bytes of a webhook's answer that are read
-_MAX_EXCERPT = 300  # characters of what a target says that go into a message
+_MAX_RESPONSE_BYTES = 64 * 1024  # maximum size of a webhook response
+_MAX_EXCERPT = 300  # characters of a response that are quoted in an error
 _PERMANENT_STATUSES = frozenset({400, 410, 413, 415, 422})
 """Statuses that refuse a notification permanently; all others are retried."""
 _KINDS = "webhook URL, command PROGRAM …, or file PATH"
@@ -105,7 +105,7 @@ class Notifier(Protocol):
     """Sends notifications to one target. Not thread-safe."""
 
     def send(self, notice: Notice) -> None:
-        """Return when the target has accepted it. Raises DeliveryError."""
+        """Deliver a notification. Raises DeliveryError if the target has not accepted it."""
         ...
 
     def close(self) -> None:
@@ -260,7 +260,7 @@ class _Webhook:
 
 def _check_response(exchange: Exchange) -> None:
     status = exchange.status
-    if 200 <= status < 300:  # the answer's body is of no interest, be it broken
+    if 200 <= status < 300:  # the body of a success response is ignored, even if it is invalid
         return
     where = redacted_target(f"webhook {exchange.url}")
     if exchange.error == FetchError.ADDRESS_REFUSED:
@@ -313,7 +313,7 @@ class _Command:
 
     def send(self, notice: Notice) -> None:
         environment = {name: value for name, value in os.environ.items() if name != self._hidden}
-        # no pipe: what the program leaves behind may keep it open
+        # no pipe: background processes of the program could keep it open
         with tempfile.TemporaryFile() as stderr:
             try:
                 process = subprocess.Popen(
@@ -322,7 +322,7 @@ class _Command:
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,
                     env=environment,
-                    start_new_session=True,  # so that all it started can be ended with it
+                    start_new_session=True,  # so that its child processes can be ended too
                 )
             except OSError as error:
                 raise DeliveryError(
@@ -371,7 +371,7 @@ class _File:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 end = os.lseek(descriptor, 0, os.SEEK_END)
-                # a line that a kill cut short stays alone
+                # ends a line that a kill has truncated
                 torn = end > 0 and os.pread(descriptor, 1, end - 1) != b"\n"
                 line = (b"\n" if torn else b"") + notice.as_json().encode() + b"\n"
                 if os.write(descriptor, line) != len(line):

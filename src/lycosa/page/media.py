@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
+from lycosa.url.file_types import FTP_LISTING, GOPHER_MENU
 
 
 class MediaFormat(StrEnum):

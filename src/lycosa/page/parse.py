@@ -11,9 +11,9 @@ from lycosa.core.errors import Refusal
 from lycosa.core.records import Alternate, Link, LinkKind, Page
 from lycosa.page import media
 from lycosa.page.dates import parse_date
+from lycosa.page.directory_page import LISTINGS, read_listing, without_end
 from lycosa.page.encoding import decode
 from lycosa.page.feeds import feed
-from lycosa.page.folder import LISTINGS, read_listing, without_end
 from lycosa.page.html.document import read_html
 from lycosa.page.html.links import first_target, header_links, refresh_target, resolve_links
 from lycosa.page.html.main_text import MainText, main_text

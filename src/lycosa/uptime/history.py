@@ -56,43 +56,31 @@ def replay_checks(rows: pl.LazyFrame, monitors: Mapping[str, Monitor]) -> Monito
     """Derive outages and states from checks, in the same way as when they were made."""
     outages: list[tuple[Outage, int]] = []
     states: dict[str, MonitorState] = {}
-    confirmed_at: dict[str, int] = {}
+    ongoing: dict[str, int] = {}  # URL -> when its outage was confirmed
     failed: dict[str, int] = {}
+
+    def add_outage(url: str, state: MonitorState, since: int, until: int = 0) -> None:
+        fields = {"cause": state.cause, "text": state.text, "checks": failed[url]}
+        outages.append((Outage(url=url, since=since, until=until, **fields), ongoing.pop(url)))
+
     for run in _runs(rows):
         url = run.url
         confirm = monitors[url].confirm if url in monitors else DEFAULT_CONFIRM
         state = states.setdefault(url, MonitorState())
-        since, cause, text = state.since, state.cause, state.text
-        reason = _reason(run)
+        since = state.since
         change = state.add(
-            run.verdict, reason, run.first, confirm, count=run.checks, last_at=run.last
+            run.verdict, _reason(run), run.first, confirm, count=run.checks, last_at=run.last
         )
         if run.verdict != UP:
             failed[url] = failed.get(url, 0) + run.checks
         if change is StateChange.DOWN:
-            confirmed_at[url] = run.times[min(confirm, len(run.times) - 1)]
+            ongoing[url] = run.times[min(confirm, len(run.times) - 1)]
         elif change is StateChange.UP:
-            outage = Outage(
-                url=url,
-                since=since,
-                until=state.up_at,
-                cause=cause,
-                text=text,
-                checks=failed[url],
-            )
-            outages.append((outage, confirmed_at[url]))
+            add_outage(url, state, since, state.up_at)
         if not state.down:
             failed[url] = 0
-    outages += [
-        (
-            Outage(
-                url=url, since=state.since, cause=state.cause, text=state.text, checks=failed[url]
-            ),
-            confirmed_at[url],
-        )
-        for url, state in states.items()
-        if state.down
-    ]
+    for url in [*ongoing]:
+        add_outage(url, states[url], states[url].since)
     outages.sort(key=lambda entry: (entry[0].since, entry[0].url))
     return MonitorHistory(outages, states)
 

@@ -19,7 +19,6 @@ from lycosa.core.errors import ConfigError, UrlError, UsageError
 from lycosa.crawl.session.single_fetch import named_pair
 from lycosa.fetch.guard import is_public
 from lycosa.notify.transports import checked_target
-from lycosa.store.coordination.owner import OwnerNote
 from lycosa.store.storage.storage import Storage
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import url_key
@@ -36,14 +35,6 @@ class StoredMonitor:
     monitor: Monitor
     configured: bool
     private: bool = True
-
-
-@dataclass(slots=True, frozen=True)
-class AddedMonitor:
-    """A new monitor, and the process that runs the checks, if any."""
-
-    monitor: Monitor
-    owner: OwnerNote | None
 
 
 def monitors_of(storage: Storage, config: Config) -> dict[str, StoredMonitor]:
@@ -73,8 +64,10 @@ def private_pairs(monitors: Mapping[str, StoredMonitor]) -> list[tuple[str, int]
 
 def add_monitor(
     root: str, config: Config, settings: Mapping[str, object], *, private: bool = True
-) -> AddedMonitor:
+) -> tuple[Monitor, bool]:
     """Add a monitor; `settings` as in [[monitor]]. The workspace is created if necessary.
+
+    Return it, and whether a process runs checks in the workspace now.
 
     Raises:
         UsageError: a setting is wrong, the URL is excluded, or it is already monitored.
@@ -109,7 +102,7 @@ def add_monitor(
             f"{url} is already monitored; to change its settings, run `lycosa monitor "
             f"remove {url}` first"
         )
-    return AddedMonitor(monitor, workspace.owner())
+    return monitor, workspace.owner() is not None
 
 
 def remove_monitor(root: str, config: Config, url: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field, ValidationError
 
-from lycosa.config.monitor import Monitor
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
@@ -154,19 +153,16 @@ class UptimeReport(ReportModel):
     """Null: no process runs checks. Includes checks that are not committed yet."""
 
 
-def report_monitors(root: str, config: Config, clock: Clock | None = None) -> UptimeReport:
-    """Report on all monitors over the last 24 hours.
+def report_monitors(
+    root: str, config: Config, clock: Clock | None = None, *, days: int = 1
+) -> UptimeReport:
+    """Report on all monitors over the last days.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
     """
-    workspace = Workspace.open(root)
-    monitors = _monitors(workspace, config)
-    live = live_status(workspace)
-    builder = _ReportBuilder(monitors, live, (clock or SystemClock()).now_ms(), longest="24h")
-    return UptimeReport(
-        monitors=read_live(root, lambda tables: builder.build(tables, list(monitors))), live=live
-    )
+    builder = _ReportBuilder(Workspace.open(root), config, clock or SystemClock(), days)
+    return UptimeReport(monitors=builder.build(list(builder.monitors)), live=builder.live)
 
 
 def report_host(root: str, config: Config, target: str, clock: Clock | None = None) -> UptimeReport:
@@ -178,28 +174,23 @@ def report_host(root: str, config: Config, target: str, clock: Clock | None = No
         UsageError: there are no data about it.
         WorkspaceError: there is no workspace, or it is damaged.
     """
-    now_ms = (clock or SystemClock()).now_ms()
-    workspace = Workspace.open(root)
-    monitors = _monitors(workspace, config)
-    since_ms = now_ms - WINDOWS["30d"]
+    builder = _ReportBuilder(Workspace.open(root), config, clock or SystemClock(), 30)
     pages: HostPages | None = None
     url = normalise(typed_url(target))
-    if (url in monitors and "://" in target) or urlsplit(url).path not in ("", "/"):
+    if (url in builder.monitors and "://" in target) or urlsplit(url).path not in ("", "/"):
         name, urls = url, [url]
     else:
-        name = hostname(url)
+        name, since_ms = hostname(url), builder.since_ms
         checked = read_live(root, lambda tables: _checked_urls(tables, name, since_ms))
-        urls = sorted({*checked, *(url for url in monitors if hostname(url) == name)})
+        urls = sorted({*checked, *(each for each in builder.monitors if hostname(each) == name)})
         pages = read_live(root, lambda tables: _host_pages(tables, name, since_ms))
-    live = live_status(workspace)
-    builder = _ReportBuilder(monitors, live, now_ms, longest="30d")
-    reports = read_live(root, lambda tables: builder.build(tables, urls))
+    reports = builder.build(urls)
     if not (pages and pages.visits) and not any(each.last or each.watched for each in reports):
         raise UsageError(
             f"no data about {name}: it is not monitored (`lycosa monitor add`) and "
             "was not visited in the last 30 days"
         )
-    return UptimeReport(name=name, monitors=reports, pages=pages, live=live)
+    return UptimeReport(name=name, monitors=reports, pages=pages, live=builder.live)
 
 
 def report_outages(
@@ -210,20 +201,18 @@ def report_outages(
     Raises:
         UsageError, WorkspaceError: as `report_host`.
     """
-    clock = clock or SystemClock()
-    if target:
-        reports = report_host(root, config, target, clock).monitors
-        outages = [outage for each in reports for outage in each.outages]
-    else:
-        monitors = _monitors(Workspace.open(root), config)
-        since_ms = clock.now_ms() - WINDOWS["30d"]
-
-        def read(tables: LiveTables) -> list[Outage]:
-            checks = read_checks(tables, monitors, since_ms)
-            return mark_offline(tables, replay_checks(checks, monitors).outages)
-
-        outages = read_live(root, read)
+    report = (
+        report_host(root, config, target, clock)
+        if target
+        else report_monitors(root, config, clock, days=30)
+    )
+    outages = [outage for each in report.monitors for outage in each.outages]
     return sorted(outages, key=lambda each: (-each.since, each.url))
+
+
+def urgency(monitor: MonitorReport) -> tuple[int, str]:
+    """Order monitors: those that are down, those that fail, all others."""
+    return {"down": 0, "failing": 1}.get(monitor.state, 2), monitor.url
 
 
 def live_status(workspace: Workspace) -> LiveStatus | None:
@@ -236,25 +225,23 @@ def live_status(workspace: Workspace) -> LiveStatus | None:
         return None
 
 
-def _monitors(workspace: Workspace, config: Config) -> dict[str, Monitor]:
-    stored = monitors_of(workspace.storage, config)
-    return {url: each.monitor for url, each in stored.items()}
-
-
 class _ReportBuilder:
-    """Builds the reports of URLs, with windows up to the `longest`."""
+    """Builds the reports of URLs over the last days."""
 
-    def __init__(
-        self, monitors: Mapping[str, Monitor], live: LiveStatus | None, now_ms: int, longest: str
-    ) -> None:
-        self._monitors, self._now_ms = monitors, now_ms
-        self._live = live.monitors if live is not None else {}
-        self._longest_ms = WINDOWS[longest]
+    def __init__(self, workspace: Workspace, config: Config, clock: Clock, days: int) -> None:
+        stored = monitors_of(workspace.storage, config)
+        self.monitors = {url: each.monitor for url, each in stored.items()}
+        self.live = live_status(workspace)
+        self._root, self._now_ms = workspace.root, clock.now_ms()
+        self.since_ms = self._now_ms - days * DAY_MS
 
-    def build(self, tables: LiveTables, urls: Sequence[str]) -> list[MonitorReport]:
-        checks = read_checks(tables, urls, self._now_ms - self._longest_ms)
+    def build(self, urls: Sequence[str]) -> list[MonitorReport]:
+        return read_live(self._root, lambda tables: self._build(tables, urls))
+
+    def _build(self, tables: LiveTables, urls: Sequence[str]) -> list[MonitorReport]:
+        checks = read_checks(tables, urls, self.since_ms)
         outages: dict[str, list[Outage]] = {}
-        for outage in mark_offline(tables, replay_checks(checks, self._monitors).outages):
+        for outage in mark_offline(tables, replay_checks(checks, self.monitors).outages):
             outages.setdefault(outage.url, []).insert(0, outage)
         fields = ("at", "verdict", "http_status", "error", "duration_ms", "digest")
         until = pl.col("certificate_until").dt.epoch("ms")
@@ -278,7 +265,7 @@ class _ReportBuilder:
     def _report(
         self, url: str, rows: pl.DataFrame, last: dict[str, Any] | None, outages: list[Outage]
     ) -> MonitorReport:
-        monitor, now_ms = self._monitors.get(url), self._now_ms
+        monitor, now_ms = self.monitors.get(url), self._now_ms
         every_ms = monitor.every if monitor is not None else _DEFAULT_EVERY_MS
         timeline = _Timeline(rows, outages, every_ms, now_ms)
         recent = rows.filter((pl.col("at") >= now_ms - DAY_MS) & pl.col("up"))
@@ -293,7 +280,7 @@ class _ReportBuilder:
             windows={
                 name: timeline.window(now_ms - length, now_ms)
                 for name, length in WINDOWS.items()
-                if length <= self._longest_ms
+                if length <= now_ms - self.since_ms
             },
             latency=ResponseTimes(
                 p50_ms=_rounded(recent["duration_ms"].median()),
@@ -308,8 +295,8 @@ class _ReportBuilder:
         )
 
     def _state(self, url: str, outages: Sequence[Outage], last: LastCheck | None) -> str:
-        if url in self._live:
-            return self._live[url].state
+        if self.live is not None and url in self.live.monitors:
+            return self.live.monitors[url].state
         if outages and not outages[0].until and not outages[0].offline:
             return "down"
         return "new" if last is None else "up" if last.verdict == UP else "failing"

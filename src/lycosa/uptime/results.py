@@ -86,7 +86,7 @@ def evaluate_check(
         digest = sha1_digest(decoded.payload)
         content_type = headers.get("content-type") or ""
         verdict, text = UP, f"http {exchange.status}"
-        if not monitor.takes(exchange.status):
+        if not monitor.accepts(exchange.status):
             verdict = Cause.STATUS
         elif decoded.error:
             verdict, text = Cause.CONTENT, f"the body cannot be decoded ({decoded.error})"

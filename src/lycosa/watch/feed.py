@@ -68,7 +68,7 @@ class _Match(NamedTuple):
     text: str
     positions: list[int]
     found_at: datetime
-    collection: str | None  # null in rows of before there was such a column
+    collection: str | None  # null in older rows
     number: int | None  # number of occurrences
     context: str | None
     entry: int

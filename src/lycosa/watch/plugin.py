@@ -1,4 +1,4 @@
-"""What content alerts add to a crawl: the delivery of their matches."""
+"""The hooks of content alerts: a crawl delivers their matches."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from lycosa.watch.delivery import NAME
 
 @dataclass(slots=True, frozen=True)
 class WatchStatus:
-    """A watch, the state of its targets, and whether a crawl is running that applies it."""
+    """A watch, the state of its targets, and whether a running crawl applies it."""
 
     order: SearchOrder
     targets: tuple[DeliveryState, ...]
@@ -139,4 +139,4 @@ def _status(workspace: Workspace, order: SearchOrder) -> WatchStatus:
 
 
 def _unused_notifier() -> Notifier:
-    return notifier_of("file /dev/null", Config())  # who only looks delivers nothing
+    return notifier_of("file /dev/null", Config())  # read-only access delivers nothing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,8 +12,24 @@ from typer.core import TyperGroup
 
 from lycosa.cli.options import InWorkspace, JsonOption, NotifyOption, values_of
 from lycosa.cli.output import note, print_json, timed_note
+from lycosa.config.monitor import Monitor
+from lycosa.core.units import format_duration, format_time, number_of
+from lycosa.notify.transports import redacted_target
+from lycosa.uptime.notifications import format_length
+from lycosa.uptime.report import (
+    HostPages,
+    HourSummary,
+    LastCheck,
+    MonitorReport,
+    UptimeReport,
+    urgency,
+)
 
 SHOW = "show"
+_BARS = "▁▂▃▄▅▆▇█"
+_DAY_MS = 86_400_000
+_WARN_MS = 30 * _DAY_MS
+_MAX_OUTAGES = 20
 
 
 class _Group(TyperGroup):
@@ -93,9 +110,7 @@ def show(
     if json_output:
         print_json(report)
         return
-    from lycosa.uptime.text import host_text, list_text
-
-    print(host_text(report) if target else list_text(report))
+    print(_host_text(report) if target else _list_text(report))
 
 
 @app.command()
@@ -127,9 +142,7 @@ def list_(where: InWorkspace, json_output: JsonOption = False) -> None:
     if json_output:
         print_json(monitors)
         return
-    from lycosa.uptime.text import settings_text
-
-    lines = (settings_text(each.monitor, configured=each.configured) for each in monitors)
+    lines = (_settings_text(each.monitor, configured=each.configured) for each in monitors)
     print("\n".join(lines) or "no monitors")
 
 
@@ -141,3 +154,138 @@ def run(where: InWorkspace) -> None:
     """
     gc.freeze()
     where.open().monitors.run(timed_note)
+
+
+def _list_text(report: UptimeReport) -> str:
+    """Return one line per monitor, those that are down first."""
+    if not report.monitors:
+        return "there are no monitors: add one with `lycosa monitor add URL`"
+    width = max(len(each.name or each.url) for each in report.monitors)
+    lines = []
+    for each in sorted(report.monitors, key=urgency):
+        times = "no response times yet"
+        if each.latency.p50_ms is not None:
+            times = f"p50 {_ms(each.latency.p50_ms)}, p95 {_ms(each.latency.p95_ms)}"
+        lines.append(
+            f"{each.state:<8}{each.name or each.url:<{width}}  "
+            f"{_share(each.windows['24h'].availability):>8}  {_sparkline(each.sparkline)}  "
+            f"{times}{_certificate(each.last)}"
+        )
+    return "\n".join([*lines, *_notes(report)])
+
+
+def _host_text(report: UptimeReport) -> str:
+    """Return the details of a host or URL."""
+    parts = [_monitor_text(each, report) for each in report.monitors]
+    if report.pages is not None and report.pages.visits:
+        parts.append(_pages_text(report.name, report.pages))
+    return "\n\n".join(["\n\n".join(parts), *_notes(report)])
+
+
+def _settings_text(monitor: Monitor, *, configured: bool) -> str:
+    """Return the settings of a monitor in one line."""
+    parts = [f"every {format_duration(monitor.every)}"]
+    parts += [f"expects {monitor.expect!r}"] if monitor.expect else []
+    parts += [f"notifies {redacted_target(target)}" for target in monitor.notify]
+    parts += ["in lycosa.toml"] if configured else []
+    return f"{monitor.url}  {', '.join(parts)}"
+
+
+def _sparkline(hours: Sequence[HourSummary]) -> str:
+    """Return one character per hour: response time, `x` outage, `·` not monitored."""
+    highest = max((hour.p50_ms for hour in hours if hour.p50_ms), default=1.0)
+    steps = len(_BARS) - 1
+    return "".join(
+        "·"
+        if hour.up is None
+        else "x"
+        if hour.up < 1
+        else _BARS[min(steps, int((hour.p50_ms or 0) / highest * steps + 0.5))]
+        for hour in hours
+    )
+
+
+def _monitor_text(each: MonitorReport, report: UptimeReport) -> str:
+    title = each.url + (f" ({each.name})" if each.name else "") + f": {each.state}"
+    live = report.live.monitors.get(each.url) if report.live is not None else None
+    if live is not None and live.text and live.state != "up":
+        title += f", {live.text}" + (f", since {format_time(live.since)}" if live.since else "")
+    lines = [title]
+    if each.last is not None:
+        last = each.last
+        lines.append(
+            f"  last check   {format_time(last.at)}: {last.verdict}, "
+            f"{_response(last.http_status, last.error)}, {last.duration_ms}ms{_certificate(last)}"
+        )
+    shares = [f"{name} {_share(window.availability)}" for name, window in each.windows.items()]
+    day = each.windows["24h"]
+    lines += [
+        f"  available    {'   '.join(shares)}",
+        f"  checks       {day.checks:,} in 24h, of which {day.failed:,} failed"
+        + ("" if each.watched else "; no longer monitored"),
+    ]
+    times = each.latency
+    if times.p50_ms is not None:
+        medians = ", ".join(
+            f"{name.replace('_', ' ')} {_ms(value)}"
+            for name, value in times.steps.items()
+            if value is not None
+        )
+        lines.append(
+            f"  times        p50 {_ms(times.p50_ms)}, p95 {_ms(times.p95_ms)}; medians: {medians}"
+        )
+    lines.append(f"  24 hours     {_sparkline(each.sparkline)}")
+    lines += [f"  outages      {len(each.outages)} in 30d"] if each.outages else []
+    for outage in each.outages[:_MAX_OUTAGES]:
+        length = f"for {format_length(outage.until - outage.since)}" if outage.until else "ongoing"
+        reason = f"{outage.cause}, {outage.text}"
+        if outage.offline:
+            reason = "the network of this machine was down"
+        lines.append(f"    {format_time(outage.since)} {length}: {reason}")
+    return "\n".join(lines)
+
+
+def _pages_text(name: str, pages: HostPages) -> str:
+    lines = [
+        f"{name}, crawl requests of the last 30d: {number_of(pages.pages, 'page')}, "
+        f"{number_of(pages.visits, 'request')}, {_share(pages.answered / pages.visits)} "
+        f"successful, p50 {_ms(pages.p50_ms)}, p95 {_ms(pages.p95_ms)}"
+    ]
+    lines += [
+        f"  {page.visits - page.answered:>5,} of {page.visits:,} failed  p95 "
+        f"{_ms(page.p95_ms):>7}  last {_response(page.last_status, page.last_error)}  {page.url}"
+        for page in pages.worst
+    ]
+    return "\n".join(lines)
+
+
+def _notes(report: UptimeReport) -> list[str]:
+    if report.live is None:
+        watched = any(each.watched for each in report.monitors)
+        note = "no checks are running: start them with `lycosa run` or `lycosa monitor run`"
+        return [note] if watched else []
+    since = report.live.offline_since
+    return [f"the network of this machine has been down since {format_time(since)}"] * (since > 0)
+
+
+def _certificate(last: LastCheck | None) -> str:
+    if last is None or last.certificate_until is None:
+        return ""
+    left_ms = last.certificate_until - last.at
+    if left_ms > _WARN_MS:
+        return ""
+    return f"; the certificate expires in {number_of(max(0, left_ms // _DAY_MS), 'day')}"
+
+
+def _response(http_status: int, error: str) -> str:
+    return f"http {http_status}" if http_status else error
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return "–"
+    return f"{share:.3%}" if share < 1 else "100%"
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0f}ms" if value >= 10 else f"{value:.1f}ms"

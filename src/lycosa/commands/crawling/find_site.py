@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from lycosa.commands.crawling.called import CrawlCall, run_call
+from lycosa.commands.crawling.run_crawl import CrawlCall, run_call
 from lycosa.commands.models import FindReport
 from lycosa.crawl.state.progress import Progress
 from lycosa.find.find import Results, order_in_site

@@ -7,12 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from lycosa.config.settings import Config
-from lycosa.core.errors import UsageError
-from lycosa.crawl.session.workspace_config import SCOPES
 from lycosa.crawl.worker import Worker
-from lycosa.hunt.hunt import STRATEGIES
 from lycosa.hunt.requests import HuntHandle, ask_daemon
-from lycosa.hunt.session import Event, HuntOptions, HuntOrder, HuntRequest, hunt
+from lycosa.hunt.session import Event, HuntEnvironment, HuntOrder, HuntRequest, hunt
 from lycosa.url.normalise import typed_url
 
 
@@ -23,10 +20,6 @@ def hunt_request(**parameters: Any) -> HuntRequest:
         UsageError: the strategy or the scope is unknown.
     """
     request = HuntRequest(**parameters)
-    if request.strategy not in STRATEGIES:
-        raise UsageError(f"--strategy {request.strategy!r}: choose best, fish or shark")
-    if request.scope not in SCOPES:
-        raise UsageError(f"--scope {request.scope!r}: choose host, domain, prefix or any")
     return replace(request, seeds=tuple(map(typed_url, request.seeds)))
 
 
@@ -53,7 +46,7 @@ def run_hunt(
 
     handle_of_daemon = ask_daemon(root, request)
     if handle_of_daemon is None:
-        hunt(HuntOrder(root, config, request), HuntOptions(handle, on_worker=on_start))
+        hunt(HuntOrder(root, config, request), HuntEnvironment(handle, on_worker=on_start))
         return last
     handle({"event": "delegated"})
     on_start(handle_of_daemon)

@@ -283,7 +283,7 @@ class StoredCrawl:
         """Return when the pauses of the host and its registrable domain are over."""
         now_ms, clocks = self.clock.now_ms(), Clocks(ClockRules())
         host = self.hosts.row(self.identity.host_key)
-        clocks.take_up(
+        clocks.restore(
             host.host_key,
             host.registrable_domain,
             0,
@@ -294,7 +294,7 @@ class StoredCrawl:
         until = self.domain_not_before()
         if until is not None:
             at_ms = round(until.timestamp() * 1000)
-            clocks.take_up_domain(self.domain, not_before=at_ms, now_ms=now_ms, monotonic_ms=now_ms)
+            clocks.restore_domain(self.domain, not_before=at_ms, now_ms=now_ms, monotonic_ms=now_ms)
         return clocks.ready_at(host.host_key, host.registrable_domain)
 
     def domain_not_before(self) -> Any:

@@ -26,5 +26,5 @@ def create_monitor(
 ) -> MonitorInfo:
     """Add a monitor. Raises as `lycosa.uptime.monitors.add_monitor`."""
     stated = {name: value for name, value in settings.items() if value not in ("", None)}
-    added = add_monitor(root, config, {**stated, "url": typed_url(url)})
-    return MonitorInfo(added.monitor, configured=False, running=added.owner is not None)
+    monitor, running = add_monitor(root, config, {**stated, "url": typed_url(url)})
+    return MonitorInfo(monitor, configured=False, running=running)

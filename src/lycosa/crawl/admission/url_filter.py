@@ -17,12 +17,12 @@ from cachetools import LRUCache
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
 from lycosa.core.records import HostRow, Page, UrlId
-from lycosa.frontier.traps.detector import ObservedPage, PrefixBook
+from lycosa.frontier.traps.detector import HostGroups, ObservedPage
 from lycosa.hooks.plugins import Plugins
 from lycosa.store.log.state import LogState
 from lycosa.url.domain import Domains
 from lycosa.url.exclusions import ExclusionFile, ExclusionRule
-from lycosa.url.indexable import REQUISITE_GROUPS, unindexable
+from lycosa.url.file_types import REQUISITE_GROUPS, unindexable
 from lycosa.url.schemes import path_start
 from lycosa.url.scope import hostname
 from lycosa.url.traps import TrapRule, query_signature, trap, without_session
@@ -175,7 +175,7 @@ class HostTraps:
     """Content of each host's pages, and the parts of the host that are deferred because of it."""
 
     def __init__(self) -> None:
-        self._books: LRUCache[int, PrefixBook] = LRUCache(_BOOKS)
+        self._books: LRUCache[int, HostGroups] = LRUCache(_BOOKS)
 
     def holds(self, host: HostRow, url: str) -> str:
         """Return the rule by which a URL is deferred, or ""."""
@@ -214,10 +214,10 @@ class HostTraps:
         if book.has_stopped or host.traps:
             host.record_traps(book.counters())
 
-    def _book(self, host: HostRow) -> PrefixBook:
+    def _book(self, host: HostRow) -> HostGroups:
         book = self._books.get(host.host_key)
         if book is None:
-            book = self._books[host.host_key] = PrefixBook.from_counters(host.traps)
+            book = self._books[host.host_key] = HostGroups.from_counters(host.traps)
         return book
 
 

@@ -123,7 +123,7 @@ class RuleState(Protocol):
     def hosts(self) -> HostLookup: ...
 
     def count_suspect(self, assignment: Assignment) -> None:
-        """A URL that looks like a trap is fetched all the same."""
+        """Count a URL that is fetched although it looks like a trap."""
 
 
 class UrlRules:

@@ -11,7 +11,7 @@ from lycosa.crawl.state.task import Task
 from lycosa.frontier.politeness.delay import (
     Reason,
     domain_pause_ms,
-    domain_rest_ms,
+    domain_wide_pause_ms,
     failures_after,
     pause_ms,
     reasons,
@@ -74,14 +74,14 @@ class HostPauses:
             domain_pause=domain_pause_ms(delays),
             may_burst=all(name in _OWN for name, _ in delays),
         )
-        rest = domain_rest_ms(exchange.status, delays)
+        rest = domain_wide_pause_ms(exchange.status, delays)
         if rest:
             clocks = crawl.frontier.clocks
             clocks.delay_domain(host.registrable_domain, now, now + rest)
             # Another host of the domain may have set a longer pause, which this row replaces.
             crawl.buffer.batch.change_domain(
                 host,
-                self._clock.now_ms() + clocks.domain_rests_until(host.registrable_domain) - now,
+                self._clock.now_ms() + clocks.domain_paused_until(host.registrable_domain) - now,
             )
 
     def rest(self, queue: HostQueue, pause: int, *, lasting: bool = False) -> None:

@@ -25,7 +25,7 @@ from lycosa.hooks.plugins import Plugins
 from lycosa.http.decode import parse_head
 from lycosa.http.fields import without_sessions
 from lycosa.url.domain import Domains
-from lycosa.url.indexable import READ_TYPES, REQUISITE_TYPES, TEXT_TYPES, unindexable_type
+from lycosa.url.file_types import READ_TYPES, REQUISITE_TYPES, TEXT_TYPES, unindexable_type
 from lycosa.url.normalise import normalise
 from lycosa.url.scope import url_origin
 

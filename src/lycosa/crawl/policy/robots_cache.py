@@ -24,7 +24,7 @@ UNREACHABLE_TTL_MS = 30 * 60_000
 that was received.
 """
 
-_ADJUSTED_MS = 60_000  # by so much clocks differ that are right
+_ADJUSTED_MS = 60_000  # maximum difference between two synchronized clocks
 _PARSED_BYTES = 32 * 2**20
 _OVERHEAD_BYTES, _BYTES_A_BYTE = 2_000, 14
 # A parsed file costs about 14 times its text, by estimate from one measured at 24 times with the

@@ -19,7 +19,7 @@ from lycosa.http.decode import Headers, decode_with
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.html import style
 from lycosa.page.parse import parse_page, understands
-from lycosa.url.indexable import unindexable_type
+from lycosa.url.file_types import unindexable_type
 from lycosa.url.normalise import LinkResolver
 
 FAULT_RENDERED = "rendered"

@@ -33,7 +33,7 @@ from lycosa.frontier.recrawl.change_rate import observe as observe_change
 from lycosa.frontier.recrawl.due import RecrawlRules, retry_wait_ms
 from lycosa.http.decode import Headers
 from lycosa.page.documents.sink import FAULTS
-from lycosa.url.indexable import READ_TYPES
+from lycosa.url.file_types import READ_TYPES
 
 _public = lru_cache(4_096)(is_public)
 

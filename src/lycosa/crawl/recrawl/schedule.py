@@ -2,7 +2,7 @@
 goes on.
 
 Once a day, at the start, and whenever the visited pages have doubled, a ranker goes through the
-tables (`lycosa.crawl.recrawl.ranking`). Where several workers share the partitions one of
+tables (`lycosa.crawl.recrawl.compute_schedule`). Where several workers share the partitions one of
 them ranks the whole, for links come from everywhere; each writes its own rows, and has its share of
 the budget. The result is applied step by step, at each tick a little: the collection's rules and
 prior at once, then the rows whose numbers changed, then the parked hosts. Links to known pages,
@@ -19,7 +19,7 @@ from typing import BinaryIO
 import numpy as np
 
 from lycosa.core.records import UrlId, UrlRow, UrlState
-from lycosa.crawl.recrawl.ranking import CHANGED, Ranker, RankingResult
+from lycosa.crawl.recrawl.compute_schedule import CHANGED, Ranker, RankingResult
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener
 from lycosa.frontier.recrawl.change_rate import DAY_MS

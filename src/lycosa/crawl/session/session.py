@@ -25,7 +25,7 @@ from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.recovery.replay import replay
 from lycosa.crawl.recovery.resume import load, reconsider, walk_links
 from lycosa.crawl.recovery.stored_pages import StoredPages
-from lycosa.crawl.recrawl.ranking import Ranker
+from lycosa.crawl.recrawl.compute_schedule import Ranker
 from lycosa.crawl.recrawl.schedule import RecrawlSchedule
 from lycosa.crawl.session.single_fetch import fetching_of, named_pair
 from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState

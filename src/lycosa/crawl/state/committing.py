@@ -17,12 +17,12 @@ CHECKS_COMMIT_MS = 120_000
 are safe in it before.
 """
 
-# Interval at which URLs for other workers are committed; it grows. At the start those workers
-# have nothing to do without them.
+# Interval at which URLs for other workers are committed. It grows: at the start of a crawl those
+# workers have no other URLs.
 _HAND_ON_FIRST_MS, _HAND_ON_LAST_MS = 1_000, 10_000
-_IDLE_COMMIT_MS = 500  # once nothing is left to fetch: others may wait for the batch
-# and nothing will be so soon: between two fetches from a host is no time to commit, its WARC would
-# hold one page
+_IDLE_COMMIT_MS = 500  # delay of the commit when no URL is due: other workers may need the batch
+# An idle worker commits only if no URL is due within this time. Otherwise the pauses of a single
+# host would make WARC files of one page.
 _IDLE_AHEAD_MS = 10_000
 
 

@@ -1,4 +1,4 @@
-"""Every host of a worker, parked ones too.
+"""The directory of all hosts of a worker, active and parked.
 
 In columns of numbers: 35 bytes a host.
 
@@ -34,18 +34,18 @@ SETTABLE = ("waiting", "visited", "next_at", "last_visit_at")
 
 _COLUMNS = ("host_key", "partition", "active", *SETTABLE)
 _FIRST_SIZE = 1_024
-_FOLD_AT = 20_000  # new hosts that are found by a dict; 2 MB
+_MERGE_AT = 20_000  # new hosts in a dict before they are merged into the arrays; 2 MB
 _SHED_EVERY = 16
 _TOP_BITS = 16
 _TIE_MS = 10_000  # hosts due within this time of each other are equally urgent
 BEHIND_MS = _TIE_MS + 1_000
-"""A host that is due so much later comes after all that are due now."""
+"""Offset of the due time that moves a host behind all that are due now."""
 
 _BLOCK = 128 * 1_024  # hosts that are looked at together: a pick needs 5 MB
 
 
 class HostOrder(StrEnum):
-    """Which of the hosts that are due comes first."""
+    """The order of hosts that are due."""
 
     TIME = "time"  # the one that is due first; overdue ones are equal
     SERVERS = "servers"  # one that was never visited, then the one unvisited longest
@@ -83,7 +83,7 @@ class HostDirectory:
         return int(held + self._order.nbytes + self._tops.nbytes)
 
     def slot(self, host_key: int) -> int | None:
-        """The slot of a host, or None."""
+        """Return the slot of a host, or None."""
         if not self._indexed:
             self._reindex()
         self._looks += 1
@@ -99,7 +99,7 @@ class HostDirectory:
         return int(bucket[place]) if place < keys.size and int(keys[place]) == host_key else None
 
     def slots(self, host_keys: _Keys) -> Slots:
-        """The slots of many hosts, -1 where there is none."""
+        """Return the slots of hosts; -1: unknown host."""
         if not self._indexed:
             self._reindex()
         order = np.argsort(host_keys)
@@ -127,7 +127,7 @@ class HostDirectory:
         return slots
 
     def add(self, host_key: int, partition: int) -> int:
-        """The slot of a host, which gets one if it has none."""
+        """Return the slot of a host, which is added if it is unknown."""
         slot = self.slot(host_key)
         if slot is not None:
             return slot
@@ -137,7 +137,7 @@ class HostDirectory:
         self.partition[slot] = partition
         self.next_at[slot] = NEVER
         self._new[host_key] = slot
-        if len(self._new) >= _FOLD_AT:
+        if len(self._new) >= _MERGE_AT:
             self._reindex()
         return slot
 
@@ -164,17 +164,17 @@ class HostDirectory:
         )
 
     def wake(self, slot: int, at_ms: int) -> None:
-        """A URL of the host is due at this time: the host is due then, or earlier if it was."""
+        """Set the host due at this time, unless it is due earlier."""
         if at_ms < self.next_at[slot]:
             self.next_at[slot] = at_ms
 
     def hush(self) -> None:
-        """No host is due until it is woken."""
+        """Make all hosts not due until `wake`."""
         self.next_at[: self._count] = NEVER
         self._arrays.shed()
 
     def wake_many(self, host_keys: _Keys, at_ms: npt.NDArray[np.int64]) -> None:
-        """`wake` for many hosts, each named once; unknown ones are left out."""
+        """Apply `wake` to distinct hosts; unknown ones are ignored."""
         slots = self.slots(host_keys)
         registered = slots >= 0
         slots = slots[registered]
@@ -231,7 +231,7 @@ class HostDirectory:
         return chosen
 
     def next_time(self) -> int | None:
-        """The earliest time at which a parked host is due; None: there is none."""
+        """Return the earliest due time of a parked host; None: there is none."""
         earliest = NEVER
         for first in range(0, self._count, _BLOCK):
             block = slice(first, min(first + _BLOCK, self._count))
@@ -293,7 +293,7 @@ class HostDirectory:
             self._arrays.shed()
 
     def _urgency(self, due: Slots, now_ms: int, order: HostOrder) -> npt.NDArray[np.float64]:
-        """The smaller the earlier."""
+        """Return sort keys: smaller values come first."""
         if order is HostOrder.SERVERS:
             return np.where(self.visited[due] == 0, -1.0, self.last_visit_at[due] // _TIE_MS)
         return (np.maximum(self.next_at[due] - now_ms, 0) // _TIE_MS).astype(np.float64)

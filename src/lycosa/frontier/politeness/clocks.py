@@ -9,7 +9,7 @@ Invariants
 - With `burst` N above 1, a host that permits it is fetched from up to N times without a pause, then
   paused for the sum of the N pauses. The average rate is the same and the connection is reused. Its
   place in the domain stays taken for the whole time.
-- After a change of owner every host and every place counts as fetched at the claim (`take_up`).
+- After a change of owner every host and every place counts as fetched at the claim (`restore`).
 
 Times are integer milliseconds of the monotonic clock. Every call is O(1). Idle clocks whose pause
 is over are removed: a host without a clock may be fetched from.
@@ -73,11 +73,11 @@ class HostClock:
     in_flight: int = 0
     burst: int = 0
     owed: int = 0
-    rested_at: int = 0
+    pause_ends_at: int = 0
 
     def started(self, now: int) -> None:
         """Start a fetch. A burst ends when its pause is over."""
-        if self.burst and self.rested_at <= now:
+        if self.burst and self.pause_ends_at <= now:
             self.burst = self.owed = 0
         self.in_flight += 1
 
@@ -87,22 +87,25 @@ class HostClock:
             raise ValueError("a fetch ended that was not started")
         self.in_flight -= 1
 
-    def rest(self, now: int, pause: int, rests: int, *, may_burst: bool, max_burst: int) -> int:
-        """Pause after a fetch. Return how long its place in the domain is taken; `rests`: without
-        bursts.
+    def pause(
+        self, now: int, pause: int, place_pause: int, *, may_burst: bool, max_burst: int
+    ) -> int:
+        """Pause after a fetch. Return how long its place in the domain is taken.
+
+        `place_pause`: the same without bursts.
         """
-        self.paced_at = now + rests
+        self.paced_at = now + place_pause
         if max_burst > 1 and (may_burst or self.owed):
             self.burst += 1
             self.owed += pause
-            self.rested_at = now + self.owed
-            rests = max(rests, self.owed)
+            self.pause_ends_at = now + self.owed
+            place_pause = max(place_pause, self.owed)
             if may_burst and self.burst < max_burst:
                 pause = 0
             else:
                 pause, self.burst, self.owed = self.owed, 0, 0
         self.delay_until(now + pause)
-        return rests
+        return place_pause
 
     def delay_until(self, at: int) -> None:
         """Request nothing before that time."""
@@ -113,7 +116,7 @@ class Clocks:
     """The clocks of one worker. Not thread-safe."""
 
     def __init__(self, rules: ClockRules, claimed_at: int = 0) -> None:
-        """`claimed_at`: claim of the partitions, when hosts of `take_up` count as fetched."""
+        """`claimed_at`: claim of the partitions, when hosts of `restore` count as fetched."""
         self._rules = rules
         # one host may use all the connections that its own limit allows
         self.places = max(rules.domain_connections, rules.connections_per_host)
@@ -173,8 +176,8 @@ class Clocks:
         """A fetch of any kind begins, robots.txt and redirects included."""
         self._tidy_if_grown(now)
         host, place = self._host(host_key), self._domain(domain)
-        if host.burst and host.rested_at in place.resting:
-            place.resting.remove(host.rested_at)
+        if host.burst and host.pause_ends_at in place.pausing_places:
+            place.pausing_places.remove(host.pause_ends_at)
         host.started(now)
         place.started()
         if address:
@@ -202,16 +205,18 @@ class Clocks:
         """
         host, place = self._hosts[host_key], self._domains[domain]
         self._left(host, place, address)
-        rests = pause if domain_pause is None else domain_pause
-        rests = host.rest(now, pause, rests, may_burst=may_burst, max_burst=self._rules.burst)
-        place.rest(now + rests, self.places)
+        place_pause = pause if domain_pause is None else domain_pause
+        place_pause = host.pause(
+            now, pause, place_pause, may_burst=may_burst, max_burst=self._rules.burst
+        )
+        place.pause_place(now + place_pause, self.places)
 
     def undone(self, host_key: int, domain: str, address: str = "") -> None:
         """Undo `started`: nothing was sent."""
         host, place = self._hosts[host_key], self._domains[domain]
         self._left(host, place, address)
         if host.burst:
-            place.rest(host.rested_at, self.places)
+            place.pause_place(host.pause_ends_at, self.places)
 
     def delay(self, host_key: int, now: int, until: int) -> None:
         """Pause the host until `until`."""
@@ -219,11 +224,11 @@ class Clocks:
         self._host(host_key).delay_until(until)
 
     def delay_domain(self, domain: str, now: int, until: int) -> None:
-        """Pause all hosts of the domain until `until` (`politeness.domain_rest_ms`)."""
+        """Pause all hosts of the domain until `until` (`politeness.domain_wide_pause_ms`)."""
         self._tidy_if_grown(now)
         self._domain(domain).delay_until(until)
 
-    def take_up(
+    def restore(
         self,
         host_key: int,
         domain: str,
@@ -242,26 +247,26 @@ class Clocks:
         ready_at = max(self._claimed_at + pause, monotonic_from(not_before, now_ms, monotonic_ms))
         if ready_at > monotonic_ms:
             self.delay(host_key, monotonic_ms, ready_at)
-        self.take_up_pause(domain, pause, monotonic_ms=monotonic_ms)
+        self.restore_pause(domain, pause, monotonic_ms=monotonic_ms)
 
-    def take_up_pause(self, domain: str, pause: int, *, monotonic_ms: int) -> None:
+    def restore_pause(self, domain: str, pause: int, *, monotonic_ms: int) -> None:
         """Register the pause of a host of the domain that may have been fetched at our claim."""
         places_at = self._claimed_at + min(pause, DOMAIN_CAP_MS)
         if places_at > monotonic_ms:
             self.delay_domain(domain, monotonic_ms, places_at)
 
-    def take_up_domain(
+    def restore_domain(
         self, domain: str, *, not_before: int, now_ms: int, monotonic_ms: int
     ) -> None:
-        """Register a stored domain; `not_before`: the date that `domain_rests_until` returned."""
+        """Register a stored domain; `not_before`: the date that `domain_paused_until` returned."""
         self.delay_domain(domain, monotonic_ms, monotonic_from(not_before, now_ms, monotonic_ms))
 
-    def domain_rests_until(self, domain: str) -> int:
+    def domain_paused_until(self, domain: str) -> int:
         """Return when all pauses of the domain are over, to be stored as a date."""
         place = self._domains.get(domain)
-        return place.rests_until() if place is not None else 0
+        return place.paused_until() if place is not None else 0
 
-    def let_go(self, host_key: int) -> int:
+    def remove(self, host_key: int) -> int:
         """Remove an idle host. Return the end of its pause, which the caller keeps (`delay`)."""
         host = self._hosts.get(host_key)
         if host is None:
@@ -269,7 +274,7 @@ class Clocks:
         if host.in_flight:
             raise ValueError("a host with a fetch under way cannot be forgotten")
         del self._hosts[host_key]
-        return max(host.ready_at, host.rested_at)
+        return max(host.ready_at, host.pause_ends_at)
 
     def is_fetching(self, host_key: int) -> bool:
         """Whether a fetch is in flight, including availability checks of parked hosts."""
@@ -293,7 +298,7 @@ class Clocks:
         self._hosts = {
             key: host
             for key, host in self._hosts.items()
-            if host.in_flight or max(host.ready_at, host.rested_at) > now
+            if host.in_flight or max(host.ready_at, host.pause_ends_at) > now
         }
         self._domains = {name: place for name, place in self._domains.items() if place.in_use(now)}
         self._tidy_at = max(_TIDY_FROM, 2 * len(self))
@@ -313,7 +318,7 @@ class Clocks:
         place = self._domains.get(domain)
         if place is None:
             return 0
-        if host is not None and host.burst and host.rested_at in place.resting:
+        if host is not None and host.burst and host.pause_ends_at in place.pausing_places:
             return place.not_before
         return place.ready_at(self.places)
 

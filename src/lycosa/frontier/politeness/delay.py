@@ -27,22 +27,18 @@ BACKOFF_CAP_MS = 86_400_000
 """A failing host is retried at least once a day."""
 
 BACKOFF_JITTER = 0.25
-"""Back-offs are spread over this share of themselves, so that hosts that failed together (a local
-outage) do not return together.
+"""Relative jitter of back-offs. Hosts that failed together (local outage) are not retried
+together.
 """
 
 RETRY_AFTER_CAP_MS = 7 * 86_400_000
-"""A Retry-After beyond a week is taken as a week: it is a mistake, or a matter of the recrawl
-schedule.
-"""
+"""Maximum Retry-After (a week)."""
 
 DOMAIN_CAP_MS = 600_000
 """Maximum time for which a pause of one host also binds its registrable domain."""
 
 FORGIVEN_FROM = 12
-"""More failures in a row than reach the cap of the back-off (60 s doubled 11 times) do not delay
-forgiveness.
-"""
+"""Maximum of the failure counter when it is halved: 60 s doubled 11 times exceeds the cap."""
 
 _SECONDS = re.compile(r"(\d{1,12})\d*(?:\.\d*)?", re.ASCII)
 
@@ -53,7 +49,7 @@ class Reason(StrEnum):
     DELAY = "delay"
     COURTESY = "courtesy_factor"
     MAX_DELAY = "max_delay"  # courtesy_factor would be longer
-    SLOW_DOWN = "slow_down"  # the host answers slower than it used to
+    SLOW_DOWN = "slow_down"  # the response time of the host has increased
     CRAWL_DELAY = "crawl_delay"
     RETRY_AFTER = "retry_after"
     BACK_OFF = "back_off"
@@ -61,9 +57,7 @@ class Reason(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class DelayRules:
-    """The operator's side of politeness, in milliseconds. `backoff_ms` follows a host's first
-    failure.
-    """
+    """The politeness settings in milliseconds. `backoff_ms`: after the first failure."""
 
     delay_ms: int
     courtesy_factor: float
@@ -78,7 +72,7 @@ class DelayRules:
 
 
 def transfer_ms(duration_ms: int, connect_ms: int, *, sent: bool = True) -> int:
-    """The time of a fetch that its server spent on it, for the courtesy factor.
+    """Return the time that the server needed for a fetch, for the courtesy factor.
 
     `Exchange.duration_ms` runs from the start to the last byte and `first_byte_ms` from the start
     to the first: both hold the look-up of the name, connecting and TLS, which may take long on a
@@ -133,14 +127,12 @@ def _longest_first(part: tuple[str, int]) -> int:
 
 
 def pause_ms(delays: Sequence[tuple[str, int]]) -> int:
-    """How long the host is left alone after a fetch: the longest of its `reasons`."""
+    """Return the pause of the host after a fetch: the longest of its `reasons`."""
     return delays[0][1] if delays else 0
 
 
 def usual_ms(delays: Sequence[tuple[str, int]]) -> int:
-    """A fetch's `reasons` without back-off and Retry-After: what its host wants between any two
-    fetches.
-    """
+    """Return the pause without back-off and Retry-After: that between any two fetches."""
     return max(
         (
             milliseconds
@@ -152,8 +144,7 @@ def usual_ms(delays: Sequence[tuple[str, int]]) -> int:
 
 
 def domain_pause_ms(delays: Sequence[tuple[str, int]]) -> int:
-    """What a fetch's `reasons` mean for the other hosts of its registrable domain: how long its
-    place there stays taken.
+    """Return how long the place of a fetch in its registrable domain is taken after the fetch.
 
     A host's own failures are its own: names without a server are common in large domains. What it
     asks for counts for at most `DOMAIN_CAP_MS`, so that one host in maintenance does not close a
@@ -162,9 +153,9 @@ def domain_pause_ms(delays: Sequence[tuple[str, int]]) -> int:
     return min(usual_ms(delays), DOMAIN_CAP_MS)
 
 
-def domain_rest_ms(status: int, delays: Sequence[tuple[str, int]]) -> int:
-    """How long no host of the registrable domain is asked: after 429 and 503 what the host's pause
-    is, at most `DOMAIN_CAP_MS`.
+def domain_wide_pause_ms(status: int, delays: Sequence[tuple[str, int]]) -> int:
+    """Return the pause of the whole registrable domain: after 429 and 503 that of the host, at most
+    `DOMAIN_CAP_MS`.
 
     Such limits more often apply to the whole domain than to one of its names.
     """
@@ -172,7 +163,7 @@ def domain_rest_ms(status: int, delays: Sequence[tuple[str, int]]) -> int:
 
 
 def backoff_ms(first_ms: int, failures: int, host_key: int | None = None) -> int:
-    """Doubling: `first_ms` after the first failure, twice that after the second, at most a day.
+    """Return the back-off: `first_ms` after the first failure, then doubled, at most a day.
 
     With a `host_key`, jitter is added that depends on nothing but the key and the failure's number,
     so that a replay finds the same time again; the result stays between `first_ms` and a day.
@@ -190,7 +181,7 @@ def backoff_ms(first_ms: int, failures: int, host_key: int | None = None) -> int
 
 
 def failures_after(failures: int, failed: bool) -> int:
-    """A host's failures after one more fetch: one more, or half as many.
+    """Return the failure counter of a host after a fetch: incremented, or halved.
 
     Halving forgives a single hiccup at once (1 -> 0), and a host that was down for days step by
     step: with 60 s to begin with, the pauses after it answers again are 32, 4 and 1 minutes, and
@@ -200,8 +191,8 @@ def failures_after(failures: int, failed: bool) -> int:
 
 
 def retry_after_ms(value: str | None, now_ms: int, date: str | None = None) -> int:
-    """A Retry-After header (RFC 9110 section 10.2.3: seconds or a date) as a wait in milliseconds;
-    0 for none or nonsense.
+    """Parse Retry-After (RFC 9110 section 10.2.3: seconds or a date) into milliseconds; 0 if absent
+    or invalid.
 
     `date`: the answer's Date header. A server whose clock is wrong means its own time; of the two
     readings the longer holds.
@@ -219,7 +210,7 @@ def retry_after_ms(value: str | None, now_ms: int, date: str | None = None) -> i
 
 
 def _date_ms(text: str) -> int | None:
-    """An HTTP date in any of its three forms (RFC 9110 section 5.6.7); without a zone it is UTC."""
+    """Parse an HTTP date in any of its forms (RFC 9110 section 5.6.7). Without a zone: UTC."""
     try:
         at = parsedate_to_datetime(text)
         return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -21,21 +21,21 @@ BUSY = 2**62
 class DomainClock:
     """Times are milliseconds of the monotonic clock.
 
-    `not_before` closes all places; `resting` holds when each of those that rest is free again,
+    `not_before`: no place is free before. `pausing_places`: when each pausing place is free again,
     ascending.
     """
 
     not_before: int = 0
     in_flight: int = 0
-    resting: list[int] = field(default_factory=list)
+    pausing_places: list[int] = field(default_factory=list)
 
     def ready_at(self, places: int) -> int:
         """When a place is free at the earliest."""
         spare = places - 1 - self.in_flight
         if spare < 0:
             return BUSY
-        used = len(self.resting) - spare
-        return max(self.not_before, self.resting[used - 1]) if used > 0 else self.not_before
+        used = len(self.pausing_places) - spare
+        return max(self.not_before, self.pausing_places[used - 1]) if used > 0 else self.not_before
 
     def started(self) -> None:
         """Start a fetch."""
@@ -49,19 +49,19 @@ class DomainClock:
         """Request nothing of the domain before that time."""
         self.not_before = max(self.not_before, at)
 
-    def rests_until(self) -> int:
+    def paused_until(self) -> int:
         """When the last of the pauses is over."""
-        return max(self.not_before, self.resting[-1] if self.resting else 0)
+        return max(self.not_before, self.pausing_places[-1] if self.pausing_places else 0)
 
-    def rest(self, until: int, places: int) -> None:
+    def pause_place(self, until: int, places: int) -> None:
         """Occupy a place during a pause.
 
         Beyond the limit, the first to be free is dropped.
         """
-        insort(self.resting, until)
-        if len(self.resting) > places:
-            del self.resting[0]
+        insort(self.pausing_places, until)
+        if len(self.pausing_places) > places:
+            del self.pausing_places[0]
 
     def in_use(self, now: int) -> bool:
         """Whether the clock still restricts anything."""
-        return bool(self.in_flight or self.rests_until() > now)
+        return bool(self.in_flight or self.paused_until() > now)

@@ -1,6 +1,6 @@
-"""Whether a host answers slower than it used to.
+"""Detects that the response time of a host has increased.
 
-Then it or its network is overloaded, and its pause is extended.
+The host or its network is overloaded then, and its pause is extended.
 
 Two moving means of the time to the first byte, without connecting: a recent one, and a slow one
 as the usual value. Both are of logarithms, so that a response that takes ten times as long weighs
@@ -13,24 +13,21 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 
 MAX_SLOW_DOWN = 8.0
-"""The pause is multiplied by at most this."""
+"""Maximum factor of the pause."""
 
 SLOW_FROM = 2.0
-"""A recent mean above this many times the usual one is slow."""
+"""Ratio of the recent to the usual mean from which a host is slow."""
 
 NOISE_MS = 50.0
-"""A rise of less is not the host's doing: routes and our own event loop vary by as much."""
+"""Increases below this are ignored: routes and the event loop vary as much."""
 
 RECENT_WEIGHT = 1 / 8
-USUAL_WEIGHT = 1 / 128  # a host that stays slow is taken as it is after some hundred fetches
+USUAL_WEIGHT = 1 / 128  # the usual mean adapts to a permanently slow host in some hundred fetches
 LEARNING = 32
-"""So many first samples weigh the same in the usual mean: it then moves with the recent one, and
-nothing is slow.
-"""
+"""First samples, which have equal weights in the usual mean: no host is slow until then."""
 
 _UNKNOWN_SPREAD = 0.7  # after a restart; of 100 ms, most samples then lie between 50 and 200
-# one sample moves the recent mean as if it were at most 4 times as slow: an outlier alone proves
-# nothing
+# a sample counts as at most 4 times the recent mean, to limit the effect of outliers
 _STEP = log(4.0)
 _NOISE = 3 * 1.25 * sqrt(RECENT_WEIGHT / (2 - RECENT_WEIGHT))
 # Three standard deviations of the recent mean, for samples that vary by their mean absolute
@@ -39,9 +36,7 @@ _NOISE = 3 * 1.25 * sqrt(RECENT_WEIGHT / (2 - RECENT_WEIGHT))
 
 @dataclass(slots=True, frozen=True)
 class LatencyTracker:
-    """What is remembered of a host: means of log(ms), their spread, and how many samples (at most
-    LEARNING) they rest on.
-    """
+    """Means of log(ms) of a host, their spread, and the number of samples (at most LEARNING)."""
 
     recent: float = 0.0
     usual: float = 0.0
@@ -54,7 +49,7 @@ class LatencyTracker:
 
     @property
     def usual_ms(self) -> float:
-        """What to store: `remembered` makes a Latency of it again."""
+        """The value to store, for `remembered`."""
         return exp(self.usual) if self.samples else 0.0
 
 
@@ -69,7 +64,7 @@ def remembered(usual_ms: float) -> LatencyTracker:
 def observe(latency: LatencyTracker, first_byte_ms: float) -> LatencyTracker:
     """Add a response: milliseconds from the request to its first byte.
 
-    After a time-out, the time waited.
+    After a time-out: the time limit.
     """
     sample = log(max(first_byte_ms, 1.0))
     if not latency.samples:
@@ -86,8 +81,7 @@ def observe(latency: LatencyTracker, first_byte_ms: float) -> LatencyTracker:
 
 
 def slow_down(latency: LatencyTracker) -> float:
-    """What to multiply the pause by, 1 to MAX_SLOW_DOWN: how many times slower than usual the host
-    is.
+    """Return the factor of the pause, 1 to MAX_SLOW_DOWN: recent by usual response time.
 
     1 unless the recent mean is above SLOW_FROM times the usual one, by more than NOISE_MS, and by
     more than its samples vary anyway. It falls again with the recent mean.

@@ -1,5 +1,4 @@
-"""How often a page changes, learned from visits that each tell one bit: changed since the last
-visit, or not.
+"""Estimate change rates of pages from visits that each observe one bit: changed or unchanged.
 
 A page changes as a Poisson process of `rate` changes a day. A visit `t` days after the one before
 finds a change with probability 1 - exp(-rate t); several changes look like one, so counting them is
@@ -32,15 +31,15 @@ Floats = NDArray[np.float64]
 DAY_MS = 86_400_000
 
 GRID: Floats = np.exp(np.linspace(math.log(1 / 2_000), math.log(288.0), 41))
-"""Rates a day, a factor of 1.39 apart: from once in five years to once in five minutes, below which
-no schedule would go.
+"""Changes per day, a factor of 1.39 apart: from once in five years to once in five minutes, the
+shortest interval of the schedule.
 """
 
 HALF_LIFE_DAYS = 180.0
-"""What was seen half a year ago counts half: rates drift with seasons and redesigns."""
+"""Half-life of an observation: rates drift with seasons and redesigns."""
 
 MIN_DAYS = 1 / DAY_MS
-"""Two visits within a millisecond tell nothing; the logarithm needs a number."""
+"""Minimum interval (1 ms), because its logarithm is used."""
 
 _LOG_GRID: Floats = np.log(GRID)
 _TINY = 1e-300
@@ -69,21 +68,19 @@ class ChangeStats(NamedTuple):
 
 
 class RatePrior(NamedTuple):
-    """How rates are spread over the pages of a collection: a weight for each rate of `GRID`,
-    summing to 1.
-    """
+    """The distribution of rates in a collection: a weight for each rate of `GRID`, with sum 1."""
 
     weights: tuple[float, ...]
 
 
 class ClaimTrust(NamedTuple):
-    """How often a host's claims of a change (lastmod in sitemaps and feeds) proved right, wrong, or
-    were missing.
+    """How many of a host's claims of a change (lastmod in sitemaps and feeds) were right, wrong, or
+    missing.
     """
 
     right: float = 0.0
     wrong: float = 0.0
-    missed: float = 0.0  # the page had changed, and no list had announced it
+    missed: float = 0.0  # the page had changed without a claim
 
 
 def observe(
@@ -104,11 +101,10 @@ def observe(
 def observe_dated(
     stats: ChangeStats, interval_ms: float, half_life_days: float = HALF_LIFE_DAYS
 ) -> ChangeStats:
-    """Take in a change whose time is known, `interval_ms` after the last visit: a claim that led to
-    a visit and proved right.
+    """Add a change whose time is known, `interval_ms` after the last visit: a claim caused the
+    visit and was right.
 
-    `observe` would be wrong there: visits that come because of a change find one each time,
-    whatever the rate.
+    `observe` would be biased: visits caused by a change always observe one.
     """
     days = max(interval_ms / DAY_MS, MIN_DAYS)
     weight, unchanged, logs, squares, dated = _faded(stats, days, half_life_days)
@@ -116,32 +112,31 @@ def observe_dated(
 
 
 def prior_of(weights: ArrayLike) -> RatePrior:
-    """A prior from a weight for each rate of `GRID`, in any unit."""
+    """Return a prior from a weight for each rate of `GRID`, in any unit."""
     column = np.asarray(weights, dtype=np.float64)
     return RatePrior(tuple((column / column.sum()).tolist()))
 
 
 def lognormal_prior(median: float, spread: float) -> RatePrior:
-    """A prior with `median` changes a day, whose logarithm has the standard deviation `spread`."""
+    """Return a log-normal prior: median in changes per day, standard deviation of the logarithm."""
     distance = (_LOG_GRID - math.log(median)) / spread
     return prior_of(np.exp(-0.5 * distance * distance))
 
 
 DEFAULT_PRIOR = lognormal_prior(1 / 30, 2.0)
-"""Until a prior is learned: once a month, give or take a factor of seven."""
+"""Used until a prior is learned: once a month, within a factor of seven."""
 
 
 def rate(stats: ChangeStats, prior: RatePrior = DEFAULT_PRIOR) -> float:
-    """Changes a day: the geometric mean of the posterior.
+    """Return changes per day: the geometric mean of the posterior.
 
-    The geometric mean and not the mean, which a few possible fast rates lift until a new page looks
-    hopeless.
+    The arithmetic mean of a new page would be dominated by a few high rates.
     """
     return float(rates([np.array([value]) for value in stats], prior)[0])
 
 
 def rates(stats: Sequence[ArrayLike], prior: RatePrior = DEFAULT_PRIOR) -> Floats:
-    """`rate` of many pages: the columns of `ChangeStats`, n numbers each."""
+    """Return `rate` of many pages. `stats`: the columns of `ChangeStats`, n numbers each."""
     columns = _columns(stats)
     result = np.empty(len(columns[0]))
     for rows in _chunks(len(result)):
@@ -151,9 +146,7 @@ def rates(stats: Sequence[ArrayLike], prior: RatePrior = DEFAULT_PRIOR) -> Float
 
 
 def log_likelihood(stats: Sequence[ArrayLike]) -> Floats:
-    """ln of the likelihood at each rate of `GRID`: the columns of `ChangeStats`, n numbers each, to
-    n x len(GRID).
-    """
+    """Return the log-likelihood at each rate of `GRID`, as n x len(GRID). `stats`: see `rates`."""
     changed, unchanged, logs, squares, dated = _columns(stats)
     weight = np.maximum(changed, _TINY)
     mean = logs / weight
@@ -170,12 +163,9 @@ def log_likelihood(stats: Sequence[ArrayLike]) -> Floats:
 
 
 def learn_prior(stats: Sequence[ArrayLike], parent: RatePrior = DEFAULT_PRIOR) -> RatePrior:
-    """Learn the prior of rates from a collection's pages.
+    """Learn the prior of rates from a sample of pages by expectation maximisation from the parent.
 
-    They are columns of `ChangeStats`; pages without a second visit are ignored.
-
-    Expectation maximisation from the parent. A sample of some 10,000 pages is enough, and all of it
-    is held in memory.
+    `stats`: as for `rates`; pages without a second visit are ignored. 10,000 pages are enough.
     """
     seen = _seen(_columns(stats))
     if not len(seen[0]):
@@ -201,15 +191,13 @@ def observe_claim(trust: ClaimTrust, claimed: bool, changed: bool) -> ClaimTrust
 
 
 def claim_weight(trust: ClaimTrust) -> float:
-    """The probability that a claim is right: the mean of a Beta posterior, 1/2 before the first one
-    was tested.
-    """
+    """Return the probability that a claim is right: the mean of a Beta posterior, 1/2 at first."""
     return (trust.right + 1.0) / (trust.right + trust.wrong + 2.0)
 
 
 def silence_weight(trust: ClaimTrust) -> float:
-    """The share of changes that a claim announces: the mean of a Beta posterior, 0 until a claim
-    has proved right.
+    """Return the share of changes with a claim: the mean of a Beta posterior, 0 until a claim was
+    right.
     """
     return trust.right / (trust.right + trust.missed + 3.0)
 
@@ -229,7 +217,7 @@ def _seen(columns: Sequence[Floats]) -> list[Floats]:
 
 
 def _likelihood(columns: Sequence[Floats]) -> Floats:
-    """Relative likelihoods, the largest of each row 1."""
+    """Return likelihoods, scaled so that the maximum of each row is 1."""
     logs = log_likelihood(columns)
     result: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
     return result

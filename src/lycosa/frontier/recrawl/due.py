@@ -1,7 +1,7 @@
-"""When a known URL is fetched again: the recrawl policies of a collection, as pure functions of a
-row and the rules.
+"""The recrawl policies of a collection: when a known URL is fetched again. Pure functions of a row
+and the rules.
 
-- `never`: once and no more.
+- `never`: each page is fetched once.
 - `age`: when the page is older than `max_age_ms`; by age (`timer`), when a link to it is found
   (`on_link`), or both.
 - `daily`: once a day, at a minute of the day in UTC.
@@ -40,19 +40,17 @@ MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 
 DEPTH_DECAY = 0.7
-"""Each link away from a seed takes three tenths of a page's importance."""
+"""Factor of the importance of a page for each link from a seed."""
 
 _MAX_MS = 100 * 365 * DAY_MS
-"""Intervals are cut to a century: what is due later is never due, and sums stay far from the end of
-64 bits.
-"""
+"""Maximum interval (a century): avoids an overflow of 64 bits."""
 
 _MAX_PUT_OFF_MS = 100 * DAY_MS
 """No failure, budget, trap or Retry-After defers a URL for longer."""
 
 
 class Policy(StrEnum):
-    """What makes a visited page due again."""
+    """When a visited page is due again."""
 
     NEVER = "never"
     AGE = "age"
@@ -61,17 +59,17 @@ class Policy(StrEnum):
 
 
 class LinkAction(StrEnum):
-    """What a link to a known URL does."""
+    """The effect of a link to a known URL."""
 
     QUEUE = "queue"  # it is due now
     ONLY_REFERRER = "only_referrer"  # the referrer is added, nothing else
-    REFRESH = "refresh"  # it waits already: the referrer is merged, the date is that of this link
+    REFRESH = "refresh"  # it is queued already: the referrer is merged, with the date of this link
 
 
 @dataclass(slots=True, frozen=True)
 class RecrawlRules:
-    """A collection's settings, and for `fresh` what the daily solving found. Durations in ms, rates
-    a day.
+    """Settings of a collection, and for `fresh` the values of the daily computation. Durations in
+    ms, rates per day.
 
     Raises:
         ValueError: a duration or a rate that is not above 0, `daily_at` outside a day, or a longest
@@ -79,20 +77,20 @@ class RecrawlRules:
     """
 
     policy: Policy = Policy.NEVER
-    max_age_ms: int = DAY_MS  # age: 60 s is as good as a month
+    max_age_ms: int = DAY_MS  # age
     timer: bool = True  # age: due by age alone
     on_link: bool = False  # age: due when a link to it is found
     daily_at: int = 0  # daily: minute of the day, UTC
     budget_per_day: float = 1_000.0  # fresh: fetches a day for all pages
-    threshold: float = 0.0  # fresh: weighted days of freshness that a fetch must be worth
+    threshold: float = 0.0  # fresh: minimum gain of a fetch in weighted days of freshness
     default_rate: float = 1 / 30  # fresh: for pages whose rate was never estimated
-    shortest_ms: int = 5 * MINUTE_MS  # fresh: no page more often
-    # fresh: each page at least so often, hopeless ones too; None: as the schedule says
+    shortest_ms: int = 5 * MINUTE_MS  # fresh: minimum interval
+    # fresh: maximum interval of all pages; None: no limit
     longest_ms: int | None = None
     failed_first_ms: int = HOUR_MS  # after the first failed visit; doubled with each further one
     failed_longest_ms: int = 7 * DAY_MS
-    gone_first_ms: int = DAY_MS  # after a page was gone first; doubled each time it is gone again
-    gone_longest_ms: int = 30 * DAY_MS  # looked at once more after this time, then never
+    gone_first_ms: int = DAY_MS  # after a page was gone for the first time; doubled each time
+    gone_longest_ms: int = 30 * DAY_MS  # the last check is after this time
 
     def __post_init__(self) -> None:
         above_zero = (
@@ -118,16 +116,14 @@ class RecrawlRules:
 
     @property
     def gone_looks(self) -> int:
-        """How often a page is looked at after it was gone first: until the interval has been
-        `gone_longest_ms` once.
-        """
+        """Number of checks of a gone page, until the interval was `gone_longest_ms` once."""
         return 1 + math.ceil(math.log2(self.gone_longest_ms / self.gone_first_ms))
 
 
 def due_at(rules: RecrawlRules, row: UrlRow, now: int | None = None) -> int | None:
     """Return when a URL is due, in ms since 1970; None: never.
 
-    Of gone pages `fails` counts how often in a row they were gone, at least 1.
+    `fails` of a gone page: how often in a row it was gone, at least 1.
 
     With `now`, dates that were written while the clock was ahead of it make nothing wait: a visit
     farther ahead than the interval, and a `not_before` farther than any, count as long past.
@@ -193,8 +189,8 @@ def on_link(
     now: int,
     waiting: bool = False,
 ) -> LinkAction:
-    """What a link to a known URL does at `now` (ms since 1970). `waiting`: the URL is queued or in
-    flight.
+    """Return the effect of a link to a known URL at `now` (ms since 1970). `waiting`: the URL is
+    queued or in flight.
 
     A page whose `not_before` is still to come waits for that. A gone page is queued when it is also
     past its own schedule, and after the end of that when it is older than `gone_longest_ms`: a
@@ -217,18 +213,17 @@ def on_link(
 
 
 def retry_wait_ms(rules: RecrawlRules, fails: int) -> int:
-    """The wait after the `fails`-th failed visit in a row, retries at once not counted: doubling up
-    to `failed_longest_ms`.
+    """Return the delay after the `fails`-th failed visit in a row, without immediate retries:
+    doubled up to `failed_longest_ms`.
     """
     return min(rules.failed_first_ms << min(max(fails, 1) - 1, 40), rules.failed_longest_ms)
 
 
 def importance(in_links: float, depth: int, linking_hosts: float = 0.0) -> float:
-    """How much a page matters: from distinct pages and distinct hosts that link to it, and links
-    from a seed; above 0.
+    """Return the importance of a page, above 0, from the pages and hosts that link to it, and its
+    depth.
 
-    In-links follow a power law, and a site's own navigation gives every page of its menu one from
-    each page: so pages count by their square root, hosts in full.
+    Linking pages count by their square root: the navigation of a site links from every page.
     """
     return (math.sqrt(1.0 + max(in_links, 0.0)) + max(linking_hosts, 0.0)) * DEPTH_DECAY ** max(
         depth, 0
@@ -238,8 +233,8 @@ def importance(in_links: float, depth: int, linking_hosts: float = 0.0) -> float
 def weights_and_rates(
     rules: RecrawlRules, depth: ArrayLike, importance: ArrayLike, change_rate: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Importance and change rate of n pages with what is not known (0) filled in as `due_at` does:
-    what `fresh.solve` must be given.
+    """Return importance and change rate of n pages, with unknown values (0) replaced as in
+    `due_at`. Input of `fresh.solve`.
     """
     weight, changes = (
         np.asarray(importance, dtype=np.float64),
@@ -261,7 +256,7 @@ def _gone_wait(rules: RecrawlRules, fails: int) -> int | None:
 
 
 def _gone_wait_expr(rules: RecrawlRules) -> pl.Expr:
-    """One branch for each look: there are few, and none rounds."""
+    """One branch for each check: there are few, and no rounding."""
     looks = pl.col("fails").fill_null(0).clip(lower_bound=1)
     start = pl.lit(None, dtype=pl.Int64)
     return reduce(
@@ -287,9 +282,7 @@ def _fresh_wait(rules: RecrawlRules, row: UrlRow) -> int | None:
 
 
 def _fresh_wait_expr(rules: RecrawlRules, visited_at: pl.Expr) -> pl.Expr:
-    """One call of numpy for each batch: as an expression the formula would have thousands of
-    nodes.
-    """
+    """Use numpy for each batch: as a polars expression the formula has thousands of nodes."""
     names = ("depth", "importance", "change_rate", "claim", "silence")
     longest = _MAX_MS if rules.longest_ms is None else rules.longest_ms
 
@@ -311,8 +304,8 @@ def _fresh_wait_expr(rules: RecrawlRules, visited_at: pl.Expr) -> pl.Expr:
 
 @dataclass(slots=True, frozen=True)
 class PolicyWait:
-    """How long after a visit a page is due again, for one row and over the columns of `urls`; None
-    and null: never. Both return the same.
+    """The interval after a visit, for one row and over the columns of `urls`; None and null: never.
+    Both functions are equal.
     """
 
     wait: Callable[[RecrawlRules, UrlRow], int | None]

@@ -1,5 +1,4 @@
-"""The near-optimal recrawl schedule: which pages to fetch again, and when, so that what we hold is
-fresh where it matters.
+"""The near-optimal recrawl schedule: maximises freshness, weighted by importance, under a budget.
 
 A page of `importance` w changes as a Poisson process of `change_rate` c a day and is fetched r
 times a day at even intervals; it is fresh for the share (r/c)(1 - exp(-c/r)) of the time. The
@@ -33,8 +32,8 @@ HIGHEST_CLAIM = 0.999
 """Maximum probability of a claim: its weight enters a logarithm."""
 
 HIGHEST_SILENCE = 0.9
-"""Lower limit of the visits of pages that a host does not announce: a tenth of the rate without
-announcements, however reliable those are.
+"""Maximum trust in missing claims: pages without a claim are visited at a tenth of their rate, or
+more often.
 """
 
 STEER_GAIN = 0.2
@@ -44,15 +43,15 @@ STEER_WEIGHT = 100.0
 """Damping of `steer`, in fetches: a day that allows this many counts half."""
 
 _NEWTON_STEPS = 4
-"""From a start within a tenth of the root the error is squared in each: four are more than float64
-can tell.
+"""The start value is within a tenth of the root, and each step squares the error: four are enough
+for float64.
 """
 
 MIN_INTERVAL = 1e-9
-"""Days: a tenth of a millisecond, so that a rate stays a number."""
+"""Minimum interval in days (0.1 ms): avoids an infinite rate."""
 
 _MIN_U = 1e-30
-"""So that no step divides by 0; x is then 1e-15."""
+"""Avoids a division by 0; x is then 1e-15."""
 
 _BISECTIONS = 48  # of a bracket some 50 wide in ln(threshold): to 2e-13
 

@@ -1,10 +1,8 @@
-"""How many pages a collection may fetch again: a token bucket, and what waits when it is empty, the
-earliest due first.
+"""Limits the refetches of a collection: a token bucket that serves the longest waiting pages first.
 
-First visits cost nothing and never wait here. When the bucket is empty the budget closes for ten
-minutes, and due pages stay in the tables. The due times of refused pages are remembered, so that
-the next opening admits only as many pages as there are tokens, those that have waited longest;
-when none of them is left, the budget is open to all.
+First visits need no token. When the bucket is empty, the budget closes for ten minutes, and due
+pages stay in the tables. It stores the due times of refused pages. The next opening admits only as
+many pages as there are tokens, by due time. If no refused page is left, all are admitted.
 """
 
 from __future__ import annotations
@@ -14,13 +12,14 @@ import polars as pl
 from lycosa.frontier.recrawl.change_rate import DAY_MS
 
 PERIOD_MS = 600_000
-"""Tokens that are not used within ten minutes are lost; an empty budget stays closed as long."""
+"""Lifetime of unused tokens, and the time for which an empty budget is closed."""
 
-# pages that waited longest may be gone, or their hosts parked: then the others are admitted
+# Other pages are admitted after this time if the longest waiting ones do not come: they may be
+# gone, or their hosts parked.
 _PATIENCE_MS = 60_000
 _OPEN = 1 << 62
-_SHUT = -1
-_MAX_REFUSED = 200_000  # due times remembered, 8 bytes and an object each
+_CLOSED = -1
+_MAX_REFUSED = 200_000  # stored due times
 
 
 class Budget:
@@ -35,7 +34,7 @@ class Budget:
         self._most = max(1.0, per_day * PERIOD_MS / DAY_MS)
         self._tokens = min(1.0, self._most)
         self._counted_at = now_ms
-        self._bar = _OPEN  # what is due later is held
+        self._due_limit = _OPEN  # pages that are due later are refused
         self._opens_at = 0
         self._turned_at = now_ms
         self._refused: list[int] = []
@@ -49,10 +48,10 @@ class Budget:
     @property
     def open(self) -> bool:
         """Whether the budget refuses no page."""
-        return self._bar == _OPEN
+        return self._due_limit == _OPEN
 
     def allowed(self, now_ms: int) -> float:
-        """Fetches that the budget was worth since `restart`."""
+        """Return the fetches that the budget has allowed since `restart`."""
         return (now_ms - self._began_at) * self._per_ms
 
     def restart(self, now_ms: int) -> None:
@@ -67,12 +66,12 @@ class Budget:
         self._opens_at -= by_ms
 
     def turn(self, now_ms: int) -> None:
-        """Open again when it is time: for those that have waited longest, or for all."""
-        if self._bar == _OPEN:
+        """Open the budget if it is time: for the longest waiting pages, or for all."""
+        if self._due_limit == _OPEN:
             return
         self._count(now_ms)
         idle = (
-            self._bar != _SHUT
+            self._due_limit != _CLOSED
             and self._tokens >= self._most
             and now_ms - self._turned_at >= _PATIENCE_MS
         )
@@ -82,48 +81,46 @@ class Budget:
         slots = max(int(self._tokens), 1)
         if len(self._refused) <= slots:
             self._refused.clear()
-            self._bar = _OPEN
+            self._due_limit = _OPEN
             return
         self._refused.sort()
-        self._bar = self._refused[slots - 1]
+        self._due_limit = self._refused[slots - 1]
         del self._refused[:slots]
         self._opens_at = now_ms + PERIOD_MS
 
     def take(self, due_at: int, now_ms: int) -> bool:
-        """Whether a page that was due at `due_at` may be fetched now; if not, it waits
-        (`earliest`).
-        """
+        """Take a token for a page that was due at `due_at`. False: it waits until `earliest`."""
         self.turn(now_ms)
         self._count(now_ms)
-        if self._tokens >= 1.0 and due_at <= self._bar:
+        if self._tokens >= 1.0 and due_at <= self._due_limit:
             self.spend()
             return True
         if len(self._refused) < _MAX_REFUSED:
             self._refused.append(due_at)
         if self._tokens < 1.0:
-            if self._bar != _SHUT:
+            if self._due_limit != _CLOSED:
                 self._opens_at = now_ms + PERIOD_MS
-            self._bar = _SHUT
+            self._due_limit = _CLOSED
         return False
 
     def spend(self) -> None:
-        """Count a page that is fetched in any case, because it was requested.
+        """Count a page that is fetched without a check of the budget.
 
-        The bucket may go negative by its own size.
+        The bucket may become negative, at most by its capacity.
         """
         self._tokens = max(self._tokens - 1.0, -self._most)
         self.spent += 1
 
     def earliest(self, due_at: int) -> int:
-        """When a page that is due at `due_at` may be fetched at the earliest."""
-        return due_at if due_at <= self._bar else max(due_at, self._opens_at)
+        """Return when a page that is due at `due_at` may be fetched."""
+        return due_at if due_at <= self._due_limit else max(due_at, self._opens_at)
 
     def earliest_expr(self, due_at: pl.Expr) -> pl.Expr:
         """`earliest` of a column."""
         return (
             due_at
             if self.open
-            else pl.when(due_at > self._bar)
+            else pl.when(due_at > self._due_limit)
             .then(due_at.clip(lower_bound=self._opens_at))
             .otherwise(due_at)
         )

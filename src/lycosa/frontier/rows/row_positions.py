@@ -22,14 +22,14 @@ _ALL_PLACES = 1 << 64
 
 
 def places(partitions: npt.NDArray[np.generic], host_keys: npt.NDArray[np.uint64]) -> Places:
-    """The places of hosts."""
+    """Return the sort keys of hosts."""
     tops = partitions.astype(np.uint64) << np.uint64(64 - _PARTITION_BITS)
     return tops | (host_keys >> np.uint64(_PARTITION_BITS))
 
 
 @dataclass(slots=True, frozen=True)
 class FileIndex:
-    """Runs of whole hosts in one sorted file: run i has the hosts from `first[i]` on, in rows
+    """Runs of whole hosts in one sorted file: run i starts with host `first[i]`, and has the rows
     `start[i]` to `start[i + 1]`.
     """
 
@@ -81,9 +81,7 @@ class FileIndex:
         return int(self.start[-1])
 
     def runs(self, places: Places) -> tuple[Rows, Rows]:
-        """The first row and the end of the run in which each of these places lies; empty (0, 0)
-        where there is none.
-        """
+        """Return first row and end of the run of each place; (0, 0) if there is none."""
         if self.first.size == 0:
             return np.zeros(places.size, np.int64), np.zeros(places.size, np.int64)
         run = np.searchsorted(self.first, places, side="right") - 1
@@ -94,8 +92,8 @@ class FileIndex:
         return np.where(there, self.start[run], 0), np.where(there, self.start[run + 1], 0)
 
     def between(self, low: int, high: int) -> tuple[int, int]:
-        """Rows that hold all hosts with places from `low` to below `high`, and few others at both
-        ends.
+        """Return the range of rows with all hosts of places from `low` to below `high`, and few
+        others at both ends.
         """
         first = (
             0 if low == 0 else int(np.searchsorted(self.first, np.uint64(low), side="right")) - 1
@@ -109,9 +107,7 @@ class FileIndex:
 
 
 def spans(first: Rows, end: Rows, near: int) -> list[tuple[int, int]]:
-    """Rows [first, end) in any order and overlapping, as few ascending slices; gaps of up to `near`
-    rows are read through.
-    """
+    """Merge ranges [first, end) into ascending slices; gaps of up to `near` rows are included."""
     held = end > first
     if not held.any():
         return []
@@ -123,7 +119,7 @@ def spans(first: Rows, end: Rows, near: int) -> list[tuple[int, int]]:
 
 
 def within(ranges: list[tuple[int, int]], partitions: Collection[int]) -> list[tuple[int, int]]:
-    """The parts of ascending ranges of places that lie in these partitions."""
+    """Return the parts of ascending ranges of places in these partitions."""
     shift = 64 - _PARTITION_BITS
     runs: list[tuple[int, int]] = []
     for partition in sorted(partitions):
@@ -134,8 +130,8 @@ def within(ranges: list[tuple[int, int]], partitions: Collection[int]) -> list[t
 
 
 def cuts(indexes: list[FileIndex], rows: int) -> list[tuple[int, int]]:
-    """Ranges of places, all of them together everything, each with about `rows` rows of all files
-    (a huge host has more).
+    """Return ranges of places that cover all files, with about `rows` rows each (a very large host
+    has more).
     """
     if not indexes:
         return []

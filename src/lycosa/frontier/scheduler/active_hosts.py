@@ -37,7 +37,7 @@ class ActiveHosts:
         self._queues: dict[int, HostQueue] = {}
         self._numbers = count(1)
         self._size = 0
-        self.dry: set[int] = set()  # hosts with an empty line that the tables can fill
+        self.dry: set[int] = set()  # hosts with an empty line for which the tables contain URLs
 
     def __len__(self) -> int:
         """Return how many URLs the heads hold."""
@@ -52,18 +52,18 @@ class ActiveHosts:
         return self._orders
 
     def order(self, collection: str) -> CollectionOrder:
-        """How a collection's URLs are ordered."""
+        """Return the order of a collection's URLs."""
         return self._orders.get(collection) or _DEFAULT_ORDER
 
     def reorder(self, collection: str, order: CollectionOrder) -> None:
-        """Give a collection another order; for heads that are made from now on."""
+        """Replace the order of a collection, for new heads."""
         self._orders[collection] = order
 
     def open(self, row: HostRow) -> HostQueue:
         """Return the queue of a host; a new one if the host was not active."""
         queue = self._queues.get(row.host_key)
         if queue is None:
-            queue = self._queues[row.host_key] = HostQueue(row)
+            queue = self._queues[row.host_key] = HostQueue(row, turn=next(self._numbers))
         return queue
 
     def close(self, host_key: int) -> HostQueue:
@@ -76,17 +76,14 @@ class ActiveHosts:
     def close_line(
         self, host_key: int, collection: str, at: Rank | None, kind: int = FIRST
     ) -> None:
-        """Set the rank from which on the tables hold further URLs of a kind.
-
-        None: they hold no others.
-        """
+        """Set the rank from which the tables contain URLs of a kind; None: there are none."""
         line = self._head(self._queues[host_key], collection).line(kind)
         line.close(at)
         if line.dry:
             self.dry.add(host_key)
 
     def waiting(self, collection: str, host_key: int, key: int) -> UrlRow | None:
-        """The row of a URL that waits here, or None."""
+        """Return the row of a queued URL, or None."""
         queue = self._queues.get(host_key)
         head = queue.heads.get(collection) if queue else None
         return head.get(key) if head else None
@@ -110,7 +107,7 @@ class ActiveHosts:
         if line.closed_at is not None and rank >= line.closed_at:
             return False
         if line.closed_at is None and len(line.rows) >= room:
-            # what is here already is not worse by much: the next refill sorts it out
+            # the queued URLs are not much worse: the next refill corrects the order
             line.close(rank)
             return False
         self.add(row)
@@ -122,13 +119,13 @@ class ActiveHosts:
         return True
 
     def remove(self, collection: str, host_key: int, key: int) -> UrlRow | None:
-        """Take a URL out, whatever its host's clock says (replay uses this)."""
+        """Remove a URL, regardless of the clock of its host (used by replay)."""
         queue = self._queues.get(host_key)
         head = queue.heads.get(collection) if queue else None
         return self._take_out(host_key, head, key) if head else None
 
     def rows(self) -> Iterator[UrlRow]:
-        """All URLs that wait here, in no order."""
+        """Yield all queued URLs, in no order."""
         return (
             row
             for queue in self._queues.values()
@@ -137,17 +134,21 @@ class ActiveHosts:
         )
 
     def pop(self, queue: HostQueue, now: int, closed: Collection[str]) -> tuple[UrlRow, ...]:
-        """The first URL of the host's most urgent head, and its rows in the host's other heads."""
+        """Remove and return the first URL of the most urgent head, with its rows of other heads."""
         if len(queue.heads) == 1:
             ((name, head),) = queue.heads.items()
             row = None if name in closed else self._pop_head(head, now)
-            return (row,) if row is not None else ()
+            if row is None:
+                return ()
+            queue.serve(next(self._numbers))
+            return (row,)
         heads = [(name, head) for name, head in queue.heads.items() if name not in closed]
         heads.sort(key=lambda entry: (-entry[1].order.priority, entry[1].served_at))
         for _, head in heads:
             row = self._pop_head(head, now, several=True)
             if row is not None:
                 head.serve(now)
+                queue.serve(next(self._numbers))
                 rows = [row]
                 for name, other in heads:
                     same = self._take_out(row.id.host_key, other, row.key)
@@ -164,8 +165,8 @@ class ActiveHosts:
             return None
         row, line, late = entry
         self._size -= 1
-        # Late: it waited here for another head's sake, say, and the tables hold some that come
-        # before it.
+        # Late: the tables contain URLs that come before it, for example if it was queued because
+        # another collection has it.
         if line.dry or (late and (several or line.kind != FIRST)):
             self.dry.add(row.id.host_key)
         return row

@@ -128,6 +128,7 @@ class Frontier:
     def undo(self, host_key: int) -> None:
         """Undo `next` for a fetch that is not made."""
         queue = self.hosts[host_key]
+        queue.serve(0)
         address = queue.in_flight.pop()
         self.clocks.undone(host_key, queue.row.registrable_domain, address)
         self._schedule.release_address(address, BUSY)

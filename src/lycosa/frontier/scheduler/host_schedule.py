@@ -22,6 +22,9 @@ _DEFERRED = -1
 """`scheduled_at` of a deferred host: any time at which it may be fetched from is another."""
 _MAX_STALE = 1_000
 
+_Entry = tuple[Rank, int, int, int]
+"""In a heap of due hosts: the host's rank, its turn, the number of the entry, the host key."""
+
 
 class HostSchedule:
     """The order of the active hosts. `queues` is the live mapping of host keys to queues."""
@@ -30,8 +33,8 @@ class HostSchedule:
         self._hosts = queues
         self.clocks = clocks
         self._times: list[tuple[int, int, int]] = []  # heap of (time, number, host_key)
-        self._due: list[tuple[Rank, int, int]] = []  # heap of (host's rank, number, host_key)
-        self._deferred: dict[str, list[tuple[Rank, int, int]]] = {}  # by collection; heaps
+        self._due: list[_Entry] = []  # heap
+        self._deferred: dict[str, list[_Entry]] = {}  # by collection; heaps
         # heap of (time, domain): a host of the domain's line may be fetched from
         self._wakes: list[tuple[int, str]] = []
         self._waking: dict[str, int] = {}  # domain -> the time of its one valid entry there
@@ -58,7 +61,7 @@ class HostSchedule:
             queue = self._hosts.get(host_key)
             if queue is None or queue.scheduled != number:
                 continue  # an older entry: the host was scheduled again
-            heapq.heappush(self._due, (self._host_rank(queue, now), number, host_key))
+            heapq.heappush(self._due, self._entry(queue, now))
         heaps = (
             [self._due, *(heap for name, heap in self._deferred.items() if name not in closed)]
             if self._deferred
@@ -67,7 +70,7 @@ class HostSchedule:
         firsts = [heap for heap in heaps if self._first(heap) is not None]
         if not firsts:
             return None
-        _, _, host_key = heapq.heappop(min(firsts, key=_top) if len(firsts) > 1 else firsts[0])
+        *_, host_key = heapq.heappop(min(firsts, key=_top) if len(firsts) > 1 else firsts[0])
         queue = self._hosts[host_key]
         queue.unschedule()
         return queue
@@ -75,7 +78,7 @@ class HostSchedule:
     def defer(self, queue: HostQueue, now: int) -> None:
         """Schedule the host for when one of its collections may fetch again."""
         queue.schedule(next(self._numbers), _DEFERRED)
-        entry = (self._host_rank(queue, now), queue.scheduled, queue.row.host_key)
+        entry = self._entry(queue, now)
         for name, head in queue.heads.items():
             if head.waits:
                 heap = self._deferred.setdefault(name, [])
@@ -84,7 +87,7 @@ class HostSchedule:
                     heap[:] = [
                         each
                         for each in heap
-                        if each[2] in self._hosts and self._hosts[each[2]].scheduled == each[1]
+                        if each[3] in self._hosts and self._hosts[each[3]].scheduled == each[2]
                     ]
                     heapq.heapify(heap)
 
@@ -155,7 +158,7 @@ class HostSchedule:
     def _next_scheduled(self) -> int | None:
         for heap in (self._due, *self._deferred.values()):
             if self._first(heap) is not None:
-                return self._hosts[heap[0][2]].scheduled_at
+                return self._hosts[heap[0][3]].scheduled_at
         while self._times:
             at, number, host_key = self._times[0]
             queue = self._hosts.get(host_key)
@@ -164,24 +167,24 @@ class HostSchedule:
             heapq.heappop(self._times)
         return None
 
-    def _first(self, heap: list[tuple[Rank, int, int]]) -> HostQueue | None:
+    def _first(self, heap: list[_Entry]) -> HostQueue | None:
         """Return the host of the first valid entry; invalid ones before it are dropped."""
         while heap:
-            _, number, host_key = heap[0]
+            *_, number, host_key = heap[0]
             queue = self._hosts.get(host_key)
             if queue is not None and queue.scheduled == number:
                 return queue
             heapq.heappop(heap)
         return None
 
-    def _host_rank(self, queue: HostQueue, now: int) -> Rank:
+    def _entry(self, queue: HostQueue, now: int) -> _Entry:
         best: Rank | None = None
         for head in queue.heads.values():
             for row in head.firsts(now):
                 rank = (-head.order.priority, *head.order.strategy.host_rank(queue.row, row))
                 best = rank if best is None else min(best, rank)
-        return best or ()
+        return best or (), queue.turn, queue.scheduled, queue.row.host_key
 
 
-def _top(heap: list[tuple[Rank, int, int]]) -> tuple[Rank, int, int]:
+def _top(heap: list[_Entry]) -> _Entry:
     return heap[0]

@@ -95,7 +95,7 @@ class ParkedHosts:
             self.directory.extend(summary(frame, due))
             yield frame
         last_visit_at = pl.col("last_visit_at").cast(pl.Int64)
-        ahead = (last_visit_at - self._clock.now_ms()).clip(lower_bound=0)  # as in `_take_up`
+        ahead = (last_visit_at - self._clock.now_ms()).clip(lower_bound=0)  # as in `_restore_clock`
         self.directory.update(
             frame.filter(pl.col("host") != "").select(
                 "host_key",
@@ -125,7 +125,7 @@ class ParkedHosts:
             for domain, until in rests.select(
                 "registrable_domain", pl.col("not_before").cast(pl.Int64)
             ).iter_rows():
-                clocks.take_up_domain(domain, not_before=until, now_ms=now_ms, monotonic_ms=now)
+                clocks.restore_domain(domain, not_before=until, now_ms=now_ms, monotonic_ms=now)
             several = (pl.len().over("registrable_domain") > 1) | pl.col("partition").is_in(
                 [frame["partition"][0], frame["partition"][-1]]
             )
@@ -137,7 +137,7 @@ class ParkedHosts:
             for domain, pause in (
                 slow.group_by("registrable_domain").agg(pl.col("delay").max()).iter_rows()
             ):
-                clocks.take_up_pause(domain, pause, monotonic_ms=now)
+                clocks.restore_pause(domain, pause, monotonic_ms=now)
             yield frame
 
     def new_host(self, row: HostRow) -> HostQueue:
@@ -147,7 +147,7 @@ class ParkedHosts:
         queue.open_at(self._clock.monotonic_ms())
         # the former owner may have fetched from it without recording that
         if self._succeeds:
-            self._take_up(row)
+            self._restore_clock(row)
         return queue
 
     def add(self, row: HostRow) -> None:
@@ -248,7 +248,7 @@ class ParkedHosts:
                 continue
             row.known, row.visited = url_count, done
             self._frontier.open_host(row).open_at(self._clock.monotonic_ms())
-            self._take_up(row)
+            self._restore_clock(row)
             self.directory.activate(slot)
 
     def park(self, host_key: int, parked_ms: int = HORIZON_MS, *, away_ms: int = 0) -> None:
@@ -262,7 +262,7 @@ class ParkedHosts:
                 due.append(0)
             due += [self._wall(at) for line in head.lines for at, _, _ in line.later[:1]]
         row = queue.row
-        ready = self._wall(self._frontier.clocks.let_go(host_key))
+        ready = self._wall(self._frontier.clocks.remove(host_key))
         row.defer_until(ready)
         # its domain has more hosts than can be fetched from soon
         if queue.parked:
@@ -287,9 +287,9 @@ class ParkedHosts:
         if self.unvisited_first and not self.directory.visited[slot]:
             self._frontier.prefer_unvisited(True)
 
-    def _take_up(self, row: HostRow) -> None:
+    def _restore_clock(self, row: HostRow) -> None:
         now_ms = self._clock.now_ms()
-        self._frontier.clocks.take_up(
+        self._frontier.clocks.restore(
             row.host_key,
             row.registrable_domain,
             self.usual_pause_ms(row),

@@ -1,4 +1,4 @@
-"""One host's queue: a head for each collection, in each head lines that take turns.
+"""The queue of a host: a head for each collection, with lines that take turns.
 
 Invariants
 - A URL that waits here is in its line's `rows` exactly once, with the arrival number of its one
@@ -25,7 +25,7 @@ from lycosa.frontier.scheduler.strategy import STRATEGIES, Rank, Strategy
 
 FIRST, LIST, AGAIN = 0, 1, 2
 """The lines of a head: first visits, by the strategy; sitemaps and feeds that are read again; pages
-that are visited again. In the last two that comes first which has been due for longest.
+that are visited again. The last two are ordered by due time.
 """
 
 KINDS = 3
@@ -68,12 +68,12 @@ class CollectionOrder:
     revisits: bool = False
 
     def kind(self, row: UrlRow) -> int:
-        """The line of a URL."""
+        """Return the line of a URL."""
         return kind_of(row) if self.revisits and row.visited_at else FIRST
 
     def rank(self, row: UrlRow, due_at: Callable[[UrlRow], int]) -> Rank:
-        """A URL's place in its line. `due_at`: since when one that was visited is due, ms since
-        1970.
+        """Return the rank of a URL in its line. `due_at`: returns the due time of a visited URL, ms
+        since 1970.
         """
         rank = self.strategy.rank(row)
         return rank if self.kind(row) == FIRST else (due_at(row), *rank)
@@ -95,7 +95,7 @@ class Line:
 
     @property
     def dry(self) -> bool:
-        """Nothing waits here, and the tables hold more."""
+        """Whether the line is empty and the tables contain more."""
         return self.closed_at is not None and not self.rows
 
     def valid(self, number: int, row: UrlRow) -> bool:
@@ -103,11 +103,11 @@ class Line:
         return entry is not None and entry[0] == abs(number)
 
     def close(self, at: Rank | None) -> None:
-        """The tables hold URLs from this rank on; None: no others."""
+        """Set the rank from which the tables contain URLs; None: there are none."""
         self.closed_at = at
 
     def serve(self, turn: int) -> None:
-        """The line's first URL was taken, in that turn of its head."""
+        """Record that the first URL was taken, in that turn of the head."""
         self.served = turn
 
     def trim(self, maximum: int, elsewhere: Callable[[int], bool]) -> int:
@@ -139,8 +139,8 @@ class Line:
 
 @dataclass(slots=True)
 class Head:
-    """The first of one collection's URLs of one host. `due_at` says since when a URL is due, ms
-    since 1970.
+    """The first of one collection's URLs of one host. `due_at` returns since when a URL is due,
+    ms since 1970.
     """
 
     order: CollectionOrder
@@ -153,11 +153,11 @@ class Head:
         return sum(len(line.rows) for line in self.lines)
 
     def rows(self) -> Iterator[UrlRow]:
-        """All URLs of this head, in no order."""
+        """Yield all URLs of this head, in no order."""
         return (row for line in self.lines for _, row in line.rows.values())
 
     def get(self, key: int) -> UrlRow | None:
-        """The URL of that `UrlRow.key`, if it waits here."""
+        """Return the queued URL with that `UrlRow.key`, or None."""
         for line in self.lines:
             entry = line.rows.get(key)
             if entry is not None:
@@ -165,7 +165,7 @@ class Head:
         return None
 
     def line(self, kind: int) -> Line:
-        """The line of a kind, made if there was none."""
+        """Return the line of a kind, which is created if necessary."""
         for line in self.lines:
             if line.kind == kind:
                 return line
@@ -175,7 +175,7 @@ class Head:
 
     @property
     def complete(self) -> bool:
-        """The tables hold no others."""
+        """Whether the tables contain no other URLs."""
         return all(line.closed_at is None for line in self.lines)
 
     @property
@@ -184,12 +184,12 @@ class Head:
         return any(line.waiting for line in self.lines)
 
     def rank(self, row: UrlRow) -> Rank:
-        """A URL's place in its line."""
+        """Return the rank of a URL in its line."""
         return self.order.rank(row, self.due_at)
 
     def add(self, row: UrlRow, number: int, not_before: int = 0) -> bool:
-        """Queue a URL, or move it to where it now belongs; whether it is new here. `number`: of its
-        arrival, above all before it.
+        """Queue a URL, or move it to its current place. Return whether it is new here. `number`:
+        sequence number of its arrival.
         """
         order, key = self.order, row.key
         line = self.line(order.kind(row) if row.visited_at else FIRST)
@@ -213,7 +213,7 @@ class Head:
         self.served_at = now
 
     def remove(self, key: int) -> tuple[UrlRow, Line] | None:
-        """Take a URL out."""
+        """Remove a URL."""
         for line in self.lines:
             entry = line.rows.pop(key, None)
             if entry is not None:
@@ -221,8 +221,8 @@ class Head:
         return None
 
     def pop(self, now: int) -> tuple[UrlRow, Line, bool] | None:
-        """Take out the first URL of the line whose turn it is; and whether the tables hold some
-        that come before it.
+        """Remove the first URL of the line whose turn it is. Return also whether the tables contain
+        URLs that come before it.
         """
         lines = self.lines if len(self.lines) == 1 else sorted(self.lines, key=_served)
         for line in lines:
@@ -236,7 +236,7 @@ class Head:
         return None
 
     def firsts(self, now: int) -> list[UrlRow]:
-        """The first of each line that may be asked now."""
+        """Return the first URL of each line that may be fetched now."""
         for line in self.lines:
             self._ripen(line, now)
         return [line.waiting[0][2] for line in self.lines if line.waiting]
@@ -264,14 +264,15 @@ class HostQueue:
     row: HostRow
     heads: dict[str, Head] = field(default_factory=dict)
     latency: LatencyTracker | None = None  # None: no request since it became active
-    # the address that each fetch under way was booked on
+    # the address that each fetch in flight is counted for
     in_flight: list[str] = field(default_factory=list)
     held: bool = False
     parked: bool = False
+    turn: int = 0  # number of its last fetch; of equal hosts the least comes first
     opened_at: int = 0  # when it became active
     scheduled: int = 0  # the number of its one valid entry in a heap; 0: none
     scheduled_at: int = 0
-    # when the earliest URL that only the tables hold is due, ms since 1970; None: there is none
+    # due time of the earliest URL that only the tables contain, ms since 1970; None: there is none
     next_due_at: int | None = None
 
     @property
@@ -288,12 +289,12 @@ class HostQueue:
         )
 
     def observe_latency(self, first_byte_ms: int) -> None:
-        """A response of the host has come after that time."""
+        """Apply the response time of a request."""
         self.latency = observe(self.latency or remembered(self.row.latency_ms), first_byte_ms)
         self.row.record_latency(self.latency.usual_ms)
 
     def restore_latency(self, latency: LatencyTracker | None, usual_ms: float) -> None:
-        """Forget a response whose speed is not known."""
+        """Undo `observe_latency`."""
         self.latency = latency
         self.row.record_latency(usual_ms)
 
@@ -308,6 +309,10 @@ class HostQueue:
     def release(self) -> None:
         """Undo `hold`."""
         self.held = False
+
+    def serve(self, turn: int) -> None:
+        """Record that a URL of the host was taken; 0: its turn was not used."""
+        self.turn = turn
 
     def park(self) -> None:
         """Record that the host waits for its domain."""
@@ -326,7 +331,7 @@ class HostQueue:
         self.scheduled = 0
 
     def look_at(self, at_ms: int | None) -> None:
-        """Set when the tables hold something that is due; None: never."""
+        """Set when the tables contain a due URL; None: never."""
         self.next_due_at = at_ms
 
     def due_from(self, ready_at: int) -> int | None:

@@ -1,10 +1,8 @@
-"""Limits one call to a part of the due URLs.
+"""Limits one crawl call to unvisited URLs, or to those within some links of a start URL.
 
-The unvisited part of the web, or the URLs that a walk from a URL reaches.
-
-The scheduler calls `admits` before a row gets into a head, and uses `condition` to select rows from
-the tables. Excluded URLs stay known for another call. Memory: 10 bytes for each URL that the walk
-reached.
+The scheduler calls `admits` before a row is added to an in-memory head, and uses `condition` to
+select rows from the tables. URLs that are not admitted stay in state `known` for another call.
+Memory: 10 bytes per reached URL.
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ import polars as pl
 
 from lycosa.core.records import UrlRow, UrlState
 
-_FOLD_AT = 100_000  # newly reached keys that wait in a dict; 10 MB
-_FARTHEST = 65_535
+_MERGE_AT = 100_000  # new keys in a dict before they are merged into the arrays; 10 MB
+_MAX_DISTANCE = 65_535
 
 Keys = npt.NDArray[np.uint64]
 
@@ -48,7 +46,7 @@ class Reach(Unvisited):
     def __init__(self, depth: int | None, wake: Callable[[int], None]) -> None:
         """`wake` is called with the host key of a URL that was known before it was reached."""
         self.wake = wake
-        self._depth = _FARTHEST if depth is None else min(depth, _FARTHEST)
+        self._depth = _MAX_DISTANCE if depth is None else min(depth, _MAX_DISTANCE)
         self._keys: Keys = np.zeros(0, np.uint64)
         self._distances: npt.NDArray[np.uint16] = np.zeros(0, np.uint16)
         self._new: dict[int, int] = {}
@@ -66,8 +64,8 @@ class Reach(Unvisited):
         )
 
     def put(self, url_key: int, distance: int) -> bool:
-        """Note that a URL lies at this distance. True if that is new: it was not reached, or only
-        by a longer way.
+        """Record the distance of a URL. Return whether it was not reached before, or only by a
+        longer path.
         """
         if distance > self._depth:
             return False
@@ -75,13 +73,13 @@ class Reach(Unvisited):
         if before is not None and before <= distance:
             return False
         self._new[url_key] = distance
-        if len(self._new) >= _FOLD_AT:
-            self._fold()
+        if len(self._new) >= _MERGE_AT:
+            self._merge()
         return True
 
     def at(self, distance: int) -> Keys:
         """The keys of the URLs at this distance."""
-        self._fold()
+        self._merge()
         keys: Keys = self._keys[self._distances == distance]
         return keys
 
@@ -92,22 +90,19 @@ class Reach(Unvisited):
 
     def condition(self) -> pl.Expr:
         inside = pl.col("url_key").map_batches(
-            lambda keys: pl.Series(self._hold(keys.to_numpy())), return_dtype=pl.Boolean
+            lambda keys: pl.Series(self._contains(keys.to_numpy())), return_dtype=pl.Boolean
         )
         return super().condition() & (pl.col("operation") == "") & inside
 
-    def _hold(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        self._fold()
+    def _contains(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        self._merge()
         if not self._keys.size:
             return np.zeros(keys.size, np.bool_)
         places = np.minimum(np.searchsorted(self._keys, keys), self._keys.size - 1)
         return np.asarray(self._keys[places] == keys, np.bool_)
 
-    def _fold(self) -> None:
-        """Merge the new keys into the sorted ones.
-
-        Of a key twice the newer distance counts.
-        """
+    def _merge(self) -> None:
+        """Merge the new keys into the sorted ones. The newer distance of a key counts."""
         if not self._new:
             return
         keys = np.fromiter(self._new.keys(), np.uint64, len(self._new))

@@ -1,9 +1,8 @@
-"""Which active hosts are parked while other hosts wait.
+"""Selects active hosts to be parked while other hosts wait.
 
-First those whose pause is long; then those in the line of their domain, so that a domain of many
-hosts does not take all places; for a strategy that wants a page of every host first, those that
-have one; and finally those that were active for `PLACE_MS`: a host that always has something due
-must not keep the others out (decision 19).
+In this order: hosts with a long pause; hosts in the waiting line of their domain, so that a large
+domain does not use all slots; for `server-first`, visited hosts; and hosts that were active for
+`PLACE_MS`, which always have due URLs (decision 19).
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ _MAX_ROBOTS_TEXT = 32 * 2**20
 parked.
 """
 
-_COMMON_ROBOTS_TEXT = 4_000  # assumed for a parked host: twice what most have
+_COMMON_ROBOTS_TEXT = 4_000  # assumed for a parked host: twice the median
 _WEIGH_EVERY_MS = 10_000
 _LINE = 16
-"""Hosts of a domain line that stay active while other hosts wait: work for some seconds."""
+"""Hosts of a domain line that stay active while other hosts wait: enough for some seconds."""
 
 PLACE_MS = HORIZON_MS
-"""How long a host that always has something due stays active while others wait."""
+"""Maximum time that a host stays active while others wait."""
 
 _ROTATE_EVERY_MS = 1_000
 
@@ -78,7 +77,7 @@ class Turnover:
                 for key, queue in hosts.items()
                 if self._is_quiet(key, queue) and key not in protected
             ]
-            resting = [
+            paused = [
                 key
                 for key, _ in quiet
                 if self._frontier.clocks.host_ready_at(key) > now + HORIZON_MS
@@ -87,7 +86,7 @@ class Turnover:
             visited = (
                 [key for key, queue in quiet if queue.row.visited] if self._unvisited_first else []
             )
-            for key in dict.fromkeys([*resting, *parked, *visited]):
+            for key in dict.fromkeys([*paused, *parked, *visited]):
                 if free >= count:
                     break
                 self._send_back(key)
@@ -128,7 +127,7 @@ class Turnover:
                 if not self._is_quiet(key, queue) or key in protected:
                     lines.join(key, domain)
                 else:
-                    # those before it in the line are fetched from once and pause so long
+                    # each host before it in the line is fetched from once and then pauses
                     pause_ms = max(self._least_pause_ms, queue.row.delay_ms)
                     self._send_back(key, place * pause_ms // self._frontier.clocks.places)
 

@@ -1,4 +1,4 @@
-"""Some hundred thousand recent 64-bit keys in 16 bytes each.
+"""A map of some hundred thousand recent 64-bit keys, with 16 bytes per key.
 
 A dict takes 110 bytes a key. Here only the latest keys are in a dict; the others are sorted, beside
 a table of bytes that rules out nearly every absent key without a search.
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 PACK_AT = 16_384
-# of the key's top: of 100,000 keys one in ten that is not there has to be looked for
+# top bits of the keys; with 100,000 keys, a tenth of the absent ones needs a binary search
 _TABLE_BITS = 20
 
 _Numbers = npt.NDArray[np.uint64]
@@ -33,7 +33,7 @@ class PackedKeys:
         return len(self._keys) + len(self._dict)
 
     def get(self, key: int) -> int | None:
-        """The payload of a key, or None. Hot path."""
+        """Return the payload of a key, or None. Hot path."""
         payload = self._dict.get(key)
         if payload is None and self._table and self._table[key >> (64 - _TABLE_BITS)]:
             place = bisect_left(self._keys, key)
@@ -42,7 +42,7 @@ class PackedKeys:
         return payload
 
     def put(self, key: int, payload: int) -> None:
-        """Set the payload of a key, known or new."""
+        """Set the payload of a key."""
         if self._table and self._table[key >> (64 - _TABLE_BITS)]:
             place = bisect_left(self._keys, key)
             if place < len(self._keys) and self._keys[place] == key:
@@ -53,7 +53,7 @@ class PackedKeys:
             self._pack()
 
     def sorted(self) -> tuple[_Numbers, _Numbers]:
-        """All keys in order, and their payloads; they hold until the next `put`."""
+        """Return all keys in order, and their payloads; valid until the next `put`."""
         self._pack()
         return np.frombuffer(self._keys, np.uint64), np.frombuffer(self._payloads, np.uint64)
 

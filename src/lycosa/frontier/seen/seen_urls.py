@@ -1,4 +1,4 @@
-"""Which URLs are known, and at what depth.
+"""The known URLs of a collection and their depths.
 
 The key of a URL has 64 bits. Eight bits of its host's key are kept beside it: they tell an equal
 key of another host's URL (in 255 of 256 cases), which is refused and counted instead of being taken
@@ -44,7 +44,7 @@ class SeenUrls:
         self._keys.close()
 
     def depth(self, identity: UrlId) -> int | None:
-        """The least depth at which the URL is known, or None.
+        """Return the minimum depth of a known URL, or None.
 
         Raises:
             KeyError: another URL has this key.
@@ -61,7 +61,7 @@ class SeenUrls:
         return depth if depth < _DEEP else self._deep[identity.url_key]
 
     def put(self, identity: UrlId, depth: int) -> None:
-        """Note a URL, or the new depth of one that is known."""
+        """Add a URL, or set the depth of a known one."""
         payload = (
             _text(identity.url) << _STORED_BITS
             | (identity.host_key & 0xFF) << _DEPTH_BITS
@@ -72,8 +72,8 @@ class SeenUrls:
             self._deep[identity.url_key] = depth
 
     def load(self, frames: Iterable[pl.DataFrame]) -> None:
-        """Know exactly the URLs of these frames: columns url_key, host_key, depth; each URL in one
-        row.
+        """Replace all URLs by those of frames with columns url_key, host_key, depth; one row per
+        URL.
 
         Memory holds one frame at a time; frames of some 300,000 rows are right.
 
@@ -98,4 +98,4 @@ class SeenUrls:
 
 
 def _text(url: str) -> int:
-    return crc32(url.encode()) or 1  # 0: not known
+    return crc32(url.encode()) or 1  # 0: unknown

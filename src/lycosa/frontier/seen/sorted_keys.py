@@ -1,4 +1,4 @@
-"""Tens of millions of 64-bit keys, each with 16 bits, in little memory.
+"""A map of tens of millions of 64-bit keys to 16 bits, with little memory.
 
 A sorted file of 8 bytes a key, and the keys that came since (`lycosa.frontier.seen.packed_keys`),
 which are folded into a new file when they have become many. The file is split by the top 16 bits of
@@ -28,8 +28,8 @@ KeyArray = npt.NDArray[np.uint64]
 PayloadArray = npt.NDArray[np.uint16]
 
 FOLD_AT = 150_000
-"""New keys that are held in memory, some 30 bytes each; a fold of 10 M keys takes 0.3 s, so it must
-be rare.
+"""New keys in memory (about 30 bytes each) before they are merged into the file; a merge of 10 M
+keys takes 0.3 s.
 """
 
 _WORD = 8  # bytes: the low 48 bits of the key, then the payload
@@ -38,7 +38,7 @@ _LOW_BITS = 48
 _LOW_MASK = (1 << _LOW_BITS) - 1
 _PARTS = 1 << (64 - _LOW_BITS)
 _CHUNK = 128 * 1024  # words in memory at once when many are read
-_SPILL_BITS = 6  # keys that are loaded are first laid apart by this many top bits
+_SPILL_BITS = 6  # top bits by which loaded keys are partitioned
 _SPILLED = np.dtype([("key", np.uint64), ("payload", np.uint16)])
 
 
@@ -72,9 +72,7 @@ class SortedKeys:
     __del__ = close
 
     def get(self, key: int) -> int | None:
-        """The payload of a key, or None. Hot path: one call a new link; 2 us in a file of 10 M
-        keys.
-        """
+        """Return the payload of a key, or None. Hot path: once per link; 2 µs with 10 M keys."""
         payload = self._new.get(key)
         if payload is None and self._file is not None:
             position = self._locate(key)
@@ -83,7 +81,7 @@ class SortedKeys:
         return payload
 
     def put(self, key: int, payload: int) -> None:
-        """Set the payload of a key, known or new."""
+        """Set the payload of a key."""
         if self._file is not None and self._new.get(key) is None:
             position = self._locate(key)
             if position is not None:
@@ -95,10 +93,10 @@ class SortedKeys:
                 return
         self._new.put(key, payload)
         if self._folder is not None and len(self._new) >= self._fold_next:
-            self._try_fold()
+            self._try_merge()
 
     def load(self, batches: Iterable[tuple[KeyArray, PayloadArray]]) -> None:
-        """Replace everything by these keys, in any order; of equal keys the first counts.
+        """Replace all keys; in any order, the first of equal keys is used.
 
         In a folder, memory holds one batch and a sixty-fourth of the keys.
 
@@ -123,7 +121,7 @@ class SortedKeys:
                 spill.close()
 
     def fold(self) -> None:
-        """Write the new keys into the file now.
+        """Merge the new keys into the file now.
 
         Raises:
             OSError: the folder cannot be written to; nothing has changed.
@@ -133,7 +131,7 @@ class SortedKeys:
         self._replace(self._merged())
         self._fold_next = self._fold_at
 
-    def _try_fold(self) -> None:
+    def _try_merge(self) -> None:
         try:
             self.fold()
         except OSError:
@@ -144,7 +142,7 @@ class SortedKeys:
         assert self._file is not None
         start, end = self._starts[key >> _LOW_BITS], self._starts[(key >> _LOW_BITS) + 1]
         if start == end:
-            return None  # all there are in a crawl that has just begun
+            return None  # a new crawl has no file
         words = memoryview(
             os.pread(self._file.fileno(), (end - start) * _WORD, start * _WORD)
         ).cast("Q")
@@ -154,7 +152,7 @@ class SortedKeys:
         return None
 
     def _read(self, part: int, end_part: int) -> tuple[KeyArray, KeyArray]:
-        """The keys and the words of some parts."""
+        """Return the keys and the words of some parts."""
         assert self._file is not None
         start, end = self._starts[part], self._starts[end_part]
         words = np.frombuffer(
@@ -165,7 +163,7 @@ class SortedKeys:
         return tops | (words >> np.uint64(_PAYLOAD_BITS)), words
 
     def _merged(self) -> Iterator[tuple[KeyArray, KeyArray]]:
-        """All keys and words in order, a chunk at a time: the file's and the new ones."""
+        """Yield all keys and words, of the file and new, in order and in chunks."""
         keys, payloads = self._new.sorted()
         count, words = keys.size, _words(keys, (payloads & 0xFFFF).astype(np.uint16))
         if self._file is None:
@@ -192,9 +190,7 @@ class SortedKeys:
             part = end_part
 
     def _replace(self, chunks: Iterable[tuple[KeyArray, KeyArray]]) -> None:
-        """Write sorted chunks of keys and words to a new file, and take it; it holds all there
-        are.
-        """
+        """Replace the file by sorted chunks of keys and words."""
         counts = np.zeros(_PARTS + 1, np.int64)
         file = self._unnamed()
         try:
@@ -247,7 +243,7 @@ def _sorted_parts(spills: list[BinaryIO]) -> Iterator[tuple[KeyArray, KeyArray]]
         order = np.argsort(unsorted)
         keys = unsorted[order]
         first = np.concatenate([[True], keys[1:] != keys[:-1]])[: keys.size]
-        # of equal keys the first counts: a stable sort, which takes three times as long
+        # the first of equal keys is used: a stable sort, which takes three times as long
         if not first.all():
             order = np.argsort(unsorted, kind="stable")
         yield keys[first], _words(keys[first], rows["payload"][order][first])

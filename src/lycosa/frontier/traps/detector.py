@@ -1,15 +1,16 @@
-"""Traps that show by what their pages say: groups of addresses that go on and on without new text.
+"""Detects traps by page content: groups of URLs that continue without new text.
 
-Each group of addresses (`lycosa.frontier.traps.shapes`) of a host has a credit. A page with new
-text adds to it, one without takes from it; at zero the group is stopped. So a group stays open as
-long as about one page in three says something new, and costs about six fetches if none does (two to
-four times as many where the URL shows no sign of a trap: query, date, id, deep path), after which a
-rare probe may open it again. A title, description or heading that no page of the host had before
-counts as new text, except in queries of several parameters, whose titles combine as well. Text
-counts as known where it is nearly that of another page of the group, that of any page of the host
-if the address holds a number or a query, or old lines put together anew. A narrow group that has
-proved itself stays open when a wider one around it is stopped, and a page that is new in a narrow
-group with others is no fault of the wider ones: mirrors under one folder stay open.
+Each URL pattern (`lycosa.frontier.traps.shapes`) of a host is a group with a credit. A page with
+new text adds to the credit, one without reduces it; at zero the group is stopped. A group stays
+open while about one page in three has new text. Without any, it is stopped after about six fetches,
+or two to four times as many if the URL has no sign of a trap (query, date, ID, deep path). Rare
+probes can open it again.
+
+Text is new if no page of the host had this title, description or headings; not in queries of
+several parameters, whose titles are combinations too. Text is known if it nearly equals that of
+another page of the group, or that of any page of the host if the URL has a number or a query, or if
+it combines known lines. A narrow group with enough new text stays open when a wider group is
+stopped. Repeated text in its first page costs wider groups little: mirrors in one folder stay open.
 """
 
 from __future__ import annotations
@@ -44,15 +45,13 @@ from lycosa.frontier.traps.trap_group import (
 from lycosa.url import traps as lexical
 
 MAX_GROUPS = 128
-"""Groups remembered of a host; the least telling goes first."""
+"""Groups per host; one that is neither stopped nor proven is dropped first."""
 
 PROBE_AFTER = 32
-"""Addresses of the host, fetched or refused, after which a stopped group is tried again; doubled
-each time.
-"""
+"""URLs of the host, fetched or refused, after which a stopped group is probed; doubled then."""
 
 PROBE_RICH_AFTER = 16
-"""... where the group had much new text before."""
+"""The same for a group that had much new text before."""
 
 MAX_PROBES = 6
 _DEEP = 4  # slashes of a path beyond which a page without new text costs its folders twice
@@ -86,8 +85,8 @@ _EXPLAINED: Final = {
 
 
 def clause(rule: str) -> str:
-    """What a rule says, lexical or of this module, for people: one clause (a `Message`); "" for a
-    name that is none.
+    """Return the translatable clause that describes a rule, lexical or of this module; "" if the
+    rule is unknown.
     """
     if rule in set(PrefixRule):
         return _EXPLAINED[PrefixRule(rule)]
@@ -95,14 +94,14 @@ def clause(rule: str) -> str:
 
 
 def explain(rule: str) -> str:
-    """The same as a sentence: "The path has more than 16 segments."."""
+    """Return the description as a sentence: "The path has more than 16 segments."."""
     text = clause(rule)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 class Allowance(NamedTuple):
-    """Whether an address may be fetched. `share`: of the host's fetches that its group may have, 1
-    for no limit, 0 for none.
+    """Whether a URL may be fetched. `share`: maximum share of its group in the fetches of the host,
+    1: no limit, 0: none.
     """
 
     admit: bool
@@ -113,12 +112,12 @@ class Allowance(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class ObservedPage:
-    """What the detector learns from.
+    """The features of a page that the detector uses.
 
     `text_length`: characters of the visible text. `summary`: description and headings; pages with a
-    title or summary of their own are new even where their texts are equal or empty, as records and
-    tables of figures are. `text`: the visible text; without it facets and calendars that combine
-    lines of other pages are not detected.
+    title or summary of their own are new even if their texts are equal or empty, for example
+    records and tables of numbers. `text`: the visible text; without it, facets and
+    calendars that combine lines of other pages are not detected.
     """
 
     simhash: int
@@ -131,31 +130,29 @@ class ObservedPage:
 
 
 _RECORD: Final = re.compile(r"\?[^=&]*=[^&]*\d[^&]*$")
-"""A query of one parameter with a number. Of other queries titles are no evidence: they are put
-together as the parameters are.
+"""A query of one parameter with a number. In other queries titles are no evidence: they combine
+like the parameters.
 """
 
 _OPEN: Final = Allowance(True)
 
 
 @dataclass(slots=True)
-class PrefixBook:
-    """What is known of one host's groups: half a KB at first, 200 KB at most; dropped at will, it
-    is learned again.
-    """
+class HostGroups:
+    """The groups of one host: 0.5 KB at first, at most 200 KB. May be dropped at any time."""
 
     groups: dict[str, TrapGroup] = field(default_factory=dict)  # the last used one last
-    # rule -> addresses that were not fetched
+    # rule -> number of URLs that were not fetched
     refused: Counter[str] = field(default_factory=Counter)
-    requests: int = 0  # pages observed, and addresses refused
+    requests: int = 0  # observed pages and refused URLs
     pages: int = 0  # observed
     # a group was stopped, now or earlier: while none was, nothing is refused
     has_stopped: bool = False
     digests: array[int] = field(default_factory=lambda: array("H", bytes(2 * _FEWEST_DIGESTS)))
 
     def allowance(self, path: str) -> Allowance:
-        """Whether an address that was never visited may be fetched now. Changes nothing; `count`
-        what is refused.
+        """Return whether an unvisited URL may be fetched now. Changes no state; pass refusals to
+        `count`.
 
         Args:
             path: with the query, as in the normalised URL.
@@ -178,17 +175,17 @@ class PrefixBook:
         return _OPEN
 
     def count(self, rule: str) -> None:
-        """Count an address that was not fetched because of a rule, lexical ones included; probes
-        are counted against these too.
+        """Count a URL that was refused by a rule, lexical ones included. The intervals of probes
+        depend on it.
         """
         self.refused[rule] += 1
         self.requests += 1
 
     def observe(self, path: str, seen: ObservedPage) -> str:
-        """Learn from the first visit of a page (a later visit would find its own text).
+        """Apply the first visit of a page (a later visit would match its own text).
 
-        Return the rule that says that the page has no new text; "" if it has. Other statuses than
-        200 teach nothing.
+        Return the rule by which the page has no new text; "" if it has. Responses with another
+        status than 200 are ignored.
         """
         if seen.status != 200:
             return ""
@@ -200,7 +197,7 @@ class PrefixBook:
             seen.text_digest ^ xxh3_64_intdigest(about.encode("utf-8", "surrogatepass"))
         )
         if path == "/":
-            return ""  # the front page is never a trap, whatever else the host answers with it
+            return ""  # the front page is never a trap, even if other URLs return the same text
         named = (
             bool(about)
             and (not shape.query or _RECORD.search(path) is not None)
@@ -241,7 +238,7 @@ class PrefixBook:
         return own
 
     def _group(self, name: str, shape: Shape) -> TrapGroup:
-        """The group, now the last used one."""
+        """Return the group, and mark it as the most recently used."""
         group = self.groups.pop(name, None)
         if group is None:
             doubted = any(
@@ -251,25 +248,25 @@ class PrefixBook:
                 START_DOUBTED if doubted else START_WIDE if name.endswith("/") else START
             )
             if len(self.groups) >= MAX_GROUPS:
-                # Neither stopped nor proven, without asking the properties: where nearly all are
-                # proven, all are looked at for each page.
-                useless = (
+                # Neither stopped nor proven. Attributes instead of properties: if nearly all groups
+                # are proven, all are scanned for each page.
+                candidates = (
                     name
                     for name, each in self.groups.items()
                     if each.novel < PROVEN and each.stopped_at < 0
                 )
-                del self.groups[next(useless, "") or next(iter(self.groups))]
+                del self.groups[next(candidates, "") or next(iter(self.groups))]
         self.groups[name] = group
         return group
 
     def _knows_lines(self, shape: Shape, text: str) -> bool:
-        """By the lines of all combinations of parameters together, or of all dates."""
+        """Compare with the lines of all combinations of parameters, or of all dates."""
         common = next((name for name in shape.groups if name.endswith("?")), shape.groups[0])
         return self._compare_lines(self._group(common, shape), text) is True
 
     def _is_near(self, group: TrapGroup, page: PageText) -> bool:
-        """Whether a page says nearly what another of the group said. The first such page is judged
-        without lines, others by them.
+        """Return whether a page nearly equals another of the group. The first page of a group is
+        compared by simhash only, others by lines too.
         """
         nearest = group.nearest(page)
         line_comparison = (
@@ -285,16 +282,18 @@ class PrefixBook:
         return group.knows_lines(text)
 
     def _is_new_name(self, about: str) -> bool:
-        """Whether no page of the host had this title, description and headings, numbers apart."""
+        """Return whether no page of the host had this title, description and headings, ignoring
+        numbers.
+        """
         return not self._remember(xxh3_64_intdigest(about.encode("utf-8", "surrogatepass")))
 
     def _remember(self, text_digest: int) -> bool:
-        """Whether a page of the host had this text. A table with one place a text: what it forgets
-        only counts as new again.
+        """Return whether a page of the host had this text, and store it. A hash table without
+        collision handling: an overwritten text counts as new again.
         """
         table = self.digests
         if self.pages * 2 > len(table) < _MAX_DIGESTS:
-            # every text is in both halves, so also in its new place
+            # every entry is in both halves, so also at its new index
             self.digests = table = table * 2
         place, check = text_digest % len(table), text_digest >> 48 or 1
         if table[place] == check:
@@ -303,8 +302,8 @@ class PrefixBook:
         return False
 
     def counters(self) -> dict[str, int]:
-        """What is worth storing: refusals by rule, and of each stopped group its pages as
-        `stopped:RULE:GROUP` (the last 32).
+        """Return the state to be stored: refusals by rule, and the page counts of the last 32
+        stopped groups as `stopped:RULE:GROUP`.
         """
         stopped = {
             f"{_STOPPED}{group.rule}:{name}": group.repeated + group.novel
@@ -314,18 +313,16 @@ class PrefixBook:
         return dict(self.refused) | dict(list(stopped.items())[-_MAX_STORED:])
 
     @classmethod
-    def from_counters(cls, counters: Mapping[str, int]) -> PrefixBook:
-        """A book that begins with what `counters` gave: a stopped group is stopped, and probed
-        anew.
-        """
-        book = cls()
+    def from_counters(cls, counters: Mapping[str, int]) -> HostGroups:
+        """Restore the state that `counters` returned. Stopped groups are probed from the start."""
+        groups = cls()
         for name, count in counters.items():
             if name.startswith(_STOPPED):
                 rule, _, group = name.removeprefix(_STOPPED).partition(":")
-                book.restore(group, rule, count)
+                groups.restore(group, rule, count)
             else:
-                book.refused[name] = count
-        return book
+                groups.refused[name] = count
+        return groups
 
     def restore(self, group: str, rule: str, pages: int) -> None:
         """Add a group that was stopped earlier."""
@@ -334,7 +331,7 @@ class PrefixBook:
 
 
 def _cost(path: str, shape: Shape, seen: ObservedPage, rule: str) -> float:
-    """Return what a page without new text costs its group; most if its URL looks like a trap."""
+    """Return the credit that a page without new text costs: more if its URL looks like a trap."""
     if shape.dated or rule == PrefixRule.SOFT_404:
         return COST_SURE
     looks_endless = shape.query or "{id}" in shape.groups[0]

@@ -1,9 +1,8 @@
-"""The shape of an address: which group of pages it belongs to, from the narrowest to the widest.
-Pure.
+"""URL patterns: the groups of pages that a URL belongs to, from the narrowest to the widest. Pure.
 
 `/shop/shoes/1234?color=red&size=m` belongs to `/shop/shoes/{n}?color&size`, `/shop/shoes/{n}?`,
-`/shop/shoes/{n}`, `/shop/shoes/` and `/shop/`. Numbers and ids become `{n}` and `{id}`, so that the
-pages of a calendar, and those of ever new sessions, are in one group.
+`/shop/shoes/{n}`, `/shop/shoes/` and `/shop/`. Numbers and IDs become `{n}` and `{id}`, so that
+all pages of a calendar, or of all session IDs, are in one group.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ _DATE: Final = re.compile(
 
 
 class Shape(NamedTuple):
-    """The groups of an address, narrowest first, and what is variable in it."""
+    """The groups of a URL, narrowest first, and its variable parts."""
 
     groups: tuple[str, ...]
     numbered: bool  # a segment is a number or an id, or there is a query
     query: bool
-    dated: bool  # it holds a month
+    dated: bool  # it contains a month
 
 
 @lru_cache(maxsize=4_096)
@@ -90,7 +89,7 @@ def _pattern(segment: str) -> str:
 
 
 NEAR = 3
-"""Bits of 64 in which the simhashes of nearly equal texts differ at most."""
+"""Maximum number of different bits in the simhashes (64 bits) of nearly equal texts."""
 
 _NOT_FOUND: Final = re.compile(
     r"\b(?:error\s*)?404\b|not\s+found|(?:does\s*n[o']t|no longer)\s+(?:exist|available)|cannot "
@@ -104,5 +103,5 @@ _NOT_FOUND: Final = re.compile(
 
 @lru_cache(maxsize=64)
 def titled_as_missing(title: str) -> bool:
-    """Whether a title speaks of a page that is not there, in one of some 25 languages."""
+    """Return whether a title means "not found", in one of 25 languages."""
     return _NOT_FOUND.search(title[:200]) is not None

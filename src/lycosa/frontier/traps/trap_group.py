@@ -1,6 +1,4 @@
-"""The account of one group of addresses: what its pages said, and the credit that new text
-earns.
-"""
+"""One URL pattern of a host: features of its pages, and the credit that new text earns."""
 
 from __future__ import annotations
 
@@ -15,36 +13,35 @@ from xxhash import xxh3_64_intdigest
 from lycosa.frontier.traps.shapes import NEAR
 
 START = 6  # credit of a new group
-START_WIDE = 18  # of a folder's: it holds others, and mirrors of one another may lie side by side
+START_WIDE = 18  # of a folder: it contains other groups, which may be mirrors of each other
 START_AGAIN = 16  # of a group that a probe opens again
-START_DOUBTED = 2  # of either, within a group that repeats itself
-# so that an honest past does not pay for much of a trap; a quarter of the pages with new text more
+START_DOUBTED = 2  # of both within a group with mostly repeated text
+# maximum credit, plus a quarter of the pages with new text: limits the pages of a trap that
+# follows good pages
 MOST = 40
 GAIN = 4  # for a page with new text
-COST = 2  # for a page without, where the URL looks like a trap's too: a query, a date, a deep path
-COST_NUMBERED = 1  # ... whose URL only holds a number: pages of records do as well
-COST_PLAIN = 0.5  # ... whose URL shows nothing, or that has no text
-COST_FIRST = 1  # for a folder, of the first page of a group in it: indexes of folders look alike
-COST_SURE = 3  # ... whose address looks like a calendar's, or that is a soft 404
+COST = 2  # for a page without new text whose URL has a query, a date or a deep path
+COST_NUMBERED = 1  # whose URL has only a number, like those of records
+COST_PLAIN = 0.5  # whose URL has no sign of a trap, or that has no text
+COST_FIRST = 1  # for a folder, by the first page of a group in it: index pages are similar
+COST_SURE = 3  # for a page of a calendar, or a soft 404
 PROVEN = 3  # pages with new text after which a narrow group is judged independently
 RICH = 30  # pages with new text after which a stopped group is given back more credit
-_DOUBT = 2  # times as many pages without new text as with: a group that repeats itself
-_MAX_SEEN = 32  # pages of a group that others are compared with, the last ones with new text
-# bits in which simhashes of short texts differ that differ in a number; lines decide then
+_DOUBT = 2  # ratio of pages without new text to pages with, above which a group is doubted
+_MAX_SEEN = 32  # last pages with new text that others are compared with
+# maximum different bits of simhashes if the lines are compared too
 _LOOSELY = 12
-_SHORT = 200  # characters: a simhash of less says little, lines decide
-_LENGTHS = 0.1  # share by which the lengths of nearly equal texts differ at most
+_SHORT = 200  # characters: simhashes of shorter texts are unreliable, only lines count
+_LENGTHS = 0.1  # maximum relative difference of the lengths of nearly equal texts
 _LINE_BITS = 65_536
-_MAX_LINES = 8_000  # one in twenty new lines is then taken for known
-# bytes, and shares of a short and a long text: less is no new text
+_MAX_LINES = 8_000  # false positive rate of the Bloom filter is then 5 %
+# minimum of new text: bytes, share of a short text, share of a long text
 _MIN_NEW, _MIN_SHARE, _NEW_SHARE = 60, 0.15, 0.05
-_NO_WORDS: Final = re.compile(r"[\d\W_]+")  # numbers, dates and times make no new text
+_NO_WORDS: Final = re.compile(r"[\d\W_]+")  # numbers, dates and times are ignored
 
 
 class PrefixRule(StrEnum):
-    """Why a group of addresses is stopped. Closed; counted per host by these names beside those of
-    `lycosa.url.traps`.
-    """
+    """Why a group is stopped. Counted per host, with the rules of `lycosa.url.traps`."""
 
     NEAR_IDENTICAL = "near_identical"
     SAME_TEXT = "same_text"
@@ -54,7 +51,7 @@ class PrefixRule(StrEnum):
 
 
 def only_words(text: str) -> str:
-    """A text without numbers, dates, times and punctuation."""
+    """Remove numbers, dates, times and punctuation from a text."""
     return _NO_WORDS.sub(" ", text).strip()
 
 
@@ -71,16 +68,14 @@ class PageText(NamedTuple):
 
 @dataclass(slots=True)
 class TrapGroup:
-    """One group: about 300 bytes, up to 500 more for what it saw, and 8 KB where lines are
-    compared.
-    """
+    """One group: 300 bytes, up to 500 more for features of pages, 8 KB if lines are compared."""
 
     credit: float = START
     novel: int = 0  # pages with new text
     repeated: int = 0  # pages without
     titled_missing: int = 0  # of these, with a title of "not found"
     rule: str = ""  # of the last page without new text
-    # addresses of the host asked about when it was stopped or last probed; -1: open
+    # URLs of the host that were checked when it was stopped or last probed; -1: open
     stopped_at: int = -1
     probes: int = 0
     # simhashes of the last pages with new text
@@ -99,11 +94,11 @@ class TrapGroup:
 
     @property
     def is_doubted(self) -> bool:
-        """Whether it repeats itself, so that a new group within it gets little credit."""
+        """Whether most pages had no new text, so that a new group within it gets little credit."""
         return self.repeated > _DOUBT * max(1, self.novel)
 
     def add_novel(self, page: PageText) -> None:
-        """Book a page with new text; a stopped group is open again."""
+        """Count a page with new text. A stopped group is opened."""
         self.novel += 1
         most = MOST + self.novel // 4
         if self.is_stopped:
@@ -131,12 +126,12 @@ class TrapGroup:
             self.stopped_at = pages
 
     def nearest(self, page: PageText) -> int:
-        """In how many bits of 64 the simhash differs from that of the nearest page of the group; 64
-        where that says too much.
+        """Return the Hamming distance of the simhash to the nearest page of the group, 64 if none
+        is near.
 
-        Only texts of nearly the same length are compared, since a main text that was taken wrongly
-        is often the same footer. Where the text is available, so that lines can be compared, more
-        bits may differ; of a short text, any number.
+        Only texts of similar length are compared: wrongly extracted main texts are often the same
+        footer. If the lines can be compared too, the limit is higher; for short texts there is
+        none.
         """
         shortest, longest, limit = page.length * (1 - _LENGTHS), page.length / (1 - _LENGTHS), NEAR
         if page.text:
@@ -155,12 +150,10 @@ class TrapGroup:
         return nearest if nearest <= limit else 64
 
     def knows_lines(self, text: str) -> bool | None:
-        """Whether hardly any of a text is in lines that are new to the group.
+        """Return whether almost all lines of a text are known in the group; None: it has none yet.
 
-        Numbers are ignored. None where the group had no lines yet.
-
-        The lines are remembered in a Bloom filter with two bits a line, which begins anew when it
-        is full.
+        Numbers are ignored. The lines are in a Bloom filter with two bits per line, which is
+        cleared when it is full.
         """
         first = self.lines is None
         if self.lines is None or self.line_count > _MAX_LINES:

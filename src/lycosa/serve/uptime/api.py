@@ -82,10 +82,10 @@ def outages(services: ServicesDep, what: WhatQuery = "") -> list[Outage]:
 @router.post("/uptime", responses=errors, status_code=201, dependencies=[WRITER])
 def add(services: ServicesDep, new: NewMonitor) -> NewMonitorAnswer:
     """Add a monitor. A running process starts its checks within seconds."""
-    added = add_monitor(
+    monitor, running = add_monitor(
         services.root, read_config(services.root), new.model_dump(exclude_none=True), private=False
     )
-    return NewMonitorAnswer(url=added.monitor.url, running=added.owner is not None)
+    return NewMonitorAnswer(url=monitor.url, running=running)
 
 
 @router.delete("/uptime", responses=errors, status_code=204, dependencies=[WRITER])

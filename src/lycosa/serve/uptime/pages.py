@@ -19,14 +19,9 @@ from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.i18n import Interface, message
 from lycosa.store.storage.storage import open_storage
 from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
-from lycosa.uptime.report import (
-    HourSummary,
-    MonitorReport,
-)
-from lycosa.uptime.text import sort_key
+from lycosa.uptime.report import HourSummary, MonitorReport, urgency
 from lycosa.url.normalise import MAX_URL_LENGTH
 
-_KEPT_S = 10.0
 _STATES = {
     "up": message("up"),
     "down": message("down"),
@@ -45,7 +40,7 @@ def overview(services: ServicesDep, request: Request) -> HTMLResponse:
         tuple(sorted(monitors_of(open_storage(services.root), read_config(services.root))))
     )
     words = services.pages.words(request)
-    rows = [_row(each, words) for each in sorted(report.monitors, key=sort_key)]
+    rows = [_row(each, words) for each in sorted(report.monitors, key=urgency)]
     return services.pages.page(request, "uptime.html", rows=rows, live=report.live)
 
 
@@ -95,7 +90,7 @@ def _row(monitor: MonitorReport, words: Interface) -> dict[str, Any]:
     return {
         "monitor": monitor,
         "state": monitor.state,
-        "said": words.t(_STATES[monitor.state]) if monitor.state in _STATES else monitor.state,
+        "label": words.t(_STATES[monitor.state]) if monitor.state in _STATES else monitor.state,
         "spark": _spark(monitor.sparkline, words),
     }
 

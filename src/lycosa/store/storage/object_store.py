@@ -2,7 +2,8 @@
 
 Create-if-absent is a conditional PUT (`If-None-Match: *` on S3). Endpoint, region and credentials
 come from the environment (AWS_…, GOOGLE_…, AZURE_…) or from the role of the machine. Listings may
-be stale, so names that matter are requested one by one.
+be stale, so names that matter are requested one by one. obstore reads an error document with
+status 200 as an empty listing; an empty listing is therefore confirmed by another request.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -23,10 +24,10 @@ from obstore.store import from_url
 from lycosa.core.errors import StorageError, UsageError
 from lycosa.store.storage.files import ASIDE_SUFFIX, inside
 from lycosa.store.storage.redaction import without_secrets
-from lycosa.store.storage.remote import RemoteStorage
+from lycosa.store.storage.remote import IDENTITY, RemoteStorage
 
 if TYPE_CHECKING:
-    from obstore import ListResult, ObjectMeta
+    from obstore import ObjectMeta
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 _Parameters = ParamSpec("_Parameters")
@@ -47,7 +48,13 @@ _PART_BYTES, _PARTS_IN_FLIGHT = 5 << 20, 2
 _CHUNK_BYTES = 1 << 20
 _CONFLICT = "ConditionalRequestConflict"
 _CONFLICTS, _CONFLICT_WAIT_S = 20, 0.05
-_BROKEN, _BROKEN_LISTINGS = "list response body", 2
+_BROKEN, _MAX_LISTINGS = "list response body", 3
+_FIRST_NAME = "-"
+"""Sorts before all names of files and folders in a workspace."""
+
+MAX_STALE_S = 600
+"""An empty listing is an error of the store if workspace.json is older than this."""
+
 _NO_BUCKET = "NoSuchBucket"
 _ENDPOINT = re.compile(r"https?://[^\s/]+(/\S*)?")
 _ENVIRONMENT = ("AWS_", "GOOGLE_", "AZURE_")
@@ -125,9 +132,7 @@ class ObjectStorage(RemoteStorage):
         return None if head is None else round(head["last_modified"].timestamp() * 1000)
 
     def names(self, relative: str) -> list[str]:
-        listing = self._list(relative, _list_folder)
-        paths = [*(item["path"] for item in listing["objects"]), *listing["common_prefixes"]]
-        names = [path.rpartition("/")[2] for path in paths]
+        names = [path.rpartition("/")[2] for path in self._list(relative, _list_folder)]
         return sorted(name for name in names if not name.endswith(ASIDE_SUFFIX))
 
     def files_below(self, relative: str) -> list[str]:
@@ -171,15 +176,40 @@ class ObjectStorage(RemoteStorage):
         except FileNotFoundError:
             return None
 
-    def _list(self, relative: str, listing: Callable[[ObjectStore, str], _Result]) -> _Result:
-        """Repeat a listing whose response breaks off: obstore repeats only failed requests."""
-        for _ in range(_BROKEN_LISTINGS):
+    def _list(self, relative: str, listing: Callable[[ObjectStore, str], list[str]]) -> list[str]:
+        """Repeat a listing whose response is incomplete or an error document.
+
+        obstore repeats only failed requests.
+        """
+        problem = f"{self.root}/{relative}: the store returned no valid listing"
+        for _ in range(_MAX_LISTINGS):
             try:
-                return self._call(relative, listing)
+                paths = self._call(relative, listing)
             except StorageError as error:
                 if _BROKEN not in str(error):
                     raise
-        return self._call(relative, listing)
+                problem = str(error)
+                continue
+            if paths or self._is_empty(relative):
+                return paths
+        raise StorageError(problem)
+
+    def _is_empty(self, relative: str) -> bool:
+        """Confirm an empty listing by the keys that follow the name of the folder.
+
+        The first is in the folder, or the folder is empty. There is always one in a valid listing:
+        workspace.json sorts after all folders.
+        """
+        folder = self._key(relative)
+        following = self._call(".", _list_after, f"{folder}/{_FIRST_NAME}".lstrip("/"))
+        if following:
+            return not following[0].startswith(f"{folder}/".lstrip("/"))
+        created_at = self.modified_at(IDENTITY)
+        return created_at is None or time.time() - created_at / 1000 < MAX_STALE_S
+
+    def _key(self, relative: str) -> str:
+        path = inside(relative, self.root).removeprefix("./").strip("/")
+        return (self._prefix + ("" if path == "." else path)).strip("/")
 
     def _call(
         self,
@@ -195,8 +225,7 @@ class ObjectStorage(RemoteStorage):
             AlreadyExistsError: the name of a conditional PUT is taken.
             StorageError: anything else, without the original error, which may contain secrets.
         """
-        path = inside(relative, self.root).removeprefix("./").strip("/")
-        key = (self._prefix + ("" if path == "." else path)).strip("/")
+        key = self._key(relative)
         try:
             return operation(self._store, key, *args, **options)
         except AlreadyExistsError:
@@ -225,12 +254,19 @@ def _delete(store: ObjectStore, key: str) -> None:
     obstore.delete(store, key)
 
 
-def _list_folder(store: ObjectStore, key: str) -> ListResult[Sequence[ObjectMeta]]:
-    return obstore.list_with_delimiter(store, key)
+def _list_folder(store: ObjectStore, key: str) -> list[str]:
+    listing = obstore.list_with_delimiter(store, key)
+    return [*(item["path"] for item in listing["objects"]), *listing["common_prefixes"]]
 
 
 def _list_paths(store: ObjectStore, key: str) -> list[str]:
     return [item["path"] for item in obstore.list(store, key).collect()]
+
+
+def _list_after(store: ObjectStore, key: str, after: str) -> list[str]:
+    """Return the first paths below `key` that sort after `after`."""
+    chunk = next(iter(obstore.list(store, key, offset=after)), [])
+    return [item["path"] for item in chunk]
 
 
 @lru_cache(maxsize=4)

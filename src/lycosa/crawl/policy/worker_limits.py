@@ -9,7 +9,7 @@ from lycosa.crawl.state.assignment import Assignment
 from lycosa.crawl.state.crawl_state import CrawlState
 
 
-class LeaseQuota:
+class WorkerLimits:
     """Applies the coordinator's answers to one worker. Without a lease nothing is restricted but
     by the collections' own budgets.
     """

@@ -1,17 +1,16 @@
 """Compute a collection's recrawl schedule from its tables (importance, change rates, threshold),
 outside the worker's loop.
 
-Three passes in the order of the keys. The first takes the keys of the visited pages and a sample of
-their histories; the second counts, for each of them, the distinct pages and the distinct other
-hosts that link to it; the third estimates and writes the rows whose numbers changed. Memory:
-about 50 bytes a visited page, 8 a page with links, and some 50 MB of rows; so `Ranker`
-runs it in a process of its own; with a simulated clock, in this one.
+Three passes over the tables, in the order of the keys. The first reads the keys of the visited
+pages and a sample of their histories. The second counts the distinct pages, and distinct other
+hosts, that link to each of them. The third estimates importance and change rate, and writes the
+rows whose values changed. Memory: about 50 bytes per visited page, 8 per page with links, and
+50 MB of rows. `Ranker` therefore uses a separate process, except with a simulated clock.
 
 `rankings/COLLECTION/00000003/` is a ranking: `info.json`, and `changes`, the rows of all
-partitions. Where several workers share the partitions one of them ranks, and all apply the result:
-the worker that creates the note of the next number first makes it; if nothing came of it after a
-while, the number after that is up. A ranking too many does no harm, and a kill loses no more than
-the ranking of a day.
+partitions. With several workers, one computes the ranking and all apply it: the one that creates
+the note with the next number first. If it publishes no result in time, the next number is free. A
+superfluous ranking does no harm, and a kill loses at most the ranking of a day.
 """
 
 from __future__ import annotations
@@ -362,7 +361,7 @@ class Ranker:
             "made_at": self._clock.now_ms(),
         }
         if isinstance(self._clock, SystemClock):
-            self._process = start_job("lycosa.crawl.recrawl.ranking", order)
+            self._process = start_job("lycosa.crawl.recrawl.compute_schedule", order)
         else:
             make_ranking(self._workspace, order)
 
