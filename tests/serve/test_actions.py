@@ -344,9 +344,7 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         reader.follow("Library", ".around")
         reader.follow("default", "tbody")
         assert asked(reader)["name"] == ["default"]
-        reader.sees(
-            "Captures in the archive", "Queued URLs", "Links found", "Pages in the library"
-        )
+        reader.sees("Captures in the archive", "Queued URLs", "Links found", "Pages in the library")
         reader.follow("Library", ".around")
         reader.follow("Deutsch")
         days = [
