@@ -353,8 +353,8 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         assert len(reader.value("[...document.querySelectorAll('svg.chart title')]")) == len(days)
         reader.follow(days[0])
         reader.follow("Spinnen, die zu Fuß jagen")
-        reader.sees("charset", "utf-8", "Main text", "Sie laufen, schleichen, springen")
-        reader.follow("cached copy")
+        reader.sees("Charset", "utf-8", "Main text", "Sie laufen, schleichen, springen")
+        reader.follow("Cached copy")
         reader.go(f"/library/page?url={quote(home, safe='')}")
         kept = reader.value(
             "[...document.querySelectorAll('main li a')].map(each => "
@@ -367,7 +367,7 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         assert {path for path, _, url in kept if url.endswith("/style.css")} == {
             "/crawl/explain"
         }, "it is known and has no page"
-        reader.follow("Explain")
+        reader.follow("Explain this URL")
         reader.sees("State and schedule", "visited", home)
 
         reader.follow("Sites", ".around")

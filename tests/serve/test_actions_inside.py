@@ -334,7 +334,7 @@ def test_a_crawl_that_goes_on(chromium: Browser, world: World, ways: list[Way]) 
 
 def add_and_find(someone: Person, world: World, way: Way) -> None:
     url = world.fresh(way)
-    someone.sees("Pages per second", "URLs queued in memory", "active hosts")
+    someone.sees("Pages per second", "URLs queued in memory", "Active hosts")
     before = ",".join(someone.texts("#live dd"))
     someone.fill("One URL per line", url)
     someone.press("Add")

@@ -88,7 +88,7 @@ def test_what_a_collection_holds(client: Client, copy: str) -> None:
     assert client.get("/library/collection", {"name": "nowhere"}).status_code == 404
 
 
-def size(count: int) -> str:
+def size(count: float) -> str:
     """Bytes as a page shows them."""
     return re.sub(r"(?<=\d)(?=[A-Z])", " ", format_size(count))
 

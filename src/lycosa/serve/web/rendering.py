@@ -120,7 +120,7 @@ def _duration(ms: float | None, words: Interface) -> str:
     return words.t("{s, number, ::.##} s", s=ms / 1000)
 
 
-def _size(size: int, words: Interface) -> str:
+def _size(size: float, words: Interface) -> str:
     """Bytes as `7.7 KiB`, with the decimal separator of the language."""
     text = format_size(size)
     unit = text.lstrip("0123456789.")
