@@ -168,7 +168,7 @@ def other_languages(reader: Person) -> None:
     assert "ru" not in reader.value(
         f"[...document.querySelectorAll('{TITLES}')].map(each => each.lang)"
     )
-    reader.follow("also search in other languages")
+    reader.follow("Also search in other languages")
     reader.press_here(
         "Also searched in 8 other languages: edit the translated words", kind="summary"
     )
@@ -178,7 +178,7 @@ def other_languages(reader: Person) -> None:
     assert "ru" in reader.value(
         f"[...document.querySelectorAll('{TITLES}')].map(each => each.lang)"
     )
-    reader.follow("search only in the original language")
+    reader.follow("Search only in the original language")
     assert "ru" not in reader.value(
         f"[...document.querySelectorAll('{TITLES}')].map(each => each.lang)"
     )
@@ -190,10 +190,10 @@ def in_order_and_further(reader: Person) -> None:
     """
     reader.go("/?q=spider")
     first = reader.texts(TITLES)
-    reader.follow("newest first")
+    reader.follow("Sort by date")
     days = reader.value("[...document.querySelectorAll('.facts time')].map(each => each.dateTime)")
     assert days == sorted(days, reverse=True)
-    reader.follow("most relevant first")
+    reader.follow("Sort by relevance")
     assert reader.texts(TITLES) == first
     reader.follow("Next", ".pages")
     assert reader.texts(".pages [aria-current=page]") == ["2"]
@@ -213,7 +213,7 @@ def in_order_and_further(reader: Person) -> None:
     }
     titles = reader.texts(TITLES)
     reader.browser.follow(
-        "[...document.querySelectorAll('.tongues a')].find(each => each.innerText === 'feed')"
+        "[...document.querySelectorAll('.tongues a')].find(each => each.innerText === 'Atom feed')"
     )
     description = httpx.get(
         reader.address + kinds.pop("application/opensearchdescription+xml")
@@ -230,7 +230,7 @@ def in_order_and_further(reader: Person) -> None:
     assert [sorted(each) for each in entries] == [sorted(titles)] * 3
     reader.clear()
     reader.go("/?q=xyzzyplugh")
-    reader.sees("No page matches")
+    reader.sees("No results")
 
 
 def keys(reader: Person) -> None:
@@ -277,7 +277,7 @@ def sites_of_ones_own(reader: Person) -> None:
 
 def advanced(reader: Person) -> None:
     """The form writes the query, and teaches it."""
-    reader.follow("advanced search")
+    reader.follow("Advanced search")
     reader.fill("All of these words", "spider")
     reader.fill("In the title", "mothers")
     reader.choose("Language", "en")
@@ -310,7 +310,7 @@ def test_copies_and_versions(chromium: Browser, address: str, home: str, way: Wa
         reader.follow("as captured")
         reader.follow("2 versions")
         assert len(reader.texts("tbody tr")) == 2
-        reader.press("Compare")
+        reader.press("Compare the selected versions")
         assert "An older text stood here." in reader.texts("del")
         assert any("Wolf spiders do not wait" in each for each in reader.texts("ins"))
         reader.follow("all versions")
@@ -346,9 +346,7 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         reader.follow("Library", ".around")
         reader.follow("default", "tbody")
         assert asked(reader)["name"] == ["default"]
-        reader.sees(
-            "Captures in the archive", "Queued URLs", "Links found", "Pages in the XML library"
-        )
+        reader.sees("Captures in the archive", "Queued URLs", "Links found", "Pages in the library")
         reader.follow("Library", ".around")
         reader.follow("Deutsch")
         days = [
@@ -357,8 +355,8 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         assert len(reader.value("[...document.querySelectorAll('svg.chart title')]")) == len(days)
         reader.follow(days[0])
         reader.follow("Spinnen, die zu Fuß jagen")
-        reader.sees("charset", "utf-8", "Main text", "Sie laufen, schleichen, springen")
-        reader.follow("cached copy")
+        reader.sees("Charset", "utf-8", "Main text", "Sie laufen, schleichen, springen")
+        reader.follow("Cached copy")
         reader.go(f"/library/page?url={quote(home, safe='')}")
         kept = reader.value(
             "[...document.querySelectorAll('main li a')].map(each => "
@@ -371,7 +369,7 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         assert {path for path, _, url in kept if url.endswith("/style.css")} == {
             "/crawl/explain"
         }, "it is known and has no page"
-        reader.follow("Explain")
+        reader.follow("Explain this URL")
         reader.sees("State and schedule", "visited", home)
 
         reader.follow("Sites", ".around")
@@ -428,7 +426,7 @@ def test_the_language_of_our_words(chromium: Browser, address: str, way: Way) ->
     with person(chromium, address, way, "words") as reader:
         reader.go("/crawl")
         for name, code, direction, words in (
-            ("Русский", "ru", "ltr", "Текущая работа"),
+            ("Русский", "ru", "ltr", "Текущая активность"),
             ("العربية", "ar", "rtl", "النشاط الحالي"),
             ("中文", "zh", "ltr", "当前活动"),
         ):

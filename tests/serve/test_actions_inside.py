@@ -199,12 +199,12 @@ def monitors(someone: Person, world: World) -> None:
     someone.sees("No monitors yet.")
     someone.fill("Host or URL", CRAWLED)
     someone.press("Show")
-    someone.sees("Pages of this host in the crawl", "successful")
+    someone.sees("Pages of this host in the crawl", "Successful")
     assert monitors_of(world.storage, Config()) == {}
 
 
 def watches(someone: Person, world: World) -> None:
-    someone.follow("Watch", ".around")
+    someone.follow("Watches", ".around")
     someone.fill("Patterns, one per line", "hollow oak\nwolf spider")
     someone.fill("Name", "trees")
     someone.tick("accents")
@@ -219,7 +219,7 @@ def watches(someone: Person, world: World) -> None:
     someone.sees("No matches yet.")
     someone.fill("Host or URL prefix", CRAWLED)
     someone.press("Filter")
-    someone.follow("Watch", "main")
+    someone.follow("Watches", "main")
     someone.press("Remove trees")
     someone.misses("trees")
     assert "trees" not in {each.order.name for each in list_watches(world.root)}
@@ -262,7 +262,7 @@ def files(someone: Person, folder: Path) -> None:
     someone.follow(
         next(each for each in someone.texts("tbody th a") if re.fullmatch(r"\d{4}-\d\d-\d\d", each))
     )
-    someone.choose("Kind", "jsonl")
+    someone.choose("Format", "jsonl")
     someone.press("Create files")
     name = next(each for each in someone.texts("a[download]") if ".jsonl" in each)
     assert someone.take(name, folder).stat().st_size > 0
@@ -330,7 +330,7 @@ def test_a_crawl_that_goes_on(chromium: Browser, world: World, ways: list[Way]) 
 
 def add_and_find(someone: Person, world: World, way: Way) -> None:
     url = world.fresh(way)
-    someone.sees("pages per second", "URLs queued in memory", "active hosts")
+    someone.sees("Pages per second", "URLs queued in memory", "Active hosts")
     before = ",".join(someone.texts("#live dd"))
     someone.fill("One URL per line", url)
     someone.press("Add")

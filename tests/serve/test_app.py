@@ -138,7 +138,7 @@ def test_nothing_found_offers_to_drop_the_filters(client: Client) -> None:
             "/", params={"q": "egg sac", "lang": "ja", "site": "127.0.2.1"}, headers=HTML
         ).text
     )
-    assert "No page matches" in page.text("h2")
+    assert "No results" in page.text("h2")
     assert "/?q=egg+sac" in [link["href"] for link in page.all("a")]
 
 
@@ -223,7 +223,7 @@ def test_unknown_paths(client: Client) -> None:
         "application/problem+json",
     )
     page = client.get("/nothing", headers=HTML)
-    assert (page.status_code, Document(page.text).text("h1")) == (404, ["Not Found"])
+    assert (page.status_code, Document(page.text).text("h1")) == (404, ["Page not found"])
     posted = client.request("POST", "/api/v1/search")
     assert (posted.status_code, posted.headers["allow"]) == (405, "GET")
 
@@ -239,7 +239,7 @@ def test_nothing_indexed_yet(empty_workspace: str) -> None:
     assert client.get("/", headers=HTML).status_code == 200
     page = client.get("/", params={"q": "spider"}, headers=HTML)
     assert page.status_code == 200
-    assert "No page is indexed yet" in Document(page.text).text("h2")
+    assert "No pages are indexed yet" in Document(page.text).text("h2")
     answer = client.get("/api/v1/search", params={"q": "spider"}).json()
     assert (answer["total"], answer["generation"], answer["hits"]) == (0, 0, [])
 

@@ -86,6 +86,11 @@ def test_what_a_collection_holds(client: Client, copy: str) -> None:
     assert client.get("/library/collection", {"name": "nowhere"}).status_code == 404
 
 
+def size(count: float) -> str:
+    """Bytes as a page shows them."""
+    return re.sub(r"(?<=\d)(?=[A-Z])", " ", format_size(count))
+
+
 def test_every_statistic_is_there_and_drawn(client: Client, copy: str) -> None:
     """What `lycosa status --by` prints, by language, type and host."""
     workspace = Workspace.open(copy)
@@ -97,8 +102,8 @@ def test_every_statistic_is_there_and_drawn(client: Client, copy: str) -> None:
             assert {
                 f"{row.pages:,}",
                 f"{row.sites:,}",
-                format_size(row.bytes),
-                format_size(row.bytes_a_day),
+                size(row.bytes),
+                size(row.bytes_a_day),
             } <= set(cells)
     assert len([each for each in page.all("svg") if each.get("class") == "share"]) > len(
         set(page.text("h3"))
@@ -211,7 +216,7 @@ def test_what_is_not_there(client: Client) -> None:
 
 def test_an_empty_workspace(empty_workspace: str) -> None:
     client = Client(create_app(empty_workspace, lambda: workspace_status(empty_workspace)))
-    assert "There are no pages yet" in client.get("/library").text
+    assert "No pages are archived yet" in client.get("/library").text
 
 
 def test_files_are_made_by_those_with_a_token_and_taken_by_all(client: Client, copy: str) -> None:

@@ -164,7 +164,7 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
     @app.exception_handler(LycosaError)
     def known_error(request: Request, error: LycosaError) -> Response:
         if isinstance(error, UsageError):
-            return respond(request, 400, message("The request cannot be answered"), str(error))
+            return respond(request, 400, message("Invalid request"), str(error))
         return respond(request, 503, message("The workspace cannot be read"), str(error))
 
     @app.exception_handler(HTTPException)

@@ -57,6 +57,7 @@ LABELS: Mapping[str, str] = {
     "status": message("status"),
     "fetched_at": message("fetched"),
     "expires_at": message("cached until"),
+    "allowed": message("fetching allowed"),
     "token": message("product token"),
     "says": message("verdict"),
     "by": message("matching rule"),

@@ -26,6 +26,7 @@ from lycosa.serve.crawl.explain_labels import OF_SETTINGS, labels
 from lycosa.serve.services import READER, ServicesDep, Writer
 from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.i18n import Interface, message
+from lycosa.serve.web.languages import language_name
 from lycosa.store.storage.storage import open_storage
 from lycosa.url.normalise import MAX_URL_LENGTH
 
@@ -73,7 +74,7 @@ def crawl(
         counts=[
             (words.t("HTTP status"), *most_of(statuses(status.statuses, words))),
             (words.t("Errors"), *most_of(status.errors)),
-            (words.t("Languages"), *most_of(status.languages)),
+            (words.t("Languages"), *most_of(_named(status.languages))),
             (words.t("Refused links"), *most_of(status.refused_links)),
         ],
         notice=words.t(NOTICES[notice]) if notice in NOTICES else "",
@@ -224,6 +225,11 @@ def statuses(counted: Mapping[str, int], words: Interface) -> dict[str, int]:
         words.t("no response") if status == "0" else status: number
         for status, number in counted.items()
     }
+
+
+def _named(counted: Mapping[str, int]) -> dict[str, int]:
+    """Return counts by language with the names of the languages."""
+    return {language_name(code) if code else "": number for code, number in counted.items()}
 
 
 def most_of(counted: Mapping[str, int]) -> tuple[list[tuple[str, int]], int]:

@@ -136,9 +136,9 @@ async def make_files(services: ServicesDep, request: Request, _: Writer) -> Resp
     try:
         day = date.fromisoformat(fields.get("day", ""))
     except ValueError:
-        raise HTTPException(400, "Not a date") from None
+        raise HTTPException(400, "Invalid date") from None
     if not re.fullmatch(LANGUAGE, language) or kind not in FORMATS:
-        raise HTTPException(400, "Unknown library")
+        raise HTTPException(400, "Unknown language or format")
     made = await run_in_threadpool(services.library.make, language, day, kind)
     return RedirectResponse(
         with_query("/library/day", lang=language, day=day, failed="" if made else 1), 303

@@ -10,6 +10,7 @@ messages; a test holds the files to them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -27,6 +28,7 @@ LANGUAGES = {"en": "English", "zh": "中文", "ru": "Русский", "es": "Esp
 COOKIE = "lycosa_language"
 
 _LOCALES = {"en": "en_GB"}  # 3 March 2026
+_CODE = re.compile("`([^`]+)`")
 _OPEN, _CLOSE = "\ue000", "\ue001"  # private use: no message holds them
 
 
@@ -50,7 +52,7 @@ class Interface:
             name: value if isinstance(value, int | float) else f"{_OPEN}{name}{_CLOSE}"
             for name, value in values.items()
         }
-        text = str(escape(self.t(message, **marked)))
+        text = _CODE.sub(r'<code dir="ltr">\1</code>', str(escape(self.t(message, **marked))))
         for name, value in values.items():
             text = text.replace(f"{_OPEN}{name}{_CLOSE}", str(escape(value)))
         return Markup(text)

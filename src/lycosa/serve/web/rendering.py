@@ -18,11 +18,11 @@ from lycosa.serve.web.languages import direction, language_name
 
 PLACES: tuple[tuple[str, str], ...] = (
     ("/", message("Search")),
-    ("/hunt", message("Hunt")),
+    ("/hunt", message("Hunts")),
     ("/library", message("Library")),
     ("/crawl", message("Crawl")),
     ("/sites", message("Sites")),
-    ("/watch", message("Watch")),
+    ("/watch", message("Watches")),
     ("/uptime", message("Uptime")),
 )
 """The way around: (path, English name). Names are translated where they are shown."""
@@ -85,7 +85,8 @@ def with_query(path: str, **values: object) -> str:
 def _shared(words: Interface) -> Mapping[str, object]:
     """The reader's language as templates use it: `t`, `th`, `number`, `percent`, `day`, `time` (of
     `Interface`), `sentence` (`said` there), `when` (a datetime as `time` gives it, "" for none),
-    `seconds` (of milliseconds), `share_of` (to a hundredth of a percent), `ui`, `ui_direction`.
+    `seconds` (of milliseconds), `size` (of bytes), `share_of` (to a hundredth of a percent), `ui`,
+    `ui_direction`.
     """
     return {
         "t": words.t,
@@ -98,7 +99,8 @@ def _shared(words: Interface) -> Mapping[str, object]:
         "when": lambda at: (
             words.time(round(at.timestamp() * 1000)) if isinstance(at, datetime) else ""
         ),
-        "seconds": lambda ms: "" if ms is None else words.t("{s, number, ::.##} s", s=ms / 1000),
+        "seconds": lambda ms: _duration(ms, words),
+        "size": lambda size: _size(size, words),
         "share_of": lambda share: (
             ""
             if share is None
@@ -107,6 +109,22 @@ def _shared(words: Interface) -> Mapping[str, object]:
         "ui": words.code,
         "ui_direction": words.direction,
     }
+
+
+def _duration(ms: float | None, words: Interface) -> str:
+    """Milliseconds as `320 ms` or `1.2 s`; empty for None."""
+    if ms is None:
+        return ""
+    if ms < 1000:
+        return words.t("{ms, number, ::.#} ms", ms=ms)
+    return words.t("{s, number, ::.##} s", s=ms / 1000)
+
+
+def _size(size: float, words: Interface) -> str:
+    """Bytes as `7.7 KiB`, with the decimal separator of the language."""
+    text = format_size(size)
+    unit = text.lstrip("0123456789.")
+    return f"{words.number(float(text.removesuffix(unit)))}\N{NO-BREAK SPACE}{unit}"
 
 
 def _templates() -> Environment:
@@ -122,7 +140,6 @@ def _templates() -> Environment:
         "direction_of": direction,
         "languages_of_ui": LANGUAGES,
         "with_query": with_query,
-        "size": format_size,
         "readable": readable_url,
         **_shared(interface("en")),
         "session": None,
