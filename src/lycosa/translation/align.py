@@ -33,6 +33,9 @@ _COST = {
     (2, 1): -math.log(0.045),
     (1, 2): -math.log(0.045),
 }
+_STEPS = 16  # in one unit of the squared deviation
+# -log of the probability of a larger deviation, by its square
+_TAILS = [-math.log(math.erfc(math.sqrt(step / _STEPS / 2))) for step in range(45 * _STEPS)]
 _ALIKE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@+-]*[A-Za-z0-9]|\d")
 _LETTERS = re.compile(r"[^\W\d_].*?[^\W\d_]")  # a piece has at least two
 SAME = 0.6  # share of equal words from which a piece is not a translation
@@ -115,7 +118,6 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
     slope, rows, columns = len(other) / len(one), len(one), len(other)
     cost: dict[tuple[int, int], float] = {(0, 0): 0.0}
     previous: dict[tuple[int, int], tuple[int, int]] = {}
-    mismatch = functools.cache(_mismatch)
     for row in range(rows + 1):
         middle = row * slope
         for column in range(max(0, int(middle - BAND)), min(columns, int(middle + BAND)) + 1):
@@ -128,7 +130,7 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
                     continue
                 price = sofar + base
                 if step[0] and step[1]:
-                    price += mismatch(
+                    price += _mismatch(
                         ends[down] - ends[row], other_ends[right] - other_ends[column], ratio
                     )
                     ours, others = marks[step[0]][row], other_marks[step[1]][column]
@@ -150,11 +152,9 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
 
 def _mismatch(length: int, its: int, ratio: float) -> float:
     """Return -log of the probability that lengths differ at least so much from the ratio."""
-    if not length and not its:
-        return 0.0
     expected = length * ratio
-    delta = abs(its - expected) / math.sqrt(max(1.0, (expected + its) / 2) * VARIANCE)
-    return min(25.0, -math.log(max(1e-12, math.erfc(delta / math.sqrt(2)))))
+    squared = (its - expected) ** 2 / ((expected + its) / 2 * VARIANCE)
+    return _TAILS[min(int(squared * _STEPS), len(_TAILS) - 1)]
 
 
 @functools.lru_cache(maxsize=50_000)

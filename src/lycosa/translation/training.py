@@ -34,7 +34,7 @@ MIN_SENTENCES = 200
 """Minimum number of sentence pairs for training; fewer give tables of chance."""
 
 MAX_SENTENCES = 12_000
-MAX_LINKS = 1_000_000
+MAX_LINKS = 2_000_000
 """Maximum sentence pairs, and pairs of words in them, per language (decision 28)."""
 
 _RECORDS = "training.json"
@@ -116,7 +116,11 @@ def _train_table(
         for pair in aligned(here, there, hub, language)
     )
     learned = learn(
-        ((terms(one, piece), terms(other, its)) for piece, its in shortest_first(pieces, MAX_SENTENCES)), MAX_LINKS
+        (
+            (terms(one, piece), terms(other, its))
+            for piece, its in shortest_first(pieces, MAX_SENTENCES)
+        ),
+        MAX_LINKS,
     )
     if learned.sentences < MIN_SENTENCES or not learned.pairs:
         return learned.sentences, 0

@@ -7,7 +7,6 @@ product of both probabilities (Liang, Taskar, Klein, "Alignment by agreement", N
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,47 +45,34 @@ class Learned:
     sentences: int
 
 
+@dataclass(slots=True, frozen=True)
 class _Side:
-    """The sentences of one language: the distinct terms of each, numbered, with their counts."""
+    """The sentences of one language as tokens: the distinct keys of each sentence."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._terms: Counter[TranslationTerm] = Counter()
-        self._tokens: list[int] = []
-        self._counts: list[int] = []
-        self._sizes: list[int] = []
+    terms: Sequence[TranslationTerm]  # the distinct ones
+    occurrences: Whole  # of each term
+    keys: Sequence[str]
+    tokens: Whole  # numbers of keys, sentence after sentence
+    counts: Whole  # how often each token occurs in its sentence
+    sizes: Whole  # tokens of each sentence
 
-    def add(self, sentence: Sentence) -> None:
-        self._terms.update(sentence)
-        numbers = self._numbers
-        counted = Counter(numbers.setdefault(term.key, len(numbers)) for term in sentence)
-        self._tokens += counted
-        self._counts += counted.values()
-        self._sizes.append(len(counted))
-
-    @property
-    def keys(self) -> list[str]:
-        return list(self._numbers)
-
-    @property
-    def tokens(self) -> Whole:
-        """The numbers of the terms, sentence after sentence."""
-        return np.array(self._tokens, np.int64)
-
-    @property
-    def counts(self) -> Floats:
-        """How often each token occurs in its sentence."""
-        return np.array(self._counts, np.float64)
-
-    @property
-    def sizes(self) -> Whole:
-        """The number of tokens of each sentence."""
-        return np.array(self._sizes, np.int64)
+    @classmethod
+    def of(cls, sentences: Sequence[Sentence]) -> _Side:
+        terms: dict[TranslationTerm, int] = {}
+        keys: dict[str, int] = {}
+        numbers = np.array(
+            [terms.setdefault(term, len(terms)) for sentence in sentences for term in sentence]
+        )
+        key_of = np.array([keys.setdefault(term.key, len(keys)) for term in terms])
+        sentence_of = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
+        tokens, counts = np.unique(sentence_of * len(keys) + key_of[numbers], return_counts=True)
+        sizes = np.bincount(tokens // len(keys))
+        return cls(list(terms), np.bincount(numbers), list(keys), tokens % len(keys), counts, sizes)
 
     def surfaces(self, keys: Collection[str]) -> dict[str, str]:
         """Return the most frequent spelling of each key, preferably lower case and short."""
         best: dict[str, tuple[int, bool, int, str]] = {}
-        for (key, surface), count in self._terms.items():
+        for (key, surface), count in zip(self.terms, self.occurrences.tolist(), strict=True):
             if key in keys:
                 rank = (-count, surface != surface.lower(), len(surface), surface)
                 best[key] = min(rank, best.get(key, rank))
@@ -113,24 +99,23 @@ def learn(pairs: Iterable[tuple[Sentence, Sentence]], max_links: int = MAX_LINKS
 
     Memory: at most 40 bytes for each pair of words.
     """
-    source, target = _Side(), _Side()
-    sentences = size = 0
+    usable: list[tuple[Sentence, Sentence]] = []
+    size = 0
     for one, other in pairs:
         if one and other and len(one) <= MAX_SENTENCE and len(other) <= MAX_SENTENCE:
             size += len(one) * len(other)
-            if size > max_links or sentences == MAX_SENTENCES:
+            if size > max_links or len(usable) == MAX_SENTENCES:
                 break
-            sentences += 1
-            source.add(one)
-            target.add(other)
-    if not sentences:
+            usable.append((one, other))
+    if not usable:
         return Learned([], {}, {}, 0)
+    source, target = _Side.of([one for one, _ in usable]), _Side.of([other for _, other in usable])
     strongest = _strongest(source.keys, target.keys, _align(source, target))
     return Learned(
         strongest,
         source.surfaces({pair[0] for pair in strongest}),
         target.surfaces({pair[1] for pair in strongest}),
-        sentences,
+        len(usable),
     )
 
 
