@@ -128,7 +128,7 @@ def run(folder: Path, *words: str) -> tuple[float, float, float]:
 
 def rank_sites(folder: Path) -> list[tuple[str, ...]]:
     """Return a row for each of `RANKED`: pages, CPU ms per page, learned tables."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for target, names in RANKED.items():
         workspace = folder / target / "workspace"
         workspace.parent.mkdir()

@@ -28,7 +28,7 @@ MIN_WEIGHT = 0.03
 MAX_TRANSLATIONS = 24  # of a term, in either direction
 MAX_SENTENCE = 250  # terms; the cost is quadratic
 MAX_SENTENCES = 60_000
-MAX_LINKS = 12_000_000  # pairs of words; half a gigabyte
+MAX_LINKS = 12_000_000  # pairs of words; a gigabyte
 
 Sentence = Sequence[TranslationTerm]
 Floats = NDArray[np.float64]
@@ -97,7 +97,7 @@ def shortest_first(
 def learn(pairs: Iterable[tuple[Sentence, Sentence]], max_links: int = MAX_LINKS) -> Learned:
     """Learn from sentence pairs in order, until they have `max_links` pairs of words.
 
-    Memory: at most 40 bytes for each pair of words.
+    Memory: about 90 bytes for each pair of words.
     """
     usable: list[tuple[Sentence, Sentence]] = []
     size = 0
@@ -175,7 +175,7 @@ def _null(side: _Side) -> Floats:
     return null
 
 
-def _shares(probability: Floats, pair: Whole, token: Whole, times: Floats, null: Floats) -> Floats:
+def _shares(probability: Floats, pair: Whole, token: Whole, times: Whole, null: Floats) -> Floats:
     """Return how much of its term each link explains."""
     each = probability[pair]
     sums = np.bincount(token, weights=each * times, minlength=len(null)) + null
