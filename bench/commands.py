@@ -1,11 +1,15 @@
 """CPU, wall time and memory of commands: start, export, status and site audit, with their limits.
 
     python -m bench.commands [--pages 100000] [--kinds xml,jsonl,parquet,text] [--runs N]
+    python -m bench.commands --rank
 
 Tables are generated without an archive: pages of about 4 KB of text with 30 links, in ten
 collections on seven days, each with a second visit without a change. The site audit reads a
 workspace of 700 pages on one host. Each command runs in a new process. The XML files are validated
 against the schema. `--help` measures the start.
+
+`--rank` measures `lycosa rank` once for each of `RANKED`, after a crawl of these sites: CPU per page
+of the first call, of a second one without changes, and of the crawl.
 """
 
 from __future__ import annotations
@@ -17,11 +21,14 @@ import tempfile
 from pathlib import Path
 
 from lxml import etree
+from tests.servers.sites import lay_sites, serve_sites
 from tests.store.builders import identify, make_visit, url_row
 
 from bench.harness import arguments, measure, report, table
+from bench.rivals.commands import COMMANDS
 from lycosa.core.records import Link, LinkKind, Page, UrlState
 from lycosa.export.library.xml import SCHEMA
+from lycosa.graph.generation import newest
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.text.digest import text_digest
@@ -32,6 +39,10 @@ HOSTS, TEXT_CHARACTERS, LINKS = 500, 3_000, 30
 SITE_PAGES = 700
 MAX_CPU_S = {"--help": 0.3, "site": 2.0}
 MIN_PAGES_PER_CPU_S = 2_000
+RANKED = {  # with many languages, and with one
+    "three manuals": ("apache-manual", "debian-reference", "installation-guide"),
+    "python-doc": ("python-doc",),
+}
 _COMMIT_PAGES = 5_000
 _ALPHABETS = {
     "zh": "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也",
@@ -115,6 +126,24 @@ def run(folder: Path, *words: str) -> tuple[float, float, float]:
     return usage.cpu_s, usage.wall_s, usage.peak_rss_mb
 
 
+def rank_sites(folder: Path) -> list[tuple[str, ...]]:
+    """Return a row for each of `RANKED`: pages, CPU ms per page, learned tables."""
+    rows: list[tuple[str, ...]] = []
+    for target, names in RANKED.items():
+        workspace = folder / target / "workspace"
+        workspace.parent.mkdir()
+        with serve_sites(tuple(site for site in lay_sites() if site.name in names)) as served:
+            words = COMMANDS["lycosa"](served.seeds(), workspace.parent)[1:]
+            seconds = [run(folder, *words)[0]]
+        seconds += [run(folder, "-w", str(workspace), "rank")[0] for _ in range(2)]
+        result = newest(Workspace.open(str(workspace)))
+        assert result is not None
+        crawl, first, second = (1000 * each / result[0].pages for each in seconds)
+        cells = (f"{crawl:.2f}", f"{first:.2f}", f"{second:.2f}", f"{first / crawl:.2f}")
+        rows.append((target, str(result[0].pages), str(result[0].translations), *cells))
+    return rows
+
+
 def validate(folder: Path) -> int:
     """Validate all XML files; return the number of documents in them."""
     schema = etree.XMLSchema(etree.parse(str(SCHEMA)))
@@ -127,9 +156,19 @@ def validate(folder: Path) -> int:
 
 
 def main() -> None:
-    options = arguments(__doc__, pages=100_000, kinds="xml,jsonl,parquet,text").parse_args()
+    options = arguments(
+        __doc__,
+        pages=100_000,
+        kinds="xml,jsonl,parquet,text",
+        rank=(False, "measure `lycosa rank` alone"),
+    ).parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as temporary:
         folder = Path(temporary)
+        if options.rank:
+            header = ("CPU ms per page", "pages", "tables", "crawl", "rank", "again", "to crawl")
+            rows = rank_sites(folder)
+            report(options, "Ranks", table(header, rows), rows)
+            return
         root = build(folder / "w", options.pages).root
         site = build(folder / "site", SITE_PAGES, hosts=1).root
         max_export_s = options.pages / MIN_PAGES_PER_CPU_S

@@ -161,7 +161,7 @@ def _learned(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     train_table = training._train_table
 
     def spy(*arguments: Any) -> Any:
-        languages.append(arguments[3])
+        languages.append(arguments[2])
         return train_table(*arguments)
 
     with monkeypatch.context() as patched:

@@ -12,7 +12,6 @@ import functools
 import itertools
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from icu4py.breakers import SentenceBreaker
@@ -22,9 +21,9 @@ from lycosa.text.segmented import clean
 
 LONG_LINE = 300  # characters; longer lines are split into sentences
 MIN_KEY = 4  # characters of names, numbers and code that identify a piece
-BAND = 20  # maximum distance of an alignment from the diagonal, in pieces
+BAND = 8  # maximum distance of an alignment from the diagonal, in pieces
+MAX_MISMATCH = 6.0  # -log p of the lengths of two pieces up to which equal numbers are pairs
 MAX_LINES = 4_000
-MIN_LETTERS = 2  # of a piece
 ANCHOR_WEIGHT = 6.0  # of shared names, numbers and code, in units of -log p
 VARIANCE = 6.8  # Gale and Church's, for characters
 _COST = {
@@ -34,7 +33,11 @@ _COST = {
     (2, 1): -math.log(0.045),
     (1, 2): -math.log(0.045),
 }
+_STEPS = 16  # in one unit of the squared deviation
+# -log of the probability of a larger deviation, by its square
+_TAILS = [-math.log(math.erfc(math.sqrt(step / _STEPS / 2))) for step in range(45 * _STEPS)]
 _ALIKE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@+-]*[A-Za-z0-9]|\d")
+_LETTERS = re.compile(r"[^\W\d_].*?[^\W\d_]")  # a piece has at least two
 SAME = 0.6  # share of equal words from which a piece is not a translation
 
 Pieces = Sequence[str]
@@ -65,14 +68,10 @@ def _sentences(line: str, language: str) -> list[str]:
 
 
 def _usable_pair(one: str, other: str) -> Iterator[tuple[str, str]]:
-    if (
-        one == other
-        or sum(map(str.isalpha, one)) < MIN_LETTERS
-        or sum(map(str.isalpha, other)) < MIN_LETTERS
-    ):
+    if one == other or not _LETTERS.search(one) or not _LETTERS.search(other):
         return
-    words, others = Counter(one.lower().split()), Counter(other.lower().split())
-    if 2 * (words & others).total() < SAME * (words.total() + others.total()):
+    words, others = set(one.lower().split()), set(other.lower().split())
+    if 2 * len(words & others) < SAME * (len(words) + len(others)):
         yield one, other
 
 
@@ -98,8 +97,12 @@ def _fixed(one: Pieces, other: Pieces) -> list[tuple[int, int]]:
 def _between(one: Pieces, other: Pieces) -> Iterator[tuple[str, str]]:
     if not one or not other:
         return
-    if len(one) == len(other) == 1:
-        yield one[0], other[0]
+    ratio = sum(map(len, other)) / sum(map(len, one))
+    if len(one) == len(other) and all(
+        _mismatch(len(piece), len(its), ratio) < MAX_MISMATCH
+        for piece, its in zip(one, other, strict=True)
+    ):
+        yield from zip(one, other, strict=True)
         return
     for (start, count), (begin, its) in _best_path(one, other):
         if count and its:
@@ -115,7 +118,6 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
     slope, rows, columns = len(other) / len(one), len(one), len(other)
     cost: dict[tuple[int, int], float] = {(0, 0): 0.0}
     previous: dict[tuple[int, int], tuple[int, int]] = {}
-    mismatch = functools.cache(_mismatch)
     for row in range(rows + 1):
         middle = row * slope
         for column in range(max(0, int(middle - BAND)), min(columns, int(middle + BAND)) + 1):
@@ -128,7 +130,7 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
                     continue
                 price = sofar + base
                 if step[0] and step[1]:
-                    price += mismatch(
+                    price += _mismatch(
                         ends[down] - ends[row], other_ends[right] - other_ends[column], ratio
                     )
                     ours, others = marks[step[0]][row], other_marks[step[1]][column]
@@ -150,11 +152,9 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
 
 def _mismatch(length: int, its: int, ratio: float) -> float:
     """Return -log of the probability that lengths differ at least so much from the ratio."""
-    if not length and not its:
-        return 0.0
     expected = length * ratio
-    delta = abs(its - expected) / math.sqrt(max(1.0, (expected + its) / 2) * VARIANCE)
-    return min(25.0, -math.log(max(1e-12, math.erfc(delta / math.sqrt(2)))))
+    squared = (its - expected) ** 2 / ((expected + its) / 2 * VARIANCE)
+    return _TAILS[min(int(squared * _STEPS), len(_TAILS) - 1)]
 
 
 @functools.lru_cache(maxsize=50_000)

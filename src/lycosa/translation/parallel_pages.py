@@ -7,8 +7,9 @@ tables are joined through English.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 from xxhash import xxh3_64_intdigest
@@ -18,6 +19,7 @@ from lycosa.url.languages import CODE_IN_HOST, CODE_IN_PATH, language_code
 
 HUB = "en"
 PAIRS = ("host_key", "url_key", "language", "hub_host_key", "hub_url_key")
+KEYS = ("host_key", "url_key", "hub_host_key", "hub_url_key")
 _READ = ("host_key", "url_key", "url", "language", "alternates")
 # Names of languages in language menus.
 _NAMES = {
@@ -239,20 +241,21 @@ def _no_pairs() -> pl.DataFrame:
     )
 
 
-def page_keys(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return the pages of the pairs, each once."""
-    return pl.concat(
-        [
-            pairs.select("host_key", "url_key"),
-            pairs.select(host_key="hub_host_key", url_key="hub_url_key"),
-        ]
-    ).unique()
+def texts_of_pairs(tables: LiveTables, pairs: pl.DataFrame, folder: Path) -> pl.DataFrame:
+    """Return the pairs with `text` and `hub_text`: the main text, or else the visible text.
 
-
-def page_texts(tables: LiveTables, keys: pl.DataFrame) -> Iterator[tuple[int, int, str]]:
-    """Return (host_key, url_key, main text or else visible text) of these pages."""
-    for frame in tables.batches("pages", ("host_key", "url_key", "main_text", "text")):
-        rows: Iterable[tuple[int, int, str, str]] = frame.join(
-            keys, on=["host_key", "url_key"], how="semi"
-        ).iter_rows()
-        yield from ((host, url, main or text) for host, url, main, text in rows)
+    The texts are in files in the folder and mapped into memory.
+    """
+    hubs = pairs.select(pl.col("hub_host_key", "hub_url_key").name.replace("^hub_", ""))
+    keys = pl.concat([pairs.select("host_key", "url_key"), hubs]).unique()
+    body = pl.when(pl.col("main_text") != "").then("main_text").otherwise("text")
+    texts = [pl.DataFrame(schema={**keys.schema, "text": pl.String})]
+    for number, frame in enumerate(tables.batches("pages", (*keys.columns, "main_text", "text"))):
+        path = folder / f"{number}.arrow"
+        chosen = frame.join(keys, on=keys.columns, how="semi")
+        chosen.select(*keys.columns, text=body).write_ipc(path)
+        texts.append(pl.read_ipc(path))
+    one_each = pl.concat(texts).unique(keys.columns, keep="last")
+    hub_texts = one_each.select(pl.all().name.prefix("hub_"))
+    paired = pairs.join(one_each, on=keys.columns).join(hub_texts, on=hub_texts.columns[:2])
+    return paired.sort(PAIRS)

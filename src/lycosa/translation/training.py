@@ -12,32 +12,33 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from xxhash import xxh3_64_intdigest, xxh3_128
+from xxhash import xxh3_128
 
 from lycosa.core.units import number_of
 from lycosa.store.tables.live import LiveTables
 from lycosa.text.analyze import Analysis
 from lycosa.translation.align import aligned
-from lycosa.translation.parallel_pages import ParallelPages, find_parallel, page_keys, page_texts
+from lycosa.translation.parallel_pages import KEYS, find_parallel, texts_of_pairs
 from lycosa.translation.table import FORMAT, TableInfo, analyzers, write_table
-from lycosa.translation.terms import TranslationTerm, terms
-from lycosa.translation.word_alignment import LEARNER_VERSION, MAX_SENTENCES, learn
+from lycosa.translation.terms import terms
+from lycosa.translation.word_alignment import LEARNER_VERSION, learn, shortest_first
 
 MIN_SENTENCES = 200
 """Minimum number of sentence pairs for training; fewer give tables of chance."""
 
+MAX_SENTENCES = 12_000
+MAX_LINKS = 2_000_000
+"""Maximum sentence pairs, and pairs of words in them, per language (decision 28)."""
+
 _RECORDS = "training.json"
 _RECORDS_FORMAT = 1
-_TEXTS = ".texts.sqlite"
 _BLOCK = 1 << 20
 
 
@@ -65,7 +66,7 @@ def train_tables(
 ) -> int:
     """Write a table for each language with enough translated pages; return their number.
 
-    Keys are by `analysis`. The texts are compressed on disk meanwhile.
+    Keys are by `analysis`. The texts are in temporary files meanwhile.
 
     Args:
         tables: the pages and links.
@@ -77,86 +78,50 @@ def train_tables(
         FileNotFoundError: a table's file went away: refresh the tables and try again.
     """
     parallel = find_parallel(tables)
-    digests = _input_digests(tables, parallel, analysis)
+    old_records = _read_records(before)
     records: dict[str, TrainingRecord] = {}
-    for language, record in _read_records(before).items():
-        name = table_name(parallel.hub, language)
-        if before is None or record.source != digests.get(language):
-            continue
-        if not record.table or _reuse_table(before / name, folder / name, record):
-            records[language] = record
-    changed = sorted(digests.keys() - records.keys())
-    if changed:
-        pairs = parallel.pairs.filter(pl.col("language").is_in(changed))
-        with _stored_texts(tables, pairs, folder / _TEXTS) as texts:
-            for language in changed:
-                path = folder / table_name(parallel.hub, language)
-                of_language = pairs.filter(pl.col("language") == language)
-                sentences, words = _train_table(
-                    texts, of_language, parallel.hub, language, path, analysis
-                )
-                digest = _file_digest(path) if words else ""
-                records[language] = TrainingRecord(
-                    digests[language], digest, of_language.height, sentences, words
-                )
+    with tempfile.TemporaryDirectory(prefix=".texts-", dir=folder) as work:
+        pages = texts_of_pairs(tables, parallel.pairs, Path(work))
+        for language in pages["language"].unique().sort():
+            of_language = pages.filter(pl.col("language") == language)
+            path = folder / table_name(parallel.hub, language)
+            digest = _input_digest(of_language, analyzers(parallel.hub, language, analysis))
+            old = old_records.get(language)
+            if (before and old and old.source == digest) and (
+                not old.table or _reuse_table(before / path.name, path, old)
+            ):
+                records[language] = old
+                continue
+            sentences, words = _train_table(of_language, parallel.hub, language, path, analysis)
+            table = _file_digest(path) if words else ""
+            records[language] = TrainingRecord(digest, table, of_language.height, sentences, words)
     _write_records(folder, records)
     return sum(record.pairs > 0 for record in records.values())
 
 
-@contextmanager
-def _stored_texts(
-    tables: LiveTables, pairs: pl.DataFrame, path: Path
-) -> Iterator[sqlite3.Connection]:
-    """Store the texts of pages in a file, compressed, while the context is open."""
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as texts:
-            texts.execute("PRAGMA journal_mode = OFF")
-            texts.execute("PRAGMA synchronous = OFF")
-            texts.execute(
-                "CREATE TABLE texts (host TEXT, url TEXT, text BLOB, PRIMARY KEY (host, "
-                "url)) WITHOUT ROWID"
-            )
-            texts.execute("BEGIN")
-            texts.executemany(
-                "INSERT OR REPLACE INTO texts VALUES (?, ?, ?)",
-                (
-                    (f"{host:x}", f"{url:x}", zlib.compress(text.encode("utf-8", "replace"), 1))
-                    for host, url, text in page_texts(tables, page_keys(pairs))
-                ),
-            )
-            texts.execute("COMMIT")
-            yield texts
-    finally:
-        path.unlink(missing_ok=True)
-
-
 def _train_table(
-    texts: sqlite3.Connection,
-    pairs: pl.DataFrame,
-    hub: str,
-    language: str,
-    path: Path,
-    analysis: Analysis,
+    pages: pl.DataFrame, hub: str, language: str, path: Path, analysis: Analysis
 ) -> tuple[int, int]:
     """Write the table of a language; return its numbers of sentence pairs and of word pairs.
 
     Too little text gives no pairs of words, and no table.
+
+    Args:
+        pages: columns `hub_text` and `text`.
     """
     one, other = analysis.of(hub), analysis.of(language)
-
-    def sentences() -> Iterator[tuple[list[TranslationTerm], list[TranslationTerm]]]:
-        seen: set[int] = set()
-        for host, url, _, hub_host, hub_url in pairs.iter_rows():
-            here, there = _text(texts, hub_host, hub_url), _text(texts, host, url)
-            for piece, its in aligned(here, there, hub, language):
-                key = hash((piece, its))
-                if key not in seen:  # text that all pages of a site repeat counts once
-                    seen.add(key)
-                    yield terms(one, piece), terms(other, its)
-                    if len(seen) >= MAX_SENTENCES:
-                        return
-
-    learned = learn(sentences())
+    pieces = (
+        pair
+        for here, there in pages.select("hub_text", "text").iter_rows()
+        for pair in aligned(here, there, hub, language)
+    )
+    learned = learn(
+        (
+            (terms(one, piece), terms(other, its))
+            for piece, its in shortest_first(pieces, MAX_SENTENCES)
+        ),
+        MAX_LINKS,
+    )
     if learned.sentences < MIN_SENTENCES or not learned.pairs:
         return learned.sentences, 0
     info = TableInfo(
@@ -166,60 +131,19 @@ def _train_table(
         language,
         len(learned.pairs),
         analyzers(hub, language, analysis),
-        f"{number_of(pairs.height, 'page')} of the crawl, "
+        f"{number_of(pages.height, 'page')} of the crawl, "
         f"{number_of(learned.sentences, 'sentence')}",
     )
-    write_table(
-        path,
-        info,
-        learned.pairs,
-        learned.source_surfaces,
-        learned.target_surfaces,
-    )
+    write_table(path, info, learned.pairs, learned.source_surfaces, learned.target_surfaces)
     return learned.sentences, len(learned.pairs)
 
 
-def _text(texts: sqlite3.Connection, host: int, url: int) -> str:
-    row = texts.execute(
-        "SELECT text FROM texts WHERE host = ? AND url = ?", (f"{host:x}", f"{url:x}")
-    ).fetchone()
-    return zlib.decompress(row[0]).decode() if row else ""
-
-
-def _input_digests(
-    tables: LiveTables, parallel: ParallelPages, analysis: Analysis
-) -> dict[str, str]:
-    """Return for each language the digest of its input: pairs, texts, analyzers, learner, format.
-    Memory: 100 bytes a page.
-
-    Raises:
-        FileNotFoundError: a table's file went away: refresh the tables and try again.
-    """
-    text_digests = {
-        (host, url): xxh3_64_intdigest(text.encode("utf-8", "replace"))
-        for host, url, text in page_texts(tables, page_keys(parallel.pairs))
-    }
-    digests = {}
-    for (language,), pairs in parallel.pairs.group_by("language"):
-        made_by = (
-            FORMAT,
-            LEARNER_VERSION,
-            parallel.hub,
-            *analyzers(parallel.hub, str(language), analysis),
-        )
-        digest = xxh3_128(json.dumps(made_by).encode())
-        for host, url, _, hub_host, hub_url in pairs.sort(pl.all()).iter_rows():
-            row = (
-                host,
-                url,
-                hub_host,
-                hub_url,
-                text_digests.get((host, url), 0),
-                text_digests.get((hub_host, hub_url), 0),
-            )
-            digest.update(b"".join(number.to_bytes(8, "little") for number in row))
-        digests[str(language)] = digest.hexdigest()
-    return digests
+def _input_digest(pages: pl.DataFrame, used_analyzers: tuple[str, str]) -> str:
+    """Return the digest of a table's input: pairs, texts, analyzers, learner, format."""
+    digest = xxh3_128(json.dumps((FORMAT, LEARNER_VERSION, *used_analyzers)).encode())
+    texts = pl.col("hub_text", "text").hash()
+    digest.update(pages.select(*KEYS, texts).to_numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _read_records(folder: Path | None) -> dict[str, TrainingRecord]:

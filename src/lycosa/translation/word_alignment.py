@@ -7,18 +7,16 @@ product of both probabilities (Liang, Taskar, Klein, "Alignment by agreement", N
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.translation.terms import TranslationTerm
 
-LEARNER_VERSION = 1
+LEARNER_VERSION = 2
 """Raise it when the same texts give another table, so that no older table is reused."""
 
 # Calibrated on held-out sentences of SIB-200 (bench/across.py).
@@ -30,12 +28,11 @@ MIN_WEIGHT = 0.03
 MAX_TRANSLATIONS = 24  # of a term, in either direction
 MAX_SENTENCE = 250  # terms; the cost is quadratic
 MAX_SENTENCES = 60_000
-MAX_LINKS = 12_000_000  # half a gigabyte; beyond, the longest sentences are left out
+MAX_LINKS = 12_000_000  # pairs of words; a gigabyte
 
 Sentence = Sequence[TranslationTerm]
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
-Small = NDArray[np.int32]
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,113 +45,100 @@ class Learned:
     sentences: int
 
 
-class _Vocabulary:
-    """The vocabulary of one language."""
+@dataclass(slots=True, frozen=True)
+class _Side:
+    """The sentences of one language as tokens: the distinct keys of each sentence."""
 
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-        self._numbers: dict[str, int] = {}
-        self._terms: Counter[TranslationTerm] = Counter()
+    terms: Sequence[TranslationTerm]  # the distinct ones
+    occurrences: Whole  # of each term
+    keys: Sequence[str]
+    tokens: Whole  # numbers of keys, sentence after sentence
+    counts: Whole  # how often each token occurs in its sentence
+    sizes: Whole  # tokens of each sentence
 
-    def numbers(self, sentence: Sentence) -> list[int]:
-        """Return the numbers of the keys of a sentence; new keys get the next numbers."""
-        self._terms.update(sentence)
-        numbers = []
-        for key, _ in sentence:
-            number = self._numbers.get(key)
-            if number is None:
-                number = self._numbers[key] = len(self.keys)
-                self.keys.append(key)
-            numbers.append(number)
-        return numbers
+    @classmethod
+    def of(cls, sentences: Sequence[Sentence]) -> _Side:
+        terms: dict[TranslationTerm, int] = {}
+        keys: dict[str, int] = {}
+        numbers = np.array(
+            [terms.setdefault(term, len(terms)) for sentence in sentences for term in sentence]
+        )
+        key_of = np.array([keys.setdefault(term.key, len(keys)) for term in terms])
+        sentence_of = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
+        tokens, counts = np.unique(sentence_of * len(keys) + key_of[numbers], return_counts=True)
+        sizes = np.bincount(tokens // len(keys))
+        return cls(list(terms), np.bincount(numbers), list(keys), tokens % len(keys), counts, sizes)
 
     def surfaces(self, keys: Collection[str]) -> dict[str, str]:
         """Return the most frequent spelling of each key, preferably lower case and short."""
         best: dict[str, tuple[int, bool, int, str]] = {}
-        for (key, surface), count in self._terms.items():
+        for (key, surface), count in zip(self.terms, self.occurrences.tolist(), strict=True):
             if key in keys:
                 rank = (-count, surface != surface.lower(), len(surface), surface)
                 best[key] = min(rank, best.get(key, rank))
         return {key: rank[3] for key, rank in best.items()}
 
 
-class _Links(NamedTuple):
-    """One sentence pair: the distinct terms of either side with their counts."""
+def shortest_first(
+    pairs: Iterable[tuple[str, str]], max_pairs: int = MAX_SENTENCES
+) -> list[tuple[str, str]]:
+    """Return the first `max_pairs` distinct sentence pairs, ordered by their cost.
 
-    source: Whole
-    source_counts: Whole
-    target: Whole
-    target_counts: Whole
-    size: int  # links of the tokens
-
-    @classmethod
-    def of(cls, source: Sequence[int], target: Sequence[int]) -> _Links:
-        return cls(*_counted(source), *_counted(target), len(source) * len(target))
-
-
-def _counted(numbers: Sequence[int]) -> tuple[Whole, Whole]:
-    """Return the distinct numbers and their counts; much faster than `np.unique` for few."""
-    counts = Counter(numbers)
-    distinct = sorted(counts)
-    return np.array(distinct, np.int64), np.array([counts[each] for each in distinct], np.int64)
-
-
-def learn(pairs: Iterable[tuple[Sentence, Sentence]]) -> Learned:
-    """Learn from sentence pairs, at most `MAX_SENTENCES`.
-
-    Memory: at most 40 bytes for each of `MAX_LINKS` pairs of words.
+    The cost of a pair grows with the product of its lengths, what it teaches with their sum.
     """
-    source, target = _Vocabulary(), _Vocabulary()
-    links: list[_Links] = []
+    distinct: set[tuple[str, str]] = set()
+    for pair in pairs:
+        distinct.add(pair)
+        if len(distinct) == max_pairs:
+            break
+    return sorted(distinct, key=lambda pair: (len(pair[0]) * len(pair[1]), pair))
+
+
+def learn(pairs: Iterable[tuple[Sentence, Sentence]], max_links: int = MAX_LINKS) -> Learned:
+    """Learn from sentence pairs in order, until they have `max_links` pairs of words.
+
+    Memory: about 90 bytes for each pair of words.
+    """
+    usable: list[tuple[Sentence, Sentence]] = []
+    size = 0
     for one, other in pairs:
         if one and other and len(one) <= MAX_SENTENCE and len(other) <= MAX_SENTENCE:
-            links.append(_Links.of(source.numbers(one), target.numbers(other)))
-            if len(links) == MAX_SENTENCES:
+            size += len(one) * len(other)
+            if size > max_links or len(usable) == MAX_SENTENCES:
                 break
-    if sum(link.size for link in links) > MAX_LINKS:
-        links.sort(key=lambda link: link.size)
-        sizes = itertools.accumulate(link.size for link in links)
-        links = [link for link, size in zip(links, sizes, strict=True) if size <= MAX_LINKS]
-    if not links:
+            usable.append((one, other))
+    if not usable:
         return Learned([], {}, {}, 0)
-    strongest = _strongest(source, target, _align(links, len(source.keys), len(target.keys)))
+    source, target = _Side.of([one for one, _ in usable]), _Side.of([other for _, other in usable])
+    strongest = _strongest(source.keys, target.keys, _align(source, target))
     return Learned(
         strongest,
         source.surfaces({pair[0] for pair in strongest}),
         target.surfaces({pair[1] for pair in strongest}),
-        len(links),
+        len(usable),
     )
 
 
-def _align(links: Sequence[_Links], sources: int, targets: int) -> tuple[Whole, Whole, Floats]:
+def _align(source: _Side, target: _Side) -> tuple[Whole, Whole, Floats]:
     """Return the word pairs with their weights: (source number, target number, weight).
 
     Equal terms of a sentence have equal links, so that each is calculated once and multiplied.
     """
-    cells, inverse = np.unique(
-        np.concatenate(
-            [
-                np.repeat(link.source, link.target.size) * targets
-                + np.tile(link.target, link.source.size)
-                for link in links
-            ]
-        ),
-        return_inverse=True,
+    token, target_token = _links(source.sizes, target.sizes)
+    sources, targets = len(source.keys), len(target.keys)
+    cells, pair = np.unique(
+        source.tokens[token] * targets + target.tokens[target_token], return_inverse=True
     )
-    pair: Small = inverse.astype(np.int32)
-    del inverse
     cell_source, cell_target = cells // targets, cells % targets
     # The forward model explains the target's terms, the backward model those of the source.
-    forward_token, source_times = _terms_of_links(links, backward=False)
-    backward_token, target_times = _terms_of_links(links, backward=True)
+    source_times, target_times = source.counts[token], target.counts[target_token]
     times = source_times * target_times
-    target_null = _null([(link.target, link.target_counts) for link in links], targets)
-    source_null = _null([(link.source, link.source_counts) for link in links], sources)
+    source_null, target_null = _null(source), _null(target)
     forward = np.full(len(cells), 1.0 / targets)
     backward = np.full(len(cells), 1.0 / sources)
     for round_ in range(ALONE_ROUNDS + AGREEING_ROUNDS):
-        share = _shares(forward, pair, forward_token, source_times, target_null)
-        back_share = _shares(backward, pair, backward_token, target_times, source_null)
+        share = _shares(forward, pair, target_token, source_times, target_null)
+        back_share = _shares(backward, pair, token, target_times, source_null)
         if round_ < ALONE_ROUNDS:
             count = np.bincount(pair, weights=share * times, minlength=len(cells))
             back_count = np.bincount(pair, weights=back_share * times, minlength=len(cells))
@@ -167,6 +151,16 @@ def _align(links: Sequence[_Links], sources: int, targets: int) -> tuple[Whole, 
     return cell_source, cell_target, np.sqrt(forward * backward) ** WEIGHT_POWER
 
 
+def _links(sizes: Whole, target_sizes: Whole) -> tuple[Whole, Whole]:
+    """Return all pairs of tokens of each sentence pair, as places in the tokens of either side."""
+    links = np.repeat(target_sizes, sizes)  # of each source token
+    first = np.repeat(np.cumsum(target_sizes) - target_sizes, sizes) - (np.cumsum(links) - links)
+    return (
+        np.repeat(np.arange(links.size), links),
+        np.arange(links.sum()) + np.repeat(first, links),
+    )
+
+
 def _normalized(count: NDArray[Any], groups: Whole, size: int) -> Floats:
     """Divide counts by the sums of their groups."""
     sums = np.maximum(np.bincount(groups, weights=count, minlength=size), 1e-12)
@@ -174,16 +168,14 @@ def _normalized(count: NDArray[Any], groups: Whole, size: int) -> Floats:
     return normalized
 
 
-def _null(terms: Sequence[tuple[Whole, Whole]], size: int) -> Floats:
-    """Return for each distinct term of each sentence the weight of the null word."""
-    numbers = np.concatenate([each for each, _ in terms])
-    counts = np.concatenate([each for _, each in terms])
-    frequency = np.bincount(numbers, weights=counts, minlength=size) / counts.sum()
-    null: Floats = NULL * frequency[numbers]
+def _null(side: _Side) -> Floats:
+    """Return for each token the weight of the null word."""
+    tokens, counts = side.tokens, side.counts
+    null: Floats = NULL * np.bincount(tokens, weights=counts)[tokens] / counts.sum()
     return null
 
 
-def _shares(probability: Floats, pair: Small, token: Small, times: Floats, null: Floats) -> Floats:
+def _shares(probability: Floats, pair: Whole, token: Whole, times: Whole, null: Floats) -> Floats:
     """Return how much of its term each link explains."""
     each = probability[pair]
     sums = np.bincount(token, weights=each * times, minlength=len(null)) + null
@@ -191,24 +183,8 @@ def _shares(probability: Floats, pair: Small, token: Small, times: Floats, null:
     return each
 
 
-def _terms_of_links(links: Sequence[_Links], *, backward: bool) -> tuple[Small, Floats]:
-    """Return for each link the term that it explains, and how often the other term occurs."""
-    tokens, times, first = [], [], 0
-    for link in links:
-        ones, others = link.source.size, link.target.size
-        if backward:
-            tokens.append(np.repeat(np.arange(first, first + ones, dtype=np.int32), others))
-            times.append(np.tile(link.target_counts, ones))
-            first += ones
-        else:
-            tokens.append(np.tile(np.arange(first, first + others, dtype=np.int32), ones))
-            times.append(np.repeat(link.source_counts, others))
-            first += others
-    return np.concatenate(tokens), np.concatenate(times).astype(np.float64)
-
-
 def _strongest(
-    source: _Vocabulary, target: _Vocabulary, aligned: tuple[Whole, Whole, Floats]
+    sources: Sequence[str], targets: Sequence[str], aligned: tuple[Whole, Whole, Floats]
 ) -> list[tuple[str, str, float]]:
     """Return the pairs that are among the best of their source term or of their target term."""
     ones, others, weights = aligned
@@ -222,9 +198,7 @@ def _strongest(
         weights[within_limit].tolist(),
         strict=True,
     )
-    return sorted(
-        (source.keys[one], target.keys[other], round(weight, 4)) for one, other, weight in rows
-    )
+    return sorted((sources[one], targets[other], round(weight, 4)) for one, other, weight in rows)
 
 
 def _rank_within(groups: Whole, weights: Floats) -> Whole:

@@ -22,7 +22,7 @@ from lycosa.translation.dictionaries import DictionaryEntry, as_table, columns, 
 from lycosa.translation.parallel_texts import Pair, tmx, two_columns, two_files
 from lycosa.translation.table import TableInfo, analyzers, write_table
 from lycosa.translation.terms import TranslationTerm, terms
-from lycosa.translation.word_alignment import Learned, learn
+from lycosa.translation.word_alignment import Learned, learn, shortest_first
 from lycosa.translation.workspace_tables import FOLDER, TABLE, OpenTables, open_tables
 
 DICTIONARY, LEARNED, CRAWL = "dictionary", "learned", "crawl"
@@ -96,7 +96,7 @@ def learn_table(
     if not paths:
         raise UsageError("no file given: specify at least one file to learn from")
     source, target = languages_of(paths[0], source, target)
-    made = learn(_terms(_pairs(paths, source, target), source, target))
+    made = learn(_terms(shortest_first(_pairs(paths, source, target)), source, target))
     provenance = f"{', '.join(path.name for path in paths)}: {made.sentences:,} sentences"
     name = name or f"learned-{source}-{target}"
     return _put(storage, name, LEARNED, source, target, made, provenance)
