@@ -263,9 +263,11 @@ class QueryBuilder:
         held: list[dict[int, float]] = []
         for reading in readings:
             counts: dict[int, float] = {}
+            full = text_field(FULL_ROLE, reading.analyzer.field_set)
             for word in reading.words():
                 count = STEM_EVIDENCE * self._holding(word.unit, reading.analyzer.field_set)
-                count += self._count(*written_word(word, reading))
+                if count or self._holds(full, word.unit.phrase):
+                    count += self._count(*written_word(word, reading))
                 counts[word.place] = min(counts.get(word.place, count), count)
             held.append(counts)
         places = {place for counts in held for place in counts}
