@@ -15,7 +15,8 @@ Words are sorted by language, length and folded form. Each has a bit mask of its
 rules out most words that are not similar without reading them.
 
 The file is mapped. Number arrays are decompressed when it is opened (about 14 bytes per phrase),
-texts and masks when they are read. Without numpy: every search starts with this module.
+texts and masks when they are read. Every search starts with this module: it imports numpy only to
+correct words.
 """
 
 from __future__ import annotations
@@ -208,15 +209,7 @@ class SuggestFile:
             # which has two letters.
             added = letters - max(0, len(word) - length)
             removed = letters - max(0, length - len(word))
-            rows = [
-                at
-                for start, masks in self._masks_of(group)
-                for at, other in enumerate(masks, start)
-                if (other & ~mask).bit_count() <= added
-                and (mask & ~other).bit_count() <= removed
-                and (mask & other).bit_count() >= equal
-            ]
-            for at in rows:
+            for at in self._rows_near(group, mask, added, removed, equal):
                 folded = self._word[at].decode()
                 distance = word_distance(word, folded, max_distance)
                 if 0 < distance <= max_distance:
@@ -231,12 +224,23 @@ class SuggestFile:
     def _texts(self, name: str, count: int, cached: int = _CACHED_CHUNKS) -> TextColumn:
         return TextColumn(self._arrays[name], self._numbers(f"{name}_starts"), count, cached)
 
-    def _masks_of(self, group: range) -> Iterator[tuple[int, memoryview]]:
-        """Yield parts of the masks of a group, each with the row of its first mask."""
+    def _rows_near(
+        self, group: range, mask: int, added: int, removed: int, equal: int
+    ) -> Iterator[int]:
+        """Yield the rows of a group whose masks have at most `added` more bits and `removed` fewer
+        than `mask`, and at least `equal` in common.
+        """
+        import numpy as np  # not at the start: most searches correct nothing
+
+        letters = np.uint64(mask)
         for first in range(group.start // MASK_ROWS * MASK_ROWS, group.stop, MASK_ROWS):
-            masks = memoryview(self._masks(first // MASK_ROWS)).cast("Q")
             start = max(group.start, first)
-            yield start, masks[start - first : group.stop - first]
+            chunk = np.frombuffer(self._masks(first // MASK_ROWS), np.uint64)
+            masks = chunk[start - first : group.stop - first]
+            near = np.bitwise_count(masks & ~letters) <= added
+            near &= np.bitwise_count(letters & ~masks) <= removed
+            near &= np.bitwise_count(letters & masks) >= equal
+            yield from (np.flatnonzero(near) + start).tolist()
 
     def _best(self, section: Section, prefix: str, count: int) -> Sequence[int]:
         """Return the smallest phrase numbers of a section for a prefix."""
