@@ -8,6 +8,7 @@ anchor texts or the URL.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -291,11 +292,7 @@ class QueryBuilder:
 
     def _holds(self, name: str, terms: Sequence[str]) -> bool:
         """Return whether a page may have these terms in a field."""
-        # a loop takes half as long as a generator, some 200 times a query
-        for term in terms:
-            if not self._count(name, term):
-                return False
-        return True
+        return all(map(self._count, itertools.repeat(name), terms))
 
     def _query(self, expression: Expression, *, made: bool = False) -> Query:
         alone = self._here is self._everywhere
