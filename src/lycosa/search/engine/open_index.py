@@ -324,19 +324,17 @@ class OpenIndex:
             weight_by_field=None if by_date else PRIOR,
         )
         places = [place for _, place in result.hits]
-        hosts, groups, published = (
+        columns: list[list[Any]] = [
             self._searcher.fast_field_values(name, places) for name in (HOST_KEY, GROUP, PUBLISHED)
-        )
+        ]
         best = [
             Ranked(
-                score if by_date else score * MIN_PRIOR * freshness(at, now_ms),
+                float(score or 0) if by_date else score * MIN_PRIOR * freshness(at, now_ms),
                 (place.segment_ord, place.doc),
                 host or 0,
                 group or 0,
             )
-            for (score, place), host, group, at in zip(
-                result.hits, hosts, groups, published, strict=True
-            )
+            for (score, place), host, group, at in zip(result.hits, *columns, strict=True)
         ]
         return IndexMatches(result.count or 0, best if by_date else in_windows(best))
 
