@@ -103,8 +103,18 @@ class Client:
         return response
 
 
-def rate(address: str, requests: list[str], clients: int, seconds: float) -> float:
-    """Return the responses per second for clients that do not pause."""
+def server_cpu_s(server: psutil.Process) -> float:
+    """Return the CPU seconds of a server and its processes."""
+    times = [process.cpu_times() for process in (server, *server.children(recursive=True))]
+    return float(sum(each.user + each.system for each in times))
+
+
+def rate(
+    address: str, server: psutil.Process, requests: list[str], clients: int, seconds: float
+) -> tuple[float, float]:
+    """Return the responses per second for clients that do not pause, and the server's CPU ms for
+    each.
+    """
     counts = [0] * clients
     end = time.monotonic() + seconds
 
@@ -115,12 +125,13 @@ def rate(address: str, requests: list[str], clients: int, seconds: float) -> flo
             counts[number] += 1
             place += 1
 
+    cpu = server_cpu_s(server)
     threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(counts) / seconds
+    return sum(counts) / seconds, (server_cpu_s(server) - cpu) * 1000 / sum(counts)
 
 
 class Fts:
@@ -214,18 +225,18 @@ def compare_search(folder: Path, requests: list[str]) -> tuple[str, dict[str, fl
             figures[f"{name} {label}"] = quantile(milliseconds, share)
         rows.append((name, *(f"{quantile(milliseconds, share):.1f}" for share in (0.5, 0.95))))
 
-    with serving(root) as (address, _):
+    with serving(root) as (address, server):
         client = Client(address)
         latencies(client.search, requests[:100])
         for name, parameters in MODES.items():
             texts = sentences if "12 words" in name else requests
             if texts:
                 add(name, latencies(functools.partial(client.search, **parameters), texts)[0])
-        figures["rate, one process"] = rate(address, requests, 4, RATE_S)
+        figures["rate, one process"], figures["CPU"] = rate(address, server, requests, 4, RATE_S)
     cores = os.cpu_count() or 1
-    with serving(root, cores) as (address, _):
-        rate(address, requests, 8, RATE_S / 2)  # every process opens its files
-        figures[f"rate, {cores} processes"] = rate(address, requests, 8, RATE_S)
+    with serving(root, cores) as (address, server):
+        rate(address, server, requests, 8, RATE_S / 2)  # every process opens its files
+        figures[f"rate, {cores} processes"], _ = rate(address, server, requests, 8, RATE_S)
     fts = Fts(folder / "fts.db")
     latencies(fts.search, requests[:50])
     add("FTS5, one to six words", latencies(fts.search, requests)[0])
@@ -234,6 +245,7 @@ def compare_search(folder: Path, requests: list[str]) -> tuple[str, dict[str, fl
         f"{name}: {value:.0f} queries/s" for name, value in figures.items() if name[:4] == "rate"
     ]
     body = table(("queries", "p50 ms", "p95 ms"), rows)
+    rates.append(f"CPU per query {figures['CPU']:.1f} ms")
     return f"{body}\n\nMedian to FTS5: {ratio:.2f}; {'; '.join(rates)}", figures
 
 

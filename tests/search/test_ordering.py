@@ -70,6 +70,18 @@ def test_pages_come_from_one_order(count: int, groups: int) -> None:
     assert listing(fetch, whole.total, 10, per_host=2, folded=True).pages == []
 
 
+@pytest.mark.parametrize(("count", "expected"), [(WINDOW, WINDOW - 1), (WINDOW + 1, WINDOW + 1)])
+def test_the_total_does_not_depend_on_the_order(count: int, expected: int) -> None:
+    """Shards order the last pages of a window otherwise than one index."""
+
+    def total(groups: list[int]) -> int:
+        ranked = [Ranked(1.0, place, 1, group) for place, group in enumerate(groups)]
+        return listing(lambda limit: (count, ranked[:limit]), 0, 10, per_host=2, folded=True).total
+
+    others = [0] * (count - 2)
+    assert {total([7, 7, *others]), total([7, *others, 7]), total([*others, 7, 7])} == {expected}
+
+
 def test_a_page_is_never_moved_out_of_its_block() -> None:
     ranked = ranking(3 * BLOCK, 5)
     shown = listing(

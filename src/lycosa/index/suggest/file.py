@@ -15,7 +15,8 @@ Words are sorted by language, length and folded form. Each has a bit mask of its
 rules out most words that are not similar without reading them.
 
 The file is mapped. Number arrays are decompressed when it is opened (about 14 bytes per phrase),
-texts and masks when they are read. Without numpy: every search starts with this module.
+texts and masks when they are read. Every search starts with this module: it imports numpy only to
+correct words.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ WEIGHT_STEPS, MIN_WEIGHT = 1_024, -32
 """Weights are stored as logarithms to base 2 in steps of 1 / WEIGHT_STEPS from MIN_WEIGHT."""
 FIRST_WORD = 1.5  # factor for a phrase whose first word has the prefix
 _CACHED_CHUNKS, _CACHED_FOLDS = 128, 8_192  # about 5 MB and 2 MB
+_CACHED_WORD_CHUNKS = 320  # about 4 MB: all, since a query reads words of every language
 _LAST = "\U0010ffff"
 _MARKS = re.compile("[\u0300-\u036f]+")  # Unicode's combining diacritical marks
 
@@ -143,7 +145,7 @@ class SuggestFile:
             self.phrases, self.words = header["phrases"], header["words"]
             self._text = self._texts("texts", self.phrases)
             self._folds = self._texts("folds", self.phrases)
-            self._word = self._texts("words", self.words)
+            self._word = self._texts("words", self.words, _CACHED_WORD_CHUNKS)
             self._spelling = self._texts("spellings", self.words)
             masks = _chunks(self._arrays["masks"], self._numbers("masks_starts"))
             self._masks = functools.lru_cache(_CACHED_CHUNKS)(masks)
@@ -184,10 +186,11 @@ class SuggestFile:
         group = self._groups.get(language, {}).get(len(word))
         if group is None:
             return None
+        encoded = word.encode("utf-8", "surrogatepass")
         at = bisect_left(
-            range(group.stop), word, lo=group.start, key=lambda row: self._word[row].decode()
-        )
-        if at == group.stop or self._word[at].decode() != word:
+            range(group.stop), encoded, lo=group.start, key=self._word.__getitem__
+        )  # UTF-8 has the order of the letters
+        if at == group.stop or self._word[at] != encoded:
             return None
         return self._word_at(at, word, language)
 
@@ -195,23 +198,22 @@ class SuggestFile:
         """Return the words of a language within an edit distance, without the word itself."""
         groups = self._groups.get(language, {})
         mask = letters_mask(word)
-        letters = max_distance * (SYLLABLE if by_syllables(word, max_distance) else 1)
+        syllables = by_syllables(word, max_distance)
+        letters, equal = (SYLLABLE * max_distance, 2) if syllables else (max_distance, 0)
         similar = []
         for length in range(max(1, len(word) - letters), len(word) + letters + 1):
             group = groups.get(length)
             if group is None:
                 continue
-            for at, other in enumerate(self._masks_of(group), group.start):
-                # An edit changes at most two bits for each letter. Of replaced syllables, at least
-                # one more is equal, which has two letters.
-                different = (other ^ mask).bit_count()
-                if different <= 2 * max_distance or (
-                    different <= 2 * letters and (other & mask).bit_count() > 1
-                ):
-                    folded = self._word[at].decode()
-                    distance = word_distance(word, folded, max_distance)
-                    if 0 < distance <= max_distance:
-                        similar.append(self._word_at(at, folded, language, distance))
+            # An edit adds one letter, removes one, or both. If syllables are replaced, one stays,
+            # which has two letters.
+            added = letters - max(0, len(word) - length)
+            removed = letters - max(0, length - len(word))
+            for at in self._rows_near(group, mask, added, removed, equal):
+                folded = self._word[at].decode()
+                distance = word_distance(word, folded, max_distance)
+                if 0 < distance <= max_distance:
+                    similar.append(self._word_at(at, folded, language, distance))
         return similar
 
     def _numbers(self, name: str) -> memoryview:
@@ -219,14 +221,26 @@ class SuggestFile:
         numbers: memoryview = view.cast(self._types[name])
         return numbers
 
-    def _texts(self, name: str, count: int) -> TextColumn:
-        return TextColumn(self._arrays[name], self._numbers(f"{name}_starts"), count)
+    def _texts(self, name: str, count: int, cached: int = _CACHED_CHUNKS) -> TextColumn:
+        return TextColumn(self._arrays[name], self._numbers(f"{name}_starts"), count, cached)
 
-    def _masks_of(self, group: range) -> Iterator[int]:
-        for chunk in range(group.start // MASK_ROWS, (group.stop - 1) // MASK_ROWS + 1):
-            first = chunk * MASK_ROWS
-            masks = memoryview(self._masks(chunk)).cast("Q")
-            yield from masks[max(0, group.start - first) : group.stop - first]
+    def _rows_near(
+        self, group: range, mask: int, added: int, removed: int, equal: int
+    ) -> Iterator[int]:
+        """Yield the rows of a group whose masks have at most `added` more bits and `removed` fewer
+        than `mask`, and at least `equal` in common.
+        """
+        import numpy as np  # not at the start: most searches correct nothing
+
+        letters = np.uint64(mask)
+        for first in range(group.start // MASK_ROWS * MASK_ROWS, group.stop, MASK_ROWS):
+            start = max(group.start, first)
+            chunk = np.frombuffer(self._masks(first // MASK_ROWS), np.uint64)
+            masks = chunk[start - first : group.stop - first]
+            near = np.bitwise_count(masks & ~letters) <= added
+            near &= np.bitwise_count(letters & ~masks) <= removed
+            near &= np.bitwise_count(letters & masks) >= equal
+            yield from (np.flatnonzero(near) + start).tolist()
 
     def _best(self, section: Section, prefix: str, count: int) -> Sequence[int]:
         """Return the smallest phrase numbers of a section for a prefix."""
@@ -262,7 +276,7 @@ class SuggestFile:
 class TextColumn:
     """Texts by number; a chunk has the lengths of its texts (16 bits each), then the texts."""
 
-    def __init__(self, blob: memoryview, starts: memoryview, count: int) -> None:
+    def __init__(self, blob: memoryview, starts: memoryview, count: int, cached: int) -> None:
         chunk = _chunks(blob, starts)
 
         def read(number: int) -> tuple[bytes, Sequence[int]]:
@@ -272,7 +286,7 @@ class TextColumn:
             return whole, array("I", accumulate(lengths, initial=2 * rows))
 
         # Not a method: the cache would keep this object, and so megabytes, until a collection.
-        self._read = functools.lru_cache(_CACHED_CHUNKS)(read)
+        self._read = functools.lru_cache(cached)(read)
 
     def __getitem__(self, number: int) -> bytes:
         whole, ends = self._read(number // TEXT_ROWS)

@@ -281,8 +281,11 @@ class OpenIndex:
                 query, stage, [page.place for page in ranked], term_statistics
             )
 
+        readings = {reading.analyzer: reading for reading in readings_of(query, self.analysis)}
+
         def highlighter(language: str) -> Highlighter:
-            reading = read_by(query.parsed, self.analysis.of(language))
+            analyzer = self.analysis.of(language)
+            reading = readings.get(analyzer) or read_by(query.parsed, analyzer)
             return Highlighter(reading.analyzer, reading.units, prefixes_of(reading))
 
         pages = [page._replace(score=0.0) for page in ranked] if query.by_date else ranked
@@ -320,18 +323,18 @@ class OpenIndex:
             order_by_field=DATE if by_date else None,
             weight_by_field=None if by_date else PRIOR,
         )
-        addresses = [(address.segment_ord, address.doc) for _, address in result.hits]
-        hosts, groups = (self.pages.column(name, addresses) for name in (HOST_KEY, GROUP))
-        scores = [float(score or 0) * (1.0 if by_date else MIN_PRIOR) for score, _ in result.hits]
-        if not by_date:
-            published = self.pages.column(PUBLISHED, addresses)
-            scores = [
-                score if at is None else score * freshness(at, now_ms)
-                for score, at in zip(scores, published, strict=True)
-            ]
+        places = [place for _, place in result.hits]
+        columns: list[list[Any]] = [
+            self._searcher.fast_field_values(name, places) for name in (HOST_KEY, GROUP, PUBLISHED)
+        ]
         best = [
-            Ranked(score, address, host or 0, group or 0)
-            for score, address, host, group in zip(scores, addresses, hosts, groups, strict=True)
+            Ranked(
+                float(score or 0) if by_date else score * MIN_PRIOR * freshness(at, now_ms),
+                (place.segment_ord, place.doc),
+                host or 0,
+                group or 0,
+            )
+            for (score, place), host, group, at in zip(result.hits, *columns, strict=True)
         ]
         return IndexMatches(result.count or 0, best if by_date else in_windows(best))
 

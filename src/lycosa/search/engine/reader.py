@@ -9,13 +9,16 @@ from typing import Any
 import tantivy
 
 from lycosa.index.schema import (
+    BODY_ROLE,
     GROUP,
     ID,
     TEXT,
+    TITLE_ROLE,
     Stored,
     located,
     signed_key,
     stored,
+    text_field,
     text_of,
     url_id,
 )
@@ -59,14 +62,7 @@ class IndexStatistics:
         self._by_query: dict[SearchQuery, TermStatistics] = {}
         self._frequencies: dict[Term, int] = {}
         self._lock = threading.Lock()
-
-    @property
-    def documents(self) -> int:
-        return int(self._searcher.num_docs)
-
-    @property
-    def counted(self) -> int:
-        return self.documents
+        self.documents = self.counted = int(searcher.num_docs)
 
     def holding(self, name: str, term: str) -> int:
         """Return how many documents have a term in a field."""
@@ -82,6 +78,9 @@ class IndexStatistics:
             language = name.removeprefix(WRITTEN)
             words = (file.find_word(term, language) for file in self._suggest_files)
             return sum(word.pages for word in words if word is not None)
+        role, _, language = name.partition("_")
+        if role == TITLE_ROLE and not self.holding(text_field(BODY_ROLE, language), term):
+            return 0  # the body has the titles too
         field, (indexed,) = located(name, (term,))
         return int(self._searcher.doc_freq(field, indexed))
 

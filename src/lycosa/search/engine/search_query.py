@@ -41,10 +41,12 @@ class SearchQuery:
     expansion: Expansion | None = None  # terms that feedback adds to a sentence
 
 
-@functools.lru_cache(maxsize=256)
+_readings = functools.lru_cache(maxsize=256)(read)
+
+
 def readings_of(query: SearchQuery, analysis: Analysis = Analysis()) -> list[Reading]:
     """Return the readings of a query. Cached, because every step of a search needs them."""
-    return read(query.parsed, query.languages, analysis)
+    return _readings(query.parsed, query.languages, analysis)
 
 
 def holds_words(query: SearchQuery) -> bool:

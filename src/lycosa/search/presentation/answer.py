@@ -217,11 +217,10 @@ def spelling_of(
     source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest, total: int
 ) -> Spelling | None:
     """Return another spelling of a query whose words few (`total`) pages contain."""
-    if (
-        not request.spelling
-        or not parsed.required
-        or not source.documents
-        or (total >= FEW and request.text.isascii())
+    if not request.spelling or not parsed.required or not source.documents:
+        return None
+    if total >= FEW and (
+        request.text.isascii() or parts_of(_search_query(source, parsed, request)) < 2
     ):
         return None
 

@@ -97,8 +97,8 @@ class Hit:
 
 @dataclass(slots=True, frozen=True)
 class SearchResults:
-    """Results of a search. `total` counts all matches without omitted copies; `notes` are messages
-    for the user.
+    """Results of a search. `total` counts all matches, without omitted copies if all
+    of them were read (docs/ranking.md); `notes` are messages for the user.
     """
 
     query: str

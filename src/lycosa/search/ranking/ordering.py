@@ -42,7 +42,11 @@ class Ranked(NamedTuple, Generic[Place]):
 
 
 class PageListing(NamedTuple, Generic[Place]):
-    """Number of matches without omitted copies, and the requested pages."""
+    """Number of matches, and the requested pages.
+
+    The number is without copies if all matches were read. Of more, copies count: how many are among
+    those that were read depends on the last of them, which may differ between shards and one index.
+    """
 
     total: int
     pages: list[Ranked[Place]]
@@ -82,7 +86,7 @@ def listing(
         shown += hosts_apart(block, attrgetter("host"), per_host)
     first = offset % BLOCK
     return PageListing(
-        total - copies,
+        total - copies if len(ranked) >= total else total,
         [page._replace(from_host=hosts[page.host]) for page in shown[first : first + count]],
     )
 

@@ -8,6 +8,7 @@ anchor texts or the URL.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -101,7 +102,7 @@ class QueryBuilder:
         self._schema = schema
         self._here = here
         self._everywhere = everywhere
-        self._counts: dict[Term, int] = {}
+        self._count = everywhere.holding
 
     def build(self, query: SearchQuery, readings: Sequence[Reading], stage: float) -> Query:
         """Build the query of a stage: pages with all words, some of them, or similar to a page."""
@@ -263,9 +264,11 @@ class QueryBuilder:
         held: list[dict[int, float]] = []
         for reading in readings:
             counts: dict[int, float] = {}
+            full = text_field(FULL_ROLE, reading.analyzer.field_set)
             for word in reading.words():
                 count = STEM_EVIDENCE * self._holding(word.unit, reading.analyzer.field_set)
-                count += self._count(*written_word(word, reading))
+                if count or self._holds(full, word.unit.phrase):
+                    count += self._count(*written_word(word, reading))
                 counts[word.place] = min(counts.get(word.place, count), count)
             held.append(counts)
         places = {place for counts in held for place in counts}
@@ -289,13 +292,7 @@ class QueryBuilder:
 
     def _holds(self, name: str, terms: Sequence[str]) -> bool:
         """Return whether a page may have these terms in a field."""
-        return all(self._count(name, term) for term in terms)
-
-    def _count(self, name: str, term: str) -> int:
-        count = self._counts.get((name, term))
-        if count is None:
-            count = self._counts[name, term] = self._everywhere.holding(name, term)
-        return count
+        return all(map(self._count, itertools.repeat(name), terms))
 
     def _query(self, expression: Expression, *, made: bool = False) -> Query:
         alone = self._here is self._everywhere
