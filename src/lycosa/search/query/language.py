@@ -1,6 +1,6 @@
 """Identify the language of a query by its script and by dictionaries.
 
-`text.identify` needs whole sentences, and takes 0.1 s to start.
+The words of a query occur in the dictionaries of several languages; `text.ngrams` decides ties.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from lycosa.search.query.query import ParsedQuery, clauses
+from lycosa.text import ngrams
 from lycosa.text.analyze import Analysis
-from lycosa.text.stop_words import by_alphabet
 from lycosa.translation.source import PIVOT, Sources
 from lycosa.translation.terms import unit_keys
 
@@ -71,7 +71,7 @@ def query_language(
         candidates = [language for language in listed if language in written] or sorted(written)
     if len(candidates) == 1:
         return candidates[0]
-    named = by_alphabet(text)
+    named = ngrams.classify(text, {*candidates}).language
     order = {language: -place for place, language in enumerate(candidates)}
     others = (*listed, PIVOT)
 
