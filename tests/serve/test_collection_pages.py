@@ -91,7 +91,7 @@ def test_the_same_as_json(client: Client, workspace: str) -> None:
     assert sum(host["pages"] for host in found["hosts"]) == found["pages"]
     assert found["settings"]["delay"] == "0s"
     assert not {"auth", "login"} & found["settings"].keys()
-    assert found["paused"] is False
+    assert found["paused"] is None
     (listed,) = client.get("/api/v1/collections").json()
     assert (listed["name"], listed["pages"], listed["urls"]) == (
         "default",

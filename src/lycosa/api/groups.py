@@ -82,8 +82,10 @@ class Monitors(_Part):
             UsageError: a setting is wrong, or the URL is already monitored.
         """
         from lycosa.commands.monitoring.monitors import create_monitor
+        from lycosa.url.normalise import typed_url
 
-        return create_monitor(self._root, self._workspace.config(errors={}), url, settings)
+        config = self._workspace.config(errors={})
+        return create_monitor(self._root, config, {**settings, "url": typed_url(url)})
 
     def remove(self, url: str) -> None:
         """Remove a monitor and keep its history."""

@@ -584,10 +584,9 @@ class Workspace:
 
     def hosts(self, count: int | None = None) -> HostTable:
         """Return the hosts with the most pages, all without `count`."""
-        from lycosa.commands.inspection.status_by import hosts_of
-        from lycosa.store.workspace import Workspace as Store
+        from lycosa.commands.inspection.hosts import list_hosts
 
-        return hosts_of(Store.open(self.root), count)
+        return list_hosts(self.root, count=count)
 
     def explain(self, url: str) -> UrlExplanation:
         """Return the state of a URL and why it was or was not fetched."""

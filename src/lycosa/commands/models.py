@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
+from lycosa.core.models import doc
 from lycosa.search.presentation.results import Explanation
 
 
-def doc(description: str) -> dict[str, str]:
-    """Return field metadata with the description that the OpenAPI document shows."""
-    return {"description": description}
+def cached_path(url: str, **parameters: str) -> str:
+    """Return the path of a stored copy of a page on a server of its workspace."""
+    return f"/cached?{urlencode({'url': url, **parameters})}"
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class SearchHit:
     )
     cached: str = field(
         metadata=doc(
-            "Location of the cached copy: a path on this server, or the URL of a peer; empty: none."
+            "Cached copy: a path on the server of the workspace, or the URL of a peer; empty: none."
         )
     )
     source: str = field(
@@ -63,7 +65,11 @@ class SearchHit:
         default="",
     )
     explanation: Explanation | None = field(
-        metadata=doc("With `explain`: the parts of the score."), default=None
+        metadata=doc(
+            "With `explain`: the score, `words` times `prior` times `freshness`; `parts`: BM25 "
+            "score of each term or phrase by field."
+        ),
+        default=None,
     )
 
 
@@ -379,6 +385,8 @@ class CollectionFacts:
 class CollectionHoldings:
     """Stored data of a collection."""
 
+    name: str
+
     captures: int = field(metadata=doc("Number of captures in the archive."))
     archived_bytes: int = field(metadata=doc("Compressed size of these captures."))
     waiting: int = field(metadata=doc("Number of queued URLs."))
@@ -434,6 +442,9 @@ class GroupTable:
     rows: list[GroupRow]
     total: GroupRow
     sites: list[GroupHost] = field(metadata=doc("Hosts of the group (with parameter `sites`)."))
+    totals: Mapping[str, int] = field(
+        metadata=doc("Length of each complete list."), default_factory=dict
+    )
 
 
 @dataclass(frozen=True)
@@ -449,6 +460,11 @@ class HostSummary:
     bytes: int
     first_seen_at: datetime | None
     last_visit_at: datetime | None
+    ip: str
+    delay: int | None = field(metadata=doc("Delay between two requests in ms."))
+    not_before: datetime | None = field(metadata=doc("Time until which the host is paused."))
+    fails: int = field(metadata=doc("Consecutive failures."))
+    latency: int | None = field(metadata=doc("Mean response time in ms."))
 
 
 @dataclass(frozen=True)
@@ -457,7 +473,7 @@ class HostTable:
 
     hosts: list[HostSummary]
     total: int
-    new_by_day: Mapping[date, int] = field(metadata=doc("Number of new hosts by day."))
+    new_by_day: Mapping[str, int] = field(metadata=doc("Number of new hosts by day, ISO 8601."))
     servers: Mapping[str, int] = field(metadata=doc("Number of hosts by server software."))
 
 
@@ -589,14 +605,21 @@ class VersionInfo:
     status: int
     content_type: str = field(metadata=doc("Media type stated by the server."))
     size: int = field(metadata=doc("Size of the body as transferred, in bytes."))
-    digest: str = field(metadata=doc("`sha1:BASE32` of the body as transferred."))
+    digest: str = field(
+        metadata=doc(
+            "`sha1:BASE32` of the body as transferred; for a revisit, that of the original."
+        )
+    )
     changed: bool = field(metadata=doc("Whether the text differs from that of the previous visit."))
     original: str | None = field(
-        metadata=doc("For a revisit: time of the original capture, ISO 8601.")
+        metadata=doc(
+            "For a revisit (status 304, or the same bytes): time of the original capture, ISO 8601."
+        )
     )
     redirect_to: str
     truncated: str = field(metadata=doc("Reason for a truncated body; empty: complete."))
     error: str
+    cached: str = field(metadata=doc("Path of the cached copy on the server of the workspace."))
     collections: Sequence[str]
     record_id: str
     warc_file: str

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from lycosa.captures.captures import NoVersion
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.messages import Message
@@ -160,6 +161,10 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
             for problem in error.errors()
         )
         return respond(request, 422, message("A parameter is invalid"), faults=faults)
+
+    @app.exception_handler(NoVersion)
+    def no_version(request: Request, error: NoVersion) -> Response:
+        return respond(request, 404, error.reason[:1].upper() + error.reason[1:])
 
     @app.exception_handler(LycosaError)
     def known_error(request: Request, error: LycosaError) -> Response:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from lycosa.cli.options import InWorkspace, JsonOption, PageFilter, date_ms, values_of
 from lycosa.cli.output import note, print_json
-from lycosa.core.units import format_time, number_of
+from lycosa.core.units import number_of
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ def command(
     """Count words in stored pages by language, site and time."""
     report = where.open().terms(**values_of(pages), **values_of(options))
     if json_output:
-        since = format_time(report.recent_since)
-        print_json({**asdict(report), "recent_since": since})
+        print_json(report)
         return
     width = max((len(term.text) for term in report.terms), default=4)
     print(
@@ -68,7 +67,7 @@ def command(
         print(line + (f"  {term.surprise:>8,.1f}" if options.rising else ""))
     note(
         f"{number_of(report.pages, 'page')}, {report.recent_pages:,} of them recent (since "
-        f"{format_time(max(report.recent_since, 0))[:10]})"
+        f"{report.recent_since[:10]})"
     )
     if report.missed:
         note(

@@ -18,6 +18,7 @@ from lycosa.commands.models import (
     SpellingSuggestion,
     TranslationChoice,
     WordTranslations,
+    cached_path,
 )
 from lycosa.core.errors import UsageError
 from lycosa.core.messages import Message
@@ -144,13 +145,8 @@ def across_languages(
     return Across(tuple(code for code in codes if code), source.lower(), tuple(edits))
 
 
-def search_answer(
-    results: SearchResults, cached: Callable[[str, str], str] = lambda url, source: ""
-) -> SearchAnswer:
-    """Return search results as the model of the APIs and the command line.
-
-    `cached`: the address of the stored copy of a page, by its URL and source.
-    """
+def search_answer(results: SearchResults) -> SearchAnswer:
+    """Return search results as the model of the APIs and the command line."""
     other = results.did_you_mean
     return SearchAnswer(
         query=results.query,
@@ -161,7 +157,7 @@ def search_answer(
         notes=[*results.notes],
         remarks=[_remark(note) for note in results.notes],
         missing_shards=[*results.missing_shards],
-        hits=[_hit(hit, cached(hit.url, hit.source)) for hit in results.hits],
+        hits=[_hit(hit) for hit in results.hits],
         translations=[query_translation(query) for query in results.translations],
         did_you_mean=None if other is None else SpellingSuggestion(other.query, other.total),
         expansion=[*results.expansion],
@@ -193,7 +189,17 @@ def _remark(note: str) -> ResultNote:
     return ResultNote(note.code, note, values)
 
 
-def _hit(hit: Hit, cached: str) -> SearchHit:
+def cached_copy(hit: Hit) -> str:
+    """Return where the newest copy of a page is shown: a path, or the URL of the peer that has it.
+
+    Empty for the pages of other local workspaces.
+    """
+    if hit.source and not hit.source.startswith(("http://", "https://")):
+        return ""
+    return hit.source + cached_path(hit.url)
+
+
+def _hit(hit: Hit) -> SearchHit:
     return SearchHit(
         url=hit.url,
         title=hit.title,
@@ -208,7 +214,7 @@ def _hit(hit: Hit, cached: str) -> SearchHit:
         type=hit.type,
         copies=hit.copies,
         from_host=hit.from_host,
-        cached=cached,
+        cached=cached_copy(hit),
         source=hit.source,
         explanation=hit.explanation,
     )

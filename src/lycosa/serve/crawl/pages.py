@@ -87,12 +87,12 @@ def hosts(
     like: Annotated[str, Query(max_length=255)] = "",
     page: Annotated[int, Query(ge=1, le=100_000)] = 1,
 ) -> HTMLResponse:
-    total, rows = list_hosts(services.root, like.strip(), (page - 1) * HOSTS_A_PAGE, HOSTS_A_PAGE)
+    table = list_hosts(services.root, like.strip(), (page - 1) * HOSTS_A_PAGE, HOSTS_A_PAGE)
     return services.pages.page(
         request,
         "hosts.html",
-        hosts=rows,
-        total=total,
+        hosts=table.hosts,
+        total=table.total,
         like=like.strip(),
         page=page,
         a_page=HOSTS_A_PAGE,

@@ -10,10 +10,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from lycosa.commands.models import cached_path
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.hunt.requests import HuntView
 from lycosa.serve.hunts.api import HuntParameters
-from lycosa.serve.search.views import cached_href, web_href
+from lycosa.serve.search.views import web_href
 from lycosa.serve.services import WRITER, ServicesDep, Writer
 from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.i18n import Interface, message
@@ -75,8 +76,8 @@ def follow(services: ServicesDep, request: Request, hunt_id: str) -> HTMLRespons
         {
             **each,
             "href": web_href(each["url"]),
-            "cached": cached_href(each["url"]),
-            "via_copy": cached_href(each["via"]) if each.get("via") else "",
+            "cached": cached_path(each["url"]),
+            "via_copy": cached_path(each["via"]) if each.get("via") else "",
             "pieces": [(piece["text"], piece["match"]) for piece in each.get("fragments", [])],
         }
         for each in view.results

@@ -64,7 +64,7 @@ def days(services: ServicesDep, request: Request, language: Language) -> HTMLRes
         language=language,
         days=[(key.day, each) for key, each in counts.items()],
         columns=_by_day(
-            ((key.day, each.documents) for key, each in counts.items()),
+            ((key.day.isoformat(), each.documents) for key, each in counts.items()),
             services.pages.words(request),
         ),
         group=next(
@@ -96,7 +96,7 @@ def collection(
         days=list(counts.items()),
         documents=sum(each.documents for each in counts.values()),
         columns=_by_day(
-            ((key.day, each.documents) for key, each in counts.items()),
+            ((key.day.isoformat(), each.documents) for key, each in counts.items()),
             services.pages.words(request),
         ),
     )
@@ -173,12 +173,12 @@ def record(
     )
 
 
-def _by_day(counted: Iterable[tuple[date, int]], words: Interface) -> list[tuple[str, int, int]]:
+def _by_day(counted: Iterable[tuple[str, int]], words: Interface) -> list[tuple[str, int, int]]:
     """For the chart: the last days that have any, the oldest first."""
-    days: dict[date, int] = {}
+    days: dict[str, int] = {}
     for day, number in counted:
         days[day] = days.get(day, 0) + number
     return [
-        (f"{day.isoformat()}: {words.number(number)}", number, 0)
+        (f"{day}: {words.number(number)}", number, 0)
         for day, number in sorted(days.items())[-_DAYS_DRAWN:]
     ]

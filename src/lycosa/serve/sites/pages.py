@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from lycosa.commands.inspection.hosts import list_hosts
 from lycosa.core.errors import UsageError
+from lycosa.core.models import with_list_part
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.services import Services, ServicesDep
 from lycosa.serve.web.i18n import Interface, message
@@ -142,12 +143,12 @@ def sites(
     like: Annotated[str, Query(max_length=255)] = "",
     page: Annotated[int, Query(ge=1, le=100_000)] = 1,
 ) -> HTMLResponse:
-    total, hosts = list_hosts(services.root, like.strip(), (page - 1) * SITES, SITES)
+    table = list_hosts(services.root, like.strip(), (page - 1) * SITES, SITES)
     return services.pages.page(
         request,
         "sites.html",
-        hosts=hosts,
-        total=total,
+        hosts=table.hosts,
+        total=table.total,
         like=like.strip(),
         page=page,
         a_page=SITES,
@@ -228,15 +229,9 @@ def site_json(
         int,
         Query(ge=1, le=_MAX_ENTRIES, description="Maximum number of entries of each list."),
     ] = _MAX_ENTRIES,
-) -> dict[str, Any]:
-    """Return the audit of a site, as printed by `lycosa site --json`. `totals` has the length
-    of each list.
-    """
-    report = _report(services, name)
-    fields = {field: getattr(report, field) for field in SiteReport.__dataclass_fields__}
-    lists = {field: value for field, value in fields.items() if isinstance(value, list | tuple)}
-    cut = {field: value[offset : offset + count] for field, value in lists.items()}
-    return {**fields, **cut, "totals": {field: len(value) for field, value in lists.items()}}
+) -> SiteReport:
+    """Return the audit of a site, as printed by `lycosa site --json`."""
+    return with_list_part(_report(services, name), offset, count)
 
 
 @router.get("/api/v1/changes", responses=_ERRORS, tags=["sites"])

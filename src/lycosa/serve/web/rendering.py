@@ -84,8 +84,8 @@ def with_query(path: str, **values: object) -> str:
 
 def _shared(words: Interface) -> Mapping[str, object]:
     """The reader's language as templates use it: `t`, `th`, `number`, `percent`, `day`, `time` (of
-    `Interface`), `sentence` (`said` there), `when` (a datetime as `time` gives it, "" for none),
-    `seconds` (of milliseconds), `share_of` (to a hundredth of a percent), `ui`, `ui_direction`.
+    `Interface`), `sentence` (`said` there), `when` (a datetime or ISO 8601 as `time` gives it, ""
+    for none), `seconds` (of milliseconds), `share_of` (to a hundredth of a percent), `ui`, `ui_direction`.
     """
     return {
         "t": words.t,
@@ -95,9 +95,7 @@ def _shared(words: Interface) -> Mapping[str, object]:
         "percent": words.percent,
         "day": words.day,
         "time": words.time,
-        "when": lambda at: (
-            words.time(round(at.timestamp() * 1000)) if isinstance(at, datetime) else ""
-        ),
+        "when": lambda at: _when(at, words),
         "seconds": lambda ms: "" if ms is None else words.t("{s, number, ::.##} s", s=ms / 1000),
         "share_of": lambda share: (
             ""
@@ -107,6 +105,11 @@ def _shared(words: Interface) -> Mapping[str, object]:
         "ui": words.code,
         "ui_direction": words.direction,
     }
+
+
+def _when(at: datetime | str | None, words: Interface) -> str:
+    moment = datetime.fromisoformat(at) if isinstance(at, str) and at else at
+    return words.time(round(moment.timestamp() * 1000)) if isinstance(moment, datetime) else ""
 
 
 def _templates() -> Environment:
