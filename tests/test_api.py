@@ -129,10 +129,12 @@ def test_json_of_the_command_line_is_that_of_the_api(site: str, root: Path) -> N
     assert printed("status") == plain(ws.status())
     assert printed("explain", f"{site}eyes.html") == plain(ws.explain(f"{site}eyes.html"))
     assert printed("collection", "list") == plain(ws.collections.list())
-    assert printed("site", site) == plain(ws.site(site))
-    assert printed("links", "--to", f"{site}eyes.html") == plain(ws.links(to=f"{site}eyes.html"))
-    assert printed("status", "--by", "language") == plain(ws.groups("language"))
-    assert printed("versions", f"{site}eyes.html") == plain(ws.versions(f"{site}eyes.html"))
+    assert printed("site", site) == plain(ws.sites.audit(site))
+    assert printed("links", "--to", f"{site}eyes.html") == plain(
+        ws.sites.links(to=f"{site}eyes.html")
+    )
+    assert printed("status", "--by", "language") == plain(ws.statistics.groups("language"))
+    assert printed("versions", f"{site}eyes.html") == plain(ws.archive.versions(f"{site}eyes.html"))
     assert printed("fetch", f"{site}eyes.html")[-1]["status"] == 200
 
 
@@ -155,9 +157,9 @@ def test_methods_have_types_and_documentation() -> None:
 
 def test_names_are_completed_from_the_workspace(root: Path) -> None:
     ws = Workspace(root)
-    assert ws.names("collections") == ["default"]
-    assert ws.names("hosts") == ["127.0.4.3"]
-    assert ws.names("languages") == ["en"]
+    assert ws.statistics.names("collections") == ["default"]
+    assert ws.statistics.names("hosts") == ["127.0.4.3"]
+    assert ws.statistics.names("languages") == ["en"]
     options = {
         option
         for panel in COMMANDS.values()
@@ -188,7 +190,7 @@ def test_a_later_search_sees_what_was_indexed_meanwhile(site: str, tmp_path: Pat
     ws = Workspace(tmp_path / "data", QUICK)
     ws.crawl(f"{site}eyes.html", delay="0", depth=0, index=False)
     assert not list(ws.search("movement"))
-    assert ws.index().documents == 1
+    assert ws.maintenance.index().documents == 1
     assert [hit.title for hit in ws.search("movement")] == ["Compound eyes"]
 
 

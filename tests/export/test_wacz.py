@@ -19,7 +19,7 @@ import pytest
 from fastwarc.warc import ArchiveIterator
 
 from lycosa.archive.import_formats import read_captures
-from lycosa.commands.crawling.import_archives import import_files
+from lycosa.commands.crawling.import_archives import ImportOptions, import_files
 from lycosa.config.reading import parse_config
 from lycosa.export.archives import wacz as export_module
 from lycosa.export.archives.wacz import WaczReport, export_wacz
@@ -38,7 +38,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     path.write_bytes(
         warc((*ANSWERS, Answer("http://b.example/ü", html("Ümlaut & <more>"))), gzipped=True)
     )
-    import_files(str(root / "w"), parse_config(""), "default", [str(path)], index=False)
+    import_files(
+        str(root / "w"), parse_config(""), "default", [str(path)], ImportOptions(index=False)
+    )
     return Workspace.open(str(root / "w"))
 
 

@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 
 from lycosa.commands.inspection.collection_facts import holdings
-from lycosa.commands.inspection.status import workspace_status
 from lycosa.commands.inspection.hosts import list_hosts
+from lycosa.commands.inspection.status import workspace_status
 from lycosa.commands.inspection.status_by import groups_of
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.serving import ServeSettings

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from lycosa.uptime.report import UptimeReport
 
 
-class _Part:
+class Part:
+    """A group of methods of a workspace."""
+
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._root = workspace.root
 
 
-class Collections(_Part):
+class Collections(Part):
     """The collections of a workspace."""
 
     def list(self) -> list[CollectionSummary]:
@@ -66,7 +68,7 @@ class Collections(_Part):
         return purge(self._root, name, self._workspace.config())
 
 
-class Monitors(_Part):
+class Monitors(Part):
     """The monitors of availability."""
 
     def list(self) -> list[MonitorInfo]:
@@ -110,7 +112,7 @@ class Monitors(_Part):
         run_checks(self._root, self._workspace.config(), report)
 
 
-class Watches(_Part):
+class Watches(Part):
     """The content alerts: patterns that are matched against every fetched page."""
 
     def list(self) -> list[WatchInfo]:
@@ -170,7 +172,7 @@ class Watches(_Part):
         return MatchList(total, rows)
 
 
-class Translations(_Part):
+class Translations(Part):
     """The translation tables of searches across languages."""
 
     def tables(self) -> OpenTables:

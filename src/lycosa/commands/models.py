@@ -464,7 +464,7 @@ class HostSummary:
     delay: int | None = field(metadata=doc("Delay between two requests in ms."))
     not_before: datetime | None = field(metadata=doc("Time until which the host is paused."))
     fails: int = field(metadata=doc("Consecutive failures."))
-    latency: int | None = field(metadata=doc("Mean response time in ms."))
+    latency: float | None = field(metadata=doc("Mean response time in ms."))
 
 
 @dataclass(frozen=True)
@@ -479,10 +479,7 @@ class HostTable:
 
 @dataclass(frozen=True)
 class ExclusionReport:
-    """All exclusion rules in effect, and what a purge deleted.
-
-    `pending`: (where, why) of data that is not deleted yet; empty after a purge: nothing is left.
-    """
+    """All exclusion rules in effect, and what a purge deleted."""
 
     rules: Sequence[str]
     exclusion: int | None
@@ -492,7 +489,9 @@ class ExclusionReport:
     archives: int
     bytes_deleted: int
     documents: int
-    pending: Sequence[tuple[str, str]]
+    pending: Mapping[str, str] = field(
+        metadata=doc("Data that is not deleted yet, by its place, with the reason.")
+    )
 
 
 @dataclass(frozen=True)
@@ -661,6 +660,7 @@ class HuntHit:
     via: str = field(metadata=doc("Page that links to it; empty for a seed."))
     rank: int = field(metadata=doc("Rank among the pages so far."))
     seconds: float = field(metadata=doc("Seconds since the start."))
+    event: str = "found"
 
 
 @dataclass(frozen=True)

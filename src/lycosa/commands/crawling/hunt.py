@@ -22,7 +22,7 @@ def hunt_request(**parameters: Any) -> HuntRequest:
     Raises:
         UsageError: the strategy or the scope is unknown.
     """
-    request = HuntRequest(**parameters)
+    request = HuntRequest(**{**parameters, "seeds": tuple(parameters.get("seeds", ()))})
     if request.strategy not in STRATEGIES:
         raise UsageError(f"--strategy {request.strategy!r}: choose best, fish or shark")
     if request.scope not in SCOPES:

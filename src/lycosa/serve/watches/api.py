@@ -20,7 +20,7 @@ from lycosa.matching.orders import MAX_TEXT_LENGTH
 from lycosa.serve.services import READER, WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
 from lycosa.url.normalise import MAX_URL_LENGTH
-from lycosa.watch.watches import list_watches, matches
+from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch, require_webhooks
 
 MAX_TEXTS = 10_000
 MAX_MATCHES = 1_000
@@ -66,6 +66,7 @@ def watches(services: ServicesDep) -> list[WatchInfo]:
 def add(services: ServicesDep, new: NewWatch) -> WatchInfo:
     """Add a watch. A running crawl applies it within seconds."""
     config = read_config(services.root)
+    require_webhooks(new.notify)
     return watch_info(
         add_watch(
             services.root,
@@ -75,7 +76,6 @@ def add(services: ServicesDep, new: NewWatch) -> WatchInfo:
             name=new.name,
             collections=new.collections,
             notify=new.notify,
-            local_targets=False,
         )
     )
 

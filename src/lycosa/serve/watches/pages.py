@@ -17,7 +17,13 @@ from lycosa.matching.normalise import NAMES
 from lycosa.serve.services import READER, ServicesDep, Writer
 from lycosa.serve.web.forms import form_fields
 from lycosa.url.normalise import MAX_URL_LENGTH
-from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch
+from lycosa.watch.watches import (
+    add_watch,
+    list_watches,
+    matches,
+    remove_watch,
+    require_webhooks,
+)
 
 MATCHES = 100
 
@@ -45,6 +51,8 @@ async def add(services: ServicesDep, request: Request, _: Writer) -> Response:
     chosen = fields.get("collection", "")
 
     def watch() -> None:
+        targets = [f"webhook {webhook}"] if webhook else []
+        require_webhooks(targets)
         add_watch(
             services.root,
             read_config(services.root),
@@ -52,8 +60,7 @@ async def add(services: ServicesDep, request: Request, _: Writer) -> Response:
             [name for name in NAMES if fields.get(name)],
             name=fields.get("name", "").strip(),
             collections=[chosen] if chosen else [],
-            notify=[f"webhook {webhook}"] if webhook else [],
-            local_targets=False,
+            notify=targets,
         )
 
     if not texts:

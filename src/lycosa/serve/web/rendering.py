@@ -85,7 +85,8 @@ def with_query(path: str, **values: object) -> str:
 def _shared(words: Interface) -> Mapping[str, object]:
     """The reader's language as templates use it: `t`, `th`, `number`, `percent`, `day`, `time` (of
     `Interface`), `sentence` (`said` there), `when` (a datetime or ISO 8601 as `time` gives it, ""
-    for none), `seconds` (of milliseconds), `share_of` (to a hundredth of a percent), `ui`, `ui_direction`.
+    for none), `seconds` (of milliseconds), `share_of` (to a hundredth of a percent), `ui`,
+    `ui_direction`.
     """
     return {
         "t": words.t,
