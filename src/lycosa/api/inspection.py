@@ -155,9 +155,14 @@ class Statistics(Part):
 
         values: dict[str, Any] = {**options}
         site = values.pop("site", "")
-        host = site_name(site).host if site else ""
-        period_ms = duration_ms("period", values.pop("period", "7d")) or 0
-        return workspace_terms(self._root, TermsRequest(host=host, period_ms=period_ms, **values))
+        request = TermsRequest(
+            host=site_name(site).host if site else "",
+            since=values.pop("since", 0) or None,
+            until=values.pop("until", 0) or None,
+            period_ms=duration_ms("period", values.pop("period", "7d")) or 0,
+            **values,
+        )
+        return workspace_terms(self._root, request)
 
     def names(self, kind: str) -> list[str]:
         """Return the collections, hosts or languages of the workspace, for completion."""
