@@ -160,7 +160,7 @@ def accepts(arguments: type) -> Callable[[_Method], _Method]:
         named = list(signature.parameters.values())[:-1]  # without **options
         only = inspect.Parameter.KEYWORD_ONLY
         named += [
-            inspect.Parameter(name, only, default=..., annotation=annotation)
+            inspect.Parameter(name, only, default=..., annotation=annotation.__forward_arg__)
             for name, annotation in arguments.__annotations__.items()
         ]
         vars(method)["__signature__"] = signature.replace(parameters=named)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import ValidationError
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -15,8 +14,7 @@ from lycosa.core.errors import OwnedError, UsageError
 from lycosa.hunt.requests import HuntView
 from lycosa.serve.hunts.api import HuntParameters
 from lycosa.serve.search.views import web_href
-from lycosa.serve.services import WRITER, ServicesDep, Writer
-from lycosa.serve.web.forms import form_fields
+from lycosa.serve.services import WRITER, ServicesDep, Writer, WriterForm
 from lycosa.serve.web.i18n import Interface, message
 
 _ENDS = {
@@ -41,8 +39,7 @@ def ask(
 
 
 @router.post("/hunt")
-async def begin(services: ServicesDep, request: Request, name: Writer) -> Response:
-    fields = await form_fields(request)
+def begin(services: ServicesDep, fields: WriterForm, name: Writer) -> Response:
     query = fields.get("query", "").strip()
     try:
         parameters = HuntParameters.model_validate(
@@ -60,7 +57,7 @@ async def begin(services: ServicesDep, request: Request, name: Writer) -> Respon
             "; ".join(f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
         ) from None
     try:
-        hunt_id = await run_in_threadpool(services.hunts.begin, parameters.request(), name)
+        hunt_id = services.hunts.begin(parameters.request(), name)
     except OwnedError as error:
         raise HTTPException(409, str(error)) from None
     return RedirectResponse(f"/hunt/{hunt_id}", 303)

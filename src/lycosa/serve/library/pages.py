@@ -11,15 +11,13 @@ from datetime import date
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from lycosa.captures.page_record import MAX_LINKS, page_record
 from lycosa.export.library.formats import FORMATS
 from lycosa.serve.library.library import COLLECTION, LANGUAGE
-from lycosa.serve.services import ServicesDep, Writer
-from lycosa.serve.web.forms import form_fields
+from lycosa.serve.services import ServicesDep, WriterForm
 from lycosa.serve.web.i18n import Interface
 from lycosa.serve.web.rendering import with_query
 from lycosa.url.normalise import MAX_URL_LENGTH
@@ -130,8 +128,7 @@ def one_day(
 
 
 @router.post("/library/day")
-async def make_files(services: ServicesDep, request: Request, _: Writer) -> Response:
-    fields = await form_fields(request)
+def make_files(services: ServicesDep, fields: WriterForm) -> Response:
     language, kind = fields.get("lang", ""), fields.get("kind", "")
     try:
         day = date.fromisoformat(fields.get("day", ""))
@@ -139,7 +136,7 @@ async def make_files(services: ServicesDep, request: Request, _: Writer) -> Resp
         raise HTTPException(400, "Not a date") from None
     if not re.fullmatch(LANGUAGE, language) or kind not in FORMATS:
         raise HTTPException(400, "Unknown library")
-    made = await run_in_threadpool(services.library.make, language, day, kind)
+    made = services.library.make(language, day, kind)
     return RedirectResponse(
         with_query("/library/day", lang=language, day=day, failed="" if made else 1), 303
     )
