@@ -22,7 +22,7 @@ from lycosa.crawl.session.pausing import paused, set_paused
 from lycosa.crawl.session.submission import submit
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.crawl.explain_labels import OF_SETTINGS, labels
-from lycosa.serve.services import READER, ServicesDep, Writer, WriterForm
+from lycosa.serve.services import READER, Services, ServicesDep, Writer, WriterForm
 from lycosa.serve.web.i18n import Interface, message
 from lycosa.store.storage.storage import open_storage
 from lycosa.url.normalise import MAX_URL_LENGTH
@@ -85,13 +85,20 @@ def hosts(
     like: Annotated[str, Query(max_length=255)] = "",
     page: Annotated[int, Query(ge=1, le=100_000)] = 1,
 ) -> HTMLResponse:
-    table = list_hosts(services.root, like.strip(), (page - 1) * HOSTS_A_PAGE, HOSTS_A_PAGE)
+    return host_page(services, request, "hosts.html", like.strip(), page)
+
+
+def host_page(
+    services: Services, request: Request, template: str, like: str, page: int
+) -> HTMLResponse:
+    """Return a page of hosts whose name contains `like`."""
+    table = list_hosts(services.root, like, (page - 1) * HOSTS_A_PAGE, HOSTS_A_PAGE)
     return services.pages.page(
         request,
-        "hosts.html",
+        template,
         hosts=table.hosts,
         total=table.total,
-        like=like.strip(),
+        like=like,
         page=page,
         a_page=HOSTS_A_PAGE,
     )

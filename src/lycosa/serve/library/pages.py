@@ -16,6 +16,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 
 from lycosa.captures.page_record import MAX_LINKS, page_record
 from lycosa.export.library.formats import FORMATS
+from lycosa.serve.library.api import file
 from lycosa.serve.library.library import COLLECTION, LANGUAGE
 from lycosa.serve.services import ServicesDep, WriterForm
 from lycosa.serve.web.i18n import Interface
@@ -142,18 +143,7 @@ def make_files(services: ServicesDep, fields: WriterForm) -> Response:
     )
 
 
-@router.get("/library/file")
-def file(
-    services: ServicesDep,
-    language: Language,
-    day: date,
-    kind: Annotated[str, Query(max_length=16)],
-    name: Annotated[str, Query(max_length=64)],
-) -> Response:
-    path = services.library.path(language, day, kind, name)
-    if path is None:
-        raise HTTPException(404, "Unknown file")
-    return FileResponse(path, media_type="application/octet-stream", filename=name)
+router.add_api_route("/library/file", file, response_class=FileResponse)
 
 
 @router.get("/library/page", response_class=HTMLResponse)
