@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lycosa.api.workspace import Workspace
     from lycosa.commands.feature_models import MatchList, MonitorInfo, WatchInfo
-    from lycosa.commands.models import CollectionFacts, CollectionSummary, QueryTranslation
+    from lycosa.commands.models import CollectionFacts, CollectionSummary
+    from lycosa.commands.search_models import QueryTranslation
     from lycosa.export.archives.collection_copy import CopyReport
     from lycosa.search.crosslingual.vectors import VectorsInfo
     from lycosa.store.exclusion.purge import PurgeReport

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 if TYPE_CHECKING:
-    from lycosa.commands.models import FetchedPage
+    from lycosa.commands.page_models import FetchedPage
     from lycosa.core.parameters import Duration
     from lycosa.crawl.state.progress import Progress
     from lycosa.matching.matches import StoredMatch

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from lycosa.commands.models import (
         AddedUrls,
         CrawlReport,
-        FetchedPage,
         HuntHit,
         UrlExplanation,
         WorkspaceStatus,
     )
+    from lycosa.commands.page_models import FetchedPage
     from lycosa.config.settings import Config
 
 DEFAULT_ROOT = "lycosa-data"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lycosa.commands.models import VersionInfo
+from lycosa.commands.page_models import VersionInfo
 from lycosa.config.monitor import Monitor
 from lycosa.core.models import doc
 from lycosa.matching.matches import StoredMatch

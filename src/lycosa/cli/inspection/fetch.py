@@ -11,7 +11,7 @@ from lycosa.cli.output import Output, data_stream, note
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
-    from lycosa.commands.models import FetchHop
+    from lycosa.commands.page_models import FetchHop
 
 
 def command(

@@ -13,7 +13,7 @@ from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
     from lycosa.commands.feature_models import VersionComparison
-    from lycosa.commands.models import VersionInfo, VersionList
+    from lycosa.commands.page_models import VersionInfo, VersionList
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from lycosa.processes.terminal import styled
 
 if TYPE_CHECKING:
     from lycosa.api.results import Results
-    from lycosa.commands.models import SearchHit
+    from lycosa.commands.search_models import SearchHit
 
 _MAX_TRANSLATIONS = 4  # of a word; --json has all
 _MAX_FACET_VALUES = 20

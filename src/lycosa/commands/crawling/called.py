@@ -10,7 +10,8 @@ from lycosa.commands.crawling.cluster_crawl import crawl_together
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.engines import is_shared, open_engine
 from lycosa.commands.inspection.single import fetched_page
-from lycosa.commands.models import CrawlReport, FetchedPage
+from lycosa.commands.models import CrawlReport
+from lycosa.commands.page_models import FetchedPage
 from lycosa.config.settings import Collection, Config
 from lycosa.core.errors import UsageError
 from lycosa.core.records import Page, Visit

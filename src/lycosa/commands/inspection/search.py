@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lycosa.commands.models import (
+from lycosa.commands.search_models import (
     FacetCount,
     QueryTranslation,
     ResultNote,

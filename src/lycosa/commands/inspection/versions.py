@@ -5,7 +5,8 @@ from __future__ import annotations
 from lycosa.captures.captures import Capture, capture_at, iso, parse_at, written_at
 from lycosa.captures.content import Versions
 from lycosa.commands.feature_models import VersionComparison
-from lycosa.commands.models import VersionContent, VersionInfo, VersionList, cached_path
+from lycosa.commands.page_models import VersionContent, VersionInfo, VersionList
+from lycosa.commands.search_models import cached_path
 from lycosa.core.errors import UsageError
 
 

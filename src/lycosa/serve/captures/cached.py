@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 
 from lycosa.captures.captures import Capture, parse_at, written_at
 from lycosa.captures.content import Show, Version, Versions
-from lycosa.commands.models import cached_path
+from lycosa.commands.search_models import cached_path
 from lycosa.page.documents.kinds import Kind, kind_of
 from lycosa.page.encoding import decode
 from lycosa.serve.captures.sanitizer import MOST_BYTES, safe_page

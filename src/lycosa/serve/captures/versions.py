@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse
 
 from lycosa.commands.feature_models import VersionComparison
 from lycosa.commands.inspection.versions import compare_versions, list_versions, version_content
-from lycosa.commands.models import VersionContent, VersionList
+from lycosa.commands.page_models import VersionContent, VersionList
 from lycosa.serve.captures.cached import MAX_AT, Url
 from lycosa.serve.search.views import readable_url, web_href
 from lycosa.serve.services import ServicesDep

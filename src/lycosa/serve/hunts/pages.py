@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.commands.models import cached_path
+from lycosa.commands.search_models import cached_path
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.hunt.requests import HuntView
 from lycosa.serve.hunts.api import HuntParameters

@@ -14,7 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
 from lycosa.captures.page_record import MAX_LINKS, page_record
-from lycosa.commands.models import CollectionHoldings, GroupTable, PageRecord
+from lycosa.commands.models import CollectionHoldings, GroupTable
+from lycosa.commands.page_models import PageRecord
 from lycosa.core.models import doc, with_list_part
 from lycosa.serve.library.library import COLLECTION, LANGUAGE, Library, LibraryFile
 from lycosa.serve.services import WRITER, ServicesDep

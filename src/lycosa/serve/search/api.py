@@ -11,7 +11,8 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from lycosa.commands.inspection.search import search_answer
-from lycosa.commands.models import SearchAnswer, WorkspaceStatus
+from lycosa.commands.models import WorkspaceStatus
+from lycosa.commands.search_models import SearchAnswer
 from lycosa.search.crosslingual.translated import Across, edit
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.federation.federated_search import MAX_HOPS

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import JSONResponse
 
 from lycosa.commands.inspection.search import search_answer
-from lycosa.commands.models import SearchAnswer
+from lycosa.commands.search_models import SearchAnswer
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.presentation.results import PER_HOST
 from lycosa.search.ranking.similar import similar_query
