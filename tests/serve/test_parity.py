@@ -61,7 +61,15 @@ READ = (
         "search",
         {"q": "spidre"},
         frozenset({"took_ms"}),
-        filled=("did_you_mean", "remarks"),
+        filled=("did_you_mean",),
+    ),
+    Question(
+        "search with a note",
+        ("search", 'similar:"http://nowhere.test/"'),
+        "search",
+        {"q": 'similar:"http://nowhere.test/"'},
+        frozenset({"took_ms"}),
+        filled=("notes", "remarks"),
     ),
     Question(
         "search across languages",
