@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lycosa import Workspace
-from lycosa.api.inspection import Statistics, Texts
+from lycosa.api.inspection import Texts, WorkspaceStatistics
 from lycosa.api.options import (
     CrawlArguments,
     FindArguments,
@@ -221,7 +221,7 @@ def test_wrong_calls_are_errors_for_people(tmp_path: Path) -> None:
         (Workspace.search, SearchArguments),
         (Workspace.crawl, CrawlArguments),
         (Workspace.hunt, HuntArguments),
-        (Statistics.terms, TermsArguments),
+        (WorkspaceStatistics.terms, TermsArguments),
         (Texts.find_in_site, FindArguments),
     ],
 )

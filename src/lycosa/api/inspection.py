@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lycosa.site.report import SiteReport
 
 
-class Archive(Part):
+class ArchivedVersions(Part):
     """The archived versions of pages. `at`: a time (UTC), or the number of a version."""
 
     def versions(self, url: str, *, count: int | None = None, changed: bool = False) -> VersionList:
@@ -118,7 +118,7 @@ class Sites(Part):
         return changes_of(self._root, config, since, site, differences=differences)
 
 
-class Statistics(Part):
+class WorkspaceStatistics(Part):
     """Numbers of pages, hosts and words."""
 
     def groups(self, by: str, *, sites: bool = False) -> GroupTable:

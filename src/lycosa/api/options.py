@@ -55,7 +55,7 @@ class SearchArguments(TypedDict, total=False):
 
 
 class TermsArguments(TypedDict, total=False):
-    """Arguments of `Statistics.terms`. Defaults: the 50 most frequent words of all pages.
+    """Arguments of `WorkspaceStatistics.terms`. Defaults: the 50 most frequent words of all pages.
 
     - `since`, `until`: milliseconds since 1970 UTC.
     - `rising`: only words that are more frequent in the pages of the last `period`.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lycosa.api.exports import Exports
     from lycosa.api.groups import Collections, Monitors, Translations, Watches
-    from lycosa.api.inspection import Archive, Sites, Statistics, Texts, Urls
+    from lycosa.api.inspection import ArchivedVersions, Sites, Texts, Urls, WorkspaceStatistics
     from lycosa.api.maintenance import Maintenance
     from lycosa.commands.inspection.pages import PageTable
     from lycosa.commands.inspection.search import LocalSearcher
@@ -250,11 +250,11 @@ class Workspace:
         return explain_url(self.root, self.config(), url)
 
     @cached_property
-    def archive(self) -> Archive:
+    def archive(self) -> ArchivedVersions:
         """Archived versions: versions, text, compare, import_files, reparse."""
-        from lycosa.api.inspection import Archive
+        from lycosa.api.inspection import ArchivedVersions
 
-        return Archive(self)
+        return ArchivedVersions(self)
 
     @cached_property
     def collections(self) -> Collections:
@@ -292,11 +292,11 @@ class Workspace:
         return Sites(self)
 
     @cached_property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> WorkspaceStatistics:
         """Statistics: groups, hosts, terms, names."""
-        from lycosa.api.inspection import Statistics
+        from lycosa.api.inspection import WorkspaceStatistics
 
-        return Statistics(self)
+        return WorkspaceStatistics(self)
 
     @cached_property
     def texts(self) -> Texts:

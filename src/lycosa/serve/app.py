@@ -162,12 +162,10 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
         )
         return respond(request, 422, message("A parameter is invalid"), faults=faults)
 
-    @app.exception_handler(NoVersion)
-    def no_version(request: Request, error: NoVersion) -> Response:
-        return respond(request, 404, error.reason[:1].upper() + error.reason[1:])
-
     @app.exception_handler(LycosaError)
     def known_error(request: Request, error: LycosaError) -> Response:
+        if isinstance(error, NoVersion):
+            return respond(request, 404, error.reason[:1].upper() + error.reason[1:])
         if isinstance(error, UsageError):
             return respond(request, 400, message("The request cannot be answered"), str(error))
         return respond(request, 503, message("The workspace cannot be read"), str(error))
@@ -176,8 +174,7 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
     def http_error(request: Request, error: HTTPException) -> Response:
         if error.status_code == 303:
             return Response(status_code=303, headers=error.headers)
-        title = str(error.detail)
-        response = respond(request, error.status_code, title)
+        response = respond(request, error.status_code, str(error.detail))
         response.headers.update(error.headers or {})
         return response
 

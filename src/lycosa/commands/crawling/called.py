@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -119,7 +118,6 @@ def run_call(call: CrawlCall, listeners: CrawlListeners) -> CrawlReport:
                 order,
                 engine,
                 call.workers,
-                say=_report,
                 observer=listeners.on_progress,
                 started=listeners.on_start,
             )
@@ -131,7 +129,3 @@ def run_call(call: CrawlCall, listeners: CrawlListeners) -> CrawlReport:
         public_pages=progress.public_pages,
         **progress.summary(progress.ended_ms),  # type: ignore[arg-type]
     )
-
-
-def _report(message: str) -> None:
-    print(message, file=sys.stderr)

@@ -117,13 +117,11 @@ def crawl_together(
     engine: Engine,
     workers: int | None,
     *,
-    say: Callable[[str], None],
     observer: Observer | None = None,
     started: Callable[[Stoppable], None] | None = None,
     clock: Clock | None = None,
 ) -> Progress:
-    """Crawl one collection to the end or to a limit, with `workers` on an engine (None: one for
-    each CPU of its nodes).
+    """Crawl to the end or to a limit with `workers` on an engine (None: one per CPU).
 
     `started` gets an object whose `stop` ends the crawl early. Raises what `crawl` raises.
     """
@@ -139,7 +137,7 @@ def crawl_together(
             stack.callback(guide.close)
         upkeep = Upkeep(workspace, order.config, clock, engine)
         stack.callback(upkeep.close)
-        services = CrawlServices(workspace.root, order.config, say)
+        services = CrawlServices(workspace.root, order.config, order.say)
         stack.callback(services.close)
         options = ClusterOptions(
             order.command,
@@ -148,7 +146,7 @@ def crawl_together(
             ends=True,
             walk=guide.order if guide is not None else None,
         )
-        cluster = Cluster(engine, workspace, order.config, [job], options, say, clock)
+        cluster = Cluster(engine, workspace, order.config, [job], options, order.say, clock)
         stack.callback(_close, cluster)
         head = state.head
 
