@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,9 +142,8 @@ def create_app(
 
 def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
     def respond(
-        request: Request, status: int, title: str, detail: str = "", faults: Iterable[Fault] = ()
+        request: Request, status: int, title: str, detail: str = "", faults: Sequence[Fault] = ()
     ) -> Response:
-        faults = list(faults)
         if _wants_html(request):
             text = " ".join(
                 [detail, *(f"{fault.parameter}: {fault.message}." for fault in faults)]
@@ -156,10 +155,10 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
 
     @app.exception_handler(RequestValidationError)
     def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
-        faults = (
+        faults = [
             Fault(parameter=str(problem["loc"][-1]), message=problem["msg"])
             for problem in error.errors()
-        )
+        ]
         return respond(request, 422, message("A parameter is invalid"), faults=faults)
 
     @app.exception_handler(LycosaError)
