@@ -16,6 +16,14 @@ from typing import Any
 import pytest
 
 from lycosa import Workspace
+from lycosa.api.inspection import Texts, WorkspaceStatistics
+from lycosa.api.options import (
+    CrawlArguments,
+    FindArguments,
+    HuntArguments,
+    SearchArguments,
+    TermsArguments,
+)
 from lycosa.api.results import PageStream
 from lycosa.cli.main import COMMANDS, load_command
 from lycosa.core.errors import UsageError, WorkspaceError
@@ -129,10 +137,12 @@ def test_json_of_the_command_line_is_that_of_the_api(site: str, root: Path) -> N
     assert printed("status") == plain(ws.status())
     assert printed("explain", f"{site}eyes.html") == plain(ws.explain(f"{site}eyes.html"))
     assert printed("collection", "list") == plain(ws.collections.list())
-    assert printed("site", site) == plain(ws.site(site))
-    assert printed("links", "--to", f"{site}eyes.html") == plain(ws.links(to=f"{site}eyes.html"))
-    assert printed("status", "--by", "language") == plain(ws.groups("language"))
-    assert printed("versions", f"{site}eyes.html") == plain(ws.versions(f"{site}eyes.html"))
+    assert printed("site", site) == plain(ws.sites.audit(site))
+    assert printed("links", "--to", f"{site}eyes.html") == plain(
+        ws.sites.links(to=f"{site}eyes.html")
+    )
+    assert printed("status", "--by", "language") == plain(ws.statistics.groups("language"))
+    assert printed("versions", f"{site}eyes.html") == plain(ws.archive.versions(f"{site}eyes.html"))
     assert printed("fetch", f"{site}eyes.html")[-1]["status"] == 200
 
 
@@ -155,9 +165,9 @@ def test_methods_have_types_and_documentation() -> None:
 
 def test_names_are_completed_from_the_workspace(root: Path) -> None:
     ws = Workspace(root)
-    assert ws.names("collections") == ["default"]
-    assert ws.names("hosts") == ["127.0.4.3"]
-    assert ws.names("languages") == ["en"]
+    assert ws.statistics.names("collections") == ["default"]
+    assert ws.statistics.names("hosts") == ["127.0.4.3"]
+    assert ws.statistics.names("languages") == ["en"]
     options = {
         option
         for panel in COMMANDS.values()
@@ -188,7 +198,7 @@ def test_a_later_search_sees_what_was_indexed_meanwhile(site: str, tmp_path: Pat
     ws = Workspace(tmp_path / "data", QUICK)
     ws.crawl(f"{site}eyes.html", delay="0", depth=0, index=False)
     assert not list(ws.search("movement"))
-    assert ws.index().documents == 1
+    assert ws.maintenance.index().documents == 1
     assert [hit.title for hit in ws.search("movement")] == ["Compound eyes"]
 
 
@@ -203,3 +213,40 @@ def test_wrong_calls_are_errors_for_people(tmp_path: Path) -> None:
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = __import__("lycosa").no_such_thing
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        (Workspace.search, SearchArguments),
+        (Workspace.crawl, CrawlArguments),
+        (Workspace.hunt, HuntArguments),
+        (WorkspaceStatistics.terms, TermsArguments),
+        (Texts.find_in_site, FindArguments),
+    ],
+)
+def test_signatures_list_the_keyword_arguments(method: object, arguments: type) -> None:
+    assert callable(method)
+    parameters = inspect.signature(method).parameters
+    named = {name for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
+    assert named - {"site"} == arguments.__annotations__.keys() - {"site"}
+    assert "options" not in parameters
+
+
+def test_all_arguments_of_a_search_are_accepted_and_others_are_not(root: Path) -> None:
+    ws = Workspace(root)
+    everything = SearchArguments(
+        count=1, offset=0, language="en", collection="default", site="127.0.4.3", order="date",
+        per_host=0, copies=True, facets=["host"], explain=True, feedback="off", spelling=False,
+        across=(), source_language="en", translate=(), workspaces=(), peers=(), local=True,
+    )  # fmt: skip
+    assert everything.keys() == SearchArguments.__annotations__.keys()
+    assert len(ws.search("moths", **everything)) == 1
+    with pytest.raises(TypeError, match="hurry"):
+        ws.search("moths", hurry=True)  # type: ignore[call-arg]
+    terms = TermsArguments(
+        language="en", site="127.0.4.3", collection="default", since=1, until=4_000_000_000_000,
+        rising=False, period="7d", stop_words=True, count=1_000,
+    )  # fmt: skip
+    assert terms.keys() == TermsArguments.__annotations__.keys()
+    assert "moths" in {term.text.lower() for term in ws.statistics.terms(**terms).terms}

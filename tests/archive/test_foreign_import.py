@@ -15,7 +15,7 @@ from warcio.statusandheaders import StatusAndHeaders
 
 from lycosa.archive.warc.reader import read_exchanges
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-from lycosa.commands.crawling.import_archives import import_files
+from lycosa.commands.crawling.import_archives import ImportOptions, import_files
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError
@@ -53,22 +53,16 @@ def take(
     *paths: Path,
     index: bool = False,
     settings: dict[str, object] | None = None,
-    **more: object,
+    base: str = "",
+    in_scope: bool = False,
 ) -> Imported:
     collection = (
-        Collection.model_validate({"name": "default", **(settings or {})})
-        if settings is not None
-        else None
+        "default"
+        if settings is None
+        else Collection.model_validate({"name": "default", **settings})
     )
-    return import_files(
-        str(root),
-        CONFIG,
-        "default",
-        [str(path) for path in paths],
-        collection=collection,
-        index=index,
-        **more,  # type: ignore[arg-type]
-    )
+    options = ImportOptions(base, in_scope, index)
+    return import_files(str(root), CONFIG, collection, [str(path) for path in paths], options)
 
 
 def rows(root: Path, table: str) -> pl.DataFrame:
@@ -146,7 +140,9 @@ def test_what_the_operator_excluded_stays_out(tmp_path: Path) -> None:
     listed.write_text(f"prefix {HOST}/eyes\n")
     path = every_kind(tmp_path)["plain.warc"]
     config = parse_config("", overrides=(f'crawl.exclusions="{listed}"',))
-    report = import_files(str(tmp_path / "w"), config, "default", [str(path)], index=False)
+    report = import_files(
+        str(tmp_path / "w"), config, "default", [str(path)], ImportOptions(index=False)
+    )
     assert report.left_out == {"excluded": 1}
     assert f"{HOST}/eyes" not in titles(tmp_path / "w")
 
@@ -349,7 +345,8 @@ def test_a_page_for_two_collections(tmp_path: Path) -> None:
     path = wacz(tmp_path / "a.wacz", ("a.warc.gz", warc(gzipped=True)))
     root = tmp_path / "w"
     take(root, path)
-    assert import_files(str(root), CONFIG, "second", [str(path)], index=False).pages == 3
+    report = import_files(str(root), CONFIG, "second", [str(path)], ImportOptions(index=False))
+    assert report.pages == 3
     assert rows(root, "pages").group_by("collection").len().sort("collection").rows() == [
         ("default", 3),
         ("second", 3),

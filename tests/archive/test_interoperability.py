@@ -8,6 +8,7 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fastwarc.warc import ArchiveIterator
@@ -92,17 +93,14 @@ def test_plain_paths_have_the_keys_that_all_others_have(tail: str) -> None:
 
 
 def test_a_line_is_json_whatever_servers_say() -> None:
-    line = cdxj_line(
-        "http://é/",
-        0,
+    capture = SimpleNamespace(
+        url="http://é/",
+        fetched_at=0,
         content_type='a"\\\n/b;c',
-        status=200,
+        http_status=200,
         digest="sha1:A",
-        filename="a.warc.gz",
-        offset=1,
-        length=2,
-        revisit=False,
     )
+    line = cdxj_line(capture, "a.warc.gz", 1, 2)
     assert line.isascii()
     assert json.loads(line.partition("{")[1] + line.partition("{")[2]) == {
         "url": "http://é/",

@@ -61,7 +61,7 @@ def test_what_is_excluded_is_hidden_at_once_and_kept(
 
 def test_a_purge_leaves_no_byte(lycosa: Lycosa, here: Lycosa, site: str, root: str) -> None:
     report = lycosa("-w", root, "exclude", "--purge", "--json", f"prefix:{site}/eyes").json
-    assert report["pending"] == []
+    assert report["pending"] == {}
     assert report["records"]
     assert report["rows"]["pages"] == 1  # type: ignore[index]
     assert _on_disk(root, b"A compound eye sees movement") == []

@@ -80,7 +80,7 @@ class Calls:
             assert crawl(order).ended in ("finished", "max_pages")
         else:
             with LocalEngine() as engine:
-                assert crawl_together(order, engine, workers, say=print).ended == "finished"
+                assert crawl_together(order, engine, workers).ended == "finished"
         result = [
             request for request in self._server.requests(mark) if request.uri != "/robots.txt"
         ]

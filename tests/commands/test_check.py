@@ -224,9 +224,9 @@ def test_damage_is_found_and_named_and_mended_where_it_can_be(damaged: Path, cas
     assert (report.ok, bool(found[0].repair)) == (case.severity != "error", case.mended)
     if case.mended and not case.name.startswith("the index:"):  # all of these are mended alike
         repaired = repair_workspace(str(damaged), deep=case.deep)
-        assert repaired.failed == []
-        assert repaired.done
-        assert repaired.report.findings == []
+        assert repaired.not_repaired == []
+        assert repaired.repaired
+        assert repaired.findings == []
         assert (
             Searcher(str(damaged)).search(SearchRequest("page", count=20, per_host=0)).total
             >= PAGES
@@ -244,7 +244,7 @@ def test_cdxj_files_are_written_again_as_they_were(damaged: Path) -> None:
     assert {finding.where for finding in check_workspace(str(damaged)).findings} == {
         str(path.relative_to(damaged)) for path in (first, second)
     }
-    assert repair_workspace(str(damaged)).report.findings == []
+    assert repair_workspace(str(damaged)).findings == []
     assert (first.read_bytes(), second.read_bytes()) == before
 
 
@@ -252,8 +252,8 @@ def test_a_cdxj_whose_archive_is_damaged_is_not_made_up(damaged: Path) -> None:
     for harm in (flip("data/*/archive.warc.gz"), delete("data/*/archive.cdxj")):
         harm(damaged)
     repaired = repair_workspace(str(damaged))
-    assert [where for where, _ in repaired.failed] == ["data/00000001-1/archive.cdxj"]
-    assert not repaired.report.ok
+    assert [where for where, _ in repaired.not_repaired] == ["data/00000001-1/archive.cdxj"]
+    assert not repaired.ok
     assert not one(damaged, "data/00000001-1").joinpath("archive.cdxj").exists()
 
 

@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from lycosa.cli.main import app
-from lycosa.commands.inspection.status_by import groups_of, hosts_of
+from lycosa.commands.inspection.hosts import list_hosts
+from lycosa.commands.inspection.status_by import groups_of
 from lycosa.commands.inspection.tally import Tally
 from lycosa.config.reading import parse_config
 from lycosa.core.records import HostRow
@@ -156,7 +157,7 @@ def test_means_are_over_calendar_days(workspace: Workspace) -> None:
 
 
 def test_hosts_are_counted_by_day_and_software(workspace: Workspace) -> None:
-    table = hosts_of(workspace, 2)
+    table = list_hosts(workspace.root, count=2)
     assert (
         [host.host for host in table.hosts],
         table.total,

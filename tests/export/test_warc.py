@@ -26,7 +26,7 @@ from lycosa.archive.import_formats import read_captures
 from lycosa.archive.warc.members import read_records
 from lycosa.archive.warc.reader import read_exchanges, read_response
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
-from lycosa.commands.crawling.import_archives import import_files
+from lycosa.commands.crawling.import_archives import ImportOptions, import_files
 from lycosa.config.reading import parse_config
 from lycosa.core.errors import ArchiveError, WorkError
 from lycosa.core.records import Page, Visit
@@ -313,7 +313,9 @@ def workspace_wacz(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     path.write_bytes(
         warc((*ANSWERS, Answer("http://b.example/ü", html("Ümlaut & <more>"))), gzipped=True)
     )
-    import_files(str(root / "w"), parse_config(""), "default", [str(path)], index=False)
+    import_files(
+        str(root / "w"), parse_config(""), "default", [str(path)], ImportOptions(index=False)
+    )
     return Workspace.open(str(root / "w"))
 
 

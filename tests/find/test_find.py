@@ -18,7 +18,7 @@ import pytest
 from lycosa.config.reading import parse_config
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.submission import submit
-from lycosa.find.find import Ordered, Results, find_stored, order_in_site, submit_find
+from lycosa.find.find import FindResults, Ordered, find_stored, order_in_site, submit_find
 from lycosa.matching.orders import remove_order
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
@@ -48,7 +48,7 @@ def lay(site: Paper, pages: int = 12) -> None:
 
 
 def found_urls(root: str, ordered: Ordered, site: Paper) -> list[str]:
-    results = Results(root, ordered)
+    results = FindResults(root, ordered)
     found = list(results.fresh())
     assert (results.left(), len({each.url for each in found})) == (0, len(found))
     return sorted(each.url.removeprefix(site.origin) for each in found)

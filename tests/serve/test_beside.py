@@ -18,7 +18,8 @@ import pytest
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.core.errors import WorkError
 from lycosa.serve import processes as beside
-from lycosa.serve.processes import ServerOptions, ServerProcesses
+from lycosa.serve.processes import ServerProcesses
+from lycosa.serve.server import ServerOptions
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests import waiting

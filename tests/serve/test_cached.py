@@ -272,8 +272,9 @@ def test_versions_by_api(client: Client) -> None:
     changed = client.get("/api/v1/versions", {"url": URL, "changed": "true"}).json()
     assert len(changed["versions"]) == 2
     told = client.get("/api/v1/versions/diff", {"url": URL, "a": found["versions"][2]["at"]}).json()
-    assert (told["of"], told["gone"], told["came"]) == ("main text", 1, 1)
-    assert [piece["blocks"] for piece in told["stretches"][0] if piece["kind"] != " "] == [
+    changes = told["difference"]
+    assert (told["of"], changes["gone"], changes["came"]) == ("main text", 1, 1)
+    assert [piece["blocks"] for piece in changes["stretches"][0] if piece["kind"] != " "] == [
         ["Second block."],
         ["Another block."],
     ]

@@ -92,7 +92,7 @@ def test_the_same_as_json(client: Client, workspace: str) -> None:
         found["settings"]["delay"],
     ) == (status.statuses, found["pages"], "0s")
     assert not {"auth", "login"} & found["settings"].keys()
-    assert found["paused"] is False
+    assert found["paused"] is None
     (listed,) = client.get("/api/v1/collections").json()
     assert (listed["name"], listed["pages"], listed["urls"]) == (
         "default",

@@ -14,8 +14,9 @@ import polars as pl
 import pytest
 
 from lycosa.commands.inspection.collection_facts import holdings
+from lycosa.commands.inspection.hosts import list_hosts
 from lycosa.commands.inspection.status import workspace_status
-from lycosa.commands.inspection.status_by import groups_of, hosts_of
+from lycosa.commands.inspection.status_by import groups_of
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.core.units import format_size
@@ -108,11 +109,9 @@ def test_every_statistic_is_there_and_drawn(client: Client, copy: str) -> None:
     assert len([each for each in page.all("svg") if each.get("class") == "share"]) > len(
         set(page.text("h3"))
     )
-    hosts = hosts_of(workspace)
-    assert {f"{day.isoformat()}: {number}" for day, number in hosts.new_by_day.items()} <= set(
-        page.text("li")
-    )
-    assert {f"{day.isoformat()}: {number}" for day, number in hosts.new_by_day.items()} <= set(
+    hosts = list_hosts(workspace.root)
+    assert {f"{day}: {number}" for day, number in hosts.new_by_day.items()} <= set(page.text("li"))
+    assert {f"{day}: {number}" for day, number in hosts.new_by_day.items()} <= set(
         page.text("title")
     ), "the picture"
     assert set(hosts.servers) <= set(page.text("th"))
@@ -135,7 +134,7 @@ def test_the_same_as_json(client: Client, copy: str) -> None:
     assert table["totals"] == {"rows": len(table["rows"]), "sites": len(table["sites"])}
     asked: dict[str, str | int] = {"by": "collection", "sites": "true", "offset": 1, "n": 2}
     assert client.get("/api/v1/library", asked).json()["sites"] == table["sites"][1:3]
-    assert client.get("/api/v1/library/hosts").json()["total"] == table["total"]["sites"]
+    assert client.get("/api/v1/hosts").json()["total"] == table["total"]["sites"]
     held = client.get("/api/v1/library/collections/default").json()
     assert (held["documents"], held["links"]) == (pages.height, holdings(copy, "default").links)
     assert held["days"] == client.get("/api/v1/library/days").json()

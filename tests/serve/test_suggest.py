@@ -39,7 +39,7 @@ def test_the_api_suggests(client: Client) -> None:
     answer = client.get("/api/v1/suggest", {"q": "WOLF sp"}).json()
     assert answer["query"] == "WOLF sp"
     assert any(each["text"].lower().startswith("wolf sp") for each in answer["suggestions"])
-    assert {"text", "language", "kind", "pages"} == set(answer["suggestions"][0])
+    assert {"text", "language", "kind", "pages", "weight"} == set(answer["suggestions"][0])
     assert (
         len(client.get("/api/v1/suggest", {"q": "w", "n": 2}).json()["suggestions"]),
         client.get("/api/v1/suggest", {"q": ""}).json()["suggestions"],

@@ -89,7 +89,11 @@ def test_reading_and_writing_take_a_token_and_reports_say_what_was_committed(
         "notify": ["webhook https://hooks.example/x"],
     }
     made = client.send("POST", "/api/v1/uptime", json.dumps(asked), key)
-    assert (made.status_code, made.json()) == (201, {"url": URL, "running": False})
+    assert (made.status_code, made.json()["monitor"]["url"], made.json()["running"]) == (
+        201,
+        URL,
+        False,
+    )
     (kept,) = monitors_of(workspace.storage, Config()).values()
     assert (kept.monitor.expect, kept.private, kept.monitor.every) == ("well", False, 60_000)
 

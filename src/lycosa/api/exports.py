@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
-from typing import TYPE_CHECKING, BinaryIO
+from typing import Any, BinaryIO, TypedDict, Unpack
 
-from lycosa.commands.maintenance.export import LibraryOptions, export_pages, library_selection
+from lycosa.api.groups import Part
+from lycosa.api.options import accepts
+from lycosa.commands.maintenance.export import (
+    BulkOptions,
+    LibraryOptions,
+    export_pages,
+    library_selection,
+    load_bulk,
+)
 from lycosa.core.units import parse_size
 from lycosa.export.archives.wacz import WaczReport, export_wacz
 from lycosa.export.archives.warc import WarcReport, WarcSelection, export_warc
@@ -19,15 +27,18 @@ from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace as Store
 from lycosa.url.site_name import site_name
 
-if TYPE_CHECKING:
-    from lycosa.api.workspace import Workspace
+
+class CaptureArguments(TypedDict, total=False):
+    """Which captures to export; default: all. `since`: milliseconds since 1970 UTC."""
+
+    language: str
+    collection: str
+    site: str
+    since: int
 
 
-class Exports:
-    """Exports of a workspace. Dates are UTC; `since` is in milliseconds since 1970 UTC."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+class Exports(Part):
+    """Exports of a workspace. Dates are UTC."""
 
     def library(
         self,
@@ -46,60 +57,54 @@ class Exports:
             WorkError: a file cannot be written, or table files were replaced meanwhile.
         """
         selection = library_selection(language, collection, since, until, options)
-        return export_pages(
-            self._workspace.root, self._workspace.config(), kind, target, selection, options
-        )
+        return export_pages(self._root, self._workspace.config(), kind, target, selection, options)
 
+    @accepts(CaptureArguments)
     def warc(
         self,
         target: str,
         *,
-        language: str = "",
-        collection: str = "",
-        site: str = "",
-        since: int = 0,
         max_size: str = "1GB",
         responses_only: bool = False,
+        **captures: Unpack[CaptureArguments],
     ) -> WarcReport:
         """Export captures as WARC files with a CDXJ index."""
         return export_warc(
-            Store.open(self._workspace.root),
+            Store.open(self._root),
             target,
-            _selection(language, collection, site, since),
+            _selection(captures),
             max_file_bytes=parse_size(max_size),
             responses_only=responses_only,
         )
 
+    @accepts(CaptureArguments)
     def wacz(
         self,
         target: str,
         *,
-        language: str = "",
-        collection: str = "",
-        site: str = "",
-        since: int = 0,
         title: str = "",
         responses_only: bool = False,
+        **captures: Unpack[CaptureArguments],
     ) -> WaczReport:
         """Export captures as one WACZ file for web-archive players."""
         return export_wacz(
-            Store.open(self._workspace.root),
+            Store.open(self._root),
             target,
-            _selection(language, collection, site, since),
+            _selection(captures),
             title=title,
             responses_only=responses_only,
         )
 
     def mirror(self, site: str, target: str, *, collection: str = "") -> MirrorReport:
         """Export a site as an offline mirror."""
-        return export_mirror(Store.open(self._workspace.root), site, target, collection=collection)
+        return export_mirror(Store.open(self._root), site, target, collection=collection)
 
     def markdown(
         self, target: str, *, site: str = "", collection: str = "", mode: str = "main"
     ) -> MarkdownReport:
         """Export each page as a Markdown file with front matter. `mode`: see `Workspace.fetch`."""
         return export_markdown(
-            Store.open(self._workspace.root),
+            Store.open(self._root),
             target,
             site=site,
             collection=collection,
@@ -108,37 +113,24 @@ class Exports:
 
     def llms(self, site: str, target: str, *, collection: str = "") -> MarkdownReport:
         """Write `llms.txt` and `llms-full.txt` of a site into a directory."""
-        return export_llms(Store.open(self._workspace.root), site, target, collection=collection)
+        return export_llms(Store.open(self._root), site, target, collection=collection)
 
     def jsonl(self, output: BinaryIO, selection: BulkSelection = BulkSelection()) -> int:
         """Write every live page as one line of JSON; return their number."""
-        return export_jsonl(Store.open(self._workspace.root), selection, output)
+        return export_jsonl(Store.open(self._root), selection, output)
 
     def bulk(
         self,
         kind: str,
         url: str,
-        index: str = "lycosa",
-        *,
-        selection: BulkSelection = BulkSelection(),
-        batch_bytes: int = 5 * 2**20,
-        again: bool = False,
+        options: BulkOptions = BulkOptions(),
         report: Callable[[str], None] = lambda message: None,
     ) -> BulkReport:
         """Load pages into "opensearch" or "quickwit". Later calls send only changes."""
-        from lycosa.commands.maintenance.export import load_bulk
-
-        return load_bulk(
-            Store.open(self._workspace.root),
-            kind,
-            url,
-            index,
-            selection,
-            batch_bytes,
-            again,
-            report,
-        )
+        return load_bulk(self._root, kind, url, options, report)
 
 
-def _selection(language: str, collection: str, site: str, since: int) -> WarcSelection:
-    return WarcSelection(language, collection, site_name(site) if site else None, since)
+def _selection(captures: CaptureArguments) -> WarcSelection:
+    values: dict[str, Any] = {**captures}
+    site = values.pop("site", "")
+    return WarcSelection(**values, site=site_name(site) if site else None)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lycosa.api.workspace import Workspace
     from lycosa.commands.feature_models import MatchList, MonitorInfo, WatchInfo
-    from lycosa.commands.models import CollectionFacts, CollectionSummary, QueryTranslation
+    from lycosa.commands.models import CollectionFacts, CollectionSummary
+    from lycosa.commands.search_models import QueryTranslation
     from lycosa.export.archives.collection_copy import CopyReport
     from lycosa.search.crosslingual.vectors import VectorsInfo
     from lycosa.store.exclusion.purge import PurgeReport
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
     from lycosa.uptime.report import UptimeReport
 
 
-class _Part:
+class Part:
+    """A group of methods of a workspace."""
+
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._root = workspace.root
 
 
-class Collections(_Part):
+class Collections(Part):
     """The collections of a workspace."""
 
     def list(self) -> list[CollectionSummary]:
@@ -66,7 +69,7 @@ class Collections(_Part):
         return purge(self._root, name, self._workspace.config())
 
 
-class Monitors(_Part):
+class Monitors(Part):
     """The monitors of availability."""
 
     def list(self) -> list[MonitorInfo]:
@@ -82,8 +85,10 @@ class Monitors(_Part):
             UsageError: a setting is wrong, or the URL is already monitored.
         """
         from lycosa.commands.monitoring.monitors import create_monitor
+        from lycosa.url.normalise import typed_url
 
-        return create_monitor(self._root, self._workspace.config(errors={}), url, settings)
+        config = self._workspace.config(errors={})
+        return create_monitor(self._root, config, {**settings, "url": typed_url(url)})
 
     def remove(self, url: str) -> None:
         """Remove a monitor and keep its history."""
@@ -108,7 +113,7 @@ class Monitors(_Part):
         run_checks(self._root, self._workspace.config(), report)
 
 
-class Watches(_Part):
+class Watches(Part):
     """The content alerts: patterns that are matched against every fetched page."""
 
     def list(self) -> list[WatchInfo]:
@@ -168,7 +173,7 @@ class Watches(_Part):
         return MatchList(total, rows)
 
 
-class Translations(_Part):
+class Translations(Part):
     """The translation tables of searches across languages."""
 
     def tables(self) -> OpenTables:

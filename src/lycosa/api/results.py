@@ -8,7 +8,7 @@ from dataclasses import asdict
 from html import escape
 from typing import Any, Generic, TypeVar
 
-from lycosa.commands.models import SearchAnswer, SearchHit
+from lycosa.commands.search_models import SearchAnswer, SearchHit
 from lycosa.processes.stopping import Stoppable
 from lycosa.processes.threads import OnError, background_thread
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quoted
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from lycosa.core.errors import WorkError
@@ -117,27 +118,34 @@ def _escape(text: str) -> str:
     return quote_from_bytes(_unescape(text), safe=_KEPT)
 
 
-def cdxj_line(
-    url: str,
-    fetched_at: int,
-    *,
-    content_type: str,
-    status: int,
-    digest: str,
-    filename: str,
-    offset: int,
-    length: int,
-    revisit: bool = False,
-) -> str:
-    """One capture as a line, without its newline. `fetched_at` in milliseconds, `content_type` as
-    the server sent it.
+class IndexedCapture(Protocol):
+    """The columns of a capture that its line contains. `fetched_at` in ms since 1970 UTC,
+    `content_type` as the server sent it.
     """
-    mime = REVISIT_MIME if revisit else content_type.partition(";")[0].strip().lower() or "unk"
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def fetched_at(self) -> int: ...
+    @property
+    def content_type(self) -> str: ...
+    @property
+    def http_status(self) -> int: ...
+    @property
+    def digest(self) -> str: ...
+
+
+def cdxj_line(
+    capture: IndexedCapture, filename: str, offset: int, length: int, *, revisit: bool = False
+) -> str:
+    """Return the line of a capture without its newline."""
+    media_type = capture.content_type.partition(";")[0].strip().lower()
+    mime = REVISIT_MIME if revisit else media_type or "unk"
     return (
-        f'{surt(url)} {_timestamp(fetched_at // 1000)} {{"url": {_quoted(url)}, "mime": '
-        f'{_quoted(mime)}, "status": "{status}", '
-        f'"digest": {_quoted(digest)}, "length": "{length}", "offset": "{offset}", "filename": '
-        f"{_quoted(filename)}}}"
+        f"{surt(capture.url)} {_timestamp(capture.fetched_at // 1000)} "
+        f'{{"url": {_quoted(capture.url)}, "mime": {_quoted(mime)}, '
+        f'"status": "{capture.http_status}", "digest": {_quoted(capture.digest)}, '
+        f'"length": "{length}", "offset": "{offset}", "filename": {_quoted(filename)}}}'
     )
 
 
@@ -166,14 +174,10 @@ def write_cdxj(
         if visit.http_status == 0 or record_type == "metadata" or visit.record_id in lines:
             continue
         lines[visit.record_id] = cdxj_line(
-            visit.url,
-            visit.fetched_at,
-            content_type=visit.content_type,
-            status=visit.http_status,
-            digest=visit.digest,
-            filename=visit.warc_file.rpartition("/")[2],
-            offset=visit.warc_offset,
-            length=visit.warc_length,
+            visit,
+            visit.warc_file.rpartition("/")[2],
+            visit.warc_offset,
+            visit.warc_length,
             revisit=record_type == "revisit",
         )
     write_lines(path, sorted(lines.values()))

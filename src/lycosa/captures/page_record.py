@@ -20,8 +20,9 @@ _DATED = pl.when(pl.col("published_at").dt.year().is_between(1, 9999)).then(pl.c
 
 @dataclass(slots=True, frozen=True)
 class StoredPage:
-    """A page. `row` is its row in `pages` without `text`; `published_at` is null for impossible
-    years. The links are the first of `out` and `into`; `held`: those other ends that are pages.
+    """A page. `row` is its row in `pages`; `published_at` is null for impossible years.
+
+    The links are the first of `out` and `into`; `held`: those other ends that are pages.
     """
 
     row: dict[str, Any]
@@ -58,7 +59,6 @@ def page_record(root: str, url: str) -> StoredPage | None:
         [
             tables.scan("pages")
             .filter(here & (pl.col("url") == plain))
-            .drop("text")
             .with_columns(_DATED)
             .sort("fetched_at")
             .tail(1),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from lycosa.cli.output import Output
 from lycosa.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 DEFAULT_WORKSPACE = "lycosa-data"
 
 
-def expand(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose option groups are expanded into its signature."""
+def expand(function: Callable[..., Output | None]) -> Callable[..., None]:
+    """Return a command whose option groups are expanded into its signature.
+
+    A command that returns `Output` has `--json`.
+    """
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
@@ -34,6 +38,9 @@ def expand(function: Callable[..., None]) -> Callable[..., None]:
         else:
             only = inspect.Parameter.KEYWORD_ONLY
             parameters.append(parameter.replace(annotation=hints[name], kind=only))
+    has_output = hints["return"] is Output and OutputOptions not in groups.values()
+    if has_output:
+        parameters += _parameters(JsonOutput)
     for kind in reversed(groups.values()):  # the help lists shared options last
         parameters += _parameters(kind)
 
@@ -43,7 +50,15 @@ def expand(function: Callable[..., None]) -> Callable[..., None]:
             name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
             for name, kind in groups.items()
         }
-        function(**values, **arguments)
+        printing = {"as_json": values.pop("json_output", False)} if has_output else {}
+        for group in arguments.values():
+            if isinstance(group, OutputOptions):
+                printing = {"as_json": group.json_output, "quiet": group.quiet}
+        output = function(**values, **arguments)
+        if output is not None:
+            output.print(**{"quiet": False, **printing})
+            if output.failed:
+                raise typer.Exit(1)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -100,7 +115,7 @@ def _complete(name: str) -> Callable[[typer.Context, str], list[str]]:
         before = context.find_root().params.get("workspaces") or [DEFAULT_WORKSPACE]
         root = context.params.get("workspace") or before[0]
         try:
-            names = Workspace(root).names(name)
+            names = Workspace(root).statistics.names(name)
         except LycosaError:
             return []
         return [each for each in names if each.startswith(incomplete)]
@@ -336,10 +351,16 @@ class EngineWorkers(EngineOptions):
 
 
 @dataclass(frozen=True)
-class OutputOptions:
-    """`--json` and `--quiet`."""
+class JsonOutput:
+    """`--json`."""
 
     json_output: JsonOption = False
+
+
+@dataclass(frozen=True)
+class OutputOptions(JsonOutput):
+    """`--json` and `--quiet`."""
+
     quiet: QuietOption = False
 
 

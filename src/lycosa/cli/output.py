@@ -7,7 +7,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any, BinaryIO, cast
 
@@ -47,6 +47,31 @@ class _Escaped(io.RawIOBase):
 def data_stream() -> BinaryIO:
     """Return standard output for data that a program reads. A terminal gets escaped text."""
     return cast("BinaryIO", _Escaped() if sys.stdout.isatty() else sys.stdout.buffer)
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """What a command prints: with `--json` the model, without `--quiet` the text, and a note.
+
+    `text` may be a function that prints. `failed`: the exit code is 1.
+    """
+
+    model: object
+    text: str | Callable[[], object] = ""
+    note: str = ""
+    failed: bool = False
+
+    def print(self, *, as_json: bool, quiet: bool) -> None:
+        """Print the model or the text."""
+        if as_json:
+            print_json(self.model)
+        elif not quiet:
+            if callable(self.text):
+                self.text()
+            elif self.text:
+                print(self.text)
+            if self.note:
+                note(self.note)
 
 
 def print_json(document: object) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lycosa.commands.models import VersionInfo, doc
+from lycosa.commands.page_models import VersionInfo
 from lycosa.config.monitor import Monitor
+from lycosa.core.models import doc
 from lycosa.matching.matches import StoredMatch
 from lycosa.notify.outbox import DeliveryState
 from lycosa.store.compaction.compact import CompactionReport
@@ -16,14 +17,23 @@ from lycosa.text.difference import Difference
 
 @dataclass(frozen=True)
 class VersionComparison:
-    """Changes between two versions. `of`: main text, all text or title; empty: no difference."""
+    """Changes between two versions."""
 
     url: str
     before: VersionInfo
     after: VersionInfo
     titles: tuple[str, str]
-    of: str
-    difference: Difference
+    of: str = field(
+        metadata=doc("Compared text: `main text`, `all text`, `title`; empty: no difference.")
+    )
+    difference: Difference = field(
+        metadata=doc(
+            "`gone`, `came`: number of removed and added text blocks; `cut`: whether the list of "
+            "changes is incomplete; `stretches`: changes with their surroundings, with `kind` ` ` "
+            "unchanged, `-` removed, `+` added, and the positions `old` and `new` of the first "
+            "block in the two texts, from 0."
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,9 @@ class WatchInfo:
     ignore: Sequence[str]
     collections: Sequence[str]
     created_at: str = field(metadata=doc("UTC, ISO 8601."))
-    notify: Sequence[DeliveryState]
+    notify: Sequence[DeliveryState] = field(
+        metadata=doc("Delivery state of each target, without parts of a URL that may be secret.")
+    )
     running: bool = field(metadata=doc("Whether a running crawl applies it."))
 
 
@@ -53,7 +65,12 @@ class MatchList:
     """Matches of watches or of a find, newest first."""
 
     total: int
-    matches: Sequence[StoredMatch]
+    matches: Sequence[StoredMatch] = field(
+        metadata=doc(
+            "`positions`: character offsets in the page text, at most the first 1,000; `context`: "
+            "the text around the first one, untrusted input from the page."
+        )
+    )
 
 
 @dataclass(frozen=True)

@@ -8,149 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
-from lycosa.search.presentation.results import Explanation
-
-
-def doc(description: str) -> dict[str, str]:
-    """Return field metadata with the description that the OpenAPI document shows."""
-    return {"description": description}
-
-
-@dataclass(frozen=True)
-class SnippetFragment:
-    """A fragment of a snippet."""
-
-    text: str
-    match: bool = field(metadata=doc("Whether the fragment matches the query."))
-
-
-@dataclass(frozen=True)
-class SearchHit:
-    """A search result."""
-
-    url: str
-    title: str
-    snippet: str = field(metadata=doc("Plain text, not HTML: escape it."))
-    fragments: Sequence[SnippetFragment] = field(
-        metadata=doc("The snippet in fragments; joined, they are `snippet`.")
-    )
-    language: str = field(metadata=doc("ISO 639 code identified from the text; empty: unknown."))
-    host: str
-    collection: str
-    fetched_at: str = field(metadata=doc("UTC, ISO 8601."))
-    published_at: str | None = field(
-        metadata=doc("Publication date that the page states; UTC, ISO 8601.")
-    )
-    score: float
-    type: str = field(metadata=doc("File type: html, pdf, txt …"))
-    copies: int = field(metadata=doc("Number of hidden duplicates of this page."))
-    from_host: int = field(
-        metadata=doc("Number of pages of its host among the first few hundred results.")
-    )
-    cached: str = field(
-        metadata=doc(
-            "Location of the cached copy: a path on this server, or the URL of a peer; empty: none."
-        )
-    )
-    source: str = field(
-        metadata=doc(
-            "Source: empty for the workspace of this server, else another workspace or the "
-            "address of a peer."
-        ),
-        default="",
-    )
-    explanation: Explanation | None = field(
-        metadata=doc("With `explain`: the parts of the score."), default=None
-    )
-
-
-@dataclass(frozen=True)
-class TranslationChoice:
-    """A translation of a word."""
-
-    text: str
-    weight: float = field(metadata=doc("Weight, at most 1."))
-    origin: str = field(
-        metadata=doc(
-            "Source: the name of a translation table, `as typed`, or `given` (parameter "
-            "`translate`)."
-        )
-    )
-
-
-@dataclass(frozen=True)
-class WordTranslations:
-    """A word of the query and its translations, highest weight first."""
-
-    source: str
-    alternatives: Sequence[TranslationChoice]
-
-
-@dataclass(frozen=True)
-class QueryTranslation:
-    """The query in one language."""
-
-    language: str
-    terms: Sequence[WordTranslations]
-
-
-@dataclass(frozen=True)
-class ResultNote:
-    """A note about the results."""
-
-    code: str = field(metadata=doc("Stable identifier of the message; empty: none."))
-    text: str = field(metadata=doc("In English."))
-    values: Mapping[str, str | int] = field(metadata=doc("The values in the text."))
-
-
-@dataclass(frozen=True)
-class SpellingSuggestion:
-    """A query with another spelling."""
-
-    query: str
-    total: int = field(metadata=doc("Number of pages with all of its words."))
-
-
-@dataclass(frozen=True)
-class FacetCount:
-    """One value of a facet and its number of pages."""
-
-    value: str
-    count: int
-
-
-@dataclass(frozen=True)
-class SearchAnswer:
-    """Search results, best first."""
-
-    query: str
-    total: int = field(metadata=doc("Number of matching pages."))
-    offset: int
-    took_ms: float
-    generation: int = field(metadata=doc("Generation of the index; 0: there is no index yet."))
-    notes: Sequence[str] = field(metadata=doc("Notes about these results, in English."))
-    remarks: Sequence[ResultNote] = field(metadata=doc("The notes with their codes and values."))
-    missing_shards: Sequence[int] = field(
-        metadata=doc(
-            "Shards of the index, counted from 0, whose pages are missing in these results."
-        )
-    )
-    hits: Sequence[SearchHit]
-    translations: Sequence[QueryTranslation] = field(
-        metadata=doc("With `across`: the query in each language, its own language first.")
-    )
-    did_you_mean: SpellingSuggestion | None = field(
-        metadata=doc("Another spelling, if the query has few results and that spelling has more.")
-    )
-    expansion: Sequence[str] = field(
-        metadata=doc("Terms that feedback added to the query, highest weight first.")
-    )
-    facets: Mapping[str, Sequence[FacetCount]] = field(
-        metadata=doc("Values of the requested facets, most pages first.")
-    )
+from lycosa.core.models import doc
 
 
 @dataclass(frozen=True)
@@ -379,6 +240,8 @@ class CollectionFacts:
 class CollectionHoldings:
     """Stored data of a collection."""
 
+    name: str
+
     captures: int = field(metadata=doc("Number of captures in the archive."))
     archived_bytes: int = field(metadata=doc("Compressed size of these captures."))
     waiting: int = field(metadata=doc("Number of queued URLs."))
@@ -434,6 +297,9 @@ class GroupTable:
     rows: list[GroupRow]
     total: GroupRow
     sites: list[GroupHost] = field(metadata=doc("Hosts of the group (with parameter `sites`)."))
+    totals: Mapping[str, int] = field(
+        metadata=doc("Length of each complete list."), default_factory=dict
+    )
 
 
 @dataclass(frozen=True)
@@ -449,6 +315,11 @@ class HostSummary:
     bytes: int
     first_seen_at: datetime | None
     last_visit_at: datetime | None
+    ip: str
+    delay: int | None = field(metadata=doc("Delay between two requests in ms."))
+    not_before: datetime | None = field(metadata=doc("Time until which the host is paused."))
+    fails: int = field(metadata=doc("Consecutive failures."))
+    latency: float | None = field(metadata=doc("Mean response time in ms."))
 
 
 @dataclass(frozen=True)
@@ -457,16 +328,13 @@ class HostTable:
 
     hosts: list[HostSummary]
     total: int
-    new_by_day: Mapping[date, int] = field(metadata=doc("Number of new hosts by day."))
+    new_by_day: Mapping[str, int] = field(metadata=doc("Number of new hosts by day, ISO 8601."))
     servers: Mapping[str, int] = field(metadata=doc("Number of hosts by server software."))
 
 
 @dataclass(frozen=True)
 class ExclusionReport:
-    """All exclusion rules in effect, and what a purge deleted.
-
-    `pending`: (where, why) of data that is not deleted yet; empty after a purge: nothing is left.
-    """
+    """All exclusion rules in effect, and what a purge deleted."""
 
     rules: Sequence[str]
     exclusion: int | None
@@ -476,7 +344,9 @@ class ExclusionReport:
     archives: int
     bytes_deleted: int
     documents: int
-    pending: Sequence[tuple[str, str]]
+    pending: Mapping[str, str] = field(
+        metadata=doc("Data that is not deleted yet, by its place, with the reason.")
+    )
 
 
 @dataclass(frozen=True)
@@ -511,120 +381,6 @@ class CrawlReport:
 
 
 @dataclass(frozen=True)
-class PageRecord:
-    """The record of a page: text and metadata."""
-
-    url: str
-    collection: str
-    title: str
-    headline: str
-    description: str
-    language: str
-    charset: str
-    published_at: datetime | None
-    fetched_at: datetime
-    canonical: str | None
-    headings: Sequence[str]
-    main_text: str
-    text: str
-
-
-@dataclass(frozen=True)
-class FetchedPage(PageRecord):
-    """A page that was just fetched, with its links, its main text as Markdown, and the status of
-    the response.
-    """
-
-    status: int
-    links: Sequence[str]
-    markdown: str = ""
-
-
-@dataclass(frozen=True)
-class FetchHop:
-    """One exchange of a fetch that follows redirects. `refused`: why it was not made."""
-
-    url: str
-    refused: str = ""
-    status: int = 0
-    error: str = ""
-    error_text: str = ""
-    ip: str = ""
-    protocol: str = ""
-    duration_ms: int = 0
-    first_byte_ms: int | None = None
-    truncated: str = ""
-    body_bytes: int = 0
-    request: str = ""
-    response: str = ""
-
-
-@dataclass(frozen=True)
-class RobotsReport:
-    """Whether the robots.txt of an origin allows a URL, and which line decides.
-
-    `verdict`: parse, allow_all or deny_all; `problem`: why there was no response.
-    """
-
-    url: str
-    robots: str
-    status: int
-    verdict: str
-    token: str
-    allowed: bool
-    line: str
-    crawl_delay_ms: int | None
-    sitemaps: Sequence[str]
-    body: str
-    problem: str
-
-
-@dataclass(frozen=True)
-class VersionInfo:
-    """An archived capture of a page."""
-
-    number: int = field(metadata=doc("Number in the list, from 1: the newest."))
-    at: str = field(metadata=doc("Time as used by the parameter `at`: UTC, in milliseconds."))
-    fetched_at: str = field(metadata=doc("The same time, ISO 8601."))
-    status: int
-    content_type: str = field(metadata=doc("Media type stated by the server."))
-    size: int = field(metadata=doc("Size of the body as transferred, in bytes."))
-    digest: str = field(metadata=doc("`sha1:BASE32` of the body as transferred."))
-    changed: bool = field(metadata=doc("Whether the text differs from that of the previous visit."))
-    original: str | None = field(
-        metadata=doc("For a revisit: time of the original capture, ISO 8601.")
-    )
-    redirect_to: str
-    truncated: str = field(metadata=doc("Reason for a truncated body; empty: complete."))
-    error: str
-    collections: Sequence[str]
-    record_id: str
-    warc_file: str
-    warc_offset: int
-    warc_length: int
-
-
-@dataclass(frozen=True)
-class VersionList:
-    """Captures of a page, newest first."""
-
-    url: str
-    total: int
-    versions: Sequence[VersionInfo]
-
-
-@dataclass(frozen=True)
-class VersionContent:
-    """The text of one version."""
-
-    url: str
-    version: VersionInfo
-    title: str
-    main_text: str
-    text: str
-
-
-@dataclass(frozen=True)
 class HuntHit:
     """A relevant page of a focused crawl, as soon as it is fetched."""
 
@@ -638,6 +394,7 @@ class HuntHit:
     via: str = field(metadata=doc("Page that links to it; empty for a seed."))
     rank: int = field(metadata=doc("Rank among the pages so far."))
     seconds: float = field(metadata=doc("Seconds since the start."))
+    event: str = "found"
 
 
 @dataclass(frozen=True)

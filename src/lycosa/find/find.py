@@ -131,7 +131,7 @@ def submit_find(
     return Ordered(order, submitted.collection, submitted.file, submitted.owner is not None)
 
 
-class Results:
+class FindResults:
     """What an order finds, as commits come."""
 
     def __init__(self, root: str, ordered: Ordered) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from lycosa.captures.captures import NoVersion
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.messages import Message
@@ -141,9 +142,8 @@ def create_app(
 
 def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
     def respond(
-        request: Request, status: int, title: str, detail: str = "", faults: Iterable[Fault] = ()
+        request: Request, status: int, title: str, detail: str = "", faults: Sequence[Fault] = ()
     ) -> Response:
-        faults = list(faults)
         if _wants_html(request):
             text = " ".join(
                 [detail, *(f"{fault.parameter}: {fault.message}." for fault in faults)]
@@ -155,14 +155,16 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
 
     @app.exception_handler(RequestValidationError)
     def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
-        faults = (
+        faults = [
             Fault(parameter=str(problem["loc"][-1]), message=problem["msg"])
             for problem in error.errors()
-        )
+        ]
         return respond(request, 422, message("A parameter is invalid"), faults=faults)
 
     @app.exception_handler(LycosaError)
     def known_error(request: Request, error: LycosaError) -> Response:
+        if isinstance(error, NoVersion):
+            return respond(request, 404, error.reason[:1].upper() + error.reason[1:])
         if isinstance(error, UsageError):
             return respond(request, 400, message("Invalid request"), str(error))
         return respond(request, 503, message("The workspace cannot be read"), str(error))
@@ -171,8 +173,7 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
     def http_error(request: Request, error: HTTPException) -> Response:
         if error.status_code == 303:
             return Response(status_code=303, headers=error.headers)
-        title = str(error.detail)
-        response = respond(request, error.status_code, title)
+        response = respond(request, error.status_code, str(error.detail))
         response.headers.update(error.headers or {})
         return response
 

@@ -8,36 +8,21 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 
-from lycosa.commands.inspection.status import workspace_status
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.core.units import format_duration
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.processes.children import Child, News, Tell
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.search.federation.federated_search import open_federated_search
-from lycosa.serve.server import listen, run_server
+from lycosa.serve.server import ServerOptions, listen, run_server
 from lycosa.serve.web.access import new_key
 
 _PAUSE_S, _MAX_PAUSE_S = 2.0, 300.0
 _POLL_S = 0.1
 _START_S = 60.0
-
-
-@dataclass(slots=True, frozen=True)
-class ServerOptions:
-    """What is served and where; picklable. `key` signs sessions; `shared`: several processes serve
-    there.
-    """
-
-    root: str
-    host: str
-    port: int
-    overrides: tuple[str, ...]
-    key: bytes = b""
-    shared: bool = False
 
 
 def serve_workspace(tell: Tell, served: ServerOptions) -> None:
@@ -55,17 +40,7 @@ def serve_workspace(tell: Tell, served: ServerOptions) -> None:
                 if others
                 else None
             )
-            run_server(
-                served.root,
-                served.host,
-                served.port,
-                status=lambda: workspace_status(served.root),
-                announce=lambda line: tell(News.WORKING, line),
-                source=source,
-                limits=config.serve,
-                key=served.key,
-                shared=served.shared,
-            )
+            run_server(served, config.serve, source, lambda line: tell(News.WORKING, line))
     except LycosaError as error:
         tell(News.USAGE if error.exit_code == 2 else News.FAILED, str(error))
         raise SystemExit(error.exit_code) from None

@@ -10,11 +10,12 @@ import resource
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Scope
 
+from lycosa.commands.inspection.status import workspace_status
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.processes.memory import steady_memory
@@ -40,23 +41,31 @@ wait so long each time.
 """
 
 
-def run_server(
-    root: str,
-    host: str,
-    port: int,
-    *,
-    status: Callable[[], Any],
-    announce: Callable[[str], None] = print,
-    source: Source | None = None,
-    limits: ServeSettings | None = None,
-    key: bytes = b"",
-    shared: bool = False,
-) -> None:
-    """Serve the workspace's pages until SIGINT or SIGTERM; `announce` is given a line with the
-    address once the socket listens.
+@dataclass(slots=True, frozen=True)
+class ServerOptions:
+    """What is served and where; picklable. Port 0 takes a free one. `key` signs sessions.
 
-    Port 0 takes a free one. `source`, `limits` and `key` as of `create_app`. `shared`: others
-    listen there too, and the kernel deals out connections.
+    `shared`: several processes listen there, and the kernel distributes connections.
+    """
+
+    root: str
+    host: str
+    port: int
+    overrides: tuple[str, ...]
+    key: bytes = b""
+    shared: bool = False
+
+
+def run_server(
+    served: ServerOptions,
+    limits: ServeSettings,
+    source: Source | None = None,
+    announce: Callable[[str], None] = print,
+) -> None:
+    """Serve a workspace until SIGINT or SIGTERM.
+
+    `announce` gets a line with the address once the socket listens. `source`, `limits`: as of
+    `create_app`.
 
     Raises:
         UsageError: the address is not this machine's.
@@ -64,8 +73,11 @@ def run_server(
     """
     steady_memory(max(2, os.cpu_count() or 1), _FREE_BYTES)
     _raise_file_limit()
-    with listen(host, port, shared=shared) as listener:
-        app = create_app(root, status, allowed_hosts(host), source, limits, key)
+    root, host = served.root, served.host
+    with listen(host, served.port, shared=served.shared) as listener:
+        app = create_app(
+            root, lambda: workspace_status(root), allowed_hosts(host), source, limits, served.key
+        )
         asyncio.run(_make_ready(app))
         _freeze_memory()
         config = uvicorn.Config(

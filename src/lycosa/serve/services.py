@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -22,6 +22,7 @@ from lycosa.serve.captures.archive import Archive
 from lycosa.serve.library.library import Library
 from lycosa.serve.search.sources import SearchSource, Source
 from lycosa.serve.web.access import Access
+from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.rate_limits import RateLimiter
 from lycosa.serve.web.rendering import PageRenderer
 from lycosa.serve.web.ttl_cache import TtlCache
@@ -122,3 +123,11 @@ async def require_reader(request: Request, services: ServicesDep) -> str:
 
 READER, WRITER = Depends(require_reader), Depends(require_writer)
 Writer = Annotated[str, WRITER]
+
+
+async def writer_form(request: Request, _: Writer) -> Mapping[str, str]:
+    """Return the fields of a form, sent with a token that allows a change."""
+    return await form_fields(request)
+
+
+WriterForm = Annotated[Mapping[str, str], Depends(writer_form)]

@@ -11,6 +11,7 @@ import polars as pl
 
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
+from lycosa.core.models import doc, list_lengths
 from lycosa.core.records import UrlState
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.site.archived import HTML_TYPES, listed_urls
@@ -113,6 +114,9 @@ class SiteReport:
     page_list: list[PageLine]
     sections: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Sections of plug-ins: title and lines."""
+    totals: Mapping[str, int] = field(
+        metadata=doc("Length of each complete list."), default_factory=dict
+    )
 
 
 def report_of(
@@ -139,7 +143,7 @@ def report_of(
             f"no data about {report.site}; list the known hosts with `lycosa status --by host`"
         )
     sections = installed_plugins().merged("report_rendered", site=report.site, report=report)
-    return replace(report, sections=sections)
+    return replace(report, sections=sections, totals=list_lengths(report))
 
 
 def _report(

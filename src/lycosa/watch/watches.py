@@ -36,6 +36,20 @@ class WatchStatus:
     running: bool
 
 
+def require_webhooks(targets: Sequence[str]) -> None:
+    """Refuse targets that may only be set on the machine itself: commands and files.
+
+    Raises:
+        UsageError: a target is not a webhook.
+    """
+    for target in targets:
+        if not target.startswith("webhook "):
+            raise UsageError(
+                f"{target!r} cannot be set over the network, only `webhook URL` can; for commands "
+                "and files use `lycosa watch add`"
+            )
+
+
 def add_watch(
     root: str,
     config: Config,
@@ -45,11 +59,8 @@ def add_watch(
     name: str = "",
     collections: Sequence[str] = (),
     notify: Sequence[str] = (),
-    local_targets: bool = True,
 ) -> WatchStatus:
     """Search every page that is fetched from now on for texts.
-
-    `local_targets`: allow commands and files as targets; false for requests over the network.
 
     Raises:
         UsageError: nothing to look for, an unknown collection, a target that cannot be used.
@@ -61,12 +72,6 @@ def add_watch(
         if names and collection not in names:
             raise UsageError(
                 f"unknown collection {collection!r}; available: {', '.join(sorted(names))}"
-            )
-    for target in notify:
-        if not local_targets and not target.startswith("webhook "):
-            raise UsageError(
-                f"{target!r} cannot be set over the network, only `webhook URL` can; for commands "
-                "and files use `lycosa watch add`"
             )
     targets = [checked_target(target, config) for target in notify]
     order = new_order(

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.options import IgnoreOption, InWorkspace, JsonOption
-from lycosa.cli.output import note, print_json
+from lycosa.cli.options import IgnoreOption, InWorkspace
+from lycosa.cli.output import Output
 from lycosa.core.units import number_of
 
 
@@ -36,36 +36,29 @@ def command(
         str,
         typer.Option("--max-age", metavar="TIME", help="Maximum age of a stored copy for --find."),
     ] = "1d",
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Submit URLs to a collection.
 
     A running crawl fetches them within seconds, otherwise the next one does.
     """
     workspace = where.open()
     if find:
-        request = workspace.add_find(
+        request = workspace.texts.submit(
             urls, find, ignore=ignore or (), collection=collection, max_age=max_age
         )
-        if json_output:
-            print_json(request)
-            return
-        print(request.id)
-        note(
+        summary = (
             f"submitted to collection {request.collection}; {_who(request.running, 'starts it')}; "
             f"show matches: lycosa watch matches {request.id}"
         )
-        return
+        return Output(request, request.id, summary)
     submitted = workspace.add(urls, collection=collection)
-    if json_output:
-        print_json(submitted)
-        return
     number = len(submitted.urls)
     them = "it" if number == 1 else "them"
     who = f"the next `lycosa run` or `lycosa crawl` fetches {them}"
     if submitted.process:
         who = f"process {submitted.process} fetches {them} within seconds"
-    print(f"{number_of(number, 'URL')} submitted to collection {submitted.collection}; {who}")
+    text = f"{number_of(number, 'URL')} submitted to collection {submitted.collection}; {who}"
+    return Output(submitted, text)
 
 
 def _who(running: bool, does: str) -> str:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.options import InWorkspace, JsonOption
-from lycosa.cli.output import counts, print_json, table
+from lycosa.cli.options import InWorkspace
+from lycosa.cli.output import Output, counts, table
 from lycosa.core.units import format_size, number_of
 
 app = typer.Typer(help="List, pause, resume, copy or purge collections.", no_args_is_help=True)
@@ -16,12 +16,9 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the c
 
 
 @app.command("list")
-def list_(where: InWorkspace, json_output: JsonOption = False) -> None:
+def list_(where: InWorkspace) -> Output:
     """List collections with their pages and sizes."""
     summaries = where.open().collections.list()
-    if json_output:
-        print_json(summaries)
-        return
     rows = []
     for each in summaries:
         language = f" ({each.language})" if each.language else ""
@@ -34,7 +31,7 @@ def list_(where: InWorkspace, json_output: JsonOption = False) -> None:
         text += "; paused" if each.paused else ""
         text += "" if each.configured else "; not configured"
         rows.append((f"{each.name}{language}", text))
-    print(table(rows) or "no collections yet")
+    return Output(summaries, table(rows) or "no collections yet")
 
 
 @app.command()
@@ -47,18 +44,15 @@ def copy(
             metavar="DIR", help="Target workspace. It must not contain this collection."
         ),
     ],
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Copy a collection and its archive into another workspace."""
     report = where.open().collections.copy(name, target)
-    if json_output:
-        print_json(report)
-        return
-    print(
+    text = (
         f"copied rows: {counts(report.rows)}; "
-        f"{number_of(report.exchanges, 'archived capture')}, {format_size(report.bytes)}"
+        f"{number_of(report.exchanges, 'archived capture')}, {format_size(report.bytes)}\n"
+        f"next: lycosa -w {target} index"
     )
-    print(f"next: lycosa -w {target} index")
+    return Output(report, text)
 
 
 @app.command()
@@ -79,22 +73,17 @@ def resume(where: InWorkspace, name: NameArgument) -> None:
 
 
 @app.command()
-def purge(where: InWorkspace, name: NameArgument, json_output: JsonOption = False) -> None:
+def purge(where: InWorkspace, name: NameArgument) -> Output:
     """Delete a collection that was removed from the configuration.
 
     Deletes its rows and the archived records that no other collection uses. No crawl may be
     running.
     """
     report = where.open().collections.purge(name)
-    if json_output:
-        print_json(report)
-    else:
-        print(
-            f"deleted: {counts(report.rows) or 'no rows'}; "
-            f"{number_of(report.records, 'archived record')}; "
-            f"{format_size(report.bytes_deleted)} in total"
-        )
-        for path, why in report.pending:
-            print(f"not yet: {path}: {why}")
-    if report.pending:
-        raise typer.Exit(1)
+    lines = [
+        f"deleted: {counts(report.rows) or 'no rows'}; "
+        f"{number_of(report.records, 'archived record')}; "
+        f"{format_size(report.bytes_deleted)} in total",
+        *(f"not yet: {path}: {why}" for path, why in report.pending),
+    ]
+    return Output(report, "\n".join(lines), failed=bool(report.pending))

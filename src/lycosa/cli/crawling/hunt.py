@@ -33,7 +33,7 @@ _ENDS = {
 
 
 @dataclass(frozen=True)
-class HuntOptions:
+class HuntFlags:
     """The options of a hunt, named as the parameters of `Workspace.hunt`."""
 
     seeds: Annotated[
@@ -102,7 +102,7 @@ class HuntOptions:
 
 def command(
     where: InWorkspace,
-    parameters: HuntOptions,
+    parameters: HuntFlags,
     question: Annotated[
         list[str],
         typer.Argument(

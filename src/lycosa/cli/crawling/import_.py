@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lycosa.cli.options import IntoOption, InWorkspace, NoIndexOption, OutputOptions
-from lycosa.cli.output import counts, note, print_json, table
+from lycosa.cli.output import Output, counts, note, table
 from lycosa.core.errors import WorkError
 from lycosa.core.units import number_of
 
@@ -56,7 +56,7 @@ def command(
 
     Captures are archived, parsed and indexed like crawled pages. Existing captures are skipped.
     """
-    report = where.open().import_archives(
+    report = where.open().archive.import_files(
         *files,
         collection=collection,
         base=base,
@@ -64,17 +64,15 @@ def command(
         index=not no_index,
         on_progress=None if output.json_output or output.quiet else _Notes().show,
     )
-    if output.json_output:
-        print_json(report)
-    elif not output.quiet:
-        rows = [
-            ("captures", f"{report.captures:,} in {number_of(report.files, 'file')}"),
-            ("imported", f"{report.imported:,}, {number_of(report.pages, 'page')}"),
-            ("already stored", f"{report.already_there:,}" if report.already_there else ""),
-            ("skipped", counts(report.left_out)),
-            ("other records", counts(report.others)),
-        ]
-        print(table([row for row in rows if row[1]], "  "))
+    rows = [
+        ("captures", f"{report.captures:,} in {number_of(report.files, 'file')}"),
+        ("imported", f"{report.imported:,}, {number_of(report.pages, 'page')}"),
+        ("already stored", f"{report.already_there:,}" if report.already_there else ""),
+        ("skipped", counts(report.left_out)),
+        ("other records", counts(report.others)),
+    ]
+    printed = Output(report, table([row for row in rows if row[1]], "  "))
+    printed.print(as_json=output.json_output, quiet=output.quiet)
     if report.damaged:
         messages = "\n".join(report.damaged.values())
         raise WorkError(

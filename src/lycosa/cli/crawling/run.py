@@ -88,7 +88,8 @@ def command(
 
 
 def _serve(stack: ExitStack, where: InWorkspace, pages: PageOptions) -> None:
-    from lycosa.serve.processes import ServerOptions, ServerProcesses
+    from lycosa.serve.processes import ServerProcesses
+    from lycosa.serve.server import ServerOptions
 
     settings = where.config(errors={}).serve
     served = ServerOptions(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lycosa.cli.options import InWorkspace, JsonOption
-from lycosa.cli.output import print_json, table
+from lycosa.cli.options import InWorkspace
+from lycosa.cli.output import Output, table
 from lycosa.core.units import format_duration, number_of
 
 if TYPE_CHECKING:
@@ -25,14 +25,10 @@ _QUOTAS = {
 def command(
     where: InWorkspace,
     url: Annotated[str, typer.Argument(metavar="URL", help="URL to explain.")],
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Show the state of a URL and why it was or was not fetched."""
     facts = where.open().explain(url)
-    if json_output:
-        print_json(facts)
-    else:
-        print(table(_rows(facts)))
+    return Output(facts, table(_rows(facts)))
 
 
 def _rows(facts: UrlExplanation) -> list[tuple[str, str]]:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.options import Configured, JsonOption, MarkdownModeOption
-from lycosa.cli.output import data_stream, note, print_json
+from lycosa.cli.options import Configured, MarkdownModeOption
+from lycosa.cli.output import Output, data_stream, note
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
-    from lycosa.commands.models import FetchHop
+    from lycosa.commands.page_models import FetchHop
 
 
 def command(
@@ -29,29 +29,24 @@ def command(
         bool, typer.Option("--markdown", help="Print the page as Markdown instead of the headers.")
     ] = False,
     mode: MarkdownModeOption = "main",
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Fetch one URL as a crawl does and show requests and responses.
 
     Obeys robots.txt and the address guard, follows redirects, stores nothing.
     """
     if markdown:
         page = configured.open().fetch(url, mode=mode)
-        if json_output:
-            print_json(page)
+        return Output(page, lambda: print(page.markdown, end=""))
+    hops, content = configured.open().urls.hops(url)
+
+    def show() -> None:
+        if body and not hops[-1].refused:
+            data_stream().write(content)
         else:
-            print(page.markdown, end="")
-        return
-    hops, content = configured.open().fetch_hops(url)
-    if json_output:
-        print_json(hops)
-    elif body and not hops[-1].refused:
-        data_stream().write(content)
-    else:
-        for hop in hops:
-            _print(hop)
-    if hops[-1].refused or hops[-1].error:
-        raise typer.Exit(1)
+            for hop in hops:
+                _print(hop)
+
+    return Output(hops, show, failed=bool(hops[-1].refused or hops[-1].error))
 
 
 def _print(hop: FetchHop) -> None:

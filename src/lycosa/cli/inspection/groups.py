@@ -55,15 +55,7 @@ def _cells(row: GroupRow) -> tuple[str, ...]:
 def print_hosts(hosts: HostTable, form: str) -> None:
     """Print a table by host; `form`: text, json or csv."""
     if form == "json":
-        days = {day.isoformat(): number for day, number in hosts.new_by_day.items()}
-        print_json(
-            {
-                "hosts": hosts.hosts,
-                "total": hosts.total,
-                "new_by_day": days,
-                "servers": hosts.servers,
-            }
-        )
+        print_json(hosts)
         return
     if form == "csv":
         _print_csv(HostSummary, hosts.hosts, "host")
@@ -75,7 +67,7 @@ def print_hosts(hosts: HostTable, form: str) -> None:
         rows.append((host.host, f"{host.pages:,}", f"{host.known:,}", size, first, host.server))
     _print_aligned(rows)
     latest = list(hosts.new_by_day.items())[-_MAX_DAYS:]
-    by_day = ", ".join(f"{day.isoformat()} {number:,}" for day, number in latest)
+    by_day = ", ".join(f"{day} {number:,}" for day, number in latest)
     print(f"\n{number_of(hosts.total, 'host')}")
     print(f"hosts discovered per day: {by_day}")
     print(f"server software: {counts(hosts.servers)}")

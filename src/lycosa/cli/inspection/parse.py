@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lycosa.cli.input import is_file, read_input
-from lycosa.cli.options import Configured, JsonOption, values_of
-from lycosa.cli.output import print_json, table
+from lycosa.cli.options import Configured, values_of
+from lycosa.cli.output import Output, table
 from lycosa.core.errors import WorkError
 from lycosa.core.units import number_of
 
@@ -29,8 +29,7 @@ def command(
     content_type: Annotated[
         str, typer.Option("--content-type", metavar="TYPE", help="Content-Type of a file.")
     ] = "",
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Parse a page and show title, language, main text and links.
 
     Stores nothing.
@@ -39,20 +38,18 @@ def command(
 
     workspace = configured.open()
     if is_file(source) or "://" not in typed_url(source):
-        page = workspace.parse(read_input(source), url, content_type, name=source)
+        page = workspace.urls.parse(read_input(source), url, content_type, name=source)
     else:
         try:
-            page = workspace.parse(source)
+            page = workspace.urls.parse(source)
         except WorkError as error:
             if "://" in source or Path(source).exists():
                 raise
             raise WorkError(f"{error}; there is no file {source}") from None
-    if json_output:
-        links = [link._asdict() for link in page.links]
-        alternates = [alternate._asdict() for alternate in page.alternates]
-        print_json({**values_of(page), "links": links, "alternates": alternates})
-    else:
-        _print(page)
+    links = [link._asdict() for link in page.links]
+    alternates = [alternate._asdict() for alternate in page.alternates]
+    document = {**values_of(page), "links": links, "alternates": alternates}
+    return Output(document, lambda: _print(page))
 
 
 def _print(page: Page) -> None:

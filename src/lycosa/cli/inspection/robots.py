@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.options import Configured, JsonOption
-from lycosa.cli.output import print_json, table
+from lycosa.cli.options import Configured
+from lycosa.cli.output import Output, table
 from lycosa.core.units import format_duration
 
 _MEANINGS = {
@@ -19,25 +19,19 @@ _MEANINGS = {
 def command(
     configured: Configured,
     url: Annotated[str, typer.Argument(metavar="URL", help="URL to check.")],
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Show whether robots.txt allows a URL, and which line decides.
 
     The exit code is 1 if the URL is disallowed.
     """
-    report = configured.open().robots(url)
-    if json_output:
-        print_json(report)
-    else:
-        outcome = f"HTTP {report.status}" if report.status else report.problem or "no response"
-        verdict = f"{'allowed' if report.allowed else 'not allowed'} for {report.token}"
-        delay = report.crawl_delay_ms
-        rows = [
-            ("robots.txt", f"{report.robots} ({outcome}){_MEANINGS.get(report.verdict, '')}"),
-            (report.url, verdict + (f", by {report.line}" if report.line else "")),
-            ("Crawl-delay", "none" if delay is None else format_duration(delay)),
-            *(("Sitemap", address) for address in report.sitemaps),
-        ]
-        print(table(rows))
-    if not report.allowed:
-        raise typer.Exit(1)
+    report = configured.open().urls.robots(url)
+    outcome = f"HTTP {report.status}" if report.status else report.problem or "no response"
+    verdict = f"{'allowed' if report.allowed else 'not allowed'} for {report.token}"
+    delay = report.crawl_delay_ms
+    rows = [
+        ("robots.txt", f"{report.robots} ({outcome}){_MEANINGS.get(report.verdict, '')}"),
+        (report.url, verdict + (f", by {report.line}" if report.line else "")),
+        ("Crawl-delay", "none" if delay is None else format_duration(delay)),
+        *(("Sitemap", address) for address in report.sitemaps),
+    ]
+    return Output(report, table(rows), failed=not report.allowed)

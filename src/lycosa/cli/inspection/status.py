@@ -44,11 +44,11 @@ def command(
             raise UsageError("--json and --csv exclude each other: choose one")
         form = "json" if json_output else "csv" if csv else "text"
         if by != "host":
-            print_groups(workspace.groups(by, sites=sites), form, sites=sites)
+            print_groups(workspace.statistics.groups(by, sites=sites), form, sites=sites)
             return
         if sites:
             raise UsageError("--sites cannot be combined with --by host, which lists all hosts")
-        print_hosts(workspace.hosts(hosts if form == "text" else None), form)
+        print_hosts(workspace.statistics.hosts(hosts if form == "text" else None), form)
         return
     if sites or csv:
         raise UsageError(

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from lycosa.cli.input import is_file, read_input
-from lycosa.cli.options import AllOption, InWorkspace, JsonOption
-from lycosa.cli.output import note, print_json
+from lycosa.cli.options import AllOption, InWorkspace
+from lycosa.cli.output import Output
 from lycosa.core.units import number_of
 
 _MAX_ERRORS = 50
@@ -20,8 +20,7 @@ def command(
         str, typer.Argument(metavar="URL|FILE", help="Archived URL, file, or - for standard input.")
     ],
     every: AllOption = False,
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Validate a page against the HTML standard.
 
     Prints code, line and column of each error. The exit code is 1 if there are errors.
@@ -35,21 +34,14 @@ def command(
         checked = Validated(source, None, len(content), html_faults(content))
     else:
         checked = validate_archived(where.root, where.config(), source)
-    if json_output:
-        print_json(checked)
-    else:
-        for fault in checked.faults if every else checked.faults[:_MAX_ERRORS]:
-            print(f"{fault.line}:{fault.column}  {fault.code}  {fault.message}")
-        if len(checked.faults) > _MAX_ERRORS and not every:
-            print(f"and {len(checked.faults) - _MAX_ERRORS:,} more; --all prints them")
-        kinds = ", ".join(
-            f"{code} {count}"
-            for code, count in Counter(fault.code for fault in checked.faults).most_common(5)
-        )
-        fetched = f", fetched {checked.fetched_at:%Y-%m-%d %H:%M} UTC" if checked.fetched_at else ""
-        note(
-            f"{checked.source}{fetched}: {number_of(len(checked.faults), 'error')}"
-            + (f" ({kinds})" if kinds else "")
-        )
-    if checked.faults:
-        raise typer.Exit(1)
+    faults = checked.faults
+    shown = faults if every else faults[:_MAX_ERRORS]
+    lines = [f"{each.line}:{each.column}  {each.code}  {each.message}" for each in shown]
+    if len(shown) < len(faults):
+        lines.append(f"and {len(faults) - _MAX_ERRORS:,} more; --all prints them")
+    common = Counter(each.code for each in faults).most_common(5)
+    kinds = ", ".join(f"{code} {count}" for code, count in common)
+    fetched = f", fetched {checked.fetched_at:%Y-%m-%d %H:%M} UTC" if checked.fetched_at else ""
+    summary = f"{checked.source}{fetched}: {number_of(len(faults), 'error')}"
+    summary += f" ({kinds})" if kinds else ""
+    return Output(checked, "\n".join(lines), summary, failed=bool(faults))

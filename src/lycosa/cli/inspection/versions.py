@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.options import InWorkspace, JsonOption
-from lycosa.cli.output import note, print_json
+from lycosa.cli.options import InWorkspace
+from lycosa.cli.output import Output, note
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
     from lycosa.commands.feature_models import VersionComparison
-    from lycosa.commands.models import VersionInfo, VersionList
+    from lycosa.commands.page_models import VersionInfo, VersionList
 
 
 @dataclass(frozen=True)
@@ -52,30 +52,20 @@ def command(
     where: InWorkspace,
     choice: VersionChoice,
     url: Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")],
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """List archived versions of a page, or compare two of them."""
     workspace = where.open()
     if choice.diff is not None:
-        comparison = workspace.compare(url, *choice.diff)
-        if json_output:
-            print_json(comparison)
-        else:
-            _print_comparison(comparison)
-    elif choice.text:
-        version = workspace.version(url, choice.at)
-        if json_output:
-            print_json(version)
-            return
-        print(f"{version.title}\n\n{version.text}" if version.title else version.text)
-        note(f"{version.url} as of {_minute(version.version.fetched_at)} UTC")
-    else:
-        count = None if choice.every else choice.count
-        versions = workspace.versions(url, count=count, changed=choice.changed)
-        if json_output:
-            print_json(versions)
-        else:
-            _print_list(versions)
+        comparison = workspace.archive.compare(url, *choice.diff)
+        return Output(comparison, lambda: _print_comparison(comparison))
+    if choice.text:
+        version = workspace.archive.text(url, choice.at)
+        text = f"{version.title}\n\n{version.text}" if version.title else version.text
+        fetched_at = _minute(version.version.fetched_at)
+        return Output(version, text, f"{version.url} as of {fetched_at} UTC")
+    count = None if choice.every else choice.count
+    versions = workspace.archive.versions(url, count=count, changed=choice.changed)
+    return Output(versions, lambda: _print_list(versions))
 
 
 def _print_list(versions: VersionList) -> None:

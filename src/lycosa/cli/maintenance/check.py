@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.options import InWorkspace, JsonOption, values_of
-from lycosa.cli.output import print_json
+from lycosa.cli.options import InWorkspace
+from lycosa.cli.output import Output
 
 
 def command(
@@ -22,24 +22,16 @@ def command(
             help="Delete leftover files and rebuild derived data: CDXJ, index, link graph.",
         ),
     ] = False,
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Verify the log, tables, URL states, archive and index.
 
     The exit code is 1 if an error is found.
     """
-    result = where.open().check(deep=deep, repair=repair)
-    report = result.report
-    if json_output:
-        repaired = {"repaired": result.done, "not_repaired": result.failed} if repair else {}
-        print_json({**values_of(report), **repaired})
-    else:
-        for path, action in result.done:
-            print(f"repaired: {path}: {action}")
-        for path, why in result.failed:
-            print(f"not repaired: {path}: {why}")
-        for finding in report.findings:
-            print(f"{finding.severity}: {finding.where}: {finding.what}; {finding.remedy}")
-        print(report.summary())
-    if not report.ok:
-        raise typer.Exit(1)
+    report = where.open().maintenance.check(deep=deep, repair=repair)
+    lines = [
+        *(f"repaired: {path}: {action}" for path, action in report.repaired),
+        *(f"not repaired: {path}: {why}" for path, why in report.not_repaired),
+        *(f"{each.severity}: {each.where}: {each.what}; {each.remedy}" for each in report.findings),
+        report.summary(),
+    ]
+    return Output(report, "\n".join(lines), failed=not report.ok)

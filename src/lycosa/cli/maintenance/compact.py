@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.options import EngineOptions, InWorkspace, JsonOption, values_of
-from lycosa.cli.output import print_json
+from lycosa.cli.options import EngineOptions, InWorkspace, values_of
+from lycosa.cli.output import Output
 from lycosa.core.units import format_size, number_of
 
 
@@ -20,23 +20,18 @@ def command(
             "--full", help="Compact all files of each table (default: only many small files)."
         ),
     ] = False,
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Compact small files and delete obsolete ones.
 
     A running crawl does this automatically.
     """
-    result = where.open().compact(full=full, **values_of(engine))
-    if json_output:
-        print_json(result)
-        return
+    result = where.open().maintenance.compact(full=full, **values_of(engine))
     merged, swept = result.merged, result.swept
-    print(
+    text = (
         f"{number_of(merged.files_before, 'file')} became {merged.files_after:,}; "
         f"{number_of(merged.rows_dropped, 'outdated row')} dropped, "
-        f"{format_size(merged.bytes_read)} read, {format_size(merged.bytes_written)} written"
-    )
-    print(
+        f"{format_size(merged.bytes_read)} read, {format_size(merged.bytes_written)} written\n"
         f"deleted: {number_of(swept.files, 'replaced file')}, "
         f"{number_of(swept.entries, 'log entry', 'log entries')}, {format_size(swept.bytes)}"
     )
+    return Output(result, text)

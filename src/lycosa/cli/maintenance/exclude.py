@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.options import InWorkspace, JsonOption
-from lycosa.cli.output import counts, print_json, table
+from lycosa.cli.options import InWorkspace
+from lycosa.cli.output import Output, counts, table
 from lycosa.core.units import format_size, number_of
 
 if TYPE_CHECKING:
@@ -27,19 +27,14 @@ def command(
         bool,
         typer.Option("--purge/--keep", help="Also delete stored pages, records and index entries."),
     ] = False,
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Exclude sites permanently from crawling and search."""
-    report = where.open().exclude(*(rules or ()), purge=purge)
-    if json_output:
-        print_json(report)
-    else:
-        _print(report, listing=not rules)
-    if purge and report.pending:
-        raise typer.Exit(1)
+    report = where.open().maintenance.exclude(*(rules or ()), purge=purge)
+    failed = purge and bool(report.pending)
+    return Output(report, _text(report, listing=not rules), failed=failed)
 
 
-def _print(report: ExclusionReport, *, listing: bool) -> None:
+def _text(report: ExclusionReport, *, listing: bool) -> str:
     rows = [("excluded", ", ".join(report.rules))]
     if report.purged:
         rows.append(
@@ -50,14 +45,15 @@ def _print(report: ExclusionReport, *, listing: bool) -> None:
                 f"{format_size(report.bytes_deleted)} in total",
             )
         )
-    rows += [("not yet", f"{path}: {why}") for path, why in report.pending]
-    print(table(rows))
+    rows += [("not yet", f"{path}: {why}") for path, why in report.pending.items()]
+    end = ""
     if report.purged and report.pending:
-        print("\nNot everything could be deleted yet: run the command again later.")
+        end = "\n\nNot everything could be deleted yet: run the command again later."
     elif report.purged:
-        print("\nDeleted from this workspace. Copies and exports are not affected.")
+        end = "\n\nDeleted from this workspace. Copies and exports are not affected."
     elif not listing:
-        print(
-            "\nThe pages are no longer fetched, found or shown. They are still on disk: add "
+        end = (
+            "\n\nThe pages are no longer fetched, found or shown. They are still on disk: add "
             "--purge to delete them."
         )
+    return table(rows) + end

@@ -22,7 +22,7 @@ from lycosa.cli.options import (
     date_ms,
     values_of,
 )
-from lycosa.cli.output import data_stream, note, print_json
+from lycosa.cli.output import Output, data_stream, note
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_size, number_of, parse_size
 
@@ -97,7 +97,7 @@ def _add_library_command(kind: str, about: str) -> None:
     @app.command(kind, help=about)
     def command(
         where: InWorkspace, chosen: LibraryFilter, output: OutputOptions, target: TargetArgument
-    ) -> None:
+    ) -> Output:
         from lycosa.commands.maintenance.export import LibraryOptions
 
         report = where.open().export.library(
@@ -111,10 +111,7 @@ def _add_library_command(kind: str, about: str) -> None:
                 chosen.full, chosen.max_size, chosen.again, chosen.engine, chosen.address
             ),
         )
-        if output.json_output:
-            print_json(report)
-        elif not output.quiet:
-            _print_library(report)
+        return Output(report, _library_text(report))
 
 
 _add_library_command(
@@ -137,18 +134,17 @@ def _day(at_ms: int) -> date | None:
     return datetime.fromtimestamp(at_ms / 1000, UTC).date() if at_ms else None
 
 
-def _print_library(report: LibraryReport) -> None:
-    for path in report.written:
-        print(path)
+def _library_text(report: LibraryReport) -> str:
     unread = ""
     if report.unreadable:
         unread = f", {number_of(report.unreadable, 'older version')} no longer in the archive"
-    print(
+    total = (
         f"{number_of(report.documents, 'document')} in {number_of(report.files, 'file')}, "
         f"{number_of(report.languages, 'language')}, "
         f"{number_of(report.days, 'directory LANG/DATE', 'directories LANG/DATE')}, "
         f"{format_size(report.bytes)}; {number_of(len(report.written), 'new file')}{unread}"
     )
+    return "\n".join([*map(str, report.written), total])
 
 
 @app.command()
@@ -161,23 +157,17 @@ def warc(
         str, typer.Option("--max-size", metavar="SIZE", help="Size at which a new file is started.")
     ] = "1GB",
     responses_only: ResponsesOption = False,
-) -> None:
+) -> Output:
     """Export captures as WARC files with a CDXJ index."""
     report = where.open().export.warc(
         target, **values_of(pages), max_size=max_size, responses_only=responses_only
     )
-    if output.json_output:
-        print_json(report)
-    elif not output.quiet:
-        for path in report.files:
-            print(path)
-        existing = (
-            f"; {number_of(report.existing, 'file')} already existed" if report.existing else ""
-        )
-        print(
-            f"{number_of(report.captures, 'capture')} in {number_of(len(report.files), 'file')}, "
-            f"{format_size(report.bytes)}{existing}"
-        )
+    existing = f"; {number_of(report.existing, 'file')} already existed" if report.existing else ""
+    total = (
+        f"{number_of(report.captures, 'capture')} in {number_of(len(report.files), 'file')}, "
+        f"{format_size(report.bytes)}{existing}"
+    )
+    return Output(report, "\n".join([*map(str, report.files), total]))
 
 
 @app.command()
@@ -190,22 +180,20 @@ def wacz(
         str, typer.Option("--title", metavar="TEXT", help="Title shown by players.")
     ] = "",
     responses_only: ResponsesOption = False,
-) -> None:
+) -> Output:
     """Export captures as one WACZ file for web-archive players."""
     if not target.endswith(".wacz"):
         raise UsageError(f"{target}: the file name must end in .wacz")
     report = where.open().export.wacz(
         target, **values_of(pages), title=title, responses_only=responses_only
     )
-    if output.json_output:
-        print_json(report)
-    elif not output.quiet:
-        print(
-            "nothing to export: no capture matches"
-            if report.path is None
-            else f"{report.path}: {number_of(report.captures, 'capture')}, "
-            f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
-        )
+    text = (
+        "nothing to export: no capture matches"
+        if report.path is None
+        else f"{report.path}: {number_of(report.captures, 'capture')}, "
+        f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
+    )
+    return Output(report, text)
 
 
 @app.command()
@@ -218,14 +206,14 @@ def markdown(
     site: SiteOption = "",
     collection: CollectionOption = "",
     mode: MarkdownModeOption = "main",
-) -> None:
+) -> Output:
     """Export pages as Markdown, one file per page.
 
     Each file begins with YAML front matter: URL, title, type, language, dates and digest. Files
     that would not change are left alone.
     """
-    report = where.open().export.markdown(target, site=site, collection=collection, mode=mode)
-    _print_markdown(report, output)
+    exports = where.open().export
+    return _markdown(exports.markdown(target, site=site, collection=collection, mode=mode))
 
 
 @app.command()
@@ -237,24 +225,22 @@ def llms(
     ],
     target: Annotated[str, typer.Argument(metavar="DIR", help="Target directory.")],
     collection: CollectionOption = "",
-) -> None:
+) -> Output:
     """Export llms.txt and llms-full.txt of a site.
 
     The first lists the pages of the site for language models; the second contains their Markdown.
     """
-    _print_markdown(where.open().export.llms(site, target, collection=collection), output)
+    return _markdown(where.open().export.llms(site, target, collection=collection))
 
 
-def _print_markdown(report: MarkdownReport, output: OutputOptions) -> None:
-    if output.json_output:
-        print_json(report)
-    elif not output.quiet:
-        print(f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}")
-        if report.unreadable:
-            print(
-                f"{number_of(len(report.unreadable), 'page')} omitted, because the archive cannot "
-                f"be read; the first: {report.unreadable[0]}"
-            )
+def _markdown(report: MarkdownReport) -> Output:
+    text = f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
+    if report.unreadable:
+        text += (
+            f"\n{number_of(len(report.unreadable), 'page')} omitted, because the archive cannot be "
+            f"read; the first: {report.unreadable[0]}"
+        )
+    return Output(report, text)
 
 
 @app.command()
@@ -271,29 +257,25 @@ def mirror(
         ),
     ],
     collection: CollectionOption = "",
-) -> None:
+) -> Output:
     """Export a site as an offline mirror.
 
     Crawl with `requisites = true` to include images, style sheets, scripts and fonts.
     """
     report = where.open().export.mirror(site, target, collection=collection)
-    if output.json_output:
-        print_json(report)
-    elif not output.quiet:
-        print(
-            f"{number_of(report.files, 'file')}, {report.pages:,} of them pages, "
-            f"{format_size(report.bytes)}"
-        )
-        if report.unreadable:
-            print(
-                f"{number_of(len(report.unreadable), 'file')} omitted, because decoding failed; "
-                f"the first: {report.unreadable[0]}"
-            )
-        print(f"open {report.start}")
+    lines = [
+        f"{number_of(report.files, 'file')}, {report.pages:,} of them pages, "
+        f"{format_size(report.bytes)}",
+        f"open {report.start}",
+    ]
+    if report.unreadable:
+        omitted = f"{number_of(len(report.unreadable), 'file')} omitted, because decoding failed"
+        lines.insert(1, f"{omitted}; the first: {report.unreadable[0]}")
+    return Output(report, "\n".join(lines))
 
 
 @dataclass(frozen=True)
-class BulkOptions:
+class BulkFlags:
     """Where to load pages, and which."""
 
     url: Annotated[
@@ -320,7 +302,7 @@ class BulkOptions:
 @app.command()
 def bulk(
     where: InWorkspace,
-    options: BulkOptions,
+    options: BulkFlags,
     output: OutputOptions,
     to: Annotated[
         str, typer.Option("--to", metavar="KIND", help="Target: opensearch, quickwit or jsonl.")
@@ -331,6 +313,7 @@ def bulk(
     Later calls send only changes; jsonl is always complete. Credentials: environment variable
     LYCOSA_BULK_AUTH.
     """
+    from lycosa.commands.maintenance.export import BulkOptions
     from lycosa.export.bulk.actions import BulkSelection
 
     exports = where.open().export
@@ -340,19 +323,12 @@ def bulk(
         if not (output.quiet or output.json_output):
             note(number_of(written, "page"))
         return
-    report = exports.bulk(
-        to,
-        options.url,
-        options.index,
-        selection=selection,
-        batch_bytes=parse_size(options.batch),
-        again=options.again,
-        report=(lambda line: None) if output.quiet else note,
+    chosen = BulkOptions(options.index, selection, parse_size(options.batch), options.again)
+    say = (lambda line: None) if output.quiet else note
+    report = exports.bulk(to, options.url, chosen, report=say)
+    Output(report, _bulk_text(report, options.index)).print(
+        as_json=output.json_output, quiet=output.quiet
     )
-    if output.json_output:
-        print_json(report)
-    elif not output.quiet:
-        _print_bulk(report, options.index)
     if report.failed:
         for failure in [] if output.json_output else report.failures:
             note(f"{failure['url']}: {failure['reason']}")
@@ -371,10 +347,10 @@ def _write_jsonl(exports: Exports, selection: BulkSelection, path: str) -> int:
     return written
 
 
-def _print_bulk(report: BulkReport, index: str) -> None:
+def _bulk_text(report: BulkReport, index: str) -> str:
     deleted = f", {number_of(report.deletions, 'deletion')}" if report.deletions else ""
     excluded = f", {number_of(report.exclusions, 'exclusion')}" if report.exclusions else ""
-    print(
+    return (
         f"{number_of(report.documents, 'document')}{deleted}{excluded} in "
         f"{number_of(report.requests, 'request')}, {format_size(report.bytes)}; "
         f"{index} is up to log entry {report.log_entry} (was {report.from_entry})"

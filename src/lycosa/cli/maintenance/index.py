@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.options import EngineOptions, InWorkspace, JsonOption, values_of
-from lycosa.cli.output import print_json
+from lycosa.cli.options import EngineOptions, InWorkspace, values_of
+from lycosa.cli.output import Output
 from lycosa.core.units import number_of
 
 
@@ -17,14 +17,11 @@ def command(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Rebuild the index from the tables.")
     ] = False,
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Update the search index."""
-    report = where.open().index(rebuild=rebuild, **values_of(engine))
-    if json_output:
-        print_json(report)
-        return
-    print(
+    report = where.open().maintenance.index(rebuild=rebuild, **values_of(engine))
+    text = (
         f"generation {report.generation}: {number_of(report.documents, 'document')}, up to log "
         f"entry {report.log_entry}"
     )
+    return Output(report, text)

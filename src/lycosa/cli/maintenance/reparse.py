@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lycosa.cli.options import CollectionOption, InWorkspace, JsonOption, SinceOption
-from lycosa.cli.output import print_json
+from lycosa.cli.options import CollectionOption, InWorkspace, SinceOption
+from lycosa.cli.output import Output
 from lycosa.core.units import number_of
 
 
@@ -11,16 +11,12 @@ def command(
     where: InWorkspace,
     collection: CollectionOption = "",
     since: SinceOption = 0,
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Parse archived pages again and store changed results."""
-    report = where.open().reparse(collection=collection, since=since)
-    if json_output:
-        print_json(report)
-        return
-    print(
+    report = where.open().archive.reparse(collection=collection, since=since)
+    lines = [
         f"{number_of(report.pages, 'page')} parsed again; {report.changed:,} changed, "
-        f"{report.text_changed:,} of them with a different text"
-    )
-    if report.unreadable:
-        print(f"{report.unreadable:,} could not be parsed and keep their rows")
+        f"{report.text_changed:,} of them with a different text",
+        f"{report.unreadable:,} could not be parsed and keep their rows",
+    ]
+    return Output(report, "\n".join(lines if report.unreadable else lines[:1]))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lycosa.cli.monitoring.matches import start_of
-from lycosa.cli.options import AllOption, InWorkspace, JsonOption, PeriodOption, SiteOption
-from lycosa.cli.output import note, print_json
+from lycosa.cli.options import AllOption, InWorkspace, PeriodOption, SiteOption
+from lycosa.cli.output import Output
 
 if TYPE_CHECKING:
     from lycosa.site.changes import PageChange
@@ -26,17 +26,16 @@ def command(
         bool, typer.Option("--no-diff", help="List only the pages, without text differences.")
     ] = False,
     every: AllOption = False,
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """List new, removed and changed pages with text differences."""
     start = start_of(since)
-    changes = where.open().changes(start, site=site, differences=not no_diff)
-    if json_output:
-        print_json(changes)
-        return
-    for kind in ("new", "gone", "changed"):
-        _print([change for change in changes if change.kind == kind], kind, every=every)
-    note(f"since {start:%Y-%m-%d %H:%M} UTC")
+    changes = where.open().sites.changes(start, site=site, differences=not no_diff)
+
+    def show() -> None:
+        for kind in ("new", "gone", "changed"):
+            _print([change for change in changes if change.kind == kind], kind, every=every)
+
+    return Output(changes, show, f"since {start:%Y-%m-%d %H:%M} UTC")
 
 
 def _print(changes: list[PageChange], kind: str, *, every: bool) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.options import AllOption, InWorkspace, JsonOption, SiteOption
-from lycosa.cli.output import note, print_json
+from lycosa.cli.options import AllOption, InWorkspace, SiteOption
+from lycosa.cli.output import Output
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
@@ -25,35 +26,30 @@ def command(
     ] = False,
     site: SiteOption = "",
     every: AllOption = False,
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """List stored links: to a URL, from a URL, or broken links."""
-    links = where.open().links(to=to, source=source, broken=broken, site=site)
-    if json_output:
-        print_json(links)
+    links = where.open().sites.links(to=to, source=source, broken=broken, site=site)
+    shown = links if every else links[:_MAX_LINKS]
+    if bool(to) != bool(source):
+        lines = [
+            f"{link.target if source else link.source}  {link.kind} {link.anchor!r}  "
+            f"{_outcome(link)}".rstrip()
+            for link in shown
+        ]
     else:
-        shown = links if every else links[:_MAX_LINKS]
-        if bool(to) != bool(source):
-            for link in shown:
-                url = link.target if source else link.source
-                print(f"{url}  {link.kind} {link.anchor!r}  {_outcome(link)}".rstrip())
-        else:
-            _print_by_target(shown)
-        more = ""
-        if len(shown) < len(links):
-            more = f", the first {len(shown)} shown; --all prints all"
-        note(f"{number_of(len(links), 'link')}{more}")
-    if not links:
-        raise typer.Exit(1)
+        lines = list(_by_target(shown))
+    more = f", the first {len(shown)} shown; --all prints all" if len(shown) < len(links) else ""
+    summary = f"{number_of(len(links), 'link')}{more}"
+    return Output(links, "\n".join(lines), summary, failed=not links)
 
 
-def _print_by_target(links: list[StoredLink]) -> None:
+def _by_target(links: list[StoredLink]) -> Iterator[str]:
     target = ""
     for link in sorted(links, key=lambda link: link.target):
         if link.target != target:
             target = link.target
-            print(f"{target}  {_outcome(link)}".rstrip())
-        print(f"  {link.source}  {link.kind} {link.anchor!r}")
+            yield f"{target}  {_outcome(link)}".rstrip()
+        yield (f"  {link.source}  {link.kind} {link.anchor!r}")
 
 
 def _outcome(link: StoredLink) -> str:

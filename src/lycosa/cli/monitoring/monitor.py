@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lycosa.cli.options import InWorkspace, JsonOption, NotifyOption, values_of
-from lycosa.cli.output import note, print_json, timed_note
+from lycosa.cli.options import InWorkspace, NotifyOption, values_of
+from lycosa.cli.output import Output, note, timed_note
 from lycosa.config.monitor import Monitor
 from lycosa.core.units import format_duration, format_time, number_of
 from lycosa.notify.transports import redacted_target
@@ -99,33 +99,24 @@ def show(
     target: Annotated[
         str, typer.Argument(metavar="HOST|URL", help="Host or URL (default: list all monitors).")
     ] = "",
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Show availability, response times and outages.
 
     For a host, crawl visits to its pages are included. `lycosa monitor HOST` is short for `lycosa
     monitor show HOST`.
     """
     report = where.open().monitors.report(target)
-    if json_output:
-        print_json(report)
-        return
-    print(_host_text(report) if target else _list_text(report))
+    return Output(report, lambda: print(_host_text(report) if target else _list_text(report)))
 
 
 @app.command()
-def add(
-    where: InWorkspace, settings: MonitorSettings, url: UrlArgument, json_output: JsonOption = False
-) -> None:
+def add(where: InWorkspace, settings: MonitorSettings, url: UrlArgument) -> Output:
     """Add a monitor."""
     added = where.open().monitors.add(url, **values_of(settings))
-    if json_output:
-        print_json(added)
-        return
     who = "`lycosa run` or `lycosa monitor run` runs the checks"
     if added.running:
         who = "the running crawl starts within seconds"
-    print(f"{added.monitor.url} is monitored; {who}")
+    return Output(added, f"{added.monitor.url} is monitored; {who}")
 
 
 @app.command()
@@ -136,14 +127,11 @@ def remove(where: InWorkspace, url: UrlArgument) -> None:
 
 
 @app.command("list")
-def list_(where: InWorkspace, json_output: JsonOption = False) -> None:
+def list_(where: InWorkspace) -> Output:
     """List monitors with their settings."""
     monitors = where.open().monitors.list()
-    if json_output:
-        print_json(monitors)
-        return
     lines = (_settings_text(each.monitor, configured=each.configured) for each in monitors)
-    print("\n".join(lines) or "no monitors")
+    return Output(monitors, "\n".join(lines) or "no monitors")
 
 
 @app.command()

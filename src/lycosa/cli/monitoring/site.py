@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.options import AllOption, InWorkspace, JsonOption
-from lycosa.cli.output import note, print_json
+from lycosa.cli.options import AllOption, InWorkspace
+from lycosa.cli.output import Output, note
 from lycosa.core.units import parse_duration_ms, parse_size
 
 
@@ -47,22 +47,20 @@ def command(
         str,
         typer.Option("--large", metavar="SIZE", help="Size from which a page is listed as large."),
     ] = "1MB",
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Audit a site: structure, broken links, redirects, duplicates, orphans."""
     from lycosa.site.output import site_text, write_csv
     from lycosa.site.picture import write_picture
     from lycosa.site.report import Thresholds
 
     limits = Thresholds(parse_duration_ms(slow), parse_size(large))
-    report = where.open().site(host, slow=limits.slow_ms / 1000, large_bytes=limits.large_bytes)
+    sites = where.open().sites
+    report = sites.audit(host, slow=limits.slow_ms / 1000, large_bytes=limits.large_bytes)
     if files.csv:
         for path in write_csv(report, files.csv):
             note(f"wrote {path}")
     if files.svg:
         write_picture(report, files.svg)
         note(f"wrote {files.svg}")
-    if json_output:
-        print_json(report)
-    elif not (files.csv or files.svg):
-        print(site_text(report, limits, every=every))
+    text = "" if files.csv or files.svg else site_text(report, limits, every=every)
+    return Output(report, text)

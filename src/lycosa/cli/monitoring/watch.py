@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,12 +13,14 @@ from lycosa.cli.monitoring.matches import print_match, start_of
 from lycosa.cli.options import (
     IgnoreOption,
     InWorkspace,
-    JsonOption,
     NotifyOption,
     SiteOption,
 )
-from lycosa.cli.output import note, print_json
+from lycosa.cli.output import Output, note
 from lycosa.core.units import number_of
+
+if TYPE_CHECKING:
+    from lycosa.commands.feature_models import WatchInfo
 
 app = typer.Typer(
     help="Content alerts: match patterns against every fetched page.", no_args_is_help=True
@@ -56,13 +59,12 @@ def add(
             help="File with patterns, one per line (- for standard input); # starts a comment.",
         ),
     ] = "",
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Add patterns to match against every page fetched from now on."""
     patterns = list(texts or ())
     if file:
-        lines = read_input(file).decode("utf-8-sig", "replace").splitlines()
-        patterns += [line for line in lines if line.strip() and not line.startswith("#")]
+        content = read_input(file).decode("utf-8-sig", "replace").splitlines()
+        patterns += [line for line in content if line.strip() and not line.startswith("#")]
     watch = where.open().watches.add(
         *patterns,
         name=new.name,
@@ -70,44 +72,39 @@ def add(
         collections=new.collections or (),
         notify=new.notify or (),
     )
-    if json_output:
-        print_json(watch)
-        return
     who = (
         "the running crawl applies it within seconds"
         if watch.running
         else "the next `lycosa run` or `lycosa crawl` applies it"
     )
-    print(watch.id)
-    note(f"{number_of(len(watch.texts), 'pattern')}; {who}. Show matches: `lycosa watch matches`")
+    number = number_of(len(watch.texts), "pattern")
+    return Output(watch, watch.id, f"{number}; {who}. Show matches: `lycosa watch matches`")
 
 
 @app.command("list")
-def list_(where: InWorkspace, json_output: JsonOption = False) -> None:
+def list_(where: InWorkspace) -> Output:
     """List patterns and the state of their notifications."""
     watches = where.open().watches.list()
-    if json_output:
-        print_json(watches)
-        return
-    for each in watches:
-        print(f"{each.id}  {each.name}")
-        details = []
-        if len(each.texts) > 1:
-            details.append(f"{len(each.texts):,} patterns")
-        if each.ignore:
-            details.append(f"ignores {', '.join(each.ignore)}")
-        if each.collections:
-            details.append(f"only in {', '.join(each.collections)}")
-        if details:
-            print("  " + "; ".join(details))
-        for target in each.notify:
-            state = f"{target.delivered:,} delivered"
-            state += f", {target.waiting:,} pending" if target.waiting else ""
-            state += f", {target.dropped:,} dropped" if target.dropped else ""
-            state += f" ({target.problem})" if target.problem else ""
-            print(f"  {target.target}: {state}")
-    if not watches:
-        note("no patterns: add one with `lycosa watch add TEXT`")
+    lines = (line for each in watches for line in _lines(each))
+    hint = "" if watches else "no patterns: add one with `lycosa watch add TEXT`"
+    return Output(watches, "\n".join(lines), hint)
+
+
+def _lines(watch: WatchInfo) -> Iterator[str]:
+    yield f"{watch.id}  {watch.name}"
+    details = [
+        f"{len(watch.texts):,} patterns" if len(watch.texts) > 1 else "",
+        f"ignores {', '.join(watch.ignore)}" if watch.ignore else "",
+        f"only in {', '.join(watch.collections)}" if watch.collections else "",
+    ]
+    if any(details):
+        yield "  " + "; ".join(filter(None, details))
+    for target in watch.notify:
+        state = f"{target.delivered:,} delivered"
+        state += f", {target.waiting:,} pending" if target.waiting else ""
+        state += f", {target.dropped:,} dropped" if target.dropped else ""
+        state += f" ({target.problem})" if target.problem else ""
+        yield f"  {target.target}: {state}"
 
 
 @app.command()
@@ -144,16 +141,15 @@ def matches(
     every: Annotated[
         bool, typer.Option("--all", help="Include older versions of each page.")
     ] = False,
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """List matches, newest first."""
     start = start_of(since) if since else None
     report = where.open().watches.matches(watch, since=start, site=site, count=count, every=every)
-    if json_output:
-        print_json(report)
-        return
-    for match in report.matches:
-        print_match(match, f"{match.found_at:%Y-%m-%d %H:%M}  ")
+
+    def show() -> None:
+        for match in report.matches:
+            print_match(match, f"{match.found_at:%Y-%m-%d %H:%M}  ")
+
     shown = len(report.matches)
     more = f", the latest {shown} are shown (-n)" if shown < report.total else ""
-    note(f"{number_of(report.total, 'match', 'matches')}{more}")
+    return Output(report, show, f"{number_of(report.total, 'match', 'matches')}{more}")

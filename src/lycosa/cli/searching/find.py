@@ -68,14 +68,14 @@ def command(
     if not first.crawl:
         if first.delay or first.max_pages is not None:
             raise UsageError("--delay and --max-pages require --crawl")
-        scan = workspace.find(*texts, ignore=ignore or (), site=site, collection=collection)
+        scan = workspace.texts.find(*texts, ignore=ignore or (), site=site, collection=collection)
         for match in scan.run():
             out.show(match)
         out.end(f"{number_of(scan.pages, 'page')} searched", pages=scan.pages)
         return
     if not site:
         raise UsageError("--crawl requires --site")
-    report = workspace.find_in_site(
+    report = workspace.texts.find_in_site(
         *texts,
         site=site,
         ignore=ignore or (),

@@ -12,19 +12,18 @@ import typer
 from lycosa.cli.options import (
     CollectionOption,
     InWorkspaces,
-    JsonOption,
     LanguageOption,
     PeersOption,
     SiteOption,
     values_of,
 )
-from lycosa.cli.output import note, print_json
+from lycosa.cli.output import Output, note
 from lycosa.core.units import number_of
 from lycosa.processes.terminal import styled
 
 if TYPE_CHECKING:
     from lycosa.api.results import Results
-    from lycosa.commands.models import SearchHit
+    from lycosa.commands.search_models import SearchHit
 
 _MAX_TRANSLATIONS = 4  # of a word; --json has all
 _MAX_FACET_VALUES = 20
@@ -135,8 +134,7 @@ def command(
             help="Count all results by language,host,collection,type,date.",
         ),
     ] = "",
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Search the crawled pages."""
     across = None
     if translation.across or translation.into:
@@ -152,12 +150,7 @@ def command(
         workspaces=where.roots[1:],
         **values,
     )
-    if json_output:
-        print_json(results)
-    else:
-        _print(results)
-    if not results.hits:
-        raise typer.Exit(1)
+    return Output(results, lambda: _print(results), failed=not results.hits)
 
 
 def _print(results: Results) -> None:

@@ -15,8 +15,8 @@ from lycosa.core.errors import UsageError
 
 if TYPE_CHECKING:
     from lycosa.config.settings import Config
-    from lycosa.serve.processes import ServerOptions
     from lycosa.serve.search.sources import Source
+    from lycosa.serve.server import ServerOptions
 
 READY_S = 60.0
 """Time for replicas to open their shards; then the pages are served without the missing ones."""
@@ -56,9 +56,7 @@ def command(
     peers: PeersOption = None,
 ) -> None:
     """Serve the web interface and the JSON API."""
-    from lycosa.commands.inspection.status import workspace_status
-    from lycosa.serve.processes import ServerOptions
-    from lycosa.serve.server import run_server
+    from lycosa.serve.server import ServerOptions, run_server
     from lycosa.store.workspace import Workspace
 
     gc.freeze()
@@ -82,14 +80,8 @@ def command(
         _serve_by(count, served)
         return
     with ExitStack() as stack:
-        run_server(
-            root,
-            served.host,
-            served.port,
-            status=lambda: workspace_status(root),
-            source=_source(stack, where.roots, peers or [], config, shards),
-            limits=config.serve,
-        )
+        source = _source(stack, where.roots, peers or [], config, shards)
+        run_server(served, config.serve, source)
 
 
 def _source(

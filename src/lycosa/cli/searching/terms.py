@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from lycosa.cli.options import InWorkspace, JsonOption, PageFilter, date_ms, values_of
-from lycosa.cli.output import note, print_json
-from lycosa.core.units import format_time, number_of
+from lycosa.cli.options import InWorkspace, PageFilter, date_ms, values_of
+from lycosa.cli.output import Output
+from lycosa.core.units import number_of
 
 
 @dataclass(frozen=True)
@@ -46,32 +46,25 @@ class TermOptions:
     ] = 50
 
 
-def command(
-    where: InWorkspace, pages: PageFilter, options: TermOptions, json_output: JsonOption = False
-) -> None:
+def command(where: InWorkspace, pages: PageFilter, options: TermOptions) -> Output:
     """Count words in stored pages by language, site and time."""
-    report = where.open().terms(**values_of(pages), **values_of(options))
-    if json_output:
-        since = format_time(report.recent_since)
-        print_json({**asdict(report), "recent_since": since})
-        return
+    report = where.open().statistics.terms(**values_of(pages), **values_of(options))
     width = max((len(term.text) for term in report.terms), default=4)
-    print(
-        f"{'word':<{width}}  lang  {'pages':>9}  {'count':>9}  {'recent':>8}"
-        + ("  surprise" if options.rising else "")
-    )
+    head = f"{'word':<{width}}  lang  {'pages':>9}  {'count':>9}  {'recent':>8}"
+    lines = [head + ("  surprise" if options.rising else "")]
     for term in report.terms:
         line = (
             f"{term.text:<{width}}  {term.language or '?':<4}  {term.documents:>9,}  "
             f"{term.total:>9,}  {term.recent:>8,}"
         )
-        print(line + (f"  {term.surprise:>8,.1f}" if options.rising else ""))
-    note(
+        lines.append(line + (f"  {term.surprise:>8,.1f}" if options.rising else ""))
+    summary = (
         f"{number_of(report.pages, 'page')}, {report.recent_pages:,} of them recent (since "
-        f"{format_time(max(report.recent_since, 0))[:10]})"
+        f"{report.recent_since[:10]})"
     )
     if report.missed:
-        note(
-            f"too many words to count: some words on up to {number_of(report.missed, 'page')} "
+        summary += (
+            f"\ntoo many words to count: some words on up to {number_of(report.missed, 'page')} "
             "are missing"
         )
+    return Output(report, "\n".join(lines), summary)

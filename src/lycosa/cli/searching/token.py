@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.options import InWorkspace, JsonOption
-from lycosa.cli.output import note, print_json, table
+from lycosa.cli.options import InWorkspace
+from lycosa.cli.output import Output, note, table
 
 if TYPE_CHECKING:
     from lycosa.commands.maintenance.tokens import Tokens
@@ -28,15 +28,13 @@ def add(where: InWorkspace, name: NameArgument) -> None:
 
 
 @app.command("list")
-def list_(where: InWorkspace, json_output: JsonOption = False) -> None:
+def list_(where: InWorkspace) -> Output:
     """List tokens with their creation times."""
     tokens = _tokens(where).all(fresh=True).values()
-    if json_output:
-        print_json([{"name": token.name, "created_at": token.created_at} for token in tokens])
-    elif tokens:
-        print(table([(token.name, token.created_at) for token in tokens]))
-    else:
-        note("no tokens: `lycosa token add NAME` creates one")
+    rows = [(token.name, token.created_at) for token in tokens]
+    document = [{"name": name, "created_at": at} for name, at in rows]
+    hint = "" if tokens else "no tokens: `lycosa token add NAME` creates one"
+    return Output(document, table(rows), hint)
 
 
 @app.command()

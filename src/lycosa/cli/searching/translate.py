@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.options import InWorkspace, JsonOption, values_of
-from lycosa.cli.output import note, print_json, table
+from lycosa.cli.options import InWorkspace, values_of
+from lycosa.cli.output import Output, table
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
@@ -44,10 +44,9 @@ def add(
             metavar="FILE", help="Dictionary: dictd (NAME.index), Wiktionary list, TSV or TMX."
         ),
     ],
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Add a dictionary; it is used in both directions."""
-    _print(where.open().translations.add(file, **values_of(new)), json_output)
+    return _added(where.open().translations.add(file, **values_of(new)))
 
 
 @app.command()
@@ -60,29 +59,23 @@ def learn(
             metavar="FILE", help="Parallel text: TSV with two columns, TMX, or two files."
         ),
     ],
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Learn word translations from parallel sentences."""
-    _print(where.open().translations.learn(files, **values_of(new)), json_output)
+    return _added(where.open().translations.learn(files, **values_of(new)))
 
 
-def _print(info: TableInfo, json_output: bool) -> None:
-    if json_output:
-        print_json(info)
-        return
-    print(
+def _added(info: TableInfo) -> Output:
+    text = (
         f"{info.name}: {number_of(info.pairs, 'pair')} of words, {info.source} and {info.target} "
         f"({info.provenance})"
     )
+    return Output(info, text)
 
 
 @app.command("list")
-def list_(where: InWorkspace, json_output: JsonOption = False) -> None:
+def list_(where: InWorkspace) -> Output:
     """List translation tables, including those learned from the crawl."""
     tables = where.open().translations.tables()
-    if json_output:
-        print_json({"tables": tables.infos, "problems": tables.problems})
-        return
     rows = [
         (
             f"{info.name} ({info.source}, {info.target})",
@@ -90,12 +83,9 @@ def list_(where: InWorkspace, json_output: JsonOption = False) -> None:
         )
         for info in tables.infos
     ]
-    print(
-        table(rows)
-        or "no tables: add a dictionary, or run `lycosa rank` on pages in several languages"
-    )
-    for problem in tables.problems:
-        note(problem)
+    hint = "no tables: add a dictionary, or run `lycosa rank` on pages in several languages"
+    document = {"tables": tables.infos, "problems": tables.problems}
+    return Output(document, table(rows) or hint, "\n".join(tables.problems))
 
 
 @app.command()
@@ -118,26 +108,21 @@ def lookup(
     target: Annotated[
         str, typer.Option("--to", metavar="XX[,XX]", help="Only these target languages.")
     ] = "",
-    json_output: JsonOption = False,
-) -> None:
+) -> Output:
     """Show the translations that a search uses for words."""
     targets = tuple(filter(None, target.split(",")))
     queries = where.open().translations.lookup(" ".join(term), source, targets)
-    if json_output:
-        print_json(queries)
-    for query in () if json_output else queries:
+    lines = []
+    for query in queries:
         for word in query.terms:
             choices = ", ".join(f"{each.text} {each.weight:.2f}" for each in word.alternatives)
-            print(f"{query.language}  {word.source}: {choices}")
-    if not queries:
-        raise typer.Exit(1)
+            lines.append(f"{query.language}  {word.source}: {choices}")
+    return Output(queries, "\n".join(lines), failed=not queries)
 
 
 @app.command()
-def encode(where: InWorkspace, json_output: JsonOption = False) -> None:
+def encode(where: InWorkspace) -> Output:
     """Encode all pages with the configured encoder (`index.encoder`)."""
     info = where.open().translations.encode()
-    if json_output:
-        print_json(info)
-    else:
-        print(f"{number_of(info.pages, 'page')}, {info.dimensions} numbers each, by {info.encoder}")
+    pages = number_of(info.pages, "page")
+    return Output(info, f"{pages}, {info.dimensions} numbers each, by {info.encoder}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 import polars as pl
@@ -117,40 +117,37 @@ def crawl_together(
     engine: Engine,
     workers: int | None,
     *,
-    say: Callable[[str], None],
     observer: Observer | None = None,
     started: Callable[[Stoppable], None] | None = None,
     clock: Clock | None = None,
 ) -> Progress:
-    """Crawl one collection to the end or to a limit, with `workers` on an engine (None: one for
-    each CPU of its nodes).
+    """Crawl to the end or to a limit with `workers` on an engine (None: one per CPU).
 
     `started` gets an object whose `stop` ends the crawl early. Raises what `crawl` raises.
     """
     clock = clock or SystemClock()
     workspace = open_for(order)
-    with workspace.own(order.command) as owner:
+    with workspace.own(order.command) as owner, ExitStack() as stack:
         state = workspace.state()
         job, start = plan_crawl(order, workspace)
-        guide = Guide(workspace, job, start, order.config, clock) if start is not None else None
-        upkeep = Upkeep(workspace, order.config, clock, engine)
-        services = CrawlServices(workspace.root, order.config, say)
-        cluster = Cluster(
-            engine,
-            workspace,
-            order.config,
-            [job],
-            ClusterOptions(
-                order.command,
-                workers,
-                _budgets(job.collection, order.limits.max_pages, state),
-                ends=True,
-                walk=guide.order if guide is not None else None,
-            ),
-            say,
-            clock,
-        )
         follower: IndexFollower | None = None
+        stack.callback(lambda: follower.close() if follower else None)
+        guide = Guide(workspace, job, start, order.config, clock) if start is not None else None
+        if guide is not None:
+            stack.callback(guide.close)
+        upkeep = Upkeep(workspace, order.config, clock, engine)
+        stack.callback(upkeep.close)
+        services = CrawlServices(workspace.root, order.config, order.say)
+        stack.callback(services.close)
+        options = ClusterOptions(
+            order.command,
+            workers,
+            _budgets(job.collection, order.limits.max_pages, state),
+            ends=True,
+            walk=guide.order if guide is not None else None,
+        )
+        cluster = Cluster(engine, workspace, order.config, [job], options, order.say, clock)
+        stack.callback(_close, cluster)
         head = state.head
 
         def tick(newest: int) -> None:
@@ -163,27 +160,24 @@ def crawl_together(
                 head = newest
                 follower.committed(newest)
 
-        try:
-            follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
-            services.start()
-            under_way = _Crawl(cluster, workspace, state, clock)
-            if started is not None:
-                started(under_way)
-            progress = under_way.run(order, tick, observer)
-            cluster.close()
-            services.finish()
-            if follower is not None:
-                follower.finish()
-            return progress
-        finally:
-            with suppress(LycosaError):
-                cluster.close()
-            services.close()
-            upkeep.close()
-            if guide is not None:
-                guide.close()
-            if follower is not None:
-                follower.close()
+        if order.index:
+            follower = IndexFollower(order.root, order.config.index, clock)
+        services.start()
+        under_way = _Crawl(cluster, workspace, state, clock)
+        if started is not None:
+            started(under_way)
+        progress = under_way.run(order, tick, observer)
+        cluster.close()
+        services.finish()
+        if follower is not None:
+            follower.finish()
+        return progress
+
+
+def _close(cluster: Cluster) -> None:
+    """Close a cluster; the error that ended the crawl is reported, not one of its end."""
+    with suppress(LycosaError):
+        cluster.close()
 
 
 def _budgets(collection: Collection, more: int | None, state: LogState) -> list[PageBudget]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from lycosa.config.settings import Collection, Config
@@ -115,56 +116,43 @@ def crawl(
     """
     clock = clock or SystemClock()
     workspace = open_for(order)
-    with workspace.own(order.command) as owner:
+    with workspace.own(order.command) as owner, ExitStack() as stack:
         require_no_leader(workspace.storage)
         job, start = plan_crawl(order, workspace)
-        upkeep = Upkeep(workspace, order.config, clock)
-        ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]
         follower: IndexFollower | None = None
+        stack.callback(lambda: follower.close() if follower else None)
+        upkeep = Upkeep(workspace, order.config, clock)
+        stack.callback(upkeep.close)
         services = CrawlServices(workspace.root, order.config, order.say)
+        stack.callback(services.close)
+        ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]
+        options = SessionOptions(
+            limits=order.limits,
+            observer=observer,
+            committed=lambda entry: follower.committed(entry) if follower else None,
+            tick=lambda: _call(ticks),
+            fetcher=fetcher,
+            plugins=order.plugins,
+        )
         session = open_session(
-            workspace,
-            order.config,
-            [job],
-            SessionOptions(
-                limits=order.limits,
-                observer=observer,
-                committed=lambda entry: follower.committed(entry) if follower else None,
-                tick=lambda: _call(ticks),
-                fetcher=fetcher,
-                plugins=order.plugins,
-            ),
-            command=order.command,
-            clock=clock,
+            workspace, order.config, [job], options, command=order.command, clock=clock
         )
-        ticks.append(session.inbox.apply)
-        ticks.append(
-            PauseFollower(
-                workspace.storage, session.worker, job.collection.name, order.say, clock
-            ).tick
-        )
-        try:
-            follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
-            services.start()
-            if order.site is not None:
-                session.crawl.scheduler.agenda.restrict_to(OnlySite(order.site))
-            progress = _work(
-                session,
-                started,
-                Walk(session, job.collection.name, start) if start is not None else None,
-                order.site,
-            )
-            session.claim.release()
-            services.finish()
-            if follower is not None:
-                follower.finish()
-            return progress
-        finally:
-            session.close()
-            services.close()
-            upkeep.close()
-            if follower is not None:
-                follower.close()
+        stack.callback(session.close)
+        name = job.collection.name
+        pauses = PauseFollower(workspace.storage, session.worker, name, order.say, clock)
+        ticks += [session.inbox.apply, pauses.tick]
+        if order.index:
+            follower = IndexFollower(order.root, order.config.index, clock)
+        services.start()
+        if order.site is not None:
+            session.crawl.scheduler.agenda.restrict_to(OnlySite(order.site))
+        walk = Walk(session, name, start) if start is not None else None
+        progress = _work(session, started, walk, order.site)
+        session.claim.release()
+        services.finish()
+        if follower is not None:
+            follower.finish()
+        return progress
 
 
 def _work(

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from lycosa.commands.crawling.run_crawl import CrawlCall, run_call
+from lycosa.commands.crawling.run_crawl import CrawlCall, CrawlListeners, run_call
 from lycosa.commands.models import FindReport
 from lycosa.crawl.state.progress import Progress
-from lycosa.find.find import Results, order_in_site
+from lycosa.find.find import FindResults, order_in_site
 from lycosa.matching.matches import StoredMatch
 from lycosa.processes.stopping import Stoppable
 from lycosa.url.site_name import SiteScope
@@ -31,9 +31,9 @@ class SiteFind:
 def find_in_site(
     call: CrawlCall,
     find: SiteFind,
-    on_match: Callable[[StoredMatch], None],
-    on_start: Callable[[Stoppable], None],
-    report: Callable[[str], None],
+    on_match: Callable[[StoredMatch], None] = lambda match: None,
+    on_start: Callable[[Stoppable], None] = lambda crawl: None,
+    report: Callable[[str], None] = lambda message: None,
 ) -> FindReport:
     """Fetch the pages of a site and report the matches; a running crawl does it if there is one.
 
@@ -43,7 +43,7 @@ def find_in_site(
     order = order_in_site(
         call.root, find.texts, find.ignore, scope, call.collection, find.max_age_ms
     )
-    results = Results(call.root, order)
+    results = FindResults(call.root, order)
     commits = 0
 
     def report_matches() -> None:
@@ -57,9 +57,8 @@ def find_in_site(
             report_matches()
 
     if not order.running:
-        crawl = run_call(
-            replace(call, seeds=(scope.start,), site=scope), observe, on_start=on_start
-        )
+        seeded = replace(call, seeds=(scope.start,), site=scope)
+        crawl = run_call(seeded, CrawlListeners(observe, on_start=on_start))
         report_matches()
         return FindReport(order.order.id, crawl.pages, results.left(), running=False)
     report(

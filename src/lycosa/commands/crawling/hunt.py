@@ -19,7 +19,7 @@ def hunt_request(**parameters: Any) -> HuntRequest:
     Raises:
         UsageError: the strategy or the scope is unknown.
     """
-    request = HuntRequest(**parameters)
+    request = HuntRequest(**{**parameters, "seeds": tuple(parameters.get("seeds", ()))})
     return replace(request, seeds=tuple(map(typed_url, request.seeds)))
 
 

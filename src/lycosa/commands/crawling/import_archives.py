@@ -5,14 +5,15 @@ release.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lycosa.archive.import_formats import ImportedCapture, archives, read_captures
 from lycosa.archive.page_folder import folder_captures
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import ArchiveError, UsageError
+from lycosa.core.errors import UsageError
 from lycosa.crawl.recovery.import_archives import Imported, Importer
 from lycosa.crawl.session.planning import read_seeds, seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
@@ -27,28 +28,50 @@ from lycosa.url.normalise import typed_url
 _HEAD_BYTES = 1 << 20  # what a record may hold beside its body
 
 
-def import_files(
+@dataclass(frozen=True)
+class ImportOptions:
+    """How to import. `base`: the URL of a folder of pages; `in_scope`: only pages in the scope of
+    the collection; `index`: update the search index.
+    """
+
+    base: str = ""
+    in_scope: bool = False
+    index: bool = True
+
+
+def import_configured(
     root: str,
     config: Config,
     name: str,
     paths: Sequence[str],
-    *,
-    collection: Collection | None = None,
-    base: str = "",
-    in_scope: bool = False,
-    index: bool = True,
+    options: ImportOptions = ImportOptions(),
+    observer: Callable[[Imported], None] | None = None,
+) -> Imported:
+    """Import into a collection as lycosa.toml configures it. Raises as `import_files`."""
+    collection = next((each for each in config.collection if each.name == name), None)
+    if collection is not None and collection.seed_file:
+        seeds = map(typed_url, read_seeds(collection.seed_file))
+        collection = collection.model_copy(update={"seeds": (*collection.seeds, *seeds)})
+    return import_files(root, config, collection or name, paths, options, observer)
+
+
+def import_files(
+    root: str,
+    config: Config,
+    collection: Collection | str,
+    paths: Sequence[str],
+    options: ImportOptions = ImportOptions(),
     observer: Callable[[Imported], None] | None = None,
     clock: Clock | None = None,
 ) -> Imported:
-    """Take archives, or folders of archives or pages, into one collection. A damaged file is
-    reported, and the others are read.
+    """Import archives, or folders of archives or pages, into one collection.
 
-    `collection` is as configured; None: as the log has it, else with every setting at its default.
-    `base`: the URL of a folder of pages. What is there already is passed over, so that a call that
-    was interrupted is simply made again.
+    A collection given by its name has the settings of its last crawl, else the defaults. Captures
+    that are stored are skipped, so an interrupted call can be repeated. A damaged file is reported,
+    and the others are read.
 
     Raises:
-        UsageError: a path that is not there, a folder that says nothing of its URLs.
+        UsageError: a path does not exist, or nothing names the URLs of a folder.
         OwnedError: another process is crawling in this workspace.
         WorkError: the disk is full, the archive or the log is damaged.
     """
@@ -58,15 +81,15 @@ def import_files(
         if not Path(path).exists():
             raise UsageError(f"{path} does not exist")
     workspace = Workspace.open_or_create(root)
-    with workspace.own("import") as owner:
+    with workspace.own("import") as owner, ExitStack() as stack:
         require_no_leader(workspace.storage)
+        name = collection if isinstance(collection, str) else collection.name
         before = workspace.state().settings.get(name, {})
-        if collection is None:
-            collection = Collection.model_validate(
-                {"name": name}
-                | {key: before[key] for key in Collection.model_fields if key in before}
-            )
+        if isinstance(collection, str):
+            stated = {key: before[key] for key in Collection.model_fields if key in before}
+            collection = Collection.model_validate({"name": name, **stated})
         follower: IndexFollower | None = None
+        stack.callback(lambda: follower.close() if follower else None)
         session = open_session(
             workspace,
             config,
@@ -77,48 +100,30 @@ def import_files(
             command="import",
             clock=clock,
         )
-        try:
-            follower = IndexFollower(root, config.index, clock) if index else None
-            report = _import(
-                session,
-                name,
-                paths,
-                base,
-                in_scope,
-                config.fetch.max_body,
-                lambda _: owner.touch(),
-                observer,
-            )
-            session.claim.release()
-            if follower is not None:
-                follower.finish()
-            return report
-        finally:
-            session.close()
-            if follower is not None:
-                follower.close()
+        stack.callback(session.close)
+        if options.index:
+            follower = IndexFollower(root, config.index, clock)
+        sources = _Sources(paths, options.base, config.fetch.max_body)
 
+        def read(report: Imported) -> None:
+            owner.touch()
+            if observer is not None:
+                observer(report)
 
-def import_configured(
-    root: str, config: Config, name: str, paths: Sequence[str], **options: Any
-) -> Imported:
-    """Import into a collection as lycosa.toml configures it; `options` are of `import_files`."""
-    collection = next((each for each in config.collection if each.name == name), None)
-    if collection is not None and collection.seed_file:
-        seeds = map(typed_url, read_seeds(collection.seed_file))
-        collection = collection.model_copy(update={"seeds": (*collection.seeds, *seeds)})
-    return import_files(root, config, name, paths, collection=collection, **options)
+        report = _import(session, name, sources, read, in_scope=options.in_scope)
+        session.claim.release()
+        if follower is not None:
+            follower.finish()
+        return report
 
 
 def _import(
     session: CrawlSession,
     name: str,
-    paths: Sequence[str],
-    base: str,
+    sources: _Sources,
+    read: Callable[[Imported], None],
+    *,
     in_scope: bool,
-    limit: int,
-    touch: Callable[[object], None],
-    observer: Callable[[Imported], None] | None,
 ) -> Imported:
     session.take_up()
     workspace, worker = session.workspace, session.worker
@@ -130,31 +135,33 @@ def _import(
 
     def commit_if_due() -> None:
         worker.commit_if_due()
-        touch(None)
-        if observer is not None:
-            observer(importer.report)
+        read(importer.report)
 
     importer = Importer(
         worker.processor, name, tables=tables, locate=workspace.path, commit_if_due=commit_if_due,
         commit_now=worker.commit_now, in_scope=in_scope,
     )  # fmt: skip
     report = importer.report
-    for path, captures in _sources(paths, base, limit, report):
-        report.files += 1
-        try:
-            importer.take(captures)
-        except ArchiveError as error:
-            report.damaged[str(path)] = str(error)
+    for path, captures in sources.captures(report):
+        importer.take(str(path), captures)
     worker.commit_now()
     return report
 
 
-def _sources(
-    paths: Sequence[str], base: str, limit: int, report: Imported
-) -> Iterator[tuple[Path, Iterator[ImportedCapture]]]:
-    for path in map(Path, paths):
-        files = [] if base and path.is_dir() else archives(path)
-        if not files:
-            yield path, folder_captures(path, base, limit=limit, others=report.others)
-        for each in files:
-            yield each, read_captures(each, limit=limit + _HEAD_BYTES, others=report.others)
+@dataclass(frozen=True)
+class _Sources:
+    """Files to read. `limit_bytes`: of a body."""
+
+    paths: Sequence[str]
+    base: str
+    limit_bytes: int
+
+    def captures(self, report: Imported) -> Iterator[tuple[Path, Iterator[ImportedCapture]]]:
+        """Yield the captures of each file; other records are counted in the report."""
+        limit, others = self.limit_bytes, report.others
+        for path in map(Path, self.paths):
+            files = [] if self.base and path.is_dir() else archives(path)
+            if not files:
+                yield path, folder_captures(path, self.base, limit=limit, others=others)
+            for each in files:
+                yield each, read_captures(each, limit=limit + _HEAD_BYTES, others=others)

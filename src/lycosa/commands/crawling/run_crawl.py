@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,7 +9,8 @@ from lycosa.commands.crawling.cluster_crawl import crawl_together
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.engines import is_shared, open_engine
 from lycosa.commands.inspection.single import fetched_page
-from lycosa.commands.models import CrawlReport, FetchedPage
+from lycosa.commands.models import CrawlReport
+from lycosa.commands.page_models import FetchedPage
 from lycosa.config.settings import Collection, Config
 from lycosa.core.errors import UsageError
 from lycosa.core.records import Page, Visit
@@ -78,13 +78,17 @@ class _PageListener:
         self._on_page(fetched_page(visit.url, visit.http_status, page, visit.collection))
 
 
-def run_call(
-    call: CrawlCall,
-    on_progress: Callable[[Progress], None] | None = None,
-    on_page: Callable[[FetchedPage], None] | None = None,
-    on_start: Callable[[Stoppable], None] | None = None,
-) -> CrawlReport:
-    """Crawl to the end or to a limit. `on_page` is not called with several workers.
+@dataclass(frozen=True)
+class CrawlListeners:
+    """What is called during a crawl; `on_page` not with several workers."""
+
+    on_progress: Callable[[Progress], None] | None = None
+    on_page: Callable[[FetchedPage], None] | None = None
+    on_start: Callable[[Stoppable], None] | None = None
+
+
+def run_call(call: CrawlCall, listeners: CrawlListeners) -> CrawlReport:
+    """Crawl to the end or to a limit.
 
     Raises:
         UsageError: there is no seed, or a seed or an option is invalid.
@@ -94,8 +98,8 @@ def run_call(
     if call.start and call.seeds:
         raise UsageError("--from starts from stored URLs: leave out other URLs and --seeds")
     plugins: Plugins | None = None
-    if on_page is not None:
-        plugins = plugins_with(("pages", _PageListener(on_page)))
+    if listeners.on_page is not None:
+        plugins = plugins_with(("pages", _PageListener(listeners.on_page)))
     order = CrawlOrder(
         call.root,
         call.config,
@@ -114,19 +118,14 @@ def run_call(
                 order,
                 engine,
                 call.workers,
-                say=_report,
-                observer=on_progress,
-                started=on_start,
+                observer=listeners.on_progress,
+                started=listeners.on_start,
             )
     else:
-        progress = crawl(order, observer=on_progress, started=on_start)
+        progress = crawl(order, observer=listeners.on_progress, started=listeners.on_start)
     return CrawlReport(
         workspace=call.root,
         collection=call.collection,
         public_pages=progress.public_pages,
         **progress.summary(progress.ended_ms),  # type: ignore[arg-type]
     )
-
-
-def _report(message: str) -> None:
-    print(message, file=sys.stderr)

@@ -151,7 +151,7 @@ def holdings(root: str, name: str) -> CollectionHoldings:
     )
     number, size = captures.row(0)
     return CollectionHoldings(
-        number, size or 0, int(waits.item()), int(held.item()), int(links.item())
+        name, number, size or 0, int(waits.item()), int(held.item()), int(links.item())
     )
 
 

@@ -4,31 +4,17 @@ fetched last.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields
 
 import polars as pl
 
-from lycosa.commands.models import HostFacts
+from lycosa.commands.models import HostFacts, HostSummary, HostTable
 from lycosa.core.records import UrlState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import host_key
 
-_LISTED = (
-    *(
-        "host",
-        "registrable_domain",
-        "pages",
-        "known",
-        "visited",
-        "bytes",
-        "delay",
-        "not_before",
-        "fails",
-        "latency",
-    ),
-    *("first_seen_at", "last_visit_at", "server", "ip"),
-)
+_SUMMARY = [field.name for field in fields(HostSummary)]
 _WAITING = ("url", "collection", "operation", "depth", "priority", "not_before", "reason")
 _VISIT = (
     "url",
@@ -42,23 +28,26 @@ _VISIT = (
 )
 
 
-def list_hosts(
-    root: str, like: str = "", offset: int = 0, count: int = 100
-) -> tuple[int, list[dict[str, Any]]]:
-    """How many hosts there are whose name holds `like`, and `count` of them, those with the most
-    pages first.
+def list_hosts(root: str, like: str = "", offset: int = 0, count: int | None = None) -> HostTable:
+    """Return hosts whose name contains `like`, most pages first; without `count`, all.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
     """
-    hosts = LiveTables(Workspace.open(root)).scan("hosts").filter(pl.col("host") != "")
-    if like:
-        hosts = hosts.filter(pl.col("host").str.contains(like.lower(), literal=True))
-    order = hosts.select(_LISTED).sort(
-        ["pages", "known", "host"], descending=[True, True, False], nulls_last=True
+    rows = LiveTables(Workspace.open(root)).scan("hosts").filter(pl.col("host") != "")
+    rows = rows.filter(pl.col("host").str.contains(like.lower(), literal=True)).select(_SUMMARY)
+    order = rows.sort(["pages", "known", "host"], descending=[True, True, False], nulls_last=True)
+    days = rows.group_by(pl.col("first_seen_at").dt.date()).len().sort("first_seen_at")
+    servers = rows.group_by("server").len().sort(["len", "server"], descending=[True, False])
+    total, listed, new, software = pl.collect_all(
+        [rows.select(pl.len()), order.slice(offset, count), days, servers]
     )
-    total, rows = pl.collect_all([hosts.select(pl.len()), order.slice(offset, count)])
-    return int(total.item()), rows.to_dicts()
+    return HostTable(
+        [HostSummary(*row) for row in listed.iter_rows()],
+        int(total.item()),
+        {day.isoformat(): number for day, number in new.iter_rows() if day is not None},
+        dict(software.iter_rows()),
+    )
 
 
 def host_facts(root: str, host: str, most: int = 50) -> HostFacts | None:
@@ -72,7 +61,7 @@ def host_facts(root: str, host: str, most: int = 50) -> HostFacts | None:
     waiting = tables.scan("urls").filter(here & (pl.col("state") == UrlState.KNOWN.value))
     rows, number, queue, visits = pl.collect_all(
         [
-            tables.scan("hosts").filter(pl.col("host") == host).select(*_LISTED, "robots"),
+            tables.scan("hosts").filter(pl.col("host") == host).select(*_SUMMARY, "robots"),
             waiting.select(pl.len()),
             waiting.select(_WAITING)
             .sort(["priority", "depth", "url"], descending=[True, False, False])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lycosa.commands.models import PageRecord
+from lycosa.commands.page_models import PageRecord
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import host_key

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lycosa.commands.models import (
+from lycosa.commands.search_models import (
     FacetCount,
     QueryTranslation,
     ResultNote,
@@ -18,9 +18,11 @@ from lycosa.commands.models import (
     SpellingSuggestion,
     TranslationChoice,
     WordTranslations,
+    cached_path,
 )
 from lycosa.core.errors import UsageError
 from lycosa.core.messages import Message
+from lycosa.core.parameters import texts, whole_number
 from lycosa.core.units import format_time
 from lycosa.index.generation import storage_of
 from lycosa.search.crosslingual.translated import Across, TranslatedQuery, edit
@@ -66,21 +68,39 @@ class SearchSources:
         return bool(search.workspaces or search.peers)
 
 
-def search_sources(
-    sources: SearchSources, request: SearchRequest, searcher: Callable[[], Searcher]
-) -> SearchResults:
-    """Search the workspaces and peers. `searcher`: returns that of the first workspace.
-
-    Raises:
-        WorkspaceError: there is no workspace, or its index is damaged.
+class LocalSearcher:
+    """Searches a workspace, and others with it. Its index is opened once and follows the newest
+    generation.
     """
-    root = sources.roots[0]
-    vectors = _vectors(sources, root) if request.across is not None else None
-    if not sources.is_federated:
-        local = searcher() if vectors is None else Searcher(root, vectors)
-        return local.search(request)
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._searcher: Searcher | None = None
+
+    def search(self, request: SearchRequest, sources: SearchSources) -> SearchResults:
+        """Search the workspaces and peers; `sources` names this workspace first.
+
+        Raises:
+            WorkspaceError: there is no workspace, or its index is damaged.
+        """
+        vectors = _vectors(sources, self._root) if request.across is not None else None
+        if sources.is_federated:
+            return _search_federated(request, sources, vectors)
+        if vectors is not None:
+            return Searcher(self._root, vectors).search(request)
+        if self._searcher is None:
+            self._searcher = Searcher(self._root)
+        else:
+            self._searcher.reload()
+        return self._searcher.search(request)
+
+
+def _search_federated(
+    request: SearchRequest, sources: SearchSources, vectors: FlatIndex | None
+) -> SearchResults:
     from lycosa.search.federation.federated_search import open_federated_search
 
+    root = sources.roots[0]
     only_peers = (
         sources.peers
         and list(sources.roots) == [DEFAULT_WORKSPACE]
@@ -107,12 +127,34 @@ def _vectors(sources: SearchSources, root: str) -> FlatIndex | None:
     return FlatIndex(storage_of(root), load_encoder(encoder))
 
 
-def check_request(request: SearchRequest) -> SearchRequest:
-    """Return a request.
+def search_request(
+    query: str,
+    *,
+    site: str = "",
+    copies: bool = False,
+    across: Sequence[str] | None = None,
+    source_language: str = "",
+    translate: Sequence[str] = (),
+    **options: Any,
+) -> SearchRequest:
+    """Return a request. `options` are other fields of `SearchRequest`, whose defaults apply.
 
     Raises:
-        UsageError: a facet, the order or the feedback is unknown.
+        UsageError: an option is wrong.
     """
+    if not isinstance(query, str):
+        raise UsageError(f"query: {query!r} is not text")
+    for name in ("count", "offset"):
+        whole_number(name, options.get(name))
+    request = SearchRequest(
+        query,
+        host=_host(site),
+        folded=not copies,
+        across=None
+        if across is None
+        else across_languages(texts("across", across), source_language, translate),
+        **{**options, "facets": texts("facets", options.get("facets", ()))},
+    )
     for facet in request.facets:
         if facet not in FACETS:
             raise UsageError(f"--facets {facet}: unknown facet; choose from {', '.join(FACETS)}")
@@ -121,6 +163,14 @@ def check_request(request: SearchRequest) -> SearchRequest:
     if request.feedback not in MODES:
         raise UsageError(f"--feedback {request.feedback}: choose {', '.join(MODES)}")
     return request
+
+
+def _host(site: str) -> str | None:
+    if not site:
+        return None
+    from lycosa.url.site_name import site_name  # loads Polars
+
+    return site_name(site).host
 
 
 def across_languages(
@@ -144,13 +194,8 @@ def across_languages(
     return Across(tuple(code for code in codes if code), source.lower(), tuple(edits))
 
 
-def search_answer(
-    results: SearchResults, cached: Callable[[str, str], str] = lambda url, source: ""
-) -> SearchAnswer:
-    """Return search results as the model of the APIs and the command line.
-
-    `cached`: the address of the stored copy of a page, by its URL and source.
-    """
+def search_answer(results: SearchResults) -> SearchAnswer:
+    """Return search results as the model of the APIs and the command line."""
     other = results.did_you_mean
     return SearchAnswer(
         query=results.query,
@@ -161,7 +206,7 @@ def search_answer(
         notes=[*results.notes],
         remarks=[_remark(note) for note in results.notes],
         missing_shards=[*results.missing_shards],
-        hits=[_hit(hit, cached(hit.url, hit.source)) for hit in results.hits],
+        hits=[_hit(hit) for hit in results.hits],
         translations=[query_translation(query) for query in results.translations],
         did_you_mean=None if other is None else SpellingSuggestion(other.query, other.total),
         expansion=[*results.expansion],
@@ -193,7 +238,17 @@ def _remark(note: str) -> ResultNote:
     return ResultNote(note.code, note, values)
 
 
-def _hit(hit: Hit, cached: str) -> SearchHit:
+def cached_copy(hit: Hit) -> str:
+    """Return where the newest copy of a page is shown: a path, or the URL of the peer that has it.
+
+    Empty for the pages of other local workspaces.
+    """
+    if hit.source and not hit.source.startswith(("http://", "https://")):
+        return ""
+    return hit.source + cached_path(hit.url)
+
+
+def _hit(hit: Hit) -> SearchHit:
     return SearchHit(
         url=hit.url,
         title=hit.title,
@@ -208,7 +263,7 @@ def _hit(hit: Hit, cached: str) -> SearchHit:
         type=hit.type,
         copies=hit.copies,
         from_host=hit.from_host,
-        cached=cached,
+        cached=cached_copy(hit),
         source=hit.source,
         explanation=hit.explanation,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from lycosa.commands.models import FetchedPage, FetchHop, RobotsReport
+from lycosa.commands.page_models import FetchedPage, FetchHop, RobotsReport
 from lycosa.config.settings import FetchSettings
 from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Page

@@ -8,6 +8,7 @@ the page visits with a complete response (2xx, no redirect), of pages that are l
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal, cast
 
@@ -15,9 +16,10 @@ import polars as pl
 
 from lycosa.commands.inspection.tally import Tally
 from lycosa.commands.maintenance.libraries import library_languages
-from lycosa.commands.models import GroupHost, GroupRow, GroupTable, HostSummary, HostTable
+from lycosa.commands.models import GroupHost, GroupRow, GroupTable
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.models import list_lengths
 from lycosa.core.records import VisitKind
 from lycosa.export.bulk.join import side_by_side
 from lycosa.export.library.editions import IDENTITY, UNKNOWN
@@ -40,17 +42,6 @@ _VISITS = (
     "content_length",
     "content_type",
     "record_id",
-)
-_HOSTS = (
-    "host",
-    "registrable_domain",
-    "server",
-    "pages",
-    "known",
-    "visited",
-    "bytes",
-    "first_seen_at",
-    "last_visit_at",
 )
 _ATTEMPTS = 3
 _FRAME_BYTES = 12 * 2**20
@@ -110,25 +101,6 @@ def read_groups(root: str, config: Config, by: str, *, sites: bool = False) -> G
     raise WorkError(
         f"table files were replaced three times while they were read ({missing}): try again when "
         "no compaction runs"
-    )
-
-
-def hosts_of(workspace: Workspace, most: int | None = None) -> HostTable:
-    """The table by host; all of them, or those with the `most` pages. Raises as `groups_of`
-    does.
-    """
-    rows = LiveTables(workspace).scan("hosts").filter(pl.col("host") != "").select(_HOSTS)
-    days = rows.group_by(pl.col("first_seen_at").dt.date()).len().sort("first_seen_at")
-    servers = rows.group_by("server").len().sort(["len", "server"], descending=[True, False])
-    order = rows.sort(["pages", "known", "host"], descending=[True, True, False])
-    chosen, found, software, total = pl.collect_all(
-        [order if most is None else order.head(most), days, servers, rows.select(pl.len())]
-    )
-    return HostTable(
-        [HostSummary(*row) for row in chosen.iter_rows()],
-        int(total.item()),
-        {day: number for day, number in found.iter_rows() if day is not None},
-        dict(software.iter_rows()),
     )
 
 
@@ -210,7 +182,8 @@ def _table(
             for row in shown.select("name", "host", "pages", "bytes", "newest").iter_rows()
         ]
     rows.sort(key=lambda row: (-row.pages, -row.fetched, row.name))
-    return GroupTable(by, rows, _group("", everything, every_visit), listed)
+    table = GroupTable(by, rows, _group("", everything, every_visit), listed)
+    return replace(table, totals=list_lengths(table))
 
 
 _SUMMED = (

@@ -2,68 +2,64 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 from lycosa.captures.captures import Capture, capture_at, iso, parse_at, written_at
 from lycosa.captures.content import Versions
 from lycosa.commands.feature_models import VersionComparison
-from lycosa.commands.models import VersionContent, VersionInfo, VersionList
-from lycosa.config.settings import Config
+from lycosa.commands.page_models import VersionContent, VersionInfo, VersionList
+from lycosa.commands.search_models import cached_path
 from lycosa.core.errors import UsageError
 
 
 def list_versions(
-    root: str, config: Config, url: str, count: int | None = None, *, changed: bool = False
+    archive: Versions,
+    url: str,
+    *,
+    count: int | None = None,
+    before: str = "",
+    changed: bool = False,
 ) -> VersionList:
-    """Return the newest versions of a page; `changed`: only those with a changed text.
+    """Return the newest versions of a page, before a time; `changed`: those with a changed text.
 
     Raises:
         NoVersion: nothing is archived of it.
+        UsageError: `before` is not a time.
     """
-    with closing(Versions(root, config)) as versions:
-        captures = versions.history.captures(url)
-    infos = [
+    captures = archive.history.captures(url)
+    limit = parse_at(before) if before else None
+    versions = [
         version_info(number, each)
         for number, each in enumerate(captures, 1)
-        if each.changed or not changed
+        if (limit is None or each.at < limit) and (each.changed or not changed)
     ]
-    return VersionList(captures[0].url, len(captures), infos[:count])
+    return VersionList(captures[0].url, len(captures), versions[:count])
 
 
-def version_content(root: str, config: Config, url: str, at: str = "") -> VersionContent:
+def version_content(archive: Versions, url: str, at: str = "") -> VersionContent:
     """Return the text of a version, by default of the newest. `at`: as of `compare_versions`."""
-    with closing(Versions(root, config)) as versions:
-        captures = versions.history.captures(url)
-        capture = _select(captures, at)
-        texts = versions.texts(captures, capture)
-    return VersionContent(
-        capture.url,
-        version_info(captures.index(capture) + 1, capture),
-        texts.title,
-        texts.main_text,
-        texts.text,
-    )
+    captures = archive.history.captures(url)
+    capture = _select(captures, at)
+    texts = archive.texts(captures, capture)
+    version = version_info(captures.index(capture) + 1, capture)
+    return VersionContent(capture.url, version, texts.title, texts.main_text, texts.text)
 
 
-def compare_versions(
-    root: str, config: Config, url: str, one: str, other: str
-) -> VersionComparison:
+def compare_versions(archive: Versions, url: str, one: str, other: str = "") -> VersionComparison:
     """Compare two versions: numbers of the list, or times such as 2026-11-21T10:15.
+
+    Without a second version, compare with the newest.
 
     Raises:
         UsageError: there is no such version.
         NoVersion: a version cannot be read.
     """
-    with closing(Versions(root, config)) as versions:
-        captures = versions.history.captures(url)
-        chosen = sorted(
-            (_select(captures, each) for each in (one, other)), key=lambda each: each.at
-        )
-        compared = versions.compare(captures, *chosen)
+    captures = archive.history.captures(url)
+    chosen = [_select(captures, each) for each in (one, other)]
+    before, after = sorted(chosen, key=lambda each: each.at)
+    compared = archive.compare(captures, before, after)
     return VersionComparison(
         captures[0].url,
-        version_info(captures.index(compared.before) + 1, compared.before),
-        version_info(captures.index(compared.after) + 1, compared.after),
+        version_info(captures.index(before) + 1, before),
+        version_info(captures.index(after) + 1, after),
         compared.titles,
         compared.of,
         compared.difference,
@@ -98,6 +94,7 @@ def version_info(number: int, capture: Capture) -> VersionInfo:
         redirect_to=capture.redirect_to,
         truncated=capture.truncated,
         error=capture.error,
+        cached=cached_path(capture.url, at=written_at(capture.at)),
         collections=capture.collections,
         record_id=capture.record_id,
         warc_file=capture.warc_file,

@@ -88,18 +88,21 @@ def check_workspace(root: str, *, deep: bool = False, clock: Clock | None = None
     )
     with suppress(LycosaError, OSError):  # `verify` said why
         tables = None if damaged else LiveTables(workspace, workspace.state())
-    report.findings += check_index(workspace, tables, deep=deep)
-    report.findings += _graph(workspace, tables)
-    report.findings += _translations(storage)
-    report.findings += _vectors(storage)
-    report.findings += _configuration(workspace)
-    report.findings += _notes(storage)
-    report.findings += _foreign(storage)
-    if storage.on_disk:
-        report.findings += _leftovers(storage, (clock or SystemClock()).now_ms())
-        report.findings += _rights(storage)
-    report.sort()
-    return report
+    return report.with_findings(
+        *check_index(workspace, tables, deep=deep),
+        *_graph(workspace, tables),
+        *_translations(storage),
+        *_vectors(storage),
+        *_configuration(workspace),
+        *_notes(storage),
+        *_foreign(storage),
+        *(_on_disk(storage, (clock or SystemClock()).now_ms()) if storage.on_disk else ()),
+    )
+
+
+def _on_disk(storage: Storage, now_ms: int) -> Iterator[Finding]:
+    yield from _leftovers(storage, now_ms)
+    yield from _rights(storage)
 
 
 def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]:

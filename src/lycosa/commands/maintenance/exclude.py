@@ -67,7 +67,7 @@ def exclude_and_purge(
         archives=report.archives,
         bytes_deleted=report.bytes_deleted,
         documents=documents,
-        pending=pending,
+        pending=dict(pending),
     )
 
 

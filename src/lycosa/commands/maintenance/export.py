@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import BinaryIO
 
@@ -132,14 +132,21 @@ def write_file(path: str, write: Callable[[BinaryIO], int]) -> int:
     return result
 
 
+@dataclass(frozen=True)
+class BulkOptions:
+    """How to load pages. `batch_bytes`: maximum size of a request; `again`: send all pages."""
+
+    index: str = "lycosa"
+    selection: BulkSelection = field(default_factory=BulkSelection)
+    batch_bytes: int = 5 * 2**20
+    again: bool = False
+
+
 def load_bulk(
-    workspace: Workspace,
+    root: str,
     kind: str,
     url: str,
-    index: str,
-    selection: BulkSelection,
-    batch_bytes: int = 5 * 2**20,
-    again: bool = False,
+    options: BulkOptions,
     report: Callable[[str], None] = lambda message: None,
 ) -> BulkReport:
     """Load pages into OpenSearch or Quickwit. `report` gets a line for each wait.
@@ -156,14 +163,19 @@ def load_bulk(
         raise UsageError(f"--to {kind!r} is unknown: choose opensearch, quickwit or jsonl")
     if not url:
         raise UsageError(f"--to {kind} requires --url, the address of the search cluster")
-    if not 2**16 <= batch_bytes <= 2**28:
+    if not 2**16 <= options.batch_bytes <= 2**28:
         raise UsageError("--batch must be between 64KiB and 256MiB")
     backoff = Backoff(report)
     with closing(BulkClient(url, backoff)) as client:
-        destination = Destination(kind, client.url, index, selection)
-        target = kinds[kind](client, index)
+        destination = Destination(kind, client.url, options.index, options.selection)
+        target = kinds[kind](client, options.index)
         return export_bulk(
-            workspace, target, destination, backoff, batch_bytes=batch_bytes, again=again
+            Workspace.open(root),
+            target,
+            destination,
+            backoff,
+            batch_bytes=options.batch_bytes,
+            again=options.again,
         )
 
 

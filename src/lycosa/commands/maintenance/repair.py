@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lycosa.archive.cdxj import write_cdxj
@@ -45,18 +46,15 @@ _ORDER = (REMOVE, ENTRIES, CDXJ, VACUUM, GRAPH, INDEX)
 """The index last: it is made of all the rest."""
 
 
-@dataclass(slots=True)
-class Repaired:
-    """`done`: where something was mended, and what; `failed`: where it could not be, and why;
-    `report`: what a check finds after it.
-    """
+@dataclass(frozen=True)
+class RepairReport(CheckReport):
+    """The findings of a check, and what was repaired before it: (where, what or why not)."""
 
-    report: CheckReport
-    done: list[tuple[str, str]] = field(default_factory=list)
-    failed: list[tuple[str, str]] = field(default_factory=list)
+    repaired: Sequence[tuple[str, str]] = ()
+    not_repaired: Sequence[tuple[str, str]] = ()
 
 
-def repair_workspace(root: str, *, deep: bool = False) -> Repaired:
+def repair_workspace(root: str, *, deep: bool = False) -> RepairReport:
     """Check, repair what can be repaired, and check again.
 
     No crawl may run meanwhile.
@@ -66,48 +64,40 @@ def repair_workspace(root: str, *, deep: bool = False) -> Repaired:
         WorkspaceError: as `check_workspace`.
     """
     workspace = Workspace.open(root)
+    repaired: list[tuple[str, str]] = []
+    failures: list[tuple[str, str]] = []
     with workspace.own("check --repair"):
-        repaired = Repaired(check_workspace(root, deep=deep))
-        due = {finding.repair: [] for finding in repaired.report.findings if finding.repair}  # type: dict[str, list[Finding]]
-        for finding in repaired.report.findings:
-            if finding.repair:
-                due[finding.repair].append(finding)
-        if not due:
-            return repaired
+        report = check_workspace(root, deep=deep)
+        jobs = list(_jobs(workspace, report.findings))
+        if not jobs:
+            return RepairReport(report.findings, report.counts)
         with maintenance(workspace.storage) as alone:
             if not alone:
                 raise OwnedError(
                     "another process is compacting, vacuuming or purging "
                     f"{workspace.root}: run the command again later"
                 )
-            for kind in (kind for kind in _ORDER if kind in due):
-                _run(workspace, kind, due[kind], repaired)
-        repaired.report = check_workspace(root, deep=deep)
-    return repaired
+            for where, job in jobs:
+                try:
+                    repaired.append((where, job()))
+                except (LycosaError, OSError) as error:
+                    failures.append((where, str(error)))
+        report = check_workspace(root, deep=deep)
+    return RepairReport(report.findings, report.counts, repaired, failures)
 
 
-def _run(workspace: Workspace, kind: str, findings: Sequence[Finding], repaired: Repaired) -> None:
-    """One kind of repair: those of single files one by one, the others once for all."""
-    each: dict[str, Callable[[Workspace, str], str]] = {REMOVE: _remove, CDXJ: _write_cdxj}
-    whole: dict[str, Callable[[Workspace], str]] = {
-        ENTRIES: _remove_entries,
-        VACUUM: _sweep,
-        GRAPH: _rank,
-        INDEX: _index,
-    }
-    jobs: list[tuple[str, Callable[[], str]]]
-    if kind in each:
-        jobs = [
-            (finding.where, lambda where=finding.where: each[kind](workspace, where))  # type: ignore[misc]
-            for finding in findings
-        ]
-    else:
-        jobs = [(findings[0].where, lambda: whole[kind](workspace))]
-    for where, job in jobs:
-        try:
-            repaired.done.append((where, job()))
-        except (LycosaError, OSError) as error:
-            repaired.failed.append((where, str(error)))
+def _jobs(
+    workspace: Workspace, findings: Sequence[Finding]
+) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield the repairs in their order: those of single files one by one, the others once."""
+    each = {REMOVE: _remove, CDXJ: _write_cdxj}
+    whole = {ENTRIES: _remove_entries, VACUUM: _sweep, GRAPH: _rank, INDEX: _index}
+    for kind in _ORDER:
+        places = [finding.where for finding in findings if finding.repair == kind]
+        if kind in each:
+            yield from ((where, partial(each[kind], workspace, where)) for where in places)
+        elif places:
+            yield places[0], partial(whole[kind], workspace)
 
 
 def _remove(workspace: Workspace, where: str) -> str:

@@ -8,7 +8,6 @@ from lycosa.commands.feature_models import MonitorInfo
 from lycosa.config.settings import Config
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor, monitors_of
-from lycosa.url.normalise import typed_url
 
 
 def list_monitors(root: str, config: Config) -> list[MonitorInfo]:
@@ -22,9 +21,9 @@ def list_monitors(root: str, config: Config) -> list[MonitorInfo]:
 
 
 def create_monitor(
-    root: str, config: Config, url: str, settings: Mapping[str, object]
+    root: str, config: Config, settings: Mapping[str, object], *, private: bool = True
 ) -> MonitorInfo:
-    """Add a monitor. Raises as `lycosa.uptime.monitors.add_monitor`."""
+    """Add a monitor. `private`: as of `lycosa.uptime.monitors.add_monitor`, which raises."""
     stated = {name: value for name, value in settings.items() if value not in ("", None)}
-    monitor, running = add_monitor(root, config, {**stated, "url": typed_url(url)})
+    monitor, running = add_monitor(root, config, stated, private=private)
     return MonitorInfo(monitor, configured=False, running=running)

@@ -20,7 +20,7 @@ from cachetools import FIFOCache
 from lycosa.archive.import_formats import ImportedCapture, Original
 from lycosa.archive.warc.metadata import Revisited
 from lycosa.archive.warc.reader import read_response
-from lycosa.core.errors import Refusal, UrlError
+from lycosa.core.errors import ArchiveError, Refusal, UrlError
 from lycosa.core.records import UrlId, UrlRow, Visit, VisitKind
 from lycosa.crawl.admission.discovery import KINDS
 from lycosa.crawl.admission.remote_links import Way
@@ -112,13 +112,14 @@ class Importer:
         self._redirected: FIFOCache[str, Way] = FIFOCache(_REDIRECTS_KEPT)
         self._deferred: list[ImportedCapture] = []
 
-    def take(self, captures: Iterable[ImportedCapture]) -> None:
-        """Import the captures of one file. What was read before an error is kept.
+    def take(self, name: str, captures: Iterable[ImportedCapture]) -> None:
+        """Import the captures of one file. If it is damaged, what was read before is kept, and the
+        report names the file.
 
         Raises:
-            ArchiveError: from the reader.
             WorkError: the disk is full.
         """
+        self.report.files += 1
         chunk: list[ImportedCapture] = []
         size = 0
         try:
@@ -130,6 +131,8 @@ class Importer:
                     chunk, size = [], 0
                     if len(self._deferred) >= _LATER_KEPT:
                         self._revisits()
+        except ArchiveError as error:
+            self.report.damaged[name] = str(error)
         finally:
             self._chunk(chunk)
             self._revisits()

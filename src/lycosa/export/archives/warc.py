@@ -279,17 +279,8 @@ def _copy(
 
 def index_line(capture: ArchivedCapture, record: Record, name: str, offset: int) -> str:
     """Return the CDXJ line of a capture that was copied to an offset of the file `name`."""
-    return cdxj_line(
-        capture.url,
-        capture.fetched_at,
-        content_type=capture.content_type,
-        status=capture.http_status,
-        digest=capture.digest,
-        filename=name,
-        offset=offset,
-        length=record.length,
-        revisit=record.type == "revisit",
-    )
+    revisit = record.type == "revisit"
+    return cdxj_line(capture, name, offset, record.length, revisit=revisit)
 
 
 def _index_of(path: Path) -> Path:

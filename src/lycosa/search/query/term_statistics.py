@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 import polars as pl
 from icu4py.breakers import WordBreaker
 
+from lycosa.core.models import doc
+from lycosa.core.units import format_time
 from lycosa.store.tables.live import LiveTables
 from lycosa.text.function_words import SPACELESS
 from lycosa.text.stop_words import stop_words
@@ -92,17 +94,25 @@ class Term:
 
 @dataclass(slots=True, frozen=True)
 class TermsReport:
-    """`recent_pages` of `pages` are from `recent_since` (ms) on. `languages`: pages by language.
+    """The most frequent words, or the words with the largest increase.
 
     If more than `MAX_WORDS` words were counted, the pages of each may be up to `missed` too few.
     """
 
-    pages: int
+    pages: int = field(metadata=doc("Number of pages counted."))
     recent_pages: int
-    recent_since: int
-    terms: list[Term]
-    languages: dict[str, int] = field(default_factory=dict)
-    missed: int = 0
+    recent_since: str = field(metadata=doc("UTC, ISO 8601: start of the recent period."))
+    terms: list[Term] = field(
+        metadata=doc(
+            "`documents`: number of pages that contain the word; `surprise`: log-likelihood ratio "
+            "of its share in recent and earlier pages, negative: less frequent."
+        )
+    )
+    languages: dict[str, int] = field(metadata=doc("Pages by language."), default_factory=dict)
+    missed: int = field(
+        metadata=doc("Words on at most this many pages may be missing; 0: the list is complete."),
+        default=0,
+    )
 
 
 def count_terms(
@@ -135,7 +145,12 @@ def count_terms(
     words = counter.words()
     terms = _chosen(words, request, all_of, recent_of)
     return TermsReport(
-        sum(all_of.values()), sum(recent_of.values()), recent_since, terms, all_of, counter.missed
+        sum(all_of.values()),
+        sum(recent_of.values()),
+        format_time(max(recent_since, 0)),
+        terms,
+        all_of,
+        counter.missed,
     )
 
 

@@ -16,11 +16,11 @@ from typing import Annotated
 from urllib.parse import unquote_to_bytes, urlencode, urlsplit
 
 from fastapi import APIRouter, Query, Request
-from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
-from lycosa.captures.captures import Capture, NoVersion, parse_at, written_at
-from lycosa.captures.content import CaptureTexts, Show, Version, Versions
+from lycosa.captures.captures import Capture, parse_at, written_at
+from lycosa.captures.content import Show, Version, Versions
+from lycosa.commands.search_models import cached_path
 from lycosa.page.documents.kinds import Kind, kind_of
 from lycosa.page.encoding import decode
 from lycosa.serve.captures.sanitizer import MOST_BYTES, safe_page
@@ -84,7 +84,7 @@ def cached(
     texts = None
     if text or version.show is Show.FILE:
         candidates = captures if version.capture is version.source else [version.source]
-        texts = _texts(opened, candidates, version.source)
+        texts = opened.texts(candidates, version.source)
     page = services.pages.page(
         request,
         "cached.html",
@@ -132,12 +132,9 @@ def version_at(versions: Versions, url: str, at: str) -> tuple[Version, list[Cap
 
     Raises:
         UsageError: the URL or the time is none.
-        HTTPException: 404, with the reason.
+        NoVersion: there is no such version.
     """
-    try:
-        return versions.at(url, parse_at(at) if at else None)
-    except NoVersion as error:
-        raise HTTPException(404, error.reason[:1].upper() + error.reason[1:]) from None
+    return versions.at(url, parse_at(at) if at else None)
 
 
 def raw_response(version: Version, refer: Callable[[str], str]) -> Response:
@@ -178,15 +175,8 @@ def file_name(url: str, payload: bytes) -> str:
 def cached_address(url: str, at_ms: int | None = None, **more: str) -> str:
     """Where our copy of a page is shown: that of a time, or the newest."""
     at = {"at": written_at(at_ms)} if at_ms is not None else {}
-    return f"/cached?{urlencode({'url': url} | at | more)}"
+    return cached_path(url, **at, **more)
 
 
 def raw_address(capture: Capture) -> str:
     return f"/cached/raw?{urlencode({'url': capture.url, 'at': written_at(capture.at)})}"
-
-
-def _texts(versions: Versions, captures: list[Capture], capture: Capture) -> CaptureTexts:
-    try:
-        return versions.texts(captures, capture)
-    except NoVersion as error:
-        raise HTTPException(404, error.reason[:1].upper() + error.reason[1:]) from None

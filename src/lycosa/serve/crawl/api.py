@@ -4,17 +4,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from lycosa.commands.crawling.submit import submit_urls
 from lycosa.commands.inspection.explain import explain_url
 from lycosa.commands.inspection.hosts import list_hosts
 from lycosa.commands.maintenance.exclude import exclude_and_purge
+from lycosa.commands.models import AddedUrls, ExclusionReport, HostTable, UrlExplanation
 from lycosa.crawl.session.pausing import set_paused
-from lycosa.crawl.session.submission import submit
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.services import WRITER, ServicesDep, Writer
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
@@ -39,13 +40,6 @@ class NewUrls(BaseModel):
     )
 
 
-class AcceptedUrls(BaseModel):
-    """The accepted URLs."""
-
-    collection: str
-    urls: list[str] = Field(description="Normalised URLs, as stored.")
-
-
 class NewExclusion(BaseModel):
     """Rules for URLs to exclude."""
 
@@ -55,25 +49,12 @@ class NewExclusion(BaseModel):
     purge: bool = Field(False, description="Also delete the stored data.")
 
 
-class Excluded(BaseModel):
-    """All exclusion rules in effect. `pending`: data that is not deleted yet, with the reason."""
-
-    rules: list[str]
-    pending: list[str]
-
-
-class Paused(BaseModel):
+@dataclass(frozen=True)
+class Paused:
     """Whether a collection is paused."""
 
     collection: str
     paused: bool
-
-
-class HostList(BaseModel):
-    """Hosts, most pages first; columns as in the table `hosts`."""
-
-    total: int
-    hosts: list[dict[str, Any]]
 
 
 router = APIRouter(prefix="/api/v1", tags=["crawl"])
@@ -81,36 +62,29 @@ errors = {**ERRORS, **INVALID, **WRITE_ERRORS}
 
 
 @router.post("/urls", responses=errors, status_code=202, dependencies=[WRITER])
-def add(services: ServicesDep, new: NewUrls) -> AcceptedUrls:
+def add(services: ServicesDep, new: NewUrls) -> AddedUrls:
     """Add URLs to a crawl. The crawl need not be running."""
-    submission = submit(services.root, read_config(services.root), new.urls, new.collection)
-    return AcceptedUrls(collection=submission.collection, urls=list(submission.urls))
+    return submit_urls(services.root, read_config(services.root), new.urls, new.collection)
 
 
 @router.post("/exclusions", responses=errors, dependencies=[WRITER])
-def exclude(services: ServicesDep, new: NewExclusion) -> Excluded:
+def exclude(services: ServicesDep, new: NewExclusion) -> ExclusionReport:
     """Exclude sites permanently from crawling and search."""
-    report = exclude_and_purge(
-        services.root, read_config(services.root), new.rules, remove=new.purge
-    )
-    return Excluded(
-        rules=sorted(report.rules),
-        pending=[f"{where}: {why}" for where, why in report.pending],
-    )
+    return exclude_and_purge(services.root, read_config(services.root), new.rules, remove=new.purge)
 
 
 @router.post("/collections/{name}/pause", responses=errors)
 def pause(services: ServicesDep, name: str, by: Writer) -> Paused:
     """Pause a collection: nothing is fetched for it until it is resumed."""
     set_paused(services.root, name, paused=True, by=by)
-    return Paused(collection=name, paused=True)
+    return Paused(name, paused=True)
 
 
 @router.post("/collections/{name}/resume", responses=errors, dependencies=[WRITER])
 def resume(services: ServicesDep, name: str) -> Paused:
     """Resume a paused collection."""
     set_paused(services.root, name, paused=False)
-    return Paused(collection=name, paused=False)
+    return Paused(name, paused=False)
 
 
 @router.get("/hosts", responses=ERRORS)
@@ -121,18 +95,17 @@ def hosts(
     ] = "",
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
     n: Annotated[int, Query(ge=1, le=1_000)] = 100,
-) -> HostList:
-    """List the known hosts."""
-    total, rows = list_hosts(services.root, like, offset, n)
-    return HostList(total=total, hosts=rows)
+) -> HostTable:
+    """List the known hosts, as `lycosa status --by host --json`."""
+    return list_hosts(services.root, like, offset, n)
 
 
 @router.get("/explain", responses={**ERRORS, 400: INVALID[400]})
 def explain(
     services: ServicesDep,
     url: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)],
-) -> dict[str, Any]:
+) -> UrlExplanation:
     """Return the state of a URL and why it was or was not fetched, as printed by `lycosa
     explain --json`.
     """
-    return asdict(explain_url(services.root, read_config(services.root), url))
+    return explain_url(services.root, read_config(services.root), url)

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -23,8 +22,7 @@ from lycosa.crawl.session.pausing import paused, set_paused
 from lycosa.crawl.session.submission import submit
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.crawl.explain_labels import OF_SETTINGS, labels
-from lycosa.serve.services import READER, ServicesDep, Writer
-from lycosa.serve.web.forms import form_fields
+from lycosa.serve.services import READER, Services, ServicesDep, Writer, WriterForm
 from lycosa.serve.web.i18n import Interface, message
 from lycosa.serve.web.languages import language_name
 from lycosa.store.storage.storage import open_storage
@@ -88,13 +86,20 @@ def hosts(
     like: Annotated[str, Query(max_length=255)] = "",
     page: Annotated[int, Query(ge=1, le=100_000)] = 1,
 ) -> HTMLResponse:
-    total, rows = list_hosts(services.root, like.strip(), (page - 1) * HOSTS_A_PAGE, HOSTS_A_PAGE)
+    return host_page(services, request, "hosts.html", like.strip(), page)
+
+
+def host_page(
+    services: Services, request: Request, template: str, like: str, page: int
+) -> HTMLResponse:
+    """Return a page of hosts whose name contains `like`."""
+    table = list_hosts(services.root, like, (page - 1) * HOSTS_A_PAGE, HOSTS_A_PAGE)
     return services.pages.page(
         request,
-        "hosts.html",
-        hosts=rows,
-        total=total,
-        like=like.strip(),
+        template,
+        hosts=table.hosts,
+        total=table.total,
+        like=like,
         page=page,
         a_page=HOSTS_A_PAGE,
     )
@@ -158,40 +163,27 @@ def ask_to_exclude(
 
 
 @router.post("/crawl/add")
-async def add(services: ServicesDep, request: Request, _: Writer) -> Response:
-    fields = await form_fields(request)
-    urls = [line.strip() for line in fields.get("urls", "").splitlines() if line.strip()]
+def add(services: ServicesDep, form: WriterForm) -> Response:
+    urls = [line.strip() for line in form.get("urls", "").splitlines() if line.strip()]
     if not urls:
         raise UsageError("the form contains no URL: enter at least one, one URL per line")
-    await run_in_threadpool(
-        lambda: submit(
-            services.root, read_config(services.root), urls, fields.get("collection", "")
-        )
-    )
+    submit(services.root, read_config(services.root), urls, form.get("collection", ""))
     return RedirectResponse("/crawl?notice=added", 303)
 
 
 @router.post("/crawl/pause")
-async def pause(services: ServicesDep, request: Request, name: Writer) -> Response:
-    fields = await form_fields(request)
-    pausing = fields.get("paused") == "yes"
-    await run_in_threadpool(
-        lambda: set_paused(services.root, fields.get("collection", ""), paused=pausing, by=name)
-    )
-    collection = fields.get("collection", "")
-    place = f"/crawl/collection/{collection}" if fields.get("back") == "collection" else "/crawl"
+def pause(services: ServicesDep, form: WriterForm, name: Writer) -> Response:
+    pausing = form.get("paused") == "yes"
+    collection = form.get("collection", "")
+    set_paused(services.root, collection, paused=pausing, by=name)
+    place = f"/crawl/collection/{collection}" if form.get("back") == "collection" else "/crawl"
     return RedirectResponse(f"{place}?notice={'paused' if pausing else 'resumed'}", 303)
 
 
 @router.post("/crawl/exclude")
-async def exclude(services: ServicesDep, request: Request, _: Writer) -> Response:
-    fields = await form_fields(request)
-    purge = fields.get("purge") == "yes"
-    await run_in_threadpool(
-        lambda: exclude_and_purge(
-            services.root, read_config(services.root), [fields.get("rule", "")], remove=purge
-        )
-    )
+def exclude(services: ServicesDep, form: WriterForm) -> Response:
+    rules, purge = [form.get("rule", "")], form.get("purge") == "yes"
+    exclude_and_purge(services.root, read_config(services.root), rules, remove=purge)
     return RedirectResponse("/crawl?notice=excluded", 303)
 
 

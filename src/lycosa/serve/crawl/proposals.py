@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from lycosa.commands.crawling.moderation import drop, proposals, propose, take
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.serve.services import READER, ServicesDep, Writer
+from lycosa.serve.services import READER, ServicesDep, WriterForm
 from lycosa.serve.web.access import address_of_client, require_same_site
 from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.rendering import with_query
@@ -59,21 +59,14 @@ def waiting(
 
 
 @router.post("/proposals")
-async def decide(services: ServicesDep, request: Request, _: Writer) -> Response:
-    fields = await form_fields(request)
+def decide(services: ServicesDep, fields: WriterForm) -> Response:
     identity = fields.get("proposal", "")
     if fields.get("decision") == "take":
         try:
-            await run_in_threadpool(
-                lambda: take(
-                    services.root,
-                    read_config(services.root),
-                    identity,
-                    fields.get("collection", ""),
-                )
-            )
+            config = read_config(services.root)
+            take(services.root, config, identity, fields.get("collection", ""))
         except UsageError as error:
             return RedirectResponse(with_query("/proposals", problem=str(error)[:500]), 303)
     else:
-        await run_in_threadpool(drop, open_storage(services.root), identity)
+        drop(open_storage(services.root), identity)
     return RedirectResponse("/proposals", 303)

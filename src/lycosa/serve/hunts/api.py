@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.responses import Response, StreamingResponse
 
+from lycosa.commands.models import HuntHit
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.core.units import parse_duration_ms
 from lycosa.hunt.hunt import StrategyName
@@ -105,36 +106,14 @@ class HuntParameters(BaseModel):
         )
 
 
-class HuntResult(BaseModel):
-    """Data of an event `found`, and of each entry of `results` of `ended` (without `rank` and
-    `seconds`).
-    """
-
-    event: Literal["found"] = "found"
-    url: str
-    title: str
-    score: float = Field(
-        description="Relevance of the page, 0 to 1, estimated when it was fetched."
-    )
-    snippet: str = Field(description="Plain text, not HTML. Escape it before display.")
-    fragments: list[dict[str, Any]] = Field(
-        description="Snippet in fragments: `text`, and `match`: whether the text matches the query."
-    )
-    language: str
-    number: int = Field(description="Ordinal number of the page among those fetched by the hunt.")
-    via: str = Field(description="Page that links to it; empty for a seed.")
-    rank: int = Field(description="Rank among the pages found so far.")
-    seconds: float = Field(description="Seconds since the start of the hunt.")
-
-
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "A stream of events. `started`; `found` for each relevant page as soon as "
         "it is fetched; `progress` about once a "
         "second; last `ended` with the ranked `results`, or `failed` with a `message`. The data "
-        "of each is one JSON object. "
+        "of each is one JSON object with its kind in `event`; the schema describes `found`. "
         "Closing the connection ends the hunt; the fetched pages are kept.",
-        "content": {"text/event-stream": {"schema": HuntResult.model_json_schema()}},
+        "content": {"text/event-stream": {"schema": TypeAdapter(HuntHit).json_schema()}},
     },
     **error_responses(
         {

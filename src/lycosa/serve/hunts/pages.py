@@ -6,16 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import ValidationError
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from lycosa.commands.search_models import cached_path
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.hunt.requests import HuntView
 from lycosa.serve.hunts.api import HuntParameters
-from lycosa.serve.search.views import cached_href, web_href
-from lycosa.serve.services import WRITER, ServicesDep, Writer
-from lycosa.serve.web.forms import form_fields
+from lycosa.serve.search.views import web_href
+from lycosa.serve.services import WRITER, ServicesDep, Writer, WriterForm
 from lycosa.serve.web.i18n import Interface, message
 
 _ENDS = {
@@ -40,8 +39,7 @@ def ask(
 
 
 @router.post("/hunt")
-async def begin(services: ServicesDep, request: Request, name: Writer) -> Response:
-    fields = await form_fields(request)
+def begin(services: ServicesDep, fields: WriterForm, name: Writer) -> Response:
     query = fields.get("query", "").strip()
     try:
         parameters = HuntParameters.model_validate(
@@ -59,7 +57,7 @@ async def begin(services: ServicesDep, request: Request, name: Writer) -> Respon
             "; ".join(f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
         ) from None
     try:
-        hunt_id = await run_in_threadpool(services.hunts.begin, parameters.request(), name)
+        hunt_id = services.hunts.begin(parameters.request(), name)
     except OwnedError as error:
         raise HTTPException(409, str(error)) from None
     return RedirectResponse(f"/hunt/{hunt_id}", 303)
@@ -75,8 +73,8 @@ def follow(services: ServicesDep, request: Request, hunt_id: str) -> HTMLRespons
         {
             **each,
             "href": web_href(each["url"]),
-            "cached": cached_href(each["url"]),
-            "via_copy": cached_href(each["via"]) if each.get("via") else "",
+            "cached": cached_path(each["url"]),
+            "via_copy": cached_path(each["via"]) if each.get("via") else "",
             "pieces": [(piece["text"], piece["match"]) for piece in each.get("fragments", [])],
         }
         for each in view.results

@@ -4,7 +4,7 @@ page's record, and the files of a day.
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from typing import Annotated, Literal
 
@@ -14,10 +14,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
 from lycosa.captures.page_record import MAX_LINKS, page_record
-from lycosa.serve.library.library import COLLECTION, LANGUAGE, Library
+from lycosa.commands.models import CollectionHoldings, GroupTable
+from lycosa.commands.page_models import PageRecord
+from lycosa.core.models import doc, with_list_part
+from lycosa.serve.library.library import COLLECTION, LANGUAGE, Library, LibraryFile
 from lycosa.serve.services import WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, NOT_FOUND, WRITE_ERRORS, error_responses
-from lycosa.serve.web.rendering import with_query
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_ENTRIES = 1_000  # of a list in one answer
@@ -35,53 +37,8 @@ Count = Annotated[int, Query(ge=1, le=MAX_ENTRIES, description="Maximum number o
 Day = Annotated[date, Query(description="UTC, ISO 8601.")]
 
 
-class GroupLine(BaseModel):
-    """One language, collection or type. Averages are over the days from the first to the last
-    fetch.
-    """
-
-    name: str
-    pages: int
-    sites: int
-    bytes: int = Field(description="Decoded size of the live pages.")
-    first: datetime | None
-    newest: datetime | None
-    days: int
-    fetched: int
-    fetched_bytes: int
-    pages_a_day: float
-    bytes_a_day: float
-
-
-class SiteLine(BaseModel):
-    """One host of a group."""
-
-    name: str = Field(description="Name of the group.")
-    host: str
-    pages: int
-    bytes: int
-    newest: datetime
-
-
-class LibraryTable(BaseModel):
-    """A table of the library, as `lycosa status --by` prints it; most pages first."""
-
-    by: str
-    rows: list[GroupLine]
-    total: GroupLine
-    sites: list[SiteLine] = Field(description="Hosts of the group (with parameter `sites`).")
-    totals: dict[str, int] = Field(description="Length of each list.")
-
-
-class HostStatistics(BaseModel):
-    """Numbers of hosts."""
-
-    total: int
-    found: dict[date, int] = Field(description="Number of new hosts by day.")
-    servers: dict[str, int] = Field(description="Number of hosts by server software.")
-
-
-class DayLine(BaseModel):
+@dataclass(frozen=True)
+class DayLine:
     """One day of one language: new or changed pages, and their hosts."""
 
     language: str
@@ -90,22 +47,18 @@ class DayLine(BaseModel):
     hosts: int
 
 
-class HoldingsAnswer(BaseModel):
-    """Stored data of a collection."""
+@dataclass(frozen=True)
+class LibraryCollection(CollectionHoldings):
+    """Stored data of a collection, and the days of its library."""
 
-    name: str
-    captures: int = Field(description="Number of captures in the archive.")
-    archived_bytes: int = Field(description="Compressed size of these captures.")
-    waiting: int = Field(description="Number of queued URLs.")
-    pages: int
-    links: int = Field(description="Number of links in its live pages.")
-    documents: int = Field(description="Number of documents in the XML library, over all days.")
-    days: list[DayLine] = Field(
-        description=f"The {MAX_ENTRIES:,} newest; `/api/v1/library/days` lists all."
+    documents: int = field(metadata=doc("Number of documents in the XML library, over all days."))
+    days: list[DayLine] = field(
+        metadata=doc(f"The {MAX_ENTRIES:,} newest; `/api/v1/library/days` lists all.")
     )
 
 
-class DocumentLine(BaseModel):
+@dataclass(frozen=True)
+class DocumentLine:
     """One page on a day."""
 
     url: str
@@ -114,24 +67,15 @@ class DocumentLine(BaseModel):
     headline: str
     charset: str
     fetched_at: datetime
-    live: bool = Field(description="Whether the page still has this text.")
+    live: bool = field(metadata=doc("Whether the page still has this text."))
 
 
-class Documents(BaseModel):
+@dataclass(frozen=True)
+class Documents:
     """Pages of a day, in the order of its files."""
 
     total: int
     documents: list[DocumentLine]
-
-
-class FileLine(BaseModel):
-    """A file to download."""
-
-    kind: str
-    name: str
-    bytes: int
-    made_at: datetime
-    href: str = Field(description="Path on this server.")
 
 
 class FilesRequest(BaseModel):
@@ -142,7 +86,8 @@ class FilesRequest(BaseModel):
     kind: Literal["jsonl", "parquet", "text", "xml"] = "xml"
 
 
-class LinkLine(BaseModel):
+@dataclass(frozen=True)
+class LinkLine:
     """A link of a page, or to it."""
 
     url: str
@@ -150,37 +95,27 @@ class LinkLine(BaseModel):
     kind: str
 
 
-class PageAnswer(BaseModel):
-    """The record of a page."""
+@dataclass(frozen=True)
+class LibraryPage(PageRecord):
+    """The record of a page with its links."""
 
-    url: str
-    collection: str
-    title: str
-    headline: str
-    description: str
-    headings: list[str]
-    main_text: str
-    language: str
     language_score: float
     other_languages: list[str]
     declared_language: str
     language_share: float
-    charset: str
-    published_at: datetime | None
-    fetched_at: datetime
-    canonical: str | None
     redirect_from: str | None
     may_index: bool
     may_follow: bool
-    size: int = Field(description="Decoded size in bytes.")
+    size: int = field(metadata=doc("Decoded size in bytes."))
     faults: list[str]
-    record_id: str = Field(description="ID of the WARC record of the page.")
+    record_id: str = field(metadata=doc("ID of the WARC record of the page."))
     link_count: int
-    links: list[LinkLine] = Field(description=f"The first {MAX_LINKS}.")
+    links: list[LinkLine] = field(metadata=doc(f"The first {MAX_LINKS}."))
     linked_from_count: int
-    linked_from: list[LinkLine] = Field(description=f"The first {MAX_LINKS}.")
+    linked_from: list[LinkLine] = field(metadata=doc(f"The first {MAX_LINKS}."))
 
 
+_COLUMNS = {each.name for each in fields(LibraryPage)}
 router = APIRouter(prefix="/api/v1/library", tags=["library"])
 errors = {**ERRORS, **NOT_FOUND}
 
@@ -194,32 +129,20 @@ def table(
     sites: Annotated[bool, Query(description="Also list the hosts of each group.")] = False,
     offset: Offset = 0,
     n: Count = MAX_ENTRIES,
-) -> LibraryTable:
+) -> GroupTable:
     """Return pages, sites, sizes and days by language, collection or type. `offset` and `n`
     select the entries of each list.
     """
     table = services.library.groups(by, sites=sites)
-    rows, hosts = table.rows, table.sites if sites else []
-    part = replace(table, rows=rows[offset : offset + n], sites=hosts[offset : offset + n])
-    totals = {"rows": len(rows), "sites": len(hosts)}
-    return LibraryTable.model_validate(asdict(part) | {"totals": totals})
-
-
-@router.get("/hosts", responses=ERRORS)
-def hosts(services: ServicesDep) -> HostStatistics:
-    """Return numbers of hosts by first day and by server software. `/api/v1/hosts` lists the
-    hosts.
-    """
-    table = services.library.hosts()
-    return HostStatistics(
-        total=table.total, found=dict(table.new_by_day), servers=dict(table.servers)
-    )
+    if not sites:
+        table = replace(table, sites=[], totals={**table.totals, "sites": 0})
+    return with_list_part(table, offset, n)
 
 
 @router.get("/collections/{name}", responses=errors)
 def holdings(
     services: ServicesDep, name: Annotated[str, Path(pattern=COLLECTION)]
-) -> HoldingsAnswer:
+) -> LibraryCollection:
     """Return the stored data of a collection: captures, queued URLs, links, and the days of its
     library.
     """
@@ -227,12 +150,8 @@ def holdings(
         raise HTTPException(404, "The library has no documents of this collection")
     days = _library_days(services.library, "", name)
     documents = sum(each.documents for each in days)
-    return HoldingsAnswer(
-        name=name,
-        **asdict(services.library.holdings(name)),
-        documents=documents,
-        days=days[:MAX_ENTRIES],
-    )
+    holdings = vars(services.library.holdings(name))
+    return LibraryCollection(**holdings, documents=documents, days=days[:MAX_ENTRIES])
 
 
 @router.get("/days", responses=ERRORS)
@@ -261,16 +180,13 @@ def documents(
     shown = rows.slice(offset, n).select(
         "url", "collection", "title", "headline", "charset", "live", fetched_at="at"
     )
-    return Documents(
-        total=rows.height,
-        documents=[DocumentLine.model_validate(row) for row in shown.to_dicts()],
-    )
+    return Documents(rows.height, [DocumentLine(**row) for row in shown.to_dicts()])
 
 
 @router.get("/files", responses=ERRORS)
-def files(services: ServicesDep, language: Language, day: Day) -> list[FileLine]:
+def files(services: ServicesDep, language: Language, day: Day) -> list[LibraryFile]:
     """List the files of a day, created here or by `lycosa export`."""
-    return _files(services.library, language, day)
+    return services.library.files(language, day)
 
 
 @router.post(
@@ -278,15 +194,12 @@ def files(services: ServicesDep, language: Language, day: Day) -> list[FileLine]
     responses={**errors, **WRITE_ERRORS, **_BUSY},
     dependencies=[WRITER],
 )
-def make(services: ServicesDep, request: FilesRequest) -> list[FileLine]:
+def make(services: ServicesDep, request: FilesRequest) -> list[LibraryFile]:
     """Create the files of a day, if they do not exist."""
     if not services.library.make(request.lang, request.day, request.kind):
         raise HTTPException(409, "Another export is running: try again later.")
-    return [
-        file
-        for file in _files(services.library, request.lang, request.day)
-        if file.kind == request.kind
-    ]
+    files = services.library.files(request.lang, request.day)
+    return [file for file in files if file.kind == request.kind]
 
 
 @router.get(
@@ -317,49 +230,22 @@ def page(
     url: Annotated[
         str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL of the page.")
     ],
-) -> PageAnswer:
+) -> LibraryPage:
     """Return the record of a page: metadata, main text, links, and links to it."""
     record = page_record(services.root, url)
     if record is None:
         raise HTTPException(404, "Unknown page")
-    links = [
-        LinkLine(url=link["target"], anchor=link["anchor"], kind=link["kind"])
-        for link in record.out_links
-    ]
-    back = [
-        LinkLine(url=link["source"], anchor=link["anchor"], kind=link["kind"])
-        for link in record.in_links
-    ]
-    return PageAnswer.model_validate(
-        {
-            **record.row,
-            "link_count": record.out,
-            "links": links,
-            "linked_from_count": record.into,
-            "linked_from": back,
-        }
+    return LibraryPage(
+        **{name: value for name, value in record.row.items() if name in _COLUMNS},
+        link_count=record.out,
+        links=[LinkLine(each["target"], each["anchor"], each["kind"]) for each in record.out_links],
+        linked_from_count=record.into,
+        linked_from=[
+            LinkLine(each["source"], each["anchor"], each["kind"]) for each in record.in_links
+        ],
     )
 
 
 def _library_days(library: Library, language: str, collection: str) -> list[DayLine]:
     counts = library.days(language, collection).items()
-    return [
-        DayLine(language=key.language, day=key.day, documents=each.documents, hosts=each.hosts)
-        for key, each in counts
-    ]
-
-
-def _files(library: Library, language: str, day: date) -> list[FileLine]:
-    return [
-        FileLine(
-            **asdict(each),
-            href=with_query(
-                "/api/v1/library/file",
-                lang=language,
-                day=day.isoformat(),
-                kind=each.kind,
-                name=each.name,
-            ),
-        )
-        for each in library.files(language, day)
-    ]
+    return [DayLine(key.language, key.day, each.documents, each.hosts) for key, each in counts]

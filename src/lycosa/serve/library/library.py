@@ -7,22 +7,25 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import polars as pl
 
 from lycosa.commands.inspection.collection_facts import holdings
-from lycosa.commands.inspection.status_by import By, groups_of, hosts_of
+from lycosa.commands.inspection.hosts import list_hosts
+from lycosa.commands.inspection.status_by import By, groups_of
 from lycosa.commands.maintenance.export import LibraryTask, export_task
 from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.commands.models import CollectionHoldings, GroupTable, HostTable
+from lycosa.core.models import doc
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.library.day_writer import INDEX
 from lycosa.export.library.editions import LibrarySelection
 from lycosa.export.library.formats import DEFAULT_FILE_BYTES, FORMATS
 from lycosa.export.library.library import DaySize, LibraryDay, library_days, library_documents
+from lycosa.serve.web.rendering import with_query
 from lycosa.serve.web.ttl_cache import TtlCache
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
@@ -41,6 +44,7 @@ class LibraryFile:
     name: str
     bytes: int
     made_at: datetime
+    href: str = field(metadata=doc("Path on this server."))
 
 
 class Library:
@@ -53,9 +57,7 @@ class Library:
         self._folder = folder
         self._making = threading.Lock()
         self._groups = TtlCache[tuple[By, bool], GroupTable](self._count, _MAX_AGE_S)
-        self._hosts = TtlCache[str, HostTable](
-            lambda _: hosts_of(Workspace.open(root), most=1), _MAX_AGE_S
-        )
+        self._hosts = TtlCache[str, HostTable](lambda _: list_hosts(root, count=1), _MAX_AGE_S)
         self._days = TtlCache[tuple[str, str], Mapping[LibraryDay, DaySize]](
             self._count_days, _MAX_AGE_S
         )
@@ -98,14 +100,10 @@ class Library:
             for path in sorted(place.iterdir()):
                 if _FILE.fullmatch(path.name) and path.is_file():
                     status = path.stat()
-                    files.append(
-                        LibraryFile(
-                            kind,
-                            path.name,
-                            status.st_size,
-                            datetime.fromtimestamp(status.st_mtime, UTC),
-                        )
-                    )
+                    made_at = datetime.fromtimestamp(status.st_mtime, UTC)
+                    query = {"lang": language, "day": day, "kind": kind, "name": path.name}
+                    href = with_query("/api/v1/library/file", **query)
+                    files.append(LibraryFile(kind, path.name, status.st_size, made_at, href))
         return files
 
     def path(self, language: str, day: date, kind: str, name: str) -> Path | None:

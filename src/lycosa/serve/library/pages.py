@@ -11,15 +11,14 @@ from datetime import date
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from lycosa.captures.page_record import MAX_LINKS, page_record
 from lycosa.export.library.formats import FORMATS
+from lycosa.serve.library.api import file
 from lycosa.serve.library.library import COLLECTION, LANGUAGE
-from lycosa.serve.services import ServicesDep, Writer
-from lycosa.serve.web.forms import form_fields
+from lycosa.serve.services import ServicesDep, WriterForm
 from lycosa.serve.web.i18n import Interface
 from lycosa.serve.web.rendering import with_query
 from lycosa.url.normalise import MAX_URL_LENGTH
@@ -64,7 +63,7 @@ def days(services: ServicesDep, request: Request, language: Language) -> HTMLRes
         language=language,
         days=[(key.day, each) for key, each in counts.items()],
         columns=_by_day(
-            ((key.day, each.documents) for key, each in counts.items()),
+            ((key.day.isoformat(), each.documents) for key, each in counts.items()),
             services.pages.words(request),
         ),
         group=next(
@@ -96,7 +95,7 @@ def collection(
         days=list(counts.items()),
         documents=sum(each.documents for each in counts.values()),
         columns=_by_day(
-            ((key.day, each.documents) for key, each in counts.items()),
+            ((key.day.isoformat(), each.documents) for key, each in counts.items()),
             services.pages.words(request),
         ),
     )
@@ -130,8 +129,7 @@ def one_day(
 
 
 @router.post("/library/day")
-async def make_files(services: ServicesDep, request: Request, _: Writer) -> Response:
-    fields = await form_fields(request)
+def make_files(services: ServicesDep, fields: WriterForm) -> Response:
     language, kind = fields.get("lang", ""), fields.get("kind", "")
     try:
         day = date.fromisoformat(fields.get("day", ""))
@@ -139,24 +137,13 @@ async def make_files(services: ServicesDep, request: Request, _: Writer) -> Resp
         raise HTTPException(400, "Invalid date") from None
     if not re.fullmatch(LANGUAGE, language) or kind not in FORMATS:
         raise HTTPException(400, "Unknown language or format")
-    made = await run_in_threadpool(services.library.make, language, day, kind)
+    made = services.library.make(language, day, kind)
     return RedirectResponse(
         with_query("/library/day", lang=language, day=day, failed="" if made else 1), 303
     )
 
 
-@router.get("/library/file")
-def file(
-    services: ServicesDep,
-    language: Language,
-    day: date,
-    kind: Annotated[str, Query(max_length=16)],
-    name: Annotated[str, Query(max_length=64)],
-) -> Response:
-    path = services.library.path(language, day, kind, name)
-    if path is None:
-        raise HTTPException(404, "Unknown file")
-    return FileResponse(path, media_type="application/octet-stream", filename=name)
+router.add_api_route("/library/file", file, response_class=FileResponse)
 
 
 @router.get("/library/page", response_class=HTMLResponse)
@@ -173,12 +160,12 @@ def record(
     )
 
 
-def _by_day(counted: Iterable[tuple[date, int]], words: Interface) -> list[tuple[str, int, int]]:
+def _by_day(counted: Iterable[tuple[str, int]], words: Interface) -> list[tuple[str, int, int]]:
     """For the chart: the last days that have any, the oldest first."""
-    days: dict[date, int] = {}
+    days: dict[str, int] = {}
     for day, number in counted:
         days[day] = days.get(day, 0) + number
     return [
-        (f"{day.isoformat()}: {words.number(number)}", number, 0)
+        (f"{day}: {words.number(number)}", number, 0)
         for day, number in sorted(days.items())[-_DAYS_DRAWN:]
     ]

@@ -6,17 +6,19 @@ Suggestions are for our pages and for a browser's search field.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
 
+from lycosa.commands.inspection.search import search_answer
+from lycosa.commands.search_models import SearchAnswer
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.presentation.results import PER_HOST
 from lycosa.search.ranking.similar import similar_query
-from lycosa.search.suggest.completion import MAX_SUGGESTIONS, SuggestRequest
-from lycosa.serve.search.api import MAX_COUNT, MAX_QUERY, Answer, answer
+from lycosa.search.suggest.completion import MAX_SUGGESTIONS, Suggestion, SuggestRequest
+from lycosa.serve.search.api import MAX_COUNT, MAX_QUERY
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
 from lycosa.url.normalise import MAX_URL_LENGTH
@@ -29,21 +31,13 @@ Lang = Annotated[str, Query(max_length=16, description="Only phrases of pages in
 N = Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="Maximum number of suggestions.")]
 
 
-class SuggestedPhrase(BaseModel, from_attributes=True):
-    """A phrase of the pages."""
-
-    text: str
-    language: str = Field(description="ISO 639 code of the pages that contain it; empty: unknown.")
-    kind: str = Field(description="Most frequent role: title, heading, link (anchor text) or word.")
-    pages: int = Field(description="Approximate number of pages that contain it.")
-
-
-class Suggested(BaseModel):
+@dataclass(frozen=True)
+class Suggested:
     """Completions of the typed text, best first."""
 
     query: str
     took_ms: float
-    suggestions: list[SuggestedPhrase]
+    suggestions: list[Suggestion]
 
 
 router = APIRouter(tags=["search"])
@@ -57,11 +51,7 @@ def suggest(services: ServicesDep, q: Typed, lang: Lang = "", n: N = SUGGESTED) 
     started = time.perf_counter()
     suggestions = services.source.suggest(SuggestRequest(q, n, lang.lower()))
     took_ms = round((time.perf_counter() - started) * 1000, 3)
-    return Suggested(
-        query=q,
-        took_ms=took_ms,
-        suggestions=[SuggestedPhrase.model_validate(each) for each in suggestions],
-    )
+    return Suggested(q, took_ms, suggestions)
 
 
 @router.get(
@@ -99,9 +89,9 @@ def similar(
         int,
         Query(ge=0, le=MAX_COUNT, description="Maximum number of results per host; 0: no limit."),
     ] = PER_HOST,
-) -> Answer:
+) -> SearchAnswer:
     """Return pages similar to a page, without its duplicates (the query `similar:URL`)."""
     request = SearchRequest(
         similar_query(url), n, offset, language=lang or None, per_host=per_host, spelling=False
     )
-    return answer(services.source.search(request))
+    return search_answer(services.source.search(request))

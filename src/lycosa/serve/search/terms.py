@@ -9,8 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from lycosa.commands.inspection.terms import workspace_terms
-from lycosa.core.units import format_time
-from lycosa.search.query.term_statistics import Term, TermsRequest
+from lycosa.search.query.term_statistics import TermsReport, TermsRequest
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
 
@@ -44,38 +43,14 @@ class TermsParameters(BaseModel):
         )
 
 
-class TermCounts(BaseModel):
-    """The most frequent words, or the words with the largest increase."""
-
-    pages: int = Field(description="Number of pages counted.")
-    recent_pages: int
-    recent_since: str = Field(description="UTC, ISO 8601: start of the recent period.")
-    languages: dict[str, int]
-    missed: int = Field(
-        description="Words on at most this many pages may be missing; 0: the list is complete."
-    )
-    terms: list[Term] = Field(
-        description="`documents`: number of pages that contain the word; `surprise`: "
-        "log-likelihood ratio of its share in recent and earlier pages, negative: less frequent."
-    )
-
-
 router = APIRouter(prefix="/api/v1", tags=["search"])
 
 
 @router.get("/terms", responses=ERRORS)
-def terms(services: ServicesDep, parameters: Annotated[TermsParameters, Query()]) -> TermCounts:
-    """Count the words of the pages, by language, site and time."""
+def terms(services: ServicesDep, parameters: Annotated[TermsParameters, Query()]) -> TermsReport:
+    """Count the words of the pages, by language, site and time, as `lycosa terms --json`."""
     with services.terms_lock:
-        report = workspace_terms(services.root, parameters.request())
-    return TermCounts(
-        pages=report.pages,
-        recent_pages=report.recent_pages,
-        recent_since=format_time(max(report.recent_since, 0)),
-        languages=report.languages,
-        missed=report.missed,
-        terms=report.terms,
-    )
+        return workspace_terms(services.root, parameters.request())
 
 
 def _ms(day: date | None) -> int | None:

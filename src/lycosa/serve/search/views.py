@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from urllib.parse import unquote_to_bytes, urlencode
 
+from lycosa.commands.inspection.search import cached_copy
 from lycosa.search.engine.searcher import Hit
 from lycosa.search.ranking.similar import similar_query
 from lycosa.serve.web.i18n import message
@@ -108,15 +109,6 @@ def web_href(url: str) -> str | None:
     return url if url.lower().startswith(("http://", "https://")) else None
 
 
-def cached_href(url: str, source: str = "") -> str:
-    """Where the newest copy of a page is shown: here, or by the peer that it is from; "" for what
-    another workspace of ours has.
-    """
-    if source and web_href(source) is None:
-        return ""
-    return f"{source}/cached?{urlencode({'url': url})}"
-
-
 def readable_url(url: str) -> str:
     """A URL for people: percent-encoded UTF-8 decoded where the characters are visible ones.
 
@@ -178,7 +170,7 @@ def result_view(hit: Hit, filters: PageQuery) -> ResultView:
         from_host=hit.from_host,
         copies=hit.copies,
         type="" if hit.type == "html" else hit.type,
-        cached=cached_href(hit.url, hit.source),
+        cached=cached_copy(hit),
         source=hit.source,
         similar=PageQuery(similar_query(hit.url)).address(),
     )

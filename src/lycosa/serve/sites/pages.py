@@ -11,9 +11,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
-from lycosa.commands.inspection.hosts import list_hosts
 from lycosa.core.errors import UsageError
+from lycosa.core.models import with_list_part
 from lycosa.crawl.session.workspace_config import read_config
+from lycosa.serve.crawl.pages import host_page
 from lycosa.serve.services import Services, ServicesDep
 from lycosa.serve.web.i18n import Interface, message
 from lycosa.serve.web.problems import ERRORS, error_responses
@@ -22,7 +23,6 @@ from lycosa.site.picture import picture_size, site_picture
 from lycosa.site.report import SiteReport
 
 ROWS = 100
-SITES = 100
 _MAX_ENTRIES = 1_000  # of a list in one answer of the API
 _KEPT_S = 60.0
 _MAX_FOLDERS = 60
@@ -142,16 +142,7 @@ def sites(
     like: Annotated[str, Query(max_length=255)] = "",
     page: Annotated[int, Query(ge=1, le=100_000)] = 1,
 ) -> HTMLResponse:
-    total, hosts = list_hosts(services.root, like.strip(), (page - 1) * SITES, SITES)
-    return services.pages.page(
-        request,
-        "sites.html",
-        hosts=hosts,
-        total=total,
-        like=like.strip(),
-        page=page,
-        a_page=SITES,
-    )
+    return host_page(services, request, "sites.html", like.strip(), page)
 
 
 @router.get("/site", response_class=HTMLResponse, include_in_schema=False)
@@ -228,15 +219,9 @@ def site_json(
         int,
         Query(ge=1, le=_MAX_ENTRIES, description="Maximum number of entries of each list."),
     ] = _MAX_ENTRIES,
-) -> dict[str, Any]:
-    """Return the audit of a site, as printed by `lycosa site --json`. `totals` has the length
-    of each list.
-    """
-    report = _report(services, name)
-    fields = {field: getattr(report, field) for field in SiteReport.__dataclass_fields__}
-    lists = {field: value for field, value in fields.items() if isinstance(value, list | tuple)}
-    cut = {field: value[offset : offset + count] for field, value in lists.items()}
-    return {**fields, **cut, "totals": {field: len(value) for field, value in lists.items()}}
+) -> SiteReport:
+    """Return the audit of a site, as printed by `lycosa site --json`."""
+    return with_list_part(_report(services, name), offset, count)
 
 
 @router.get("/api/v1/changes", responses=_ERRORS, tags=["sites"])

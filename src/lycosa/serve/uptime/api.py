@@ -11,10 +11,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from lycosa.commands.feature_models import MonitorInfo
+from lycosa.commands.monitoring.monitors import create_monitor
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.services import READER, WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
-from lycosa.uptime.monitors import add_monitor, remove_monitor
+from lycosa.uptime.monitors import remove_monitor
 from lycosa.uptime.outages import Outage
 from lycosa.uptime.report import UptimeReport, report_host, report_monitors, report_outages
 from lycosa.url.normalise import MAX_URL_LENGTH
@@ -51,13 +53,6 @@ class NewMonitor(BaseModel):
     )
 
 
-class NewMonitorAnswer(BaseModel):
-    """A new monitor. `running`: whether a process runs checks in the workspace now."""
-
-    url: str
-    running: bool
-
-
 router = APIRouter(prefix="/api/v1", tags=["uptime"])
 errors = {**ERRORS, **INVALID, **WRITE_ERRORS}
 
@@ -80,12 +75,10 @@ def outages(services: ServicesDep, what: WhatQuery = "") -> list[Outage]:
 
 
 @router.post("/uptime", responses=errors, status_code=201, dependencies=[WRITER])
-def add(services: ServicesDep, new: NewMonitor) -> NewMonitorAnswer:
+def add(services: ServicesDep, new: NewMonitor) -> MonitorInfo:
     """Add a monitor. A running process starts its checks within seconds."""
-    monitor, running = add_monitor(
-        services.root, read_config(services.root), new.model_dump(exclude_none=True), private=False
-    )
-    return NewMonitorAnswer(url=monitor.url, running=running)
+    settings = new.model_dump(exclude_none=True)
+    return create_monitor(services.root, read_config(services.root), settings, private=False)
 
 
 @router.delete("/uptime", responses=errors, status_code=204, dependencies=[WRITER])

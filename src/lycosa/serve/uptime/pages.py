@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.serve.services import READER, ServicesDep, Writer
-from lycosa.serve.web.forms import form_fields
+from lycosa.serve.services import READER, ServicesDep, WriterForm
 from lycosa.serve.web.i18n import Interface, message
 from lycosa.store.storage.storage import open_storage
 from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
@@ -65,24 +63,18 @@ def of(
 
 
 @router.post("/uptime")
-async def add(services: ServicesDep, request: Request, _: Writer) -> Response:
-    fields = await form_fields(request)
+def add(services: ServicesDep, fields: WriterForm) -> Response:
     entries = {key: fields.get(key, "").strip() for key in ("url", "name", "every", "expect")}
     settings: dict[str, object] = {key: value for key, value in entries.items() if value}
     if fields.get("webhook", "").strip():
         settings["notify"] = [f"webhook {fields['webhook'].strip()}"]
-    await run_in_threadpool(
-        lambda: add_monitor(services.root, read_config(services.root), settings, private=False)
-    )
+    add_monitor(services.root, read_config(services.root), settings, private=False)
     return RedirectResponse("/uptime", 303)
 
 
 @router.post("/uptime/remove")
-async def remove(services: ServicesDep, request: Request, _: Writer) -> Response:
-    fields = await form_fields(request)
-    await run_in_threadpool(
-        lambda: remove_monitor(services.root, read_config(services.root), fields.get("url", ""))
-    )
+def remove(services: ServicesDep, fields: WriterForm) -> Response:
+    remove_monitor(services.root, read_config(services.root), fields.get("url", ""))
     return RedirectResponse("/uptime", 303)
 
 

@@ -13,15 +13,14 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from lycosa.core.units import format_time
+from lycosa.commands.feature_models import MatchList, WatchInfo
+from lycosa.commands.monitoring.watches import watch_info
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.matching.matches import StoredMatch
 from lycosa.matching.orders import MAX_TEXT_LENGTH
-from lycosa.notify.outbox import DeliveryState
 from lycosa.serve.services import READER, WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
 from lycosa.url.normalise import MAX_URL_LENGTH
-from lycosa.watch.watches import WatchStatus, add_watch, list_watches, matches, remove_watch
+from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch, require_webhooks
 
 MAX_TEXTS = 10_000
 MAX_MATCHES = 1_000
@@ -53,45 +52,22 @@ class NewWatch(BaseModel):
     )
 
 
-class Watch(BaseModel):
-    """A watch."""
-
-    id: str
-    name: str
-    texts: list[str]
-    ignore: list[str]
-    collections: list[str]
-    created_at: str = Field(description="UTC, ISO 8601.")
-    notify: list[DeliveryState] = Field(
-        description="Delivery state of each target, without parts of a URL that may be secret."
-    )
-
-
-class Matches(BaseModel):
-    """Matches, newest first."""
-
-    total: int
-    matches: list[StoredMatch] = Field(
-        description="`positions`: character offsets in the page text, at most the first 1,000; "
-        "`context`: the text around the first one, untrusted input from the page."
-    )
-
-
 router = APIRouter(prefix="/api/v1", tags=["watch"])
 errors = {**ERRORS, **INVALID, **WRITE_ERRORS}
 
 
 @router.get("/watches", responses=errors, dependencies=[READER])
-def watches(services: ServicesDep) -> list[Watch]:
+def watches(services: ServicesDep) -> list[WatchInfo]:
     """List the watches, oldest first."""
-    return [_watch(each) for each in list_watches(services.root)]
+    return [watch_info(each) for each in list_watches(services.root)]
 
 
 @router.post("/watches", responses=errors, status_code=201, dependencies=[WRITER])
-def add(services: ServicesDep, new: NewWatch) -> Watch:
+def add(services: ServicesDep, new: NewWatch) -> WatchInfo:
     """Add a watch. A running crawl applies it within seconds."""
     config = read_config(services.root)
-    return _watch(
+    require_webhooks(new.notify)
+    return watch_info(
         add_watch(
             services.root,
             config,
@@ -100,7 +76,6 @@ def add(services: ServicesDep, new: NewWatch) -> Watch:
             name=new.name,
             collections=new.collections,
             notify=new.notify,
-            local_targets=False,
         )
     )
 
@@ -136,20 +111,7 @@ def list_matches(
         Query(ge=1, le=MAX_MATCHES, description="Maximum number of matches, newest first."),
     ] = 100,
     every: Annotated[bool, Query(description="Include older versions of each page.")] = False,
-) -> Matches:
+) -> MatchList:
     """List the matches of the patterns."""
     listed, total = matches(services.root, watch, since=since, site=site, most=n, every=every)
-    return Matches(total=total, matches=listed)
-
-
-def _watch(watched: WatchStatus) -> Watch:
-    order = watched.order
-    return Watch(
-        id=order.id,
-        name=order.name,
-        texts=list(order.texts),
-        ignore=list(order.folding.names),
-        collections=list(order.collections),
-        created_at=format_time(order.created_at),
-        notify=list(watched.targets),
-    )
+    return MatchList(total, listed)

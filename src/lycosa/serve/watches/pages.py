@@ -7,17 +7,21 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.matching.normalise import NAMES
-from lycosa.serve.services import READER, ServicesDep, Writer
-from lycosa.serve.web.forms import form_fields
+from lycosa.serve.services import READER, ServicesDep, WriterForm
 from lycosa.url.normalise import MAX_URL_LENGTH
-from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch
+from lycosa.watch.watches import (
+    add_watch,
+    list_watches,
+    matches,
+    remove_watch,
+    require_webhooks,
+)
 
 MATCHES = 100
 
@@ -38,34 +42,28 @@ def watches(services: ServicesDep, request: Request) -> Response:
 
 
 @router.post("/watch")
-async def add(services: ServicesDep, request: Request, _: Writer) -> Response:
-    fields = await form_fields(request)
+def add(services: ServicesDep, fields: WriterForm) -> Response:
     texts = [line.strip() for line in fields.get("texts", "").splitlines() if line.strip()]
-    webhook = fields.get("webhook", "").strip()
-    chosen = fields.get("collection", "")
-
-    def watch() -> None:
-        add_watch(
-            services.root,
-            read_config(services.root),
-            texts,
-            [name for name in NAMES if fields.get(name)],
-            name=fields.get("name", "").strip(),
-            collections=[chosen] if chosen else [],
-            notify=[f"webhook {webhook}"] if webhook else [],
-            local_targets=False,
-        )
-
     if not texts:
         raise UsageError("the form contains no pattern: enter at least one, one pattern per line")
-    await run_in_threadpool(watch)
+    webhook, chosen = fields.get("webhook", "").strip(), fields.get("collection", "")
+    targets = [f"webhook {webhook}"] if webhook else []
+    require_webhooks(targets)
+    add_watch(
+        services.root,
+        read_config(services.root),
+        texts,
+        [name for name in NAMES if fields.get(name)],
+        name=fields.get("name", "").strip(),
+        collections=[chosen] if chosen else [],
+        notify=targets,
+    )
     return RedirectResponse("/watch", 303)
 
 
 @router.post("/watch/remove")
-async def remove(services: ServicesDep, request: Request, _: Writer) -> Response:
-    fields = await form_fields(request)
-    await run_in_threadpool(remove_watch, services.root, fields.get("watch", ""))
+def remove(services: ServicesDep, fields: WriterForm) -> Response:
+    remove_watch(services.root, fields.get("watch", ""))
     return RedirectResponse("/watch", 303)
 
 

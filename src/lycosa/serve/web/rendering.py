@@ -84,8 +84,9 @@ def with_query(path: str, **values: object) -> str:
 
 def _shared(words: Interface) -> Mapping[str, object]:
     """The reader's language as templates use it: `t`, `th`, `number`, `percent`, `day`, `time` (of
-    `Interface`), `sentence` (`said` there), `when` (a datetime as `time` gives it, "" for none),
-    `seconds` (of milliseconds), `size` (of bytes), `share_of` (to a hundredth of a percent), `ui`,
+    `Interface`), `sentence` (`said` there), `when` (a datetime or ISO 8601 as `time` gives it, ""
+    for none), `seconds` (of milliseconds), `size` (of bytes), `share_of` (to a hundredth of a
+    percent), `ui`,
     `ui_direction`.
     """
     return {
@@ -96,9 +97,7 @@ def _shared(words: Interface) -> Mapping[str, object]:
         "percent": words.percent,
         "day": words.day,
         "time": words.time,
-        "when": lambda at: (
-            words.time(round(at.timestamp() * 1000)) if isinstance(at, datetime) else ""
-        ),
+        "when": lambda at: _when(at, words),
         "seconds": lambda ms: _duration(ms, words),
         "size": lambda size: _size(size, words),
         "share_of": lambda share: (
@@ -125,6 +124,11 @@ def _size(size: float, words: Interface) -> str:
     text = format_size(size)
     unit = text.lstrip("0123456789.")
     return f"{words.number(float(text.removesuffix(unit)))}\N{NO-BREAK SPACE}{unit}"
+
+
+def _when(at: datetime | str | None, words: Interface) -> str:
+    moment = datetime.fromisoformat(at) if isinstance(at, str) and at else at
+    return words.time(round(moment.timestamp() * 1000)) if isinstance(moment, datetime) else ""
 
 
 def _templates() -> Environment:

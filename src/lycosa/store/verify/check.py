@@ -64,8 +64,7 @@ def verify(
             "the contents of the tables were not checked",
             "repair the files above first, then check again",
         )
-    report.sort()
-    return report
+    return report.with_findings()
 
 
 def _check_table_files(storage: Storage, state: LogState, report: CheckReport) -> bool:

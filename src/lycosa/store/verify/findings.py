@@ -33,7 +33,7 @@ class Finding:
     repair: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class CheckReport:
     """The findings of a check, most severe first, and the number of objects checked."""
 
@@ -43,9 +43,11 @@ class CheckReport:
     def add(self, severity: str, where: str, what: str, remedy: str, repair: str = "") -> None:
         self.findings.append(Finding(severity, where, what, remedy, repair))
 
-    def sort(self) -> None:
-        """Sort by severity."""
-        self.findings.sort(key=lambda finding: (ERROR, WARNING, NOTE).index(finding.severity))
+    def with_findings(self, *findings: Finding) -> CheckReport:
+        """Return a report with further findings, most severe first."""
+        order = [ERROR, WARNING, NOTE]
+        found = sorted((*self.findings, *findings), key=lambda each: order.index(each.severity))
+        return CheckReport(found, self.counts)
 
     @property
     def ok(self) -> bool:

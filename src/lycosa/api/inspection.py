@@ -1,0 +1,251 @@
+"""Parts of a workspace that report: archive, sites, statistics, texts, single URLs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Unpack
+
+from lycosa.api.groups import Part
+from lycosa.api.options import FindArguments, TermsArguments, accepts
+from lycosa.commands.models import FindReport, FindSubmission, GroupTable, HostTable
+from lycosa.commands.page_models import FetchHop, RobotsReport, VersionContent, VersionList
+from lycosa.core.errors import UsageError
+from lycosa.core.parameters import Duration, duration_ms, whole_number
+
+if TYPE_CHECKING:
+    from lycosa.captures.content import Versions
+    from lycosa.commands.feature_models import VersionComparison
+    from lycosa.core.records import Page
+    from lycosa.crawl.recovery.import_archives import Imported
+    from lycosa.crawl.recovery.reparse import Reparsed
+    from lycosa.find.scan import Scan
+    from lycosa.search.query.term_statistics import TermsReport
+    from lycosa.site.changes import PageChange
+    from lycosa.site.links import StoredLink
+    from lycosa.site.report import SiteReport
+
+
+class ArchivedVersions(Part):
+    """The archived versions of pages. `at`: a time (UTC), or the number of a version."""
+
+    def versions(self, url: str, *, count: int | None = None, changed: bool = False) -> VersionList:
+        """Return the archived versions of a page, newest first; `changed`: with a new text."""
+        from lycosa.commands.inspection.versions import list_versions
+
+        with self._open() as archive:
+            return list_versions(archive, url, count=count, changed=changed)
+
+    def text(self, url: str, at: str = "") -> VersionContent:
+        """Return the text of a version: the newest, or the newest up to a time."""
+        from lycosa.commands.inspection.versions import version_content
+
+        with self._open() as archive:
+            return version_content(archive, url, at)
+
+    def compare(self, url: str, before: str, after: str = "") -> VersionComparison:
+        """Return the changes between two versions; by default to the newest."""
+        from lycosa.commands.inspection.versions import compare_versions
+
+        with self._open() as archive:
+            return compare_versions(archive, url, before, after)
+
+    def import_files(
+        self,
+        *files: str,
+        collection: str = "default",
+        base: str = "",
+        in_scope: bool = False,
+        index: bool = True,
+        on_progress: Callable[[Imported], None] | None = None,
+    ) -> Imported:
+        """Import WARC, WACZ or ARC files, or directories of these or of pages.
+
+        `base`: the URL of a directory of pages. Captures that are stored are skipped; damaged files
+        are named in `damaged`.
+        """
+        from lycosa.commands.crawling.import_archives import ImportOptions, import_configured
+
+        options = ImportOptions(base, in_scope, index)
+        config = self._workspace.config()
+        return import_configured(self._root, config, collection, files, options, on_progress)
+
+    def reparse(self, *, collection: str = "", since: int = 0) -> Reparsed:
+        """Parse archived pages again. `since`: fetched since, in milliseconds since 1970 UTC."""
+        from lycosa.commands.crawling.reparse import reparse_workspace
+
+        worker = f"reparse-{os.getpid()}"
+        config = self._workspace.config()
+        return reparse_workspace(self._root, config, collection or None, since or None, worker)
+
+    def _open(self) -> closing[Versions]:
+        from lycosa.captures.content import Versions
+
+        return closing(Versions(self._root, self._workspace.config()))
+
+
+class Sites(Part):
+    """Reports about sites."""
+
+    def audit(
+        self, site: str, *, slow: Duration = "1s", large_bytes: int = 1_000_000
+    ) -> SiteReport:
+        """Audit a site: structure, broken links, redirects, duplicates, orphan pages."""
+        from lycosa.site.report import Thresholds, report_of
+
+        thresholds = Thresholds(duration_ms("slow", slow) or 0, large_bytes)
+        return report_of(self._root, site, thresholds, self._workspace.config())
+
+    def links(
+        self, *, to: str = "", source: str = "", broken: bool = False, site: str = ""
+    ) -> list[StoredLink]:
+        """Return stored links: to a URL, from a page, both, or broken ones."""
+        from lycosa.site.links import links_of
+
+        if not (to or source or broken):
+            raise UsageError("choose --to URL, --from URL or --broken")
+        return links_of(self._root, to, source, broken=broken, site=site)
+
+    def changes(
+        self, since: datetime, *, site: str = "", differences: bool = True
+    ) -> list[PageChange]:
+        """Return new, gone and changed pages since a time, with text differences."""
+        from lycosa.site.changes import changes_of
+
+        config = self._workspace.config()
+        return changes_of(self._root, config, since, site, differences=differences)
+
+
+class WorkspaceStatistics(Part):
+    """Numbers of pages, hosts and words."""
+
+    def groups(self, by: str, *, sites: bool = False) -> GroupTable:
+        """Return pages, sizes and rates by language, collection or type.
+
+        Raises:
+            UsageError: there is no such table.
+            WorkError: table files were replaced repeatedly while they were read.
+        """
+        from lycosa.commands.inspection.status_by import read_groups
+
+        return read_groups(self._root, self._workspace.config(), by, sites=sites)
+
+    def hosts(self, count: int | None = None) -> HostTable:
+        """Return the hosts with the most pages, all without `count`."""
+        from lycosa.commands.inspection.hosts import list_hosts
+
+        return list_hosts(self._root, count=count)
+
+    @accepts(TermsArguments)
+    def terms(self, **options: Unpack[TermsArguments]) -> TermsReport:
+        """Count the words of stored pages. `options`: see `lycosa.api.options.TermsArguments`."""
+        from lycosa.commands.inspection.terms import workspace_terms
+        from lycosa.search.query.term_statistics import TermsRequest
+        from lycosa.url.site_name import site_name
+
+        values: dict[str, Any] = {**options}
+        site = values.pop("site", "")
+        request = TermsRequest(
+            host=site_name(site).host if site else "",
+            since=values.pop("since", 0) or None,
+            until=values.pop("until", 0) or None,
+            period_ms=duration_ms("period", values.pop("period", "7d")) or 0,
+            **values,
+        )
+        return workspace_terms(self._root, request)
+
+    def names(self, kind: str) -> list[str]:
+        """Return the collections, hosts or languages of the workspace, for completion."""
+        from lycosa.commands.inspection.names import names_of
+
+        return names_of(self._root, self._workspace.config(errors={}), kind)
+
+
+class Texts(Part):
+    """Searches for exact texts. `ignore`: "case", "accents", "width"."""
+
+    def find(
+        self, *patterns: str, ignore: Sequence[str] = (), site: str = "", collection: str = ""
+    ) -> Scan:
+        """Find texts in stored pages: `run()` of the result yields the matches."""
+        from lycosa.find.find import find_stored
+
+        return find_stored(self._root, patterns, ignore, site=site, collection=collection)
+
+    @accepts(FindArguments)
+    def find_in_site(
+        self, *patterns: str, site: str, **options: Unpack[FindArguments]
+    ) -> FindReport:
+        """Find texts in a site. A running crawl executes the find if there is one.
+
+        `options`: see `lycosa.api.options.FindArguments`.
+        """
+        from lycosa.commands.crawling.run_crawl import CrawlCall
+        from lycosa.commands.crawling.find_site import SiteFind, find_in_site
+        from lycosa.crawl.worker import Limits
+
+        values: dict[str, Any] = {**options}
+        collection = values.pop("collection", "default")
+        call = CrawlCall(
+            self._root,
+            self._workspace.config(collection),
+            collection,
+            limits=Limits(whole_number("max_pages", values.pop("max_pages", None))),
+            delay_ms=duration_ms("delay", values.pop("delay", None)),
+        )
+        max_age_ms = duration_ms("max_age", values.pop("max_age", "1d")) or 0
+        find = SiteFind(patterns, values.pop("ignore", ()), site, max_age_ms)
+        return find_in_site(call, find, **values)
+
+    def submit(
+        self,
+        urls: Sequence[str],
+        patterns: Sequence[str],
+        *,
+        ignore: Sequence[str] = (),
+        collection: str = "",
+        max_age: Duration = "1d",
+    ) -> FindSubmission:
+        """Submit URLs whose pages, and all reachable ones, are searched for texts."""
+        from lycosa.api.workspace import submission_config
+        from lycosa.commands.crawling.submit import submit_texts
+
+        config = submission_config(self._workspace, collection)
+        age_ms = duration_ms("max_age", max_age) or 0
+        return submit_texts(self._root, config, urls, patterns, ignore, collection, age_ms)
+
+
+class Urls(Part):
+    """Single URLs; nothing is stored."""
+
+    def hops(self, url: str) -> tuple[list[FetchHop], bytes]:
+        """Fetch one URL: return the exchanges, redirects included, and the decoded body."""
+        from lycosa.commands.inspection.single import fetch_hops
+
+        return fetch_hops(self._workspace.config().fetch, url)
+
+    def parse(
+        self,
+        source: str | bytes,
+        url: str = "http://localhost/",
+        content_type: str = "",
+        name: str = "",
+    ) -> Page:
+        """Parse a page: fetch a URL (text), or parse its content (bytes).
+
+        `url`: base URL of the content; `name`: its name in errors.
+        """
+        from lycosa.commands.inspection.single import parse_content, parse_url
+
+        settings = self._workspace.config().fetch
+        if isinstance(source, bytes):
+            return parse_content(settings, name or url, source, url, content_type)
+        return parse_url(settings, source)
+
+    def robots(self, url: str) -> RobotsReport:
+        """Return whether robots.txt allows a URL, and which line decides."""
+        from lycosa.commands.inspection.single import robots_report
+
+        return robots_report(self._workspace.config().fetch, url)

@@ -1,0 +1,295 @@
+"""`--json` of a command and the HTTP API answer the same question with the same document."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from lycosa.commands.inspection.status import workspace_status
+from lycosa.commands.maintenance.tokens import Tokens
+from lycosa.config.settings import Config
+from lycosa.serve.app import create_app
+from lycosa.store.storage.storage import open_storage
+from lycosa.store.workspace import Workspace
+from lycosa.uptime.monitors import add_monitor
+from lycosa.watch.watches import add_watch
+from tests.captures.test_captures import HTML, Taken, archive
+from tests.serve.client import Client
+from tests.serve.conftest import lycosa, serving
+from tests.serve.test_uptime import commit_checks
+from tests.site.paper import crawled, paper
+
+MONITORED = "http://example.org/"
+VERSIONED = "http://a.example/page"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question to both. `varying`: fields that differ between two calls; both must have them.
+    `filled`: lists and objects that must not be empty, so that their fields are compared.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    path: str
+    parameters: Mapping[str, str | int] = field(default_factory=dict)
+    varying: frozenset[str] = frozenset()
+    filled: tuple[str, ...] = ()
+
+
+READ = (
+    Question(
+        "search",
+        ("search", "-n", "5", "--explain", "--facets", "language,host,date", "spider OR Siel"),
+        "search",
+        {"q": "spider OR Siel", "n": 5, "explain": "true", "facets": "language,host,date"},
+        frozenset({"took_ms"}),
+        filled=("hits", "facets"),
+    ),
+    Question(
+        "search, misspelt",
+        ("search", "spidre"),
+        "search",
+        {"q": "spidre"},
+        frozenset({"took_ms"}),
+        filled=("did_you_mean",),
+    ),
+    Question(
+        "search with a note",
+        ("search", 'similar:"http://nowhere.test/"'),
+        "search",
+        {"q": 'similar:"http://nowhere.test/"'},
+        frozenset({"took_ms"}),
+        filled=("notes", "remarks"),
+    ),
+    Question(
+        "search across languages",
+        ("search", "--across", "--translate", "de:lighthouse=Leuchtturm", "lighthouse"),
+        "search",
+        {"q": "lighthouse", "across": "all", "translate": "de:lighthouse=Leuchtturm"},
+        frozenset({"took_ms"}),
+        filled=("hits", "translations"),
+    ),
+    Question(
+        "similar",
+        ("search", "--no-spelling", 'similar:"{page}"'),
+        "similar",
+        {"url": "{page}"},
+        frozenset({"took_ms"}),
+        filled=("hits",),
+    ),
+    Question("status", ("status",), "status", filled=("hosts", "collections", "index")),
+    Question(
+        "explain",
+        ("explain", "{page}"),
+        "explain",
+        {"url": "{page}"},
+        filled=("collections", "host_clock", "visits", "page", "referrers"),
+    ),
+    Question("collections", ("collection", "list"), "collections"),
+    Question(
+        "hosts",
+        ("status", "--by", "host"),
+        "hosts",
+        {"n": 1_000},
+        filled=("hosts", "new_by_day", "servers"),
+    ),
+    *(
+        Question(
+            f"library by {by}",
+            ("status", "--by", by, "--sites"),
+            "library",
+            {"by": by, "sites": "true"},
+            filled=("rows", "sites", "totals"),
+        )
+        for by in ("language", "collection", "type")
+    ),
+    Question(
+        "terms", ("terms", "--lang", "en"), "terms", {"lang": "en"}, filled=("terms", "languages")
+    ),
+    Question("rising terms", ("terms", "--rising"), "terms", {"rising": "true"}),
+    Question(
+        "site",
+        ("site", "{host}"),
+        "site",
+        {"name": "{host}"},
+        filled=("page_list", "tree", "totals"),
+    ),
+    Question(
+        "changes",
+        ("changes", "--no-diff", "--since", "3650d", "--site", "{host}"),
+        "changes",
+        {"name": "{host}", "days": 3650},
+    ),
+    Question("uptime", ("monitor", "show"), "uptime", filled=("monitors",)),
+    Question(
+        "uptime of a URL",
+        ("monitor", "show", MONITORED),
+        "uptime",
+        {"url": MONITORED},
+        filled=("monitors",),
+    ),
+    Question("watches", ("watch", "list"), "watches"),
+    Question("matches", ("watch", "matches"), "matches", filled=("matches",)),
+    Question(
+        "versions", ("versions", VERSIONED), "versions", {"url": VERSIONED}, filled=("versions",)
+    ),
+    Question(
+        "difference",
+        ("versions", VERSIONED, "--diff", "1", "2"),
+        "versions/diff",
+        {"url": VERSIONED, "a": 1, "b": 2},
+        filled=("difference", "before"),
+    ),
+    Question(
+        "text of a version",
+        ("versions", VERSIONED, "--text", "--at", "2"),
+        "versions/text",
+        {"url": VERSIONED, "at": 2},
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Order:
+    """A change that both make, each in a workspace of its own."""
+
+    name: str
+    command: tuple[str, ...]
+    path: str
+    body: Mapping[str, object]
+    varying: frozenset[str] = frozenset()
+
+
+WRITE = (
+    Order(
+        "add",
+        ("add", "{page}"),
+        "urls",
+        {"urls": ["{page}"]},
+        frozenset({"workspace", "file"}),
+    ),
+    Order(
+        "watch",
+        ("watch", "add", "wolf", "--ignore", "case", "--notify", "webhook https://hooks.example/x"),
+        "watches",
+        {"texts": ["wolf"], "ignore": ["case"], "notify": ["webhook https://hooks.example/x"]},
+        frozenset({"id", "created_at"}),
+    ),
+    Order(
+        "monitor",
+        ("monitor", "add", "https://example.org/new", "--expect", "Welcome"),
+        "uptime",
+        {"url": "https://example.org/new", "expect": "Welcome"},
+    ),
+    Order(
+        "exclude",
+        ("exclude", "host:{host}", "--purge"),
+        "exclusions",
+        {"rules": ["host:{host}"], "purge": True},
+        frozenset({"bytes_deleted"}),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A workspace, a server over it, and its token."""
+
+    root: str
+    address: str
+    headers: Mapping[str, str]
+    page: str
+    host: str
+
+    def fill(self, text: str) -> str:
+        """Return text with the names of a page and of a host in it."""
+        return text.format(page=self.page, host=self.host)
+
+
+def ask_command(root: str, words: Collection[str]) -> Any:
+    """Return the document that a command prints with `--json`."""
+    done = subprocess.run(
+        lycosa("-w", root, *words, "--json"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode in (0, 1), done.stderr  # 1: no results
+    return json.loads(done.stdout)
+
+
+def comparable(document: object, varying: Collection[str]) -> object:
+    """Return a document without the values of fields that differ between two calls."""
+    if isinstance(document, list):
+        return [comparable(each, varying) for each in document]
+    if isinstance(document, dict):
+        return {
+            name: "…" if name in varying else comparable(value, varying)
+            for name, value in document.items()
+        }
+    return document
+
+
+@pytest.fixture(scope="module")
+def served(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    root = str(tmp_path_factory.mktemp("parity") / "w")
+    shutil.copytree(workspace, root)
+    opened = Workspace.open(root)
+    archive(
+        opened,
+        [Taken(VERSIONED, day, HTML.format(f"Day {day}.").encode()) for day in range(3)],
+    )
+    add_watch(root, Config(), ["wolf"], ["case"], notify=["webhook https://hooks.example/x"])
+    with paper("127.0.7.95") as site:
+        site.page("/", "The Wolf.")
+        crawled(root, f"{site.origin}/")
+    add_monitor(root, Config(), {"url": MONITORED})
+    minute_ms = time.time_ns() // 60_000_000_000 * 60_000
+    commit_checks(opened, MONITORED, "uuuussssuuuu", minute_ms)
+    token = Tokens(open_storage(root)).add("parity")
+    answer = Client(create_app(root, dict)).get("/api/v1/search", {"q": "spider"}).json()
+    hit = answer["hits"][0]
+    with serving(root) as address:
+        yield Served(root, address, {"authorization": f"Bearer {token}"}, hit["url"], hit["host"])
+
+
+@pytest.mark.parametrize("question", READ, ids=lambda question: question.name)
+def test_a_command_and_the_api_answer_alike(served: Served, question: Question) -> None:
+    parameters = {
+        name: served.fill(value) if isinstance(value, str) else value
+        for name, value in question.parameters.items()
+    }
+    answer = httpx.get(
+        f"{served.address}api/v1/{question.path}", params=parameters, headers=served.headers
+    )
+    assert answer.status_code == 200, answer.text
+    printed = ask_command(served.root, [served.fill(word) for word in question.command])
+    assert printed, "an empty document has no fields to compare"
+    for name in question.filled:
+        assert printed[name], f"{name} is empty: its fields are not compared"
+    assert comparable(answer.json(), question.varying) == comparable(printed, question.varying)
+
+
+@pytest.mark.parametrize("order", WRITE, ids=lambda order: order.name)
+def test_a_change_is_reported_alike(served: Served, order: Order, tmp_path: Path) -> None:
+    roots = [str(tmp_path / name) for name in ("api", "command")]
+    for root in roots:
+        shutil.copytree(served.root, root)
+    client = Client(create_app(roots[0], lambda: workspace_status(roots[0])))
+    body = json.dumps(order.body).replace("{page}", served.page).replace("{host}", served.host)
+    headers = {**served.headers, "content-type": "application/json"}
+    answer = client.send("POST", f"/api/v1/{order.path}", body, headers)
+    assert answer.is_success, answer.text
+    printed = ask_command(roots[1], [served.fill(word) for word in order.command])
+    assert comparable(answer.json(), order.varying) == comparable(printed, order.varying)
