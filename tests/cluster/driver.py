@@ -22,6 +22,7 @@ import psutil
 
 from tests.cluster.webs import overrides
 from tests.crawl.polite import ServedWeb
+from tests.engines.clusters import RayCluster
 
 START_LIMIT_S = 120.0
 END_LIMIT_S = 600.0
@@ -167,3 +168,14 @@ def pause(pid: int, for_s: float) -> tuple[int, int]:
         time.sleep(for_s)
         process.resume()
     return begun, now_ms()
+
+
+def die(cluster: RayCluster, node: Any) -> int:
+    """Kill a node and everything on it; when, in ms since 1970."""
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+    for process in [raylet, *raylet.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    at = now_ms()
+    cluster.kill(node)
+    return at

@@ -266,8 +266,7 @@ def test_nobody_outlives_a_driver_that_is_killed_and_the_next_takes_over(tmp_pat
             running.process.wait()
             _, alive = psutil.wait_procs(family, timeout=LIMIT_S)
             assert not alive
-        alone = crawl(workspace, web, "--collection", "one", web.home)
-        assert alone["ended"] == "finished"
+        assert crawl(workspace, web, "--collection", "one", web.home)["ended"] == "finished"
         assert len(facts(workspace, "pages", "url")) == 33
         assert max(requested(web.server).values()) <= 6
     check(workspace)

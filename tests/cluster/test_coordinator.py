@@ -223,8 +223,7 @@ def test_work_goes_from_the_loaded_to_the_idle(workspace: Workspace) -> None:
     b.idle = True
     cluster.turn(6)
     load: Mapping[int, int] = a.waiting
-    shares = [sum(load.get(p, 0) for p in worker.holds) for worker in (a, b)]
-    assert shares == [4_000, 4_000]
+    assert [sum(load.get(p, 0) for p in worker.holds) for worker in (a, b)] == [4_000, 4_000]
 
 
 def test_a_crawl_ends_when_all_are_idle_at_the_logs_head(workspace: Workspace) -> None:
@@ -250,8 +249,7 @@ def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) 
         for worker in cluster.workers.values()
         if worker.claim
     ]
-    assert granted == [50, 50]
-    assert cluster.coordinator.status()["granted"] == {"news": 100}
+    assert (granted, cluster.coordinator.status()["granted"]) == ([50, 50], {"news": 100})
     a = cluster.workers["a"].claim
     assert a is not None
     a.commit(a.next_folder(), {}, CommitContents(counters={"pages.news": 50}))

@@ -330,8 +330,7 @@ def test_many_damaged_real_documents(suffix: str) -> None:
     if not files:
         pytest.skip(f"no real {suffix} here: name a folder of them in LYCOSA_DOCUMENTS")
     faults, slowest_s = fuzz(files, 2_000)
-    limits = DocumentLimits()
-    assert slowest_s * 1000 < limits.timeout_ms * (CLOCK_SHARE + 1)
+    assert slowest_s * 1000 < DocumentLimits().timeout_ms * (CLOCK_SHARE + 1)
     assert faults["document_timeout"] + faults["document_memory"] <= 20, faults
 
 

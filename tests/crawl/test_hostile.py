@@ -84,8 +84,7 @@ def test_every_endpoint_is_a_counted_outcome_and_the_good_host_does_not_wait(
         request.at_ms for request in received
     )
     assert good_took < (max(whole) - min(whole)) / 2  # it ends long before the hostile host does
-    stored = Counter(str(row["state"]) for row in rows.values())
-    assert +crawled.progress.states == stored
+    assert +crawled.progress.states == Counter(str(row["state"]) for row in rows.values())
     report = verify(Workspace.open(str(crawled.root)), deep=True)
     assert report.ok, [finding.what for finding in report.findings]
 

@@ -109,8 +109,7 @@ def test_the_threshold_spends_the_budget(serve: ServeWeb, run: RunCrawl) -> None
         1 / interval_of(weight, solved.default_rate, solved.threshold)
         for weight in weights.values()
     )
-    assert fetches == pytest.approx(4, rel=0.01)
-    assert solved.prior == DEFAULT_PRIOR
+    assert (fetches, solved.prior) == (pytest.approx(4, rel=0.01), DEFAULT_PRIOR)
     empty = rank(
         LiveTables(Workspace.open(str(crawled.root))), "other", recrawl_rules(FRESH), io.BytesIO()
     )
@@ -118,8 +117,7 @@ def test_the_threshold_spends_the_budget(serve: ServeWeb, run: RunCrawl) -> None
 
 
 def test_a_process_of_its_own_finds_the_same(serve: ServeWeb, run: RunCrawl) -> None:
-    web = serve({"/index.html": page("/1.html"), "/1.html": page()})
-    crawled = run(web.url())
+    crawled = run(serve({"/index.html": page("/1.html"), "/1.html": page()}).url())
     solved, _ = ranked(crawled, recrawl_rules(FRESH))
     ranker = Ranker(Workspace.open(str(crawled.root)), SystemClock())
     ranker.start("default", recrawl_rules(FRESH))
@@ -138,8 +136,7 @@ def test_a_process_of_its_own_finds_the_same(serve: ServeWeb, run: RunCrawl) -> 
 
 
 def test_upkeep_merges_in_a_job(serve: ServeWeb, run: RunCrawl) -> None:
-    web = serve({"/index.html": page("/1.html"), "/1.html": page()})
-    crawled = run(web.url())
+    crawled = run(serve({"/index.html": page("/1.html"), "/1.html": page()}).url())
     workspace = Workspace.open(str(crawled.root))
     clock = ManualClock(SystemClock().now_ms())
     upkeep = Upkeep(
@@ -346,8 +343,7 @@ def test_a_host_with_more_visited_pages_than_a_head_takes_is_not_read_for_ever(
         max_age="1d",
         max_time_ms=20_000,
     )
-    assert web.asked(mark) == ["/new.html"]
-    assert crawled.progress.ended == "finished"
+    assert (web.asked(mark), crawled.progress.ended) == (["/new.html"], "finished")
 
 
 def test_rules_without_a_ranking_fetch_nothing_again() -> None:

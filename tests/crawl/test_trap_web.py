@@ -118,8 +118,7 @@ def mixed(seed: int, hosts: int, pages: int, traps: float, **more: float) -> Web
 
 def test_traps_cost_little_and_every_real_page_is_found(tmp_path: Path) -> None:
     crawled = crawl_web(tmp_path / "w", mixed(1, 24, 700, 0.34), most=2_000)
-    assert crawled.progress.ended == "finished"
-    assert crawled.missing == []
+    assert (crawled.progress.ended, crawled.missing) == ("finished", [])
     assert len(set(crawled.request_log)) == len(crawled.request_log), "each URL once"
     hosts = sum(bool(host.traps) for host in crawled.web.open_hosts())
     assert hosts >= len(TRAPS)
@@ -227,8 +226,7 @@ def test_a_small_site_that_says_the_same_on_every_page_is_taken_whole(
     site = {path: page(*links[path], text=f"Page {number}") for number, path in enumerate(paths)}
     web = serve({"/index.html": page(*(paths if form == "list" else paths[:1]))} | site)
     crawled = run(web.url(), traps=True, media_types=())
-    assert set(crawled.pages()) == {"/", *paths}
-    assert crawled.progress.refused.total() == 0
+    assert (set(crawled.pages()), crawled.progress.refused.total()) == ({"/", *paths}, 0)
 
 
 @pytest.mark.prove

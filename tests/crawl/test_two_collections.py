@@ -48,11 +48,11 @@ def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(
     web = serve(SITE)
     jobs = [(collection("one"), [web.url()]), (collection("two", depth=1), [web.url()])]
     crawled = work(tmp_path / "w", jobs)
-    assert Counter(web.asked()) == Counter(["/", "/a.html", "/b.html", "/c.html"])
-    assert responses(tmp_path / "w") == Counter(
-        ["/robots.txt", "/", "/a.html", "/b.html", "/c.html"]
+    assert (Counter(web.asked()), responses(tmp_path / "w"), pages_of(crawled, "one")) == (
+        Counter(["/", "/a.html", "/b.html", "/c.html"]),
+        Counter(["/robots.txt", "/", "/a.html", "/b.html", "/c.html"]),
+        ["/", "/a.html", "/b.html", "/c.html"],
     )
-    assert pages_of(crawled, "one") == ["/", "/a.html", "/b.html", "/c.html"]
     assert pages_of(crawled, "two") == ["/", "/a.html", "/b.html"]
     visits = Counter(
         (str(row["url"]).rsplit("/", 1)[1], row["collection"])
@@ -93,8 +93,7 @@ def test_one_collections_budget_holds_back_no_other(serve: ServeWeb, tmp_path: P
         (collection("all"), [web.url()]),
     ]
     crawled = work(tmp_path / "w", jobs)
-    assert len(pages_of(crawled, "small")) == 4
-    assert len(pages_of(crawled, "all")) == 13
+    assert (len(pages_of(crawled, "small")), len(pages_of(crawled, "all"))) == (4, 13)
     assert Counter(web.asked()).most_common(1)[0][1] == 1
     held = {
         str(row["reason"])

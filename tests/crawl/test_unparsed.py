@@ -248,6 +248,4 @@ def test_where_many_documents_wait_nothing_new_is_fetched(
             [(collection("default"), [url])],
             settings=("crawl.documents=1",),
         )
-    assert crawled.progress.pages == 2 * PAGES + 1
-    assert len(waiting) == PAGES
-    assert max(waiting) == 2
+    assert (crawled.progress.pages, len(waiting), max(waiting)) == (2 * PAGES + 1, PAGES, 2)

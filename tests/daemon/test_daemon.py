@@ -1,21 +1,27 @@
-"""The daemon: several collections, changes of settings, deaths of its workers, a full disk, and its
-own end.
+"""The daemon: several collections, changes of settings, deaths of its workers, a full disk, its own
+end, and its port for metrics.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
+import pytest
 
 from lycosa.daemon.daemon import live_status
+from lycosa.daemon.metrics_port import metrics_served
 from tests.daemon.daemons import LIMIT_S, QUICK, RUN, Running, collection, daemon, rows, site
 from tests.servers.disks import fill, small_disk
 from tests.servers.nginx import Nginx
@@ -294,3 +300,22 @@ def test_a_full_disk_is_waited_for_and_costs_no_restart(tmp_path: Path) -> None:
         # what was in flight when the disk was full may not be archived
         assert max(requested(server).values()) <= 2
         check(workspace)
+
+
+def test_a_client_that_breaks_off_leaves_no_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with metrics_served(str(tmp_path), 0) as address:
+        place = ("127.0.0.1", urlsplit(address).port or 0)
+        for _ in range(5):
+            client = socket.create_connection(place)
+            # reset, not closed
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(b"GET /met")
+            client.close()
+        with socket.create_connection(place) as client:  # taken after the others
+            client.sendall(b"GET /nothing HTTP/1.0\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.0 404")
+        while any("process_request" in thread.name for thread in threading.enumerate()):
+            time.sleep(0.01)
+    assert capsys.readouterr().err == ""

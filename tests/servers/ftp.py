@@ -1,5 +1,5 @@
-"""Real FTP on loopback: pyftpdlib in a process of its own; and a server that lies about where its
-data is to be had.
+"""FTP on loopback: pyftpdlib in a process of its own, and a server with a false data address. A small
+gopher server (RFC 1436).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -195,3 +195,35 @@ def busy_ftp(after: str = "") -> Iterator[int]:
     """
     with _served(_Busy, after) as port:
         yield port
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        selector = self.rfile.readline(4096).rstrip(b"\r\n").decode("latin-1")
+        server = self.server
+        assert isinstance(server, _Server)
+        server.asked.append(selector)
+        self.wfile.write(server.content.get(selector, b"3not here\terror\terror.host\t1\r\n.\r\n"))
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, content: Mapping[str, bytes]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.content = content
+        self.asked: list[str] = []
+
+
+@contextmanager
+def gopher(content: Mapping[str, bytes]) -> Iterator[tuple[int, list[str]]]:
+    """(port, the selectors that were asked for)."""
+    with _Server(content) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server.server_address[1], server.asked
+        finally:
+            server.shutdown()
+            thread.join()

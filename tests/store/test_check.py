@@ -73,8 +73,7 @@ def replace_rows(
     workspace: Workspace, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]
 ) -> None:
     """Change a committed file and make the log agree, so that only what the rows say is wrong."""
-    state = workspace.state()
-    file = state.files[table][0]
+    file = workspace.state().files[table][0]
     frame = change(pl.read_parquet(workspace.path(file.path)))
     write_table(frame, workspace.path(file.path), TABLES[table])
 
@@ -100,8 +99,7 @@ def test_a_sound_workspace_has_no_faults(crawled: Workspace, deep: bool) -> None
     report = verify(crawled, deep=deep)
     assert report.findings == []
     assert report.ok
-    assert report.counts["log entries"] == 4
-    assert report.counts["pages rows"] == 8
+    assert (report.counts["log entries"], report.counts["pages rows"]) == (4, 8)
     assert report.summary().endswith("no errors")
 
 
@@ -442,8 +440,7 @@ def merged(crawled: Workspace) -> Workspace:
 
 def test_a_merged_workspace_has_no_faults(merged: Workspace) -> None:
     report = verify(merged, deep=True)
-    assert report.findings == []
-    assert report.counts["unreferenced files"] == 0
+    assert (report.findings, report.counts["unreferenced files"]) == ([], 0)
     assert report.counts["table files"] == 5
 
 
@@ -493,8 +490,7 @@ def test_replaced_files_may_be_gone_and_merged_ones_may_be_left(merged: Workspac
     merged.storage.make_folder("delta/00000001-left")
     Path(merged.path("delta/00000001-left/urls.parquet")).write_bytes(b"half")
     report = verify(merged, deep=True)
-    assert report.findings == []
-    assert report.counts["unreferenced files"] == 1
+    assert (report.findings, report.counts["unreferenced files"]) == ([], 1)
 
 
 def test_excluded_rows_that_are_still_stored_are_noted(crawled: Workspace) -> None:

@@ -44,14 +44,16 @@ def test_a_claim_is_in_the_log_before_it_is_handed_out(workspace: Workspace) -> 
         "w1", settings={"news": {"depth": 3}}, clock=ManualClock(1_700_000_000_000)
     )
     [entry] = workspace.log.entries()
-    assert (entry.kind, entry.number, entry.claim, entry.worker, entry.at) == (
-        CLAIM,
-        1,
-        1,
-        "w1",
-        "2023-11-14T22:13:20Z",
+    assert ((entry.kind, entry.number, entry.claim, entry.worker, entry.at), entry.partitions) == (
+        (
+            CLAIM,
+            1,
+            1,
+            "w1",
+            "2023-11-14T22:13:20Z",
+        ),
+        tuple(range(8)),
     )
-    assert entry.partitions == tuple(range(8))
     assert claim.entry == 1
     state = workspace.state()
     assert state.settings == {"news": {"depth": 3}}
@@ -68,9 +70,7 @@ def test_partitions_that_do_not_exist_are_refused(
 
 
 def test_a_commit_names_files_that_are_there_with_their_rows(workspace: Workspace) -> None:
-    claim = workspace.claim("w1")
-    number = commit_pages(workspace, claim, range(3))
-    entry = workspace.log.read(number)
+    entry = workspace.log.read(commit_pages(workspace, workspace.claim("w1"), range(3)))
     assert entry is not None
     assert (entry.kind, entry.claim) == (COMMIT, 1)
     assert {table: files[0].rows for table, files in entry.files.items()} == {
@@ -94,8 +94,7 @@ def test_a_commit_with_nothing_new_writes_nothing(workspace: Workspace) -> None:
         == 1
     )
     assert claim.commit(folder, {}, CommitContents(applied={3: 0})) == 1
-    assert workspace.log.numbers() == [1]
-    assert os.listdir(folder.absolute) == []
+    assert (workspace.log.numbers(), os.listdir(folder.absolute)) == ([1], [])
     assert claim.commit(folder, {}, CommitContents(applied={3: 1})) == 2
     assert claim.commit(folder, {}, CommitContents(applied={3: 1})) == 2
 
@@ -156,8 +155,7 @@ def test_a_released_claim_is_free_and_done(workspace: Workspace) -> None:
     claim.release()
     claim.release()
     state = workspace.state()
-    assert state.head == 2
-    assert state.holders == {}
+    assert (state.head, state.holders) == (2, {})
     with pytest.raises(ClaimLost, match="was released"):
         commit_urls(workspace, claim, ["http://a.example.org/"])
 
@@ -192,8 +190,7 @@ def test_a_commit_made_again_after_a_lost_answer_counts_once(
         patch.setattr(os, "fsync", fail_after_link)
         with pytest.raises(OSError, match="went away"):
             claim.commit(folder, buffers.mapping())
-    assert claim.commit(folder, buffers.mapping()) == 2
-    assert workspace.log.numbers() == [1, 2]
+    assert (claim.commit(folder, buffers.mapping()), workspace.log.numbers()) == (2, [1, 2])
     assert workspace.state().rows("urls") == 1
 
 
@@ -210,8 +207,7 @@ def test_a_commit_made_again_after_a_full_disk_counts_once(
         patch.setattr(os, "fsync", fail)
         with pytest.raises(OSError, match="no space left"):
             claim.commit(folder, buffers.mapping())
-    assert workspace.log.numbers() == [1]
-    assert claim.commit(folder, buffers.mapping()) == 2
+    assert (workspace.log.numbers(), claim.commit(folder, buffers.mapping())) == ([1], 2)
     assert workspace.state().rows("urls") == 1
 
 
@@ -281,16 +277,14 @@ def test_two_new_owners_each_replay_their_share_of_an_orphan(workspace: Workspac
     )
     assert [orphan.path for orphan in low.orphans()] == [path]
     low.commit(low.next_folder(), {}, CommitContents(orphans_used=[path]))
-    assert low.orphans() == []
-    assert other.orphans() == []
+    assert (low.orphans(), other.orphans()) == ([], [])
     assert [orphan.path for orphan in high.orphans()] == [path]
     high.commit(high.next_folder(), {}, CommitContents(orphans_used=[path]))
     assert workspace.claim("w5").orphans() == []
 
 
 def test_claims_without_a_commit_are_counted_for_the_next_one(workspace: Workspace) -> None:
-    assert workspace.claim("w1").failed_before == 0
-    assert workspace.claim("w2").failed_before == 1
+    assert (workspace.claim("w1").failed_before, workspace.claim("w2").failed_before) == (0, 1)
     third = workspace.claim("w3")
     assert third.failed_before == 2
     commit_urls(workspace, third, ["http://a.example.org/"])
@@ -323,8 +317,7 @@ def test_cursors_settings_and_counters_add_up_over_commits(workspace: Workspace)
     claim.commit(claim.next_folder(), {}, CommitContents(applied={2: 2}, counters={"pages": 3}))
     workspace.claim("w2", settings={"b": {"depth": 9}})
     state = workspace.state()
-    assert state.applied == {1: 1, 2: 2}
-    assert state.counters == {"pages": 5, "refused.scope": 1}
+    assert (state.applied, state.counters) == ({1: 1, 2: 2}, {"pages": 5, "refused.scope": 1})
     assert state.settings == {"a": {"depth": 1}, "b": {"depth": 9}}
 
 

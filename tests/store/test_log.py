@@ -123,8 +123,7 @@ def test_entries_are_numbered_from_one_without_gaps(log: Log) -> None:
     for number in range(1, 4):
         assert log.append(draft(), seen=number - 1, on_newer=no_newer).number == number
     assert [entry.number for entry in log.entries()] == [1, 2, 3]
-    assert [entry.number for entry in log.entries(2)] == [3]
-    assert log.numbers() == [1, 2, 3]
+    assert ([entry.number for entry in log.entries(2)], log.numbers()) == ([3], [1, 2, 3])
     assert log.read(4) is None
 
 
@@ -132,9 +131,7 @@ def test_a_taken_number_is_read_and_the_next_one_tried(log: Log) -> None:
     first = log.append(draft("a"), seen=0, on_newer=no_newer)
     read: list[Entry] = []
     second = log.append(draft("b"), seen=0, on_newer=read.append)
-    assert read == [first]
-    assert second.number == 2
-    assert second.claim == 2
+    assert (read, second.number, second.claim) == ([first], 2, 2)
 
 
 def test_a_refusal_while_catching_up_writes_nothing(log: Log) -> None:
@@ -153,8 +150,7 @@ def test_garbage_beside_the_log_is_passed_over(log: Log, tmp_path: Path) -> None
     for name in ("notes.txt", ".0123.aside", "2.json", "00000002.json.tmp", "00000003.JSON"):
         (tmp_path / "log" / name).write_bytes(b"{torn")
     (tmp_path / "log" / "folder").mkdir()
-    assert len(log.entries()) == 1
-    assert log.append(draft(), seen=1, on_newer=no_newer).number == 2
+    assert (len(log.entries()), log.append(draft(), seen=1, on_newer=no_newer).number) == (1, 2)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"kind":"claim","num', b"\0" * 200, b"[]", b"\xff\xfe"])
@@ -208,8 +204,7 @@ def test_a_success_whose_answer_was_lost_is_found_by_its_attempt(
     monkeypatch.setattr(os, "link", link_then_fail)
     entry = draft()
     written = log.append(entry, seen=0, on_newer=no_newer)
-    assert (written.number, written.attempt) == (1, entry.attempt)
-    assert log.entries() == [written]
+    assert ((written.number, written.attempt), log.entries()) == ((1, entry.attempt), [written])
 
 
 def test_a_repeated_link_that_meets_its_own_name_is_a_success(
@@ -223,8 +218,7 @@ def test_a_repeated_link_that_meets_its_own_name_is_a_success(
         link(source, target)
 
     monkeypatch.setattr(os, "link", link_twice)
-    assert log.append(draft(), seen=0, on_newer=no_newer).number == 1
-    assert len(log.entries()) == 1
+    assert (log.append(draft(), seen=0, on_newer=no_newer).number, len(log.entries())) == (1, 1)
 
 
 @pytest.mark.parametrize("call", ["link", "fsync", "open"])
@@ -275,8 +269,7 @@ def test_processes_commit_side_by_side_and_lose_nothing(tmp_path: Path) -> None:
     rounds = 60
     race(workspace.root, 3, rounds)
     state = workspace.state()
-    assert state.head == 3 * (rounds + 1)
-    assert state.counters == {"rounds": 3 * rounds}
+    assert (state.head, state.counters) == (3 * (rounds + 1), {"rounds": 3 * rounds})
     assert {claim.worker: claim.commits for claim in state.claims.values()} == dict.fromkeys(
         ("w0", "w1", "w2"), rounds
     )

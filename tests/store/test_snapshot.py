@@ -160,19 +160,15 @@ def test_a_snapshot_that_says_something_else_is_found_by_a_check(aged: Workspace
 
 def test_entries_before_a_snapshot_are_deleted_when_they_are_old(aged: Workspace) -> None:
     before = aged.state().document()
-    assert vacuum(aged, now_ms=NOW).entries == 0
-    report = vacuum(aged, now_ms=LATER)
-    assert report.entries == 199
-    assert aged.log.numbers() == list(range(200, 351))
-    assert aged.state().document() == before
+    assert (vacuum(aged, now_ms=NOW).entries, vacuum(aged, now_ms=LATER).entries) == (0, 199)
+    assert (aged.log.numbers(), aged.state().document()) == (list(range(200, 351)), before)
     assert read_snapshot(aged.storage, 100) is None
     assert aged.storage.size(snapshot_path(100))
     checked = verify(aged)
     assert checked.ok
     assert checked.counts["older log entries in a snapshot"] == 200
     assert vacuum(aged, now_ms=LATER).entries == 0
-    claim = aged.claim("w3")
-    commit_urls(aged, claim, ["http://a.example.org/"])
+    commit_urls(aged, aged.claim("w3"), ["http://a.example.org/"])
     assert aged.state().head == 352
 
 
@@ -272,8 +268,7 @@ def test_nobody_writes_into_a_hole_even_if_stopped_between_looking_and_writing(
     monkeypatch.setattr(workspace.storage, "create", sleep_first)
     with pytest.raises(EntriesGone):
         append(stale, draft)
-    assert workspace.log.numbers() == list(range(200, 206))
-    assert stale.head == number - 1
+    assert (workspace.log.numbers(), stale.head) == (list(range(200, 206)), number - 1)
 
 
 def test_a_reader_that_looks_while_a_hundred_is_filled_is_not_misled(

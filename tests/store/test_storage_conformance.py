@@ -197,8 +197,7 @@ def test_replacing_is_all_or_nothing(storage: Storage) -> None:
     ended.set()
     reader.join()
     assert not torn
-    assert storage.read("log/x") == b"b" * 50_000
-    assert storage.names("log") == ["x"]
+    assert (storage.read("log/x"), storage.names("log")) == (b"b" * 50_000, ["x"])
 
 
 def test_names_and_files_below(storage: Storage) -> None:
@@ -287,8 +286,7 @@ def test_a_commit_is_written_here_and_read_anywhere(
 
 
 def test_what_was_placed_and_never_named_is_withdrawn_or_dropped(storage: Storage) -> None:
-    target = Path(storage.files.draft_path("base/_/p00/1/urls.parquet"))
-    target.write_bytes(b"rows")
+    Path(storage.files.draft_path("base/_/p00/1/urls.parquet")).write_bytes(b"rows")
     storage.files.publish({"base/_/p00/1/urls.parquet": 1})
     storage.files.unpublish("base/_/p00/1/urls.parquet")
     assert storage.files.draft_size("base/_/p00/1/urls.parquet") == 4

@@ -287,7 +287,7 @@ def island() -> Island:
 
 def _lay() -> Island:
     if os.environ.get(ON_IT) != "1":
-        pytest.skip("this runs on an island: see tests/trust/test_island.py")
+        pytest.skip("this runs on an island: see tests/trust/test_names.py")
     ip = require_program("ip")
     commands = [
         "link set lo up",
