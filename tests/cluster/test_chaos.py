@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import driver
-from tests.cluster.driver import ClusterCrawl
-from tests.cluster.driver import die
+from tests.cluster.driver import ClusterCrawl, die
 from tests.cluster.webs import HOLD_MS, REASSIGN_MS, options
 from tests.cluster.witness import is_sound, judge, truth
 from tests.crawl.polite import served_web

@@ -1,12 +1,40 @@
+"""A new workspace, a worker's claim on it, a clock, and storage without fsync."""
+
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lycosa.core.clock import ManualClock
+from lycosa.store.log.claim import Claim
 from lycosa.store.workspace import Workspace
+from tests.store.places import places, storage
+
+__all__ = ["places", "storage"]
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     return Workspace.create(str(tmp_path / "w"), partitions=8)
+
+
+@pytest.fixture
+def claim(workspace: Workspace) -> Claim:
+    """All partitions, held by the worker `w`."""
+    return workspace.claim("w")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[None]:
+    """No fsync: many small commits, and no power cut in sight."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield

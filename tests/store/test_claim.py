@@ -13,7 +13,7 @@ import pytest
 
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ClaimLost, UsageError, WorkspaceError
-from lycosa.store.log.claim import OrphanArchive
+from lycosa.store.log.claim import Claim, OrphanArchive
 from lycosa.store.log.entry import (
     CLAIM,
     COMMIT,
@@ -86,8 +86,7 @@ def test_a_commit_names_files_that_are_there_with_their_rows(workspace: Workspac
     assert workspace.state().counters == {"visits": 3, "pages": 3}
 
 
-def test_a_commit_with_nothing_new_writes_nothing(workspace: Workspace) -> None:
-    claim = workspace.claim("w1")
+def test_a_commit_with_nothing_new_writes_nothing(workspace: Workspace, claim: Claim) -> None:
     folder = claim.next_folder()
     assert (
         claim.commit(folder, Buffers().mapping(), CommitContents(counters={"pages": 0}, applied={}))
@@ -150,8 +149,7 @@ def test_claims_of_other_partitions_do_not_matter(workspace: Workspace) -> None:
     assert commit_urls(workspace, first, ["http://c.example.org/"]) == 5
 
 
-def test_a_released_claim_is_free_and_done(workspace: Workspace) -> None:
-    claim = workspace.claim("w1")
+def test_a_released_claim_is_free_and_done(workspace: Workspace, claim: Claim) -> None:
     claim.release()
     claim.release()
     state = workspace.state()
@@ -168,9 +166,8 @@ def test_releasing_a_lost_claim_takes_nothing_from_the_new_owner(workspace: Work
 
 
 def test_a_commit_made_again_after_a_lost_answer_counts_once(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = workspace.claim("w1")
     folder, buffers = claim.next_folder(), rows_only(workspace, ["http://a.example.org/"])
     sync = os.fsync
     links: list[str] = []
@@ -195,9 +192,8 @@ def test_a_commit_made_again_after_a_lost_answer_counts_once(
 
 
 def test_a_commit_made_again_after_a_full_disk_counts_once(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = workspace.claim("w1")
     folder, buffers = claim.next_folder(), rows_only(workspace, ["http://a.example.org/"])
 
     def fail(*_: object) -> None:
@@ -212,9 +208,8 @@ def test_a_commit_made_again_after_a_full_disk_counts_once(
 
 
 def test_data_files_are_on_disk_before_the_entry_that_names_them(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = workspace.claim("w1")
     folder = claim.next_folder()
     done: list[str] = []
     sync, link = os.fsync, os.link
@@ -321,8 +316,7 @@ def test_cursors_settings_and_counters_add_up_over_commits(workspace: Workspace)
     assert state.settings == {"a": {"depth": 1}, "b": {"depth": 9}}
 
 
-def test_a_merge_stands_in_the_place_of_what_it_folded(workspace: Workspace) -> None:
-    claim = workspace.claim("w1")
+def test_a_merge_stands_in_the_place_of_what_it_folded(workspace: Workspace, claim: Claim) -> None:
     for url in ("http://a.example.org/", "http://b.example.org/", "http://c.example.org/"):
         commit_urls(workspace, claim, [url])
     state = workspace.state()
@@ -367,8 +361,7 @@ def test_a_log_that_breaks_its_own_rules_is_not_built_on(workspace: Workspace) -
         os.unlink(workspace.path(entry_path(3)))
 
 
-def test_folders_are_never_shared(workspace: Workspace) -> None:
-    claim = workspace.claim("w1")
+def test_folders_are_never_shared(workspace: Workspace, claim: Claim) -> None:
     folders = [claim.next_folder() for _ in range(3)]
     assert [folder.relative for folder in folders] == [
         "data/00000001-1",

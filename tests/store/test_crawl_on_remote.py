@@ -19,9 +19,7 @@ import pytest
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
-from tests.store.places import REMOTE, Places, places
-
-__all__ = ["places"]
+from tests.store.places import REMOTE, Places
 
 LYCOSA = str(Path(sys.executable).parent / "lycosa")
 PAGES = 60

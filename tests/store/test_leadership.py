@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ from lycosa.store.coordination.leadership import (
 from lycosa.store.coordination.owner import NOTE as OWNER_NOTE
 from lycosa.store.coordination.owner import TOUCH_INTERVAL_MS
 from lycosa.store.workspace import Workspace
+from tests.waiting import side_by_side
 
 TIMING = Timing(hold=1_500, reassign=3_000)
 
@@ -46,15 +48,15 @@ def lead(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> Leader
     return leadership
 
 
-def test_the_first_leader_need_not_wait(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_the_first_leader_need_not_wait(workspace: Workspace, clock: ManualClock) -> None:
     leadership = lead(workspace, clock)
     assert (leadership.epoch, leadership.holds, leadership.clean) == (1, True, True)
     assert leadership.assigns_from == leadership.answers_from == clock.monotonic_ms()
 
 
-def test_leading_runs_out_before_workers_leases_do(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_leading_runs_out_before_workers_leases_do(
+    workspace: Workspace, clock: ManualClock
+) -> None:
     leadership = lead(workspace, clock)
     clock.advance(int(TIMING.hold * 0.8) - 1)
     assert leadership.holds
@@ -64,8 +66,9 @@ def test_leading_runs_out_before_workers_leases_do(workspace: Workspace) -> None
     assert leadership.holds
 
 
-def test_another_cluster_waits_until_the_note_stands_still(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_another_cluster_waits_until_the_note_stands_still(
+    workspace: Workspace, clock: ManualClock
+) -> None:
     first, other = lead(workspace, clock), candidate(workspace, clock, "other")
     for _ in range(20):
         clock.advance(500)
@@ -88,8 +91,8 @@ def test_another_cluster_waits_until_the_note_stands_still(workspace: Workspace)
 
 def test_a_later_life_of_the_same_cluster_takes_over_at_once_and_is_silent(
     workspace: Workspace,
+    clock: ManualClock,
 ) -> None:
-    clock = ManualClock()
     first = lead(workspace, clock)
     second = lead(workspace, clock)
     assert (second.epoch, second.answers_from - clock.monotonic_ms()) == (2, TIMING.hold)
@@ -98,8 +101,7 @@ def test_a_later_life_of_the_same_cluster_takes_over_at_once_and_is_silent(
     assert second.touch()
 
 
-def test_who_ended_leaves_nothing_to_wait_for(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_who_ended_leaves_nothing_to_wait_for(workspace: Workspace, clock: ManualClock) -> None:
     lead(workspace, clock).end()
     assert leader_of(workspace.storage) is None
     second = lead(workspace, clock, "other")
@@ -108,16 +110,17 @@ def test_who_ended_leaves_nothing_to_wait_for(workspace: Workspace) -> None:
 
 def test_who_ends_before_a_former_leaders_word_ran_out_hands_the_waiting_on(
     workspace: Workspace,
+    clock: ManualClock,
 ) -> None:
-    clock = ManualClock()
     lead(workspace, clock)
     lead(workspace, clock).end()
     assert leader_of(workspace.storage) is not None
     assert not lead(workspace, clock).clean
 
 
-def test_an_old_leaders_late_note_does_not_make_a_new_one_ended(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_an_old_leaders_late_note_does_not_make_a_new_one_ended(
+    workspace: Workspace, clock: ManualClock
+) -> None:
     lead(workspace, clock).end()
     note = workspace.storage.read(NOTE)
     assert note is not None
@@ -129,25 +132,19 @@ def test_an_old_leaders_late_note_does_not_make_a_new_one_ended(workspace: Works
 
 
 def test_of_many_only_one_wins_an_epoch(workspace: Workspace) -> None:
-    start, won = threading.Barrier(8), []
+    won = []
 
     def run(number: int) -> None:
         each = LeaderCandidate(workspace.storage, str(number), str(number), TIMING, SystemClock())
-        start.wait()
         leadership = each.look()
         if leadership is not None:
             won.append(leadership)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side(*(partial(run, number) for number in range(8)))
     assert [each.epoch for each in won] == [1]
 
 
-def test_old_epochs_go_and_the_highest_stays(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_old_epochs_go_and_the_highest_stays(workspace: Workspace, clock: ManualClock) -> None:
     for epoch in range(1, RETAINED_EPOCHS + 5):
         assert lead(workspace, clock).epoch == epoch
     assert len(sorted(Path(workspace.path("run")).glob("leader-*.json"))) == RETAINED_EPOCHS
@@ -155,9 +152,8 @@ def test_old_epochs_go_and_the_highest_stays(workspace: Workspace) -> None:
 
 
 def test_who_slept_through_many_lives_leads_nothing(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = ManualClock()
     sleeper = candidate(workspace, clock)
     create = type(workspace.storage).create
 
@@ -258,8 +254,9 @@ def test_the_note_is_private_and_carries_address_and_token(workspace: Workspace)
         assert "secret" not in str(refusal.value)
 
 
-def test_touching_rewrites_the_note_every_five_seconds(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_touching_rewrites_the_note_every_five_seconds(
+    workspace: Workspace, clock: ManualClock
+) -> None:
     path = Path(workspace.path(OWNER_NOTE))
     with workspace.own("lycosa run", clock) as owner:
         first = path.read_text()

@@ -7,8 +7,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,7 @@ from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.local import LocalStorage
 from lycosa.store.workspace import Workspace
 from tests.store.racing import race
+from tests.waiting import side_by_side
 
 
 @pytest.fixture
@@ -244,18 +245,12 @@ def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(
     workspace.storage.make_folder("log")
     threads, rounds = 4, 300
     won: list[list[Entry]] = [[] for _ in range(threads)]
-    start = threading.Barrier(threads)
 
     def race(place: int) -> None:
         state = LogState(Log(workspace.storage))
-        start.wait()
         won[place].extend(append(state, draft(f"w{place}", (place,))) for _ in range(rounds))
 
-    racers = [threading.Thread(target=race, args=(place,)) for place in range(threads)]
-    for racer in racers:
-        racer.start()
-    for racer in racers:
-        racer.join()
+    side_by_side(*(partial(race, place) for place in range(threads)))
     entries = workspace.log.entries()
     assert [entry.number for entry in entries] == list(range(1, threads * rounds + 1))
     assert (

@@ -26,6 +26,8 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 NOW = 1_700_000_000_000
 LATER = NOW + 400 * 365 * DAY_MS  # whatever the disk says about the files' times, they are old then
 
@@ -48,7 +50,6 @@ def claim_until(
 @pytest.fixture
 def aged(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """Some of everything, and then claims up to entry 350."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     claim = workspace.claim("w1", settings={"a": {"seeds": ["http://a/"]}}, clock=ManualClock(NOW))
     commit_pages(workspace, claim, range(3))
     claim.commit(
@@ -233,7 +234,6 @@ def test_a_follower_older_than_the_oldest_entry_is_told_and_starts_from_the_snap
 def test_a_writer_that_was_away_for_a_week_loses_its_claim(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     stale = workspace.claim("sleeper", [0], clock=ManualClock(NOW))
     folder = stale.next_folder()
     claim_until(workspace, 205)
@@ -251,7 +251,6 @@ def test_a_writer_that_was_away_for_a_week_loses_its_claim(
 def test_nobody_writes_into_a_hole_even_if_stopped_between_looking_and_writing(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     stale = LogState(workspace.log)
     claim_until(
         workspace, 205, each=lambda entry: stale.refresh() if entry.number < number else None
@@ -277,7 +276,6 @@ def test_a_reader_that_looks_while_a_hundred_is_filled_is_not_misled(
     """It finds no entry 98; before it looks for the snapshot, 98 to 100 and the snapshot are
     written.
     """
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     claim_until(workspace, 97)
     state = workspace.state()
     size = workspace.storage.size
@@ -295,7 +293,6 @@ def test_a_reader_that_looks_while_a_hundred_is_filled_is_not_misled(
 def test_a_snapshot_that_cannot_be_written_does_not_undo_the_entry(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     claim_until(workspace, 99)
     create = workspace.storage.create
 
@@ -307,7 +304,6 @@ def test_a_snapshot_that_cannot_be_written_does_not_undo_the_entry(
     monkeypatch.setattr(workspace.storage, "create", fail)
     assert workspace.claim("w", [1], clock=ManualClock(NOW)).entry == 100
     monkeypatch.undo()
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     assert workspace.storage.size(snapshot_path(100)) is None
     claim_until(workspace, 301)
     vacuum(workspace, now_ms=LATER)
@@ -334,7 +330,6 @@ def test_rules_that_exclude_nothing_are_refused(workspace: Workspace) -> None:
 def test_ended_claims_and_applied_inbox_files_are_forgotten(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr("lycosa.store.log.state.KEPT_ENTRIES", 200)
     workspace.storage.make_folder("log")
     state = workspace.state()

@@ -78,8 +78,7 @@ def test_replaced_files_go_after_a_day_and_archives_stay(merged: Workspace) -> N
     assert vacuum(merged, now_ms=NOW + 9 * DAY_MS).files == 0
 
 
-def test_what_a_worker_is_writing_is_left_alone(workspace: Workspace) -> None:
-    claim = workspace.claim("w")
+def test_what_a_worker_is_writing_is_left_alone(workspace: Workspace, claim: Claim) -> None:
     commit_pages(workspace, claim, range(2))
     folder = claim.next_folder()
     for name in ("urls.parquet", "archive.warc.gz"):
@@ -287,7 +286,12 @@ class Frame:
     ("files", "overlapping", "held"), [(20, 0, 3), (20, 3, 6), (3, 2, 5), (0, 6, 6)]
 )
 def test_each_row_group_is_read_once_and_few_are_held(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, files: int, overlapping: int, held: int
+    workspace: Workspace,
+    claim: Claim,
+    monkeypatch: pytest.MonkeyPatch,
+    files: int,
+    overlapping: int,
+    held: int,
 ) -> None:
     """Files whose keys follow each other, and some that reach over all of them."""
     for module in (table_buffers, ordered):
@@ -298,7 +302,6 @@ def test_each_row_group_is_read_once_and_few_are_held(
         Frame(range(number, everything, max(1, everything // ROWS)))
         for number in range(overlapping)
     ]
-    claim = workspace.claim("w")
     for batch in batches:
         claim.commit(claim.next_folder(), {"urls": batch})
     sources = [SortedFiles((file,)) for file in workspace.state().files["urls"]]
@@ -328,11 +331,10 @@ def test_each_row_group_is_read_once_and_few_are_held(
 
 
 def test_where_more_files_overlap_than_memory_takes_they_are_read_in_pieces(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (table_buffers, ordered):
         monkeypatch.setattr(module, "PASSING_GROUP_BYTES", GROUP_BYTES)
-    claim = workspace.claim("w")
     for number in range(12):
         claim.commit(claim.next_folder(), {"urls": Frame(range(number, ROWS * 12, 12))})
     sources = [SortedFiles((file,)) for file in workspace.state().files["urls"]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from lycosa.store.storage.staging import build_folder
 from lycosa.store.workspace import FILE, Workspace, sealed
 from lycosa.url.domain import bundled_suffix_list
 from lycosa.url.normalise import NORMALISER_VERSION
+from tests.waiting import side_by_side
 
 
 def rewrite(workspace: Workspace, **changes: object) -> str:
@@ -155,17 +156,11 @@ def test_with_another_normaliser_it_can_be_read_but_not_crawled(workspace: Works
 
 def test_one_of_many_creators_wins_and_all_use_the_same(tmp_path: Path) -> None:
     opened: list[Workspace] = []
-    start = threading.Barrier(6)
 
     def create(partitions: int) -> None:
-        start.wait()
         opened.append(Workspace.open_or_create(str(tmp_path / "w"), partitions))
 
-    creators = [threading.Thread(target=create, args=(10 + place,)) for place in range(6)]
-    for creator in creators:
-        creator.start()
-    for creator in creators:
-        creator.join()
+    side_by_side(*(partial(create, 10 + place) for place in range(6)))
     assert (len(opened), len({workspace.partitions for workspace in opened})) == (6, 1)
     assert os.listdir(tmp_path / "w") == [FILE]
 
