@@ -23,6 +23,7 @@ import psutil
 from tests.cluster.webs import overrides
 from tests.crawl.polite import ServedWeb
 from tests.engines.clusters import RayCluster
+from tests.waiting import until
 
 START_LIMIT_S = 120.0
 END_LIMIT_S = 600.0
@@ -114,10 +115,7 @@ class ClusterCrawl:
 
     def until(self, true: Callable[[], object], limit_s: float) -> None:
         """Until something is true, or the crawl has ended."""
-        deadline = time.monotonic() + limit_s
-        while not true() and self.process.poll() is None:
-            assert time.monotonic() < deadline, f"it did not come true; {self.last_errors()}"
-            time.sleep(0.05)
+        until(lambda: true() or self.over, limit_s, messages=self.last_errors)
 
     @property
     def over(self) -> bool:

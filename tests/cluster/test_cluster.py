@@ -27,6 +27,7 @@ from lycosa.store.workspace import Workspace
 from tests.daemon.daemons import LIMIT_S, QUICK, RUN, collection, daemon
 from tests.daemon.test_daemon import check, requested
 from tests.servers.nginx import Nginx, Server, nginx
+from tests.waiting import until
 
 CLUSTER = '[cluster]\nping_interval = "200ms"\nhold = "1500ms"\nreassign = "3s"\n'
 SET = [
@@ -238,10 +239,10 @@ def test_a_killed_worker_delays_no_end_and_the_summary_is_that_of_status(tmp_pat
         command += ["--engine", "local", "--workers", "2", "--max-pages", "40"]
         command += ["--scope", "any", "--delay", "200ms", "--set", "collection.traps=false"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crawling:
-            deadline = time.monotonic() + LIMIT_S
-            while len(worker_pids(workspace)) < 2 or not facts(workspace, "pages", "url"):
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            until(
+                lambda: len(worker_pids(workspace)) >= 2 and facts(workspace, "pages", "url"),
+                LIMIT_S,
+            )
             os.kill(worker_pids(workspace)[0], signal.SIGKILL)
             killed_at = time.monotonic()
             output, _ = crawling.communicate(timeout=LIMIT_S)

@@ -21,6 +21,7 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits, Worker
 from lycosa.store.log.claim import Claim
 from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
 
@@ -117,10 +118,19 @@ class Crawled:
         }
 
     def depths(self) -> dict[str, int]:
-        return {path_of(str(row["url"])): int(str(row["depth"])) for row in self.rows("urls")}
+        return self.by_path("urls", "depth")
 
     def pages(self) -> list[str]:
         return sorted(path_of(str(row["url"])) for row in self.rows("pages"))
+
+    def by_path(self, table: str, column: str) -> dict[str, Any]:
+        """Path -> value of a column; of several rows of a URL the last."""
+        return {path_of(str(row["url"])): row[column] for row in self.rows(table)}
+
+    def assert_sound(self) -> None:
+        """Check the workspace with its archives."""
+        report = verify(Workspace.open(str(self.root)), deep=True)
+        assert report.ok, [finding.what for finding in report.findings]
 
     def count(self, table: str, **equal: object) -> int:
         frame = LiveTables(Workspace.open(str(self.root))).scan(table)

@@ -13,8 +13,6 @@ import pytest
 
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.crawl.worker import Worker
-from lycosa.store.verify.check import verify
-from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, SmallWeb, full_disk, page
 
 
@@ -25,8 +23,7 @@ def assert_counts_add_up(crawled: Crawled) -> None:
     for name in ("known", "visited"):
         assert sum(int(str(row[name])) for row in crawled.rows("hosts")) == stored[name]
     assert sum(int(str(row["pages"])) for row in crawled.rows("hosts")) == crawled.count("pages")
-    report = verify(Workspace.open(str(crawled.root)), deep=True)
-    assert report.ok, [finding.what for finding in report.findings]
+    crawled.assert_sound()
 
 
 CHAIN = {

@@ -18,10 +18,10 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from tests.crawl.kills import LYCOSA, lycosa, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
-from tests.crawl.test_unparsed import _await
 from tests.page.made import docx, pdf
 from tests.servers.ftp import ftp, ftp_log, gopher
 from tests.servers.nginx import Server, nginx
+from tests.waiting import until
 
 _KEPT = "/!$&'()*+,;=:@-._~"  # of a path, unescaped in a URL
 _QUICK = ("crawl.patience=500ms", "crawl.commit_interval=500ms", "fetch.retry_wait=100ms")
@@ -207,7 +207,7 @@ def test_kill_nine_and_reparse(tmp_path: Path) -> None:
                 *_arguments(origin, "crawl.document_timeout=300s"),
             ]
         )
-        _await(lambda: len(ftp_log(log, root)) > 30, process)
+        until(lambda: len(ftp_log(log, root)) > 30, 120, alive=process)
         process.send_signal(signal.SIGKILL)
         process.wait()
         run_json(workspace, *_arguments(origin))

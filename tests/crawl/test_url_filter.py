@@ -211,16 +211,6 @@ def test_where_many_hosts_are_named_doubt_costs_a_share_of_the_pages_at_most() -
     )
 
 
-def test_with_the_default_a_small_site_is_crawled_whole(serve: ServeWeb, run: RunCrawl) -> None:
-    """Page N of 150 says nearly nothing new."""
-    pages = {
-        f"/p/{number}.html": page(f"/p/{number + 1}.html", text="The same words.")
-        for number in range(150)
-    }
-    web = serve({"/index.html": page("/p/0.html")} | pages)
-    assert run(web.url(), traps=True).count("pages") == 151
-
-
 def prefixed(number: int) -> dict[str, str]:
     paths = [f"/{part}/{step}.html" for part in ("long", "short") for step in range(number)]
     return {"/index.html": page(*paths)} | {path: page(text=path) for path in paths}

@@ -10,7 +10,6 @@ import socketserver
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -18,6 +17,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+
+from tests.waiting import listens, until
 
 _SERVE = """
 import logging, sys
@@ -78,15 +79,7 @@ def ftp(root: Path, log: Path | None = None) -> Iterator[int]:
     ]
     process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                if time.monotonic() > deadline or process.poll() is not None:
-                    raise
-                time.sleep(0.05)
+        until(lambda: listens("127.0.0.1", port), alive=process)
         yield port
     finally:
         process.terminate()

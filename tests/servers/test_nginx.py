@@ -17,6 +17,7 @@ from tests.servers import sites
 from tests.servers.certificates import make_certificate
 from tests.servers.nginx import Nginx, Server, configuration, free_port, nginx
 from tests.servers.sites import NAMES, SitesAbsent, lay_sites, require_sites, site_seeds
+from tests.waiting import until
 
 
 def _get(server: Nginx, address: str, path: str, agent: str = "test") -> int:
@@ -40,10 +41,7 @@ def test_serves_each_root_on_its_own_address_and_logs_every_request(tmp_path: Pa
         mark = server.mark()
         assert _get(server, "127.0.0.2", "/two.txt?q=%22", agent='a "quoted" ä') == 200
         assert _get(server, "127.0.0.2", "/one.txt") == 404
-        deadline = time.monotonic() + 10
-        # a line is written after its answer
-        while len(server.requests()) < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: len(server.requests()) >= 3, 10)  # a line is written after its answer
         first, second = server.requests(mark)
         assert (len(server.requests()), (first.url, first.status, first.content_type)) == (
             3,
@@ -72,9 +70,7 @@ def test_speaks_tls_and_http2_with_a_certificate(tmp_path: Path) -> None:
         curl.setopt(pycurl.CAINFO, str(certificate.certificate))
         assert curl.perform_rs() == "<p>x"
         assert curl.getinfo(pycurl.INFO_HTTP_VERSION) == pycurl.CURL_HTTP_VERSION_2_0
-        deadline = time.monotonic() + 10
-        while not server.requests() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(server.requests, 10)
         assert [line.url for line in server.requests()] == [
             f"https://127.0.0.1:{server.port}/page.html"
         ]

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
 from tests.store.places import REMOTE, Places
+from tests.waiting import until
 
 LYCOSA = str(Path(sys.executable).parent / "lycosa")
 PAGES = 60
@@ -65,13 +65,7 @@ class Machine:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + LIMIT_S
-        while (
-            len(server.requests(mark)) < after
-            and process.poll() is None
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.02)
+        until(lambda: len(server.requests(mark)) >= after, LIMIT_S, alive=process)
         assert process.poll() is None, "the crawl was over before it could be killed"
         process.send_signal(signal.SIGKILL)
         process.wait()

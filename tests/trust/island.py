@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -28,6 +27,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.system import require_program
+from tests.waiting import until
 
 ON_IT = "LYCOSA_ON_AN_ISLAND"
 PUBLIC = ("93.184.216.34", "93.184.216.35", "93.184.216.36")
@@ -316,13 +316,12 @@ def _lay() -> Island:
 
 def _wait_for_addresses() -> None:
     """An IPv6 address is looked for twice before it may be used."""
-    deadline = time.monotonic() + 30
-    for address in (each for each in (*PRIVATE, PUBLIC_6) if ":" in each):
-        scope = (0, socket.if_nametoindex("lo")) if address.startswith("fe80") else ()
-        while True:
-            try:
-                socket.create_server((address, 0, *scope), family=socket.AF_INET6).close()
-                break
-            except OSError:
-                assert time.monotonic() < deadline, address
-                time.sleep(0.02)
+    until(lambda: all(_is_usable(each) for each in (*PRIVATE, PUBLIC_6) if ":" in each), 30)
+
+
+def _is_usable(address: str) -> bool:
+    scope = (0, socket.if_nametoindex("lo")) if address.startswith("fe80") else ()
+    with suppress(OSError):
+        socket.create_server((address, 0, *scope), family=socket.AF_INET6).close()
+        return True
+    return False
