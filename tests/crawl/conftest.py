@@ -26,6 +26,11 @@ from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_fsync(quick: None) -> None:
+    """Crawls in this process end with the process, not with the machine (tests/trust has those)."""
+
+
 @dataclass
 class SmallWeb:
     """Sites on loopback: hosts `127.0.3.1`, `127.0.3.2`, … in the order given."""

@@ -1,9 +1,7 @@
-"""A new workspace, a worker's claim on it, a clock, and storage without fsync."""
+"""A new workspace, a worker's claim on it, and a clock."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,11 +28,3 @@ def claim(workspace: Workspace) -> Claim:
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
-
-
-@pytest.fixture(scope="module")
-def quick() -> Iterator[None]:
-    """No fsync: many small commits, and no power cut in sight."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
-        yield

@@ -30,11 +30,41 @@ from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import ServeWeb, page, serve
 from tests.crawl.sessions import collection, work
 from tests.trust.disk import Disk, Leaves, Recorder, lay
-from tests.trust.scenario import Fault, Faults, goes_on, live, new_life, survives
+from tests.trust.scenario import (
+    Fault,
+    Faults,
+    Life,
+    Watcher,
+    goes_on,
+    live,
+    new_life,
+    survives,
+)
 
 __all__ = ["serve"]
 
 SEED = 20261122
+
+
+def live_until_error(workspace: Workspace, life: Life, watcher: Watcher) -> Exception | None:
+    """Live with faults to the end or the first error, and note what is in the log then."""
+    fsync, error = os.fsync, None
+    try:
+        live(workspace, life, watcher)
+    except (OSError, LycosaError) as failure:
+        error = failure
+    os.fsync = fsync  # no fsync fails any more
+    life.note(workspace)
+    return error
+
+
+def strides(fail_at: Callable[[int], object]) -> tuple[int, int]:
+    """Fail at one call after the other while there are some; the calls and the failures."""
+    stride, at = int(os.environ.get("LYCOSA_FAULT_STRIDE", "1")), 1
+    while fail_at(at):
+        at += stride
+    assert at > 9
+    return at - 1, (at - 1) // stride
 
 
 def fail(young: str, root: Path, fault: Fault, at: int) -> Faults:
@@ -42,12 +72,7 @@ def fail(young: str, root: Path, fault: Fault, at: int) -> Faults:
     shutil.copytree(young, root)
     workspace = Workspace.open(str(root))
     life, faults = new_life(workspace), Faults(fault, at)
-    error: Exception | None = None
-    try:
-        live(workspace, life, faults)
-    except (OSError, LycosaError) as failure:
-        error = failure
-    life.note(workspace)
+    error = live_until_error(workspace, life, faults)
     why = f"{fault.value}, call {at}: {faults.happened} gave {error!r}"
     if fault is Fault.SHORT:
         assert error is None, why
@@ -66,12 +91,7 @@ def test_a_disk_that_fails_once_loses_nothing(young: str, tmp_path: Path) -> Non
 def test_a_disk_that_fails_at_any_call_loses_nothing(
     young: str, tmp_path: Path, fault: Fault
 ) -> None:
-    stride = int(os.environ.get("LYCOSA_FAULT_STRIDE", "1"))
-    at = 1
-    while (faults := fail(young, tmp_path / "w", fault, at)).happened:
-        at += stride
-    print(f"{(at - 1) // stride} faults of {faults.calls} calls")
-    assert at > 9
+    print(strides(lambda at: fail(young, tmp_path / "w", fault, at).happened))
 
 
 # A file that may not grow beyond so many bytes fails as on a full disk, whoever writes it: tables
@@ -113,13 +133,13 @@ CRAWL = """
 import json, os, resource, sys, threading, time, weakref
 from pathlib import Path
 from lycosa.processes.memory import tune_memory
-from lycosa.crawl import crawl
+from lycosa.crawl.state.batch import Batch
 from tests.crawl.sessions import collection, work
 
 tune_memory()
 root, url, delay_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
 batches, most, over = weakref.WeakSet(), {"batches": 0, "text": 0, "slow_s": 0.0}, threading.Event()
-begin = crawl.Batch.__init__
+begin = Batch.__init__
 
 def watched(self, *arguments):
     begin(self, *arguments)
@@ -136,7 +156,7 @@ def slow(descriptor, fsync=os.fsync):
     most["slow_s"] += delay_s
     fsync(descriptor)
 
-crawl.Batch.__init__ = watched
+Batch.__init__ = watched
 os.fsync = slow
 watcher = threading.Thread(target=look)
 watcher.start()
@@ -209,10 +229,6 @@ class FailedSync(Recorder):
             self.void.add(len(self.changes))
         self._fsync(descriptor)
 
-    def mend(self) -> None:
-        """No fsync fails any more."""
-        os.fsync = self._fsync
-
     def left(self, leaves: Leaves, chance: random.Random) -> dict[str, tuple[bytes, int] | None]:
         """What a power cut at the end leaves."""
         changes = (each for number, each in enumerate(self.changes) if number not in self.void)
@@ -227,13 +243,7 @@ def fail_sync(young: str, root: Path, at: int) -> FailedSync:
     shutil.copytree(young, alive)
     workspace = Workspace.open(str(alive))
     life, recorder = new_life(workspace), FailedSync(str(alive), at)
-    error: Exception | None = None
-    try:
-        live(workspace, life, recorder)
-    except (OSError, LycosaError) as failure:
-        error = failure
-    recorder.mend()
-    life.note(workspace)
+    error = live_until_error(workspace, life, recorder)
     why = f"fsync {at}, of {recorder.failed}, gave {error!r}; then the power went"
     lay(recorder.left(Leaves.NOTHING, random.Random(at)), dead)
     survives(life, dead, recorder.promised(len(recorder.changes)), why)
@@ -247,12 +257,7 @@ def test_what_is_promised_rests_on_no_file_whose_fsync_failed(young: str, tmp_pa
 
 @pytest.mark.prove
 def test_any_fsync_may_fail(young: str, tmp_path: Path) -> None:
-    stride = int(os.environ.get("LYCOSA_FAULT_STRIDE", "1"))
-    at = 1
-    while (recorder := fail_sync(young, tmp_path / "w", at)).failed:
-        at += stride
-    print(f"{(at - 1) // stride} of {recorder.syncs} fsyncs failed")
-    assert at > 9
+    print(strides(lambda at: fail_sync(young, tmp_path / "w", at).failed))
 
 
 class SlowDisk:
