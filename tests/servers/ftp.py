@@ -9,7 +9,6 @@ import socket
 import socketserver
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.servers.local_http import serving
 from tests.waiting import listens, until
 
 _SERVE = """
@@ -133,15 +133,10 @@ def _served(
     named: str = "",
     place: tuple[str, int] = ("127.0.0.1", 0),
 ) -> Iterator[int]:
-    with _LyingServer(place, handler) as server:
-        server.named = named
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+    server = _LyingServer(place, handler)
+    server.named = named
+    with serving(server):
+        yield server.server_address[1]
 
 
 @contextmanager
@@ -212,11 +207,5 @@ class _Server(socketserver.ThreadingTCPServer):
 @contextmanager
 def gopher(content: Mapping[str, bytes]) -> Iterator[tuple[int, list[str]]]:
     """(port, the selectors that were asked for)."""
-    with _Server(content) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server.server_address[1], server.asked
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(server := _Server(content)):
+        yield server.server_address[1], server.asked

@@ -20,12 +20,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
+from tests.servers.local_http import QuietHandler, QuietServer
 from tests.servers.system import require_program
 from tests.waiting import until
 
@@ -238,10 +238,7 @@ class Island:
             remaining.clear()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
+class _Server(QuietServer):
     def __init__(self, address: str, island: Island) -> None:
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.island = island
@@ -253,26 +250,17 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = "island", 80
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
+class _Handler(QuietHandler):
     def do_GET(self) -> None:
         server = self.server
         assert isinstance(server, _Server)
         host, path = self.headers.get("Host", "").partition(":")[0], self.path
         server.island.asked[host, path] += 1
         answer = server.island.sites.get((host, path), Answer("nothing here", 404))
-        body = answer.body.encode()
-        self.send_response(answer.status)
-        for name, value in (*answer.fields, ("Content-Length", str(len(body)))):
-            self.send_header(name, value.encode().decode("latin-1"))
-        self.end_headers()
-        self.wfile.write(body)
+        fields = [(name, value.encode().decode("latin-1")) for name, value in answer.fields]
+        self.reply(answer.status, answer.body.encode(), fields)
 
     do_POST = do_GET
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Says nothing."""
 
 
 _laid: list[Island] = []
