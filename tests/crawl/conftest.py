@@ -16,6 +16,7 @@ import pytest
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
+from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkError
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits, Worker
@@ -167,6 +168,7 @@ def run(tmp_path: Path) -> RunCrawl:
         max_time_ms: int | None = None,
         started: Callable[[Worker], None] | None = None,
         index: bool = False,
+        clock: Clock | None = None,
         budget: int | None = None,
         **collection: object,
     ) -> Crawled:
@@ -199,6 +201,8 @@ def run(tmp_path: Path) -> RunCrawl:
             Limits(max_pages, max_time_ms),
             index=index,
         )
-        return Crawled(tmp_path / "workspace", crawl(order, started=started))
+        return Crawled(
+            tmp_path / "workspace", crawl(order, started=started, clock=clock or SystemClock())
+        )
 
     return start

@@ -228,7 +228,7 @@ def test_what_is_gone_does_not_come_back(
 ) -> None:
     crawled = run(serve(SITE).url(), index=True)
     (tmp_path / "site-1/a.html").unlink()
-    run(recrawl="age", max_age="1s", max_pages=20, max_time_ms=4_000, index=True)
+    run(recrawl="age", max_age="1h", index=True, clock=LaterClock(2 * 3_600_000))
     assert crawled.states()["/a.html"] == ("gone", "http_404")
     root = str(crawled.root)
     assert Searcher(root).search(SearchRequest("Spinnen")).total == 0

@@ -269,7 +269,8 @@ def test_they_are_a_dict(changes: list[tuple[str, DataFile | None]], others: lis
     for path in others:
         assert files.get(path) == expected.get(path)
     assert list(files.items()) == in_order(expected)
-    assert (len(files), files) == (len(expected), expected)
+    assert len(files) == len(expected)
+    assert files == expected
     assert files.total_bytes == sum(file.bytes for file in expected.values())
     for path in others:
         assert (path in files) == (path in expected)
