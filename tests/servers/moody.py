@@ -5,15 +5,13 @@ it takes, whether it is there.
 from __future__ import annotations
 
 import ssl
-import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.servers.certificates import Certificate
+from tests.servers.certificates import DAY, NOW, Certificate, make_certificate
 from tests.servers.local_http import QuietHandler, QuietServer
-from tests.servers.system import require_program
 
 
 @dataclass
@@ -81,41 +79,4 @@ def _handler(moody: Moody) -> type[QuietHandler]:
 
 def expired_certificate(folder: Path, name: str, names: str, authority: Certificate) -> Certificate:
     """A certificate of the authority that ended yesterday."""
-    made = Certificate(folder / f"{name}.pem", folder / f"{name}.key")
-    openssl, request, extensions = (
-        require_program("openssl"),
-        folder / f"{name}.csr",
-        folder / f"{name}.ext",
-    )
-    extensions.write_text(f"subjectAltName={names}\n")
-    key = (
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-keyout",
-        str(made.key),
-    )
-    subprocess.run(
-        [openssl, "req", *key, "-subj", f"/CN={name}", "-out", str(request)],
-        check=True,
-        capture_output=True,
-    )
-    signed = (
-        "-CA",
-        str(authority.certificate),
-        "-CAkey",
-        str(authority.key),
-        "-CAcreateserial",
-        "-days",
-        "-1",
-        "-extfile",
-        str(extensions),
-    )
-    subprocess.run(
-        [openssl, "x509", "-req", "-in", str(request), *signed, "-out", str(made.certificate)],
-        check=True,
-        capture_output=True,
-    )
-    return made
+    return make_certificate(folder, name, names, authority, ends=NOW - DAY)
