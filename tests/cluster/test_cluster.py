@@ -24,6 +24,7 @@ import pytest
 from lycosa.cluster.status import cluster_status
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from tests.crawl.kills import run_json
 from tests.daemon.daemons import LIMIT_S, QUICK, RUN, collection, daemon
 from tests.daemon.test_daemon import check, requested
 from tests.servers.nginx import Nginx, Server, nginx
@@ -118,14 +119,7 @@ def configured(web: Sites, *, delay: str = "0") -> str:
 
 def search(workspace: Path, words: str) -> int:
     """How many documents the index finds, those with the same text too."""
-    called = subprocess.run(
-        [*RUN, "-w", str(workspace), "search", words, "--copies", "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    total: int = json.loads(called.stdout)["total"]
-    return total
+    return int(str(run_json(workspace, "search", words, "--copies", "--json")["total"]))
 
 
 def facts(workspace: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -22,7 +21,8 @@ import pytest
 
 from lycosa.daemon.daemon import live_status
 from lycosa.daemon.metrics_port import metrics_served
-from tests.daemon.daemons import LIMIT_S, QUICK, RUN, Running, collection, daemon, rows, site
+from tests.crawl.kills import lycosa
+from tests.daemon.daemons import LIMIT_S, QUICK, Running, collection, daemon, rows, site
 from tests.servers.disks import fill, small_disk
 from tests.servers.nginx import Nginx
 
@@ -30,11 +30,8 @@ DEADLY = Path(__file__).with_name("deadly_daemon.py")
 
 
 def check(workspace: Path) -> None:
-    """What `lycosa check --deep` says: nothing."""
-    checked = subprocess.run(
-        [*RUN, "-w", str(workspace), "check", "--deep"], capture_output=True, text=True, check=False
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    """`lycosa check --deep` finds nothing."""
+    lycosa(workspace, "check", "--deep")
 
 
 def requested(server: Nginx) -> Counter[str]:
@@ -205,13 +202,8 @@ def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> No
     assert {
         row["error"] for row in rows(workspace, "visits") if row["url"].endswith("deadly.html")
     } == {"parse_crashed"}
-    explained = subprocess.run(
-        [*RUN, "-w", str(workspace), "explain", f"http://127.0.6.5:{server.port}/deadly.html"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "parse_crashed" in explained.stdout
+    url = f"http://127.0.6.5:{server.port}/deadly.html"
+    assert "parse_crashed" in lycosa(workspace, "explain", url)
     check(workspace)
 
 

@@ -80,16 +80,51 @@ def test_a_domain_remembers_no_more_pauses_than_it_has_places() -> None:
     assert (clock.resting, (clock.ready_at(2), clock.rests_until())) == ([800, 900], (800, 900))
 
 
-def test_a_domain_of_one_place_is_asked_as_one_host() -> None:
-    clocks = Clocks(ClockRules(domain_connections=1))
-    fetch(clocks, 1, 0, 10, 1_000)
-    assert clocks.ready_at(2, SITE) == 1_010
+ONE_PLACE = ClockRules(domain_connections=1)
+BURST = {"may_burst": True}
 
 
-def test_what_one_host_needs_may_bind_its_domain_for_less() -> None:
-    clocks = Clocks(ClockRules(domain_connections=1))
-    fetch(clocks, 1, 0, 10, 86_400_000, domain_pause=1_000)
-    assert (clocks.ready_at(2, SITE), clocks.ready_at(1, SITE)) == (1_010, 86_400_010)
+@pytest.mark.parametrize(
+    ("rules", "fetches", "ready"),
+    [
+        pytest.param(
+            ONE_PLACE, [(0, 1_000, {})], {2: 1_010}, id="a domain of one place is as one host"
+        ),
+        pytest.param(
+            ONE_PLACE,
+            [(0, 86_400_000, {"domain_pause": 1_000})],
+            {2: 1_010, 1: 86_400_010},
+            id="what one host needs may bind its domain for less",
+        ),
+        pytest.param(
+            ClockRules(burst=5),
+            [(0, 1_000, BURST), (10, 60_000, {})],
+            {1: 61_020},
+            id="a burst ends with the first answer that asks for a pause",
+        ),
+        pytest.param(
+            ClockRules(burst=2),
+            [(0, 1_000, BURST), (5_000, 1_000, BURST)],
+            {1: 5_010},
+            id="a host that was left alone after half a burst owes nothing",
+        ),
+        pytest.param(
+            ClockRules(burst=2),
+            [(0, 1_000, BURST), (5_000, 1_000, BURST), (5_010, 1_000, BURST)],
+            {1: 7_020},
+            id="and has another burst",
+        ),
+        pytest.param(ClockRules(burst=1), [(0, 1_000, BURST)], {1: 1_010}, id="no burst is set"),
+        pytest.param(ClockRules(burst=4), [(0, 1_000, {})], {1: 1_010}, id="no burst is permitted"),
+    ],
+)
+def test_when_hosts_may_be_asked_after_fetches_of_the_first(
+    rules: ClockRules, fetches: list[tuple[int, int, dict[str, object]]], ready: dict[int, int]
+) -> None:
+    clocks = Clocks(rules)
+    for start, pause, more in fetches:
+        fetch(clocks, 1, start, 10, pause, **more)
+    assert {host: clocks.ready_at(host, SITE) for host in ready} == ready
 
 
 def test_after_a_429_the_whole_domain_rests() -> None:
@@ -146,29 +181,6 @@ def test_half_a_burst_is_not_forgotten() -> None:
     assert clocks.ready_at(1, SITE) == 2_110
     fetch(clocks, 1, 3_000, 10, 1_000, may_burst=True)
     assert clocks.let_go(1) == 4_010
-
-
-def test_a_burst_ends_with_the_first_answer_that_asks_for_a_pause() -> None:
-    clocks = Clocks(ClockRules(burst=5))
-    fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
-    fetch(clocks, 1, 10, 10, 60_000)
-    assert clocks.ready_at(1, SITE) == 61_020
-
-
-def test_a_host_that_was_left_alone_after_half_a_burst_owes_nothing() -> None:
-    clocks = Clocks(ClockRules(burst=2))
-    fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
-    fetch(clocks, 1, 5_000, 10, 1_000, may_burst=True)
-    assert clocks.ready_at(1, SITE) == 5_010
-    fetch(clocks, 1, 5_010, 10, 1_000, may_burst=True)
-    assert clocks.ready_at(1, SITE) == 7_020
-
-
-def test_no_burst_unless_it_is_set_and_permitted() -> None:
-    for burst, may_burst in ((1, True), (4, False)):
-        clocks = Clocks(ClockRules(burst=burst))
-        fetch(clocks, 1, 0, 10, 1_000, may_burst=may_burst)
-        assert clocks.ready_at(1, SITE) == 1_010
 
 
 def test_what_was_not_sent_leaves_no_pause() -> None:
