@@ -5,6 +5,7 @@ would show.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -119,7 +120,7 @@ BURST = {"may_burst": True}
     ],
 )
 def test_when_hosts_may_be_asked_after_fetches_of_the_first(
-    rules: ClockRules, fetches: list[tuple[int, int, dict[str, object]]], ready: dict[int, int]
+    rules: ClockRules, fetches: list[tuple[int, int, dict[str, Any]]], ready: dict[int, int]
 ) -> None:
     clocks = Clocks(rules)
     for start, pause, more in fetches:
