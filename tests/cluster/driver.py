@@ -22,6 +22,8 @@ import psutil
 
 from tests.cluster.webs import overrides
 from tests.crawl.polite import ServedWeb
+from tests.engines.clusters import RayCluster
+from tests.waiting import until
 
 START_LIMIT_S = 120.0
 END_LIMIT_S = 600.0
@@ -113,10 +115,7 @@ class ClusterCrawl:
 
     def until(self, true: Callable[[], object], limit_s: float) -> None:
         """Until something is true, or the crawl has ended."""
-        deadline = time.monotonic() + limit_s
-        while not true() and self.process.poll() is None:
-            assert time.monotonic() < deadline, f"it did not come true; {self.last_errors()}"
-            time.sleep(0.05)
+        until(lambda: true() or self.over, limit_s, messages=self.last_errors)
 
     @property
     def over(self) -> bool:
@@ -167,3 +166,14 @@ def pause(pid: int, for_s: float) -> tuple[int, int]:
         time.sleep(for_s)
         process.resume()
     return begun, now_ms()
+
+
+def die(cluster: RayCluster, node: Any) -> int:
+    """Kill a node and everything on it; when, in ms since 1970."""
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+    for process in [raylet, *raylet.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    at = now_ms()
+    cluster.kill(node)
+    return at

@@ -128,17 +128,14 @@ def crawled(folder: Path, seed: int, pages: int, *, all_known: bool) -> Balance:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_sites_of_known_size(tmp_path: Path, seed: int) -> None:
-    """As when pages are fetched again, or a crawl goes on: what waits where is known."""
-    result = crawled(tmp_path / "crawl", seed, 2_000, all_known=True)
-    assert result.apart <= max(BAR, result.best + 0.05)
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_sites_of_unknown_size(tmp_path: Path, seed: int) -> None:
-    """The first crawl: sizes are found out while pages are fetched, and what one has fetched nobody
-    can take over.
+@pytest.mark.parametrize(
+    ("pages", "all_known"), [(2_000, True), (4_000, False)], ids=["known size", "unknown size"]
+)
+def test_every_worker_gets_its_share(
+    tmp_path: Path, seed: int, pages: int, all_known: bool
+) -> None:
+    """Of known size: as when pages are fetched again, or a crawl goes on. In a first crawl sizes
+    are found out while pages are fetched, and what one has fetched nobody can take over.
     """
-    result = crawled(tmp_path / "crawl", seed, 4_000, all_known=False)
+    result = crawled(tmp_path / "crawl", seed, pages, all_known=all_known)
     assert result.apart <= max(BAR, result.best + 0.05)

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import driver
-from tests.cluster.driver import ClusterCrawl
-from tests.cluster.nodes import die
+from tests.cluster.driver import ClusterCrawl, die
 from tests.cluster.webs import HOLD_MS, REASSIGN_MS, options
 from tests.cluster.witness import is_sound, judge, truth
 from tests.crawl.polite import served_web
@@ -116,8 +115,7 @@ def _trouble(
     """Make trouble until the crawl is over or there was enough of it."""
     made_troubles: list[tuple[str, tuple[int, int]]] = []
     while len(made_troubles) < most:
-        request_count = len(crawl.served.requests())
-        crawl.await_work(request_count + chance.randrange(10, 120))
+        crawl.await_work(len(crawl.served.requests()) + chance.randrange(10, 120))
         workers, coordinator = crawl.workers(), crawl.coordinator()
         if crawl.over:
             break

@@ -24,9 +24,11 @@ import pytest
 from lycosa.cluster.status import cluster_status
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from tests.crawl.kills import run_json
 from tests.daemon.daemons import LIMIT_S, QUICK, RUN, collection, daemon
 from tests.daemon.test_daemon import check, requested
 from tests.servers.nginx import Nginx, Server, nginx
+from tests.waiting import until
 
 CLUSTER = '[cluster]\nping_interval = "200ms"\nhold = "1500ms"\nreassign = "3s"\n'
 SET = [
@@ -117,14 +119,7 @@ def configured(web: Sites, *, delay: str = "0") -> str:
 
 def search(workspace: Path, words: str) -> int:
     """How many documents the index finds, those with the same text too."""
-    called = subprocess.run(
-        [*RUN, "-w", str(workspace), "search", words, "--copies", "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    total: int = json.loads(called.stdout)["total"]
-    return total
+    return int(str(run_json(workspace, "search", words, "--copies", "--json")["total"]))
 
 
 def facts(workspace: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -238,10 +233,10 @@ def test_a_killed_worker_delays_no_end_and_the_summary_is_that_of_status(tmp_pat
         command += ["--engine", "local", "--workers", "2", "--max-pages", "40"]
         command += ["--scope", "any", "--delay", "200ms", "--set", "collection.traps=false"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crawling:
-            deadline = time.monotonic() + LIMIT_S
-            while len(worker_pids(workspace)) < 2 or not facts(workspace, "pages", "url"):
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            until(
+                lambda: len(worker_pids(workspace)) >= 2 and facts(workspace, "pages", "url"),
+                LIMIT_S,
+            )
             os.kill(worker_pids(workspace)[0], signal.SIGKILL)
             killed_at = time.monotonic()
             output, _ = crawling.communicate(timeout=LIMIT_S)
@@ -266,8 +261,7 @@ def test_nobody_outlives_a_driver_that_is_killed_and_the_next_takes_over(tmp_pat
             running.process.wait()
             _, alive = psutil.wait_procs(family, timeout=LIMIT_S)
             assert not alive
-        alone = crawl(workspace, web, "--collection", "one", web.home)
-        assert alone["ended"] == "finished"
+        assert crawl(workspace, web, "--collection", "one", web.home)["ended"] == "finished"
         assert len(facts(workspace, "pages", "url")) == 33
         assert max(requested(web.server).values()) <= 6
     check(workspace)

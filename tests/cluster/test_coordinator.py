@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -118,9 +118,15 @@ class Cluster:
         return {name: len(worker.holds) for name, worker in self.workers.items()}
 
 
-def test_first_partitions_are_dealt_evenly_once_all_are_there(workspace: Workspace) -> None:
-    cluster = Cluster(workspace, "abcd")
+def settled(workspace: Workspace, names: str, **options: object) -> Cluster:
+    """A cluster after two seconds, when its partitions are dealt."""
+    cluster = Cluster(workspace, names, **options)
     cluster.turn(2)
+    return cluster
+
+
+def test_first_partitions_are_dealt_evenly_once_all_are_there(workspace: Workspace) -> None:
+    cluster = settled(workspace, "abcd")
     assert cluster.sizes() == dict.fromkeys("abcd", 4)
     assert all(worker.claims == 1 for worker in cluster.workers.values())
 
@@ -134,8 +140,7 @@ def test_those_who_are_there_begin_without_one_that_never_comes(workspace: Works
 
 
 def test_a_worker_that_joins_gets_its_share_from_the_others(workspace: Workspace) -> None:
-    cluster = Cluster(workspace, "ab")
-    cluster.turn(2)
+    cluster = settled(workspace, "ab")
     cluster.workers["c"] = Worker("c", workspace, cluster.clock)
     cluster.turn(3)
     assert sorted(cluster.sizes().values()) == [5, 5, 6]
@@ -145,8 +150,7 @@ def test_a_worker_that_joins_gets_its_share_from_the_others(workspace: Workspace
 
 
 def test_a_silent_workers_partitions_go_to_the_others_after_reassign(workspace: Workspace) -> None:
-    cluster = Cluster(workspace, "abc")
-    cluster.turn(2)
+    cluster = settled(workspace, "abc")
     before = cluster.workers["a"].holds
     cluster.turn(2.8, silent="a")
     assert cluster.workspace.state().holders[min(before)] == cluster.workers["a"].claim.entry  # type: ignore[union-attr]
@@ -157,23 +161,28 @@ def test_a_silent_workers_partitions_go_to_the_others_after_reassign(workspace: 
     assert all(4 <= size <= 7 for size in cluster.sizes().values())
 
 
-def test_a_dead_workers_partitions_wait_for_reassign_even_if_the_engine_knows(
-    workspace: Workspace,
+@pytest.mark.parametrize(
+    ("change", "waits_s", "then_s"),
+    [
+        pytest.param(lambda cluster: cluster.coordinator.gone("a"), 2.4, 2, id="the engine knows"),
+        pytest.param(Cluster.lead, 2.8, 1.5, id="a new coordinator"),
+    ],
+)
+def test_partitions_of_a_silent_worker_wait_for_reassign(
+    workspace: Workspace, change: Callable[[Cluster], object], waits_s: float, then_s: float
 ) -> None:
-    cluster = Cluster(workspace, "ab")
-    cluster.turn(2)
-    cluster.coordinator.gone("a")
-    cluster.turn(2.4, silent="a")
+    cluster = settled(workspace, "ab")
+    change(cluster)
+    cluster.turn(waits_s, silent="a")
     assert len(cluster.workers["b"].holds) == 8
-    cluster.turn(2, silent="a")
+    cluster.turn(then_s, silent="a")
     assert len(cluster.workers["b"].holds) == PARTITIONS
 
 
 def test_a_dead_workers_partitions_go_to_others_at_once_if_that_is_certain(
     workspace: Workspace,
 ) -> None:
-    cluster = Cluster(workspace, "ab")
-    cluster.turn(2)
+    cluster = settled(workspace, "ab")
     del cluster.workers["a"]
     cluster.coordinator.gone("a", certain=True)
     cluster.turn(0.8)
@@ -181,8 +190,7 @@ def test_a_dead_workers_partitions_go_to_others_at_once_if_that_is_certain(
 
 
 def test_who_leaves_is_told_to_stop_and_is_followed_at_once(workspace: Workspace) -> None:
-    cluster = Cluster(workspace, "ab")
-    cluster.turn(2)
+    cluster = settled(workspace, "ab")
     cluster.workers["a"].leaving = True
     cluster.turn(1.4)
     assert cluster.workers["a"].lease.answer.stop
@@ -190,8 +198,7 @@ def test_who_leaves_is_told_to_stop_and_is_followed_at_once(workspace: Workspace
 
 
 def test_a_new_coordinator_moves_nothing_and_says_nothing_at_first(workspace: Workspace) -> None:
-    cluster = Cluster(workspace, "ab")
-    cluster.turn(2)
+    cluster = settled(workspace, "ab")
     held = {name: worker.holds for name, worker in cluster.workers.items()}
     cluster.lead()
     assert cluster.workers["a"].ask(cluster.coordinator).lost
@@ -204,32 +211,19 @@ def test_a_new_coordinator_moves_nothing_and_says_nothing_at_first(workspace: Wo
     assert all(worker.claims == 1 for worker in cluster.workers.values())
 
 
-def test_a_new_coordinator_gives_away_what_nobody_speaks_for(workspace: Workspace) -> None:
-    cluster = Cluster(workspace, "ab")
-    cluster.turn(2)
-    cluster.lead()
-    cluster.turn(2.8, silent="a")
-    assert len(cluster.workers["b"].holds) == 8
-    cluster.turn(1.5, silent="a")
-    assert len(cluster.workers["b"].holds) == PARTITIONS
-
-
 def test_work_goes_from_the_loaded_to_the_idle(workspace: Workspace) -> None:
-    cluster = Cluster(workspace, "ab")
-    cluster.turn(2)
+    cluster = settled(workspace, "ab")
     a, b = cluster.workers["a"], cluster.workers["b"]
     a.waiting = dict.fromkeys(a.holds, 1_000) | dict.fromkeys(a.holds, 1000)
     b.waiting = dict.fromkeys(b.holds, 0) | a.waiting
     b.idle = True
     cluster.turn(6)
     load: Mapping[int, int] = a.waiting
-    shares = [sum(load.get(p, 0) for p in worker.holds) for worker in (a, b)]
-    assert shares == [4_000, 4_000]
+    assert [sum(load.get(p, 0) for p in worker.holds) for worker in (a, b)] == [4_000, 4_000]
 
 
 def test_a_crawl_ends_when_all_are_idle_at_the_logs_head(workspace: Workspace) -> None:
-    cluster = Cluster(workspace, "ab", ends=True)
-    cluster.turn(2)
+    cluster = settled(workspace, "ab", ends=True)
     a, b = cluster.workers["a"], cluster.workers["b"]
     a.idle = True
     cluster.turn(3)
@@ -243,15 +237,13 @@ def test_a_crawl_ends_when_all_are_idle_at_the_logs_head(workspace: Workspace) -
 
 
 def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) -> None:
-    cluster = Cluster(workspace, "ab", ends=True, budgets=[PageBudget("news", 100)])
-    cluster.turn(2)
+    cluster = settled(workspace, "ab", ends=True, budgets=[PageBudget("news", 100)])
     granted = [
         worker.lease.granted(worker.claim.entry)["news"]
         for worker in cluster.workers.values()
         if worker.claim
     ]
-    assert granted == [50, 50]
-    assert cluster.coordinator.status()["granted"] == {"news": 100}
+    assert (granted, cluster.coordinator.status()["granted"]) == ([50, 50], {"news": 100})
     a = cluster.workers["a"].claim
     assert a is not None
     a.commit(a.next_folder(), {}, CommitContents(counters={"pages.news": 50}))
@@ -266,8 +258,7 @@ def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) 
 def test_what_the_dead_might_have_archived_is_not_granted_again_until_it_is_taken_up(
     workspace: Workspace,
 ) -> None:
-    cluster = Cluster(workspace, "abc", budgets=[PageBudget("news", 90)])
-    cluster.turn(2)
+    cluster = settled(workspace, "abc", budgets=[PageBudget("news", 90)])
     a, b, c = (cluster.workers[name] for name in "abc")
     assert a.claim
     died = a.claim.partitions
@@ -284,8 +275,7 @@ def test_what_the_dead_might_have_archived_is_not_granted_again_until_it_is_take
 
 
 def test_an_idle_workers_grant_goes_to_those_with_work(workspace: Workspace) -> None:
-    cluster = Cluster(workspace, "ab", budgets=[PageBudget("news", 90)])
-    cluster.turn(2)
+    cluster = settled(workspace, "ab", budgets=[PageBudget("news", 90)])
     cluster.workers["b"].idle = True
     cluster.turn(2)
     a = cluster.workers["a"]
@@ -298,8 +288,7 @@ def ended(cluster: Cluster) -> str:
 
 
 def test_workers_are_told_among_how_many_they_share_connections(workspace: Workspace) -> None:
-    cluster = Cluster(workspace, "abc")
-    cluster.turn(2)
+    cluster = settled(workspace, "abc")
     assert [worker.lease.answer.among for worker in cluster.workers.values()] == [3, 3, 3]
     cluster.workers["a"].idle = True
     cluster.turn(1)

@@ -67,8 +67,7 @@ def test_a_whole_crawl(tmp_path: Path, cluster: HdfsCluster) -> None:
         print(judge(root, served.web, served.requests(), expected, []))
     before = facts(root)
     commits = len(list(Workspace.open(root).state().files["urls"]))
-    merged = lycosa(root, "compact", "--full")
-    assert merged["merged"]["files_after"] < max(commits, 2)
+    assert lycosa(root, "compact", "--full")["merged"]["files_after"] < max(commits, 2)
     assert facts(root) == before
     is_sound(root)
     lycosa(root, "index")

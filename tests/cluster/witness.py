@@ -69,8 +69,7 @@ def truth(web: Web, folder: Path) -> Truth:
         "backoff": f"{BACKOFF_MS}ms",
         "domain_connections": PLACES,
     }
-    robot = simulated_robot(web, folder, **chosen, traps=False)
-    progress = robot.crawl()
+    progress = simulated_robot(web, folder, **chosen, traps=False).crawl()
     assert progress is not None
     assert progress.ended == "finished"
     result = facts(folder)

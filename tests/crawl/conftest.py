@@ -16,13 +16,20 @@ import pytest
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
+from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkError
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits, Worker
 from lycosa.store.log.claim import Claim
 from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_fsync(quick: None) -> None:
+    """Crawls in this process end with the process, not with the machine (tests/trust has those)."""
 
 
 @dataclass
@@ -117,10 +124,19 @@ class Crawled:
         }
 
     def depths(self) -> dict[str, int]:
-        return {path_of(str(row["url"])): int(str(row["depth"])) for row in self.rows("urls")}
+        return self.by_path("urls", "depth")
 
     def pages(self) -> list[str]:
         return sorted(path_of(str(row["url"])) for row in self.rows("pages"))
+
+    def by_path(self, table: str, column: str) -> dict[str, Any]:
+        """Path -> value of a column; of several rows of a URL the last."""
+        return {path_of(str(row["url"])): row[column] for row in self.rows(table)}
+
+    def assert_sound(self) -> None:
+        """Check the workspace with its archives."""
+        report = verify(Workspace.open(str(self.root)), deep=True)
+        assert report.ok, [finding.what for finding in report.findings]
 
     def count(self, table: str, **equal: object) -> int:
         frame = LiveTables(Workspace.open(str(self.root))).scan(table)
@@ -152,6 +168,7 @@ def run(tmp_path: Path) -> RunCrawl:
         max_time_ms: int | None = None,
         started: Callable[[Worker], None] | None = None,
         index: bool = False,
+        clock: Clock | None = None,
         budget: int | None = None,
         **collection: object,
     ) -> Crawled:
@@ -184,6 +201,8 @@ def run(tmp_path: Path) -> RunCrawl:
             Limits(max_pages, max_time_ms),
             index=index,
         )
-        return Crawled(tmp_path / "workspace", crawl(order, started=started))
+        return Crawled(
+            tmp_path / "workspace", crawl(order, started=started, clock=clock or SystemClock())
+        )
 
     return start

@@ -21,6 +21,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from lycosa.archive.warc.reader import read_exchanges
 from tests.servers.nginx import Nginx
+from tests.waiting import until
 
 LYCOSA = Path(sys.executable).parent / "lycosa"
 RUN_LIMIT_S = 120.0
@@ -114,9 +115,8 @@ def await_request(process: subprocess.Popen[bytes], server: Nginx) -> None:
     """Wait until a crawl has asked for something, however long a busy machine takes to get
     there.
     """
-    before, deadline = server.mark(), time.monotonic() + RUN_LIMIT_S
-    while server.mark() == before and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
+    before = server.mark()
+    until(lambda: server.mark() != before or process.poll() is not None, RUN_LIMIT_S)
 
 
 def whole_pages(workspace: Path) -> frozenset[str]:

@@ -36,6 +36,7 @@ from tests.servers.synthetic.politeness import Rules
 from tests.servers.synthetic.request_log import Logged, read_log
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
+from tests.waiting import until
 
 DELAY_MS, COURTESY, BACKOFF_MS, PLACES = 300, 2.0, 1_000, 2
 SETTINGS = f"""
@@ -143,10 +144,11 @@ class KilledRobot:
         time.sleep(_LOG_SETTLES_S)
         size = self.served.log.stat().st_size
         process = self.start()
-        deadline = time.monotonic() + _STARTS_S
-        while self.served.log.stat().st_size == size and process.poll() is None:
-            assert time.monotonic() < deadline, "the robot fetches nothing"
-            time.sleep(0.02)
+        until(
+            lambda: self.served.log.stat().st_size != size or process.poll() is not None,
+            _STARTS_S,
+            messages=lambda: "the robot fetches nothing",
+        )
         try:
             _, errors = process.communicate(timeout=chance.uniform(0.1, longest_s))
         except subprocess.TimeoutExpired:

@@ -13,8 +13,6 @@ import pytest
 
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.crawl.worker import Worker
-from lycosa.store.verify.check import verify
-from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, SmallWeb, full_disk, page
 
 
@@ -25,8 +23,7 @@ def assert_counts_add_up(crawled: Crawled) -> None:
     for name in ("known", "visited"):
         assert sum(int(str(row[name])) for row in crawled.rows("hosts")) == stored[name]
     assert sum(int(str(row["pages"])) for row in crawled.rows("hosts")) == crawled.count("pages")
-    report = verify(Workspace.open(str(crawled.root)), deep=True)
-    assert report.ok, [finding.what for finding in report.findings]
+    crawled.assert_sound()
 
 
 CHAIN = {
@@ -53,8 +50,7 @@ def test_robots_comes_first_and_once_for_each_origin(serve: ServeWeb, run: RunCr
     request_log = [(request.host, request.uri) for request in web.server.requests()]
     for host in {host for host, _ in request_log}:
         paths = [path for name, path in request_log if name == host]
-        assert paths[0] == "/robots.txt"
-        assert paths.count("/robots.txt") == 1
+        assert (paths[0], paths.count("/robots.txt")) == ("/robots.txt", 1)
 
 
 def test_depth_limits_and_a_second_call_goes_deeper_without_fetching_again(
@@ -62,8 +58,7 @@ def test_depth_limits_and_a_second_call_goes_deeper_without_fetching_again(
 ) -> None:
     web = serve(CHAIN)
     first = run(web.url(), depth=1)
-    assert first.pages() == ["/", "/1.html", "/2.html"]
-    assert first.progress.refused["depth"] == 1
+    assert (first.pages(), first.progress.refused["depth"]) == (["/", "/1.html", "/2.html"], 1)
     assert_counts_add_up(first)
     mark = web.server.mark()
     second = run(depth=2)
@@ -78,8 +73,7 @@ def test_depth_limits_and_a_second_call_goes_deeper_without_fetching_again(
 def test_a_narrower_call_stops_what_waits_and_a_wider_one_takes_it_up(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
-    web = serve(CHAIN)
-    run(web.url(), max_pages=1)
+    run(serve(CHAIN).url(), max_pages=1)
     narrow = run(depth=0)
     assert narrow.states() == {
         "/": ("visited", ""),
@@ -137,24 +131,17 @@ def test_max_pages_is_exact_and_the_next_call_goes_on(serve: ServeWeb, run: RunC
     }
     web = serve(site)
     first = run(web.url(), max_pages=7, connections_per_host=4)
-    assert first.progress.ended == "max_pages"
-    assert first.count("pages") == 7
-    assert first.progress.later["not_reached"] == 14
-    second = run(max_pages=7)
-    assert second.count("pages") == 14
+    assert (first.progress.ended, first.count("pages")) == ("max_pages", 7)
+    assert (first.progress.later["not_reached"], run(max_pages=7).count("pages")) == (14, 14)
     third = run()
-    assert third.count("pages") == 21
-    assert Counter(web.asked()).most_common(1)[0][1] == 1
+    assert (third.count("pages"), Counter(web.asked()).most_common(1)[0][1]) == (21, 1)
     assert_counts_add_up(third)
 
 
 def test_a_collections_budget_counts_all_calls(serve: ServeWeb, run: RunCrawl) -> None:
-    web = serve(CHAIN)
-    first = run(web.url(), budget=2)
-    assert first.count("pages") == 2
+    assert run(serve(CHAIN).url(), budget=2).count("pages") == 2
     second = run(budget=3)
-    assert second.count("pages") == 3
-    assert second.progress.ended == "max_pages"
+    assert (second.count("pages"), second.progress.ended) == (3, "max_pages")
 
 
 def test_robots_rules_are_obeyed_and_explainable(serve: ServeWeb, run: RunCrawl) -> None:
@@ -183,8 +170,7 @@ def test_nothing_is_fetched_while_robots_cannot_be_had(
 ) -> None:
     web = serve(CHAIN, extra=[f"location = /robots.txt {{ {answer} }}"])
     crawled = run(web.url(), settings=("fetch.retries=1", "crawl.patience=1s"))
-    assert web.asked() == []
-    assert crawled.progress.later == Counter({"robots_unreachable": 1})
+    assert (web.asked(), crawled.progress.later) == ([], Counter({"robots_unreachable": 1}))
     assert crawled.count("visits", kind="robots") == 2
     assert_counts_add_up(crawled)
 
@@ -238,10 +224,8 @@ def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None
     )
     crawled = run(web.url())
     states = crawled.states()
-    assert states["/once"] == ("visited", "redirect")
-    assert states["/loop"] == ("visited", "redirect")
-    assert states["/hop9"] == ("visited", "redirect")
-    assert states["/hop10"] == ("visited", "redirect")
+    assert (states["/once"], states["/loop"]) == (("visited", "redirect"), ("visited", "redirect"))
+    assert (states["/hop9"], states["/hop10"]) == (("visited", "redirect"), ("visited", "redirect"))
     assert states["/hop11"] == ("excluded", "redirect_limit")
     assert "/hop12" not in states
     row = next(row for row in crawled.rows("pages") if str(row["url"]).endswith("/end.html"))
@@ -294,15 +278,13 @@ def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(
         for row in crawled.rows("visits")
         if str(row["url"]).endswith("/busy")
     )
-    assert attempts == [1, 2, 3]
-    assert crawled.states()["/busy"] == ("known", "http_503")
+    assert (attempts, crawled.states()["/busy"]) == ([1, 2, 3], ("known", "http_503"))
     assert crawled.progress.later == Counter({"http_503": 1})
     assert "/fine.html" in crawled.pages()
     assert_counts_add_up(crawled)
     mark = web.server.mark()
     again = run()  # not due before a day has passed
-    assert web.asked(mark) == []
-    assert again.progress.later == Counter({"http_503": 1})
+    assert (web.asked(mark), again.progress.later) == ([], Counter({"http_503": 1}))
 
 
 def test_gone_and_other_answers(serve: ServeWeb, run: RunCrawl) -> None:
@@ -390,9 +372,7 @@ def test_stop_commits_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) 
     assert first.progress.ended == "stopped"
     assert 0 < first.count("pages") < 41
     assert_counts_add_up(first)
-    second = run()
-    assert second.count("pages") == 41
-    assert Counter(web.asked()).most_common(1)[0][1] == 1
+    assert (run().count("pages"), Counter(web.asked()).most_common(1)[0][1]) == (41, 1)
 
 
 def test_a_disk_that_fills_during_a_commit_loses_nothing(
@@ -404,9 +384,7 @@ def test_a_disk_that_fills_during_a_commit_loses_nothing(
         run(web.url())
     mark = web.server.mark()
     again = run(web.url())
-    assert web.asked(mark) == []
-    assert again.count("pages") == 5
-    assert again.progress.replayed == 6
+    assert (web.asked(mark), again.count("pages"), again.progress.replayed) == ([], 5, 6)
     assert_counts_add_up(again)
 
 
@@ -417,12 +395,10 @@ def test_replay_leaves_another_collections_exchanges_to_it(
     with full_disk(monkeypatch):
         run(web.url(), name="first")
     other = run(web.url(), name="second", depth=0)
-    assert other.progress.replayed == 0
-    assert other.count("pages", collection="second") == 1
+    assert (other.progress.replayed, other.count("pages", collection="second")) == (0, 1)
     mark = web.server.mark()
     first = run(name="first")
-    assert web.asked(mark) == []
-    assert first.progress.replayed == 6
+    assert (web.asked(mark), first.progress.replayed) == ([], 6)
     assert first.count("pages", collection="first") == 5
 
 

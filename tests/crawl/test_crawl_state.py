@@ -53,8 +53,7 @@ def test_a_shorter_way_lowers_what_waits_and_brings_it_forward(crawl: CrawlState
     row = admit(crawl, "http://h/waits", 5)
     admit(crawl, "http://h/other", 3)
     assert admit(crawl, "http://h/waits", 2) is row
-    assert row.depth == 2
-    assert crawl.frontier.next(crawl.clock.monotonic_ms()) == (row,)
+    assert (row.depth, crawl.frontier.next(crawl.clock.monotonic_ms())) == (2, (row,))
     assert not crawl.assignments["default"].depth_decreased
     admit(crawl, "http://h/waits", 4)  # a longer way changes nothing
     assert row.depth == 2
@@ -94,19 +93,16 @@ def test_a_host_at_rest_counts_what_was_found_when_its_row_was_written(
     key = admit(crawl, "http://h/first", 1).id.host_key
     crawl.scheduler.parked.park(key)
     admit(crawl, "http://h/second", 1)  # its host's row is in the batch
-    assert commit() == []
-    assert known_urls(workspace) == 2
+    assert (commit(), known_urls(workspace)) == ([], 2)
     admit(crawl, "http://h/third", 1)  # it is not
-    assert commit() == []
-    assert known_urls(workspace) == 2
+    assert (commit(), known_urls(workspace)) == ([], 2)
     assert crawl.scheduler.parked.directory.waiting.sum() == 3
     load(crawl, LiveTables(workspace), workspace.path)  # as after a death
     host = crawl.scheduler.open(key)
     assert host is not None
     assert host.row.known == 3
     crawl.buffer.batch.change_host(host.row)
-    assert commit() == []
-    assert known_urls(workspace) == 3
+    assert (commit(), known_urls(workspace)) == ([], 3)
 
 
 def known_urls(workspace: Workspace) -> int:

@@ -1,4 +1,6 @@
-"""Pages that no link names: sitemaps of robots.txt, feeds of pages, and both as configured."""
+"""Pages that no link names: sitemaps of robots.txt, feeds of pages, both as configured, behind
+redirects, and in indexes without end.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,10 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from lycosa.core.clock import SystemClock
+from lycosa.crawl.admission import discovery
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, SmallWeb, page
 from tests.crawl.sessions import LaterClock, collection, work
 
@@ -98,10 +103,8 @@ def test_what_only_sitemaps_and_feeds_name_is_found_and_foreign_urls_are_not(
 
 
 def test_both_can_be_switched_off(serve: ServeWeb, run: RunCrawl) -> None:
-    web = listed_site(serve)
-    crawled = run(web.url(), sitemaps=False, feeds=False)
-    assert crawled.pages() == ["/"]
-    assert operations(crawled) == Counter()
+    crawled = run(listed_site(serve).url(), sitemaps=False, feeds=False)
+    assert (crawled.pages(), operations(crawled)) == (["/"], Counter())
 
 
 def test_configured_feeds_are_read(serve: ServeWeb, run: RunCrawl) -> None:
@@ -119,11 +122,9 @@ def test_configured_feeds_are_read(serve: ServeWeb, run: RunCrawl) -> None:
 
 def test_what_waits_to_be_read_survives_a_resume(serve: ServeWeb, run: RunCrawl) -> None:
     web = listed_site(serve)
-    first = run(web.url(), max_pages=0)
-    assert first.count("pages") == 0
+    assert run(web.url(), max_pages=0).count("pages") == 0
     run(web.url(), max_pages=1)
-    crawled = run()
-    assert {"/", "/s1.html", "/n1.html"} <= set(crawled.pages())
+    assert {"/", "/s1.html", "/n1.html"} <= set(run().pages())
     assert max(Counter(web.asked()).values()) == 1
 
 
@@ -142,8 +143,7 @@ def test_what_a_sitemap_calls_changed_is_fetched_again(serve: ServeWeb, tmp_path
     file(web, "map.xml", urlset(web.url("/a.html"), web.url("/b.html")))
     chosen = collection("default", recrawl="age", max_age="30d")
     first = work(tmp_path / "w", [(chosen, [web.url()])])
-    assert first.count("pages") == 3
-    assert operations(first) == Counter({("sitemap", "known"): 1})
+    assert (first.count("pages"), operations(first)) == (3, Counter({("sitemap", "known"): 1}))
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     file(
         web,
@@ -168,3 +168,112 @@ def test_a_sitemap_that_is_not_due_is_left_alone(serve: ServeWeb, tmp_path: Path
     crawled = work(tmp_path / "w", [(chosen, [web.url()])], clock=SystemClock())
     assert web.asked(mark) == []
     assert operations(crawled) == Counter({("sitemap", "known"): 2, ("feed", "known"): 1})
+
+
+INDEX = "<sitemapindex>{}</sitemapindex>"
+URLS = "<urlset>{}</urlset>"
+
+
+def index(*paths: str) -> str:
+    return INDEX.format("".join(f"<sitemap><loc>{path}</loc></sitemap>" for path in paths))
+
+
+def urls(*paths: str) -> str:
+    return URLS.format("".join(f"<url><loc>{path}</loc></url>" for path in paths))
+
+
+def robots(*paths: str) -> str:
+    return "User-agent: *\nDisallow:\n" + "".join(f"Sitemap: {path}\n" for path in paths)
+
+
+def test_a_sitemap_that_redirects_is_read_where_it_leads_to(serve: ServeWeb, run: RunCrawl) -> None:
+    site = {
+        "/robots.txt": robots("/sitemap.xml"),
+        "/index.html": page(),
+        "/maps/all.xml": index("/maps/1.xml"),
+        "/maps/1.xml": urls("/alone.html"),
+        "/alone.html": page(text="Only the sitemap names it."),
+    }
+    moved = (
+        "location = /sitemap.xml { return 301 /sitemap_index.xml; } location = "
+        "/sitemap_index.xml { return 302 /maps/all.xml; }"
+    )
+    web = serve(site, extra=[moved])
+    crawled = run(web.url())
+    assert (crawled.pages(), sorted(web.asked())) == (
+        ["/", "/alone.html"],
+        [
+            "/",
+            "/alone.html",
+            "/maps/1.xml",
+            "/maps/all.xml",
+            "/sitemap.xml",
+            "/sitemap_index.xml",
+        ],
+    )
+    assert {row["operation"] for row in crawled.rows("urls") if "/maps/" in str(row["url"])} == {
+        "sitemap"
+    }
+
+
+def test_a_feed_that_redirects_out_of_scope_is_not_followed(serve: ServeWeb, run: RunCrawl) -> None:
+    head = (
+        '<link rel="alternate" type="application/feed+json" href="/feed"><link rel="alternate" '
+        'type="application/rss+xml" href="/away">'
+    )
+    feed = '{"version": "https://jsonfeed.org/version/1.1", "items": [{"url": "/alone.html"}]}'
+    site = {
+        "/index.html": page(head=head),
+        "/feed.json": feed,
+        "/alone.html": page(text="Only the feed names it."),
+    }
+    other = {
+        "/index.html": page(),
+        "/rss.xml": "<rss><channel><item><link>/no.html</link></item></channel></rss>",
+    }
+    port = "$server_port"
+    moved = (
+        f"location = /feed {{ return 301 /feed.json; }} location = /away {{ return 301 "
+        f"http://127.0.3.2:{port}/rss.xml; }}"
+    )
+    web = serve(site, other, extra=[moved, ""])
+    assert run(web.url()).pages() == ["/", "/alone.html"]
+    assert "/rss.xml" not in web.asked()
+
+
+def test_indexes_that_name_one_another_end(serve: ServeWeb, run: RunCrawl) -> None:
+    site = {
+        "/robots.txt": robots("/a.xml"),
+        "/index.html": page(),
+        "/a.xml": index("/b.xml", "/a.xml"),
+        "/b.xml": index("/a.xml", "/b.xml", "/c.xml"),
+        "/c.xml": urls("/alone.html"),
+        "/alone.html": page(text="Only the sitemap names it."),
+    }
+    web = serve(site)
+    assert run(web.url()).pages() == ["/", "/alone.html"]
+    assert sorted(web.asked()) == ["/", "/a.xml", "/alone.html", "/b.xml", "/c.xml"]
+
+
+def test_endless_indexes_and_redirects_end(
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each index names three more; each redirect leads to the next."""
+    monkeypatch.setattr(discovery, "MAX_INDEXED", 20)
+    body = index("/tree/${number}1", "/tree/${number}2", "/tree/${number}3")
+    tree = (
+        f"location ~ ^/tree/(?<number>\\d*)$ {{ default_type application/xml; return 200 "
+        f"'{body}'; }}"
+    )
+    chain = "location ~ ^/chain/(?<number>\\d*)$ { return 302 /chain/${number}1; }"
+    web = serve(
+        {"/robots.txt": robots("/tree/", "/chain/"), "/index.html": page()},
+        extra=[f"{tree} {chain}"],
+    )
+    crawled = run(web.url())
+    request_log = web.asked()
+    assert sum(path.startswith("/tree/") for path in request_log) == 1 + 20
+    assert sum(path.startswith("/chain/") for path in request_log) == 1 + discovery.MAX_HOPS
+    assert crawled.progress.refused["too_many_sitemaps"] > 0
+    assert crawled.progress.refused["sitemap_hops"] > 0
+    assert crawled.progress.ended == "finished"

@@ -11,13 +11,13 @@ import random
 import resource
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from lycosa.core.records import Exchange, Page
+from lycosa.core.records import Exchange
 from lycosa.crawl.documents import pool as document_pool
 from lycosa.crawl.documents.pool import DocumentPool
 from lycosa.crawl.documents.wire import (
@@ -220,25 +220,13 @@ def _damaged(payload: bytes, chance: random.Random) -> bytes:
     return bytes(damaged)
 
 
-def _survive(pool: DocumentPool, make: Callable[[], bytes], number: int) -> None:
-    chance = random.Random(number)
-    payload = make()
+@pytest.mark.parametrize("number", [20, pytest.param(2_000, marks=pytest.mark.prove)])
+@pytest.mark.parametrize("form", MADE)
+def test_damaged_documents(pool: DocumentPool, form: str, number: int) -> None:
+    chance, payload = random.Random(number), MADE[form]()
     for _ in range(number):
-        understood = pool.read(_exchange(_damaged(payload, chance)))
-        assert understood.page is None or not {"document_timeout", "document_memory"} & set(
-            understood.page.faults
-        )
-
-
-@pytest.mark.parametrize("form", MADE)
-def test_damaged_documents(pool: DocumentPool, form: str) -> None:
-    _survive(pool, MADE[form], 20)
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("form", MADE)
-def test_many_damaged_documents(pool: DocumentPool, form: str) -> None:
-    _survive(pool, MADE[form], 2_000)
+        page = pool.read(_exchange(_damaged(payload, chance))).page
+        assert page is None or not {"document_timeout", "document_memory"} & set(page.faults)
 
 
 def damage(payload: bytes, chance: random.Random) -> bytes:
@@ -278,7 +266,7 @@ def fuzz(files: list[Path], count: int, seed: int = 5) -> tuple[Counter[str], fl
     sound = next(
         payload
         for path in files
-        if (read := _read_document(pool, payload := path.read_bytes()))
+        if (read := pool.read(_exchange(payload := path.read_bytes())).page)
         and read.text
         and not read.faults
     )
@@ -286,30 +274,16 @@ def fuzz(files: list[Path], count: int, seed: int = 5) -> tuple[Counter[str], fl
         for number in range(count):
             payload = damage(files[number % len(files)].read_bytes(), chance)
             started = time.perf_counter()
-            page = _read_document(pool, payload)
+            page = pool.read(_exchange(payload)).page
             slowest_s = max(slowest_s, time.perf_counter() - started)
             faults.update(page.faults if page is not None else ())
             if number % 100 == 99:
-                after = _read_document(pool, sound)
+                after = pool.read(_exchange(sound)).page
                 assert after is not None, "a sound file is not read any more"
                 assert not after.faults, after.faults
     finally:
         pool.close()
     return faults, slowest_s
-
-
-def _read_document(pool: DocumentPool, payload: bytes) -> Page | None:
-    return pool.read(
-        Exchange(
-            "http://h/d",
-            "page",
-            0,
-            1,
-            response_head=b"HTTP/1.1 200 OK\r\n\r\n",
-            body=payload,
-            status=200,
-        )
-    ).page
 
 
 @pytest.mark.prove
@@ -330,8 +304,7 @@ def test_many_damaged_real_documents(suffix: str) -> None:
     if not files:
         pytest.skip(f"no real {suffix} here: name a folder of them in LYCOSA_DOCUMENTS")
     faults, slowest_s = fuzz(files, 2_000)
-    limits = DocumentLimits()
-    assert slowest_s * 1000 < limits.timeout_ms * (CLOCK_SHARE + 1)
+    assert slowest_s * 1000 < DocumentLimits().timeout_ms * (CLOCK_SHARE + 1)
     assert faults["document_timeout"] + faults["document_memory"] <= 20, faults
 
 

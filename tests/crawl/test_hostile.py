@@ -11,8 +11,6 @@ import pytest
 
 from lycosa.core.errors import FetchError
 from lycosa.core.records import UrlState
-from lycosa.store.verify.check import verify
-from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl
 from tests.servers.hostile import ENDPOINTS, GOOD_PAGES, HostileServer
 
@@ -84,10 +82,8 @@ def test_every_endpoint_is_a_counted_outcome_and_the_good_host_does_not_wait(
         request.at_ms for request in received
     )
     assert good_took < (max(whole) - min(whole)) / 2  # it ends long before the hostile host does
-    stored = Counter(str(row["state"]) for row in rows.values())
-    assert +crawled.progress.states == stored
-    report = verify(Workspace.open(str(crawled.root)), deep=True)
-    assert report.ok, [finding.what for finding in report.findings]
+    assert +crawled.progress.states == Counter(str(row["state"]) for row in rows.values())
+    crawled.assert_sound()
 
 
 def test_a_busy_host_is_left_alone_for_as_long_as_it_says(

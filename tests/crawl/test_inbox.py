@@ -53,8 +53,7 @@ def test_new_urls_are_crawled_and_known_ones_fetched_again(serve: ServeWeb, run:
     )
     second = run()
     assert sorted(web.asked(mark)) == ["/a.html", "/alone.html", "/behind.html"]
-    assert second.depths()["/alone.html"] == 0
-    assert second.progress.refused["scheme"] == 1
+    assert (second.depths()["/alone.html"], second.progress.refused["scheme"]) == (0, 1)
     assert second.progress.refused["scope"] == 1
     assert not file.exists()
 
@@ -107,8 +106,7 @@ def test_a_crowd_of_submissions_is_looked_up_at_once(
 
     monkeypatch.setattr(Heads, "stored", counted)
     run()
-    assert sorted(web.asked(mark)) == sorted(pages)
-    assert looks.count(12) == 1
+    assert (sorted(web.asked(mark)), looks.count(12)) == (sorted(pages), 1)
     assert 1 not in looks
 
 
@@ -128,9 +126,7 @@ def test_what_was_visited_since_is_not_fetched_again(serve: ServeWeb, run: RunCr
 def test_what_cannot_be_read_is_used_up_once_it_is_settled(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    web = serve(SITE)
-    first = run(web.url())
-    folder = first.root / "inbox"
+    folder = run(serve(SITE).url()).root / "inbox"
     folder.mkdir()
     (folder / "half.json").write_text('{"collection": "default", "urls": ["http')
     (folder / "deep.json").write_text("[" * 100_000)
@@ -141,19 +137,16 @@ def test_what_cannot_be_read_is_used_up_once_it_is_settled(
     assert len(list(folder.iterdir())) == 5  # still being written, as far as we know
     monkeypatch.setattr(inbox, "SETTLED_MS", 0)
     (folder / "odd.json").rmdir()
-    second = run()
-    assert second.progress.refused["inbox_unreadable"] == 3
+    assert run().progress.refused["inbox_unreadable"] == 3
     assert [file.name for file in folder.iterdir()] == ["note.txt"]
 
 
 def test_other_collections_files_stay_for_them(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(SITE)
-    first = run(web.url())
-    file = send(first.root, "1", web.url("/alone.html"), to="other")
+    file = send(run(web.url()).root, "1", web.url("/alone.html"), to="other")
     assert "/alone.html" not in run().pages()
     assert file.exists()
-    other = run(web.url(), name="other", depth=0)
-    assert "/alone.html" in other.pages()
+    assert "/alone.html" in run(web.url(), name="other", depth=0).pages()
     assert not file.exists()
 
 
@@ -173,8 +166,7 @@ def test_what_was_fetched_and_not_committed_is_taken_up(
     assert file.exists()
     mark = web.server.mark()
     crawled = work(tmp_path / "w", jobs)
-    assert web.asked(mark) == []
-    assert crawled.progress.replayed == 3
+    assert (web.asked(mark), crawled.progress.replayed) == ([], 3)
     assert crawled.pages() == ["/", "/a.html", "/alone.html", "/behind.html"]
     visits = Counter(
         path_of(str(row["url"])) for row in crawled.rows("visits") if row["kind"] == "page"

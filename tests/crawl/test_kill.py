@@ -1,14 +1,25 @@
-"""kill -9 loses nothing: some random kills here, the rest in `make prove`."""
+"""kill -9 loses nothing: some random kills here, the rest in `make prove`. A page that kills the
+parser costs that page only.
+"""
 
 from __future__ import annotations
 
 import os
 import random
+import signal
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from lycosa.core.records import Exchange
+from lycosa.crawl.documents.sandbox import ChildReader
+from lycosa.crawl.processing.page_reader import Reader
+from lycosa.http.decode import parse_head
 from tests.crawl import lively
+from tests.crawl.conftest import Crawled, ServeWeb, page
 from tests.crawl.kills import assert_nothing_lost, kill_until
 from tests.servers.nginx import nginx
 from tests.servers.sites import require_sites, serve_sites
@@ -52,3 +63,82 @@ def test_kill_nine_with_recrawl_merges_sitemaps_and_an_inbox_loses_nothing(
         f"{crawl.kills} kills, {crawl.children_killed} of merges; {len(crawl.whole)} exchanges, "
         f"{len(crawl.sent)} sent, seed {SEED}"
     )
+
+
+SCRIPT = Path(__file__).with_name("deadly.py")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _exchange(body: bytes) -> Exchange:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+    return Exchange(
+        "http://h/",
+        "page",
+        1_700_000_000_000,
+        1,
+        response_head=head,
+        body=body,
+        status=200,
+        token=object(),
+    )
+
+
+def test_a_child_reads_as_this_process_does() -> None:
+    reader = Reader(1 << 20, "lycosa")
+    exchange = _exchange(page("/a", text="Some words to be read in a child.").encode())
+    headers = parse_head(exchange.response_head)
+    with closing(ChildReader(reader)) as child:
+        assert child(exchange, headers) == reader(exchange, headers)
+
+
+def test_what_kills_the_parser_is_recorded_and_the_crawl_goes_on(
+    serve: ServeWeb, tmp_path: Path
+) -> None:
+    web = serve(
+        {
+            "/index.html": page("/a.html", "/deadly.html", "/z.html"),
+            "/a.html": page(),
+            "/deadly.html": page("/behind.html", text="This kills the parser."),
+            "/z.html": page(),
+        }
+    )
+    workspace = tmp_path / "workspace"
+    command = [sys.executable, str(SCRIPT), str(workspace), web.url()]
+    for _ in range(2):  # it dies of the page, then of its replay
+        died = subprocess.run(
+            command, capture_output=True, text=True, cwd=ROOT, check=False, env=_environment()
+        )
+        assert died.returncode == -signal.SIGSEGV, died.stderr
+    lived = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, check=False, env=_environment()
+    )
+    assert (lived.returncode, lived.stdout.strip()) == (0, "finished"), lived.stderr
+    crawled = Crawled(workspace, None)  # type: ignore[arg-type]
+    assert crawled.states()["/deadly.html"] == ("excluded", "parse_crashed")
+    assert crawled.pages() == ["/", "/a.html", "/z.html"]
+    assert web.asked().count("/deadly.html") == 1  # its answer is in the archive: nobody asks again
+    errors = {str(row["url"]).rsplit("/", 1)[1]: row["error"] for row in crawled.rows("visits")}
+    assert errors["deadly.html"] == "parse_crashed"
+
+
+def _environment() -> dict[str, str]:
+
+    return {**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
+
+
+def test_a_child_that_dies_of_something_else_costs_nothing() -> None:
+    exchange = _exchange(page(text="Harmless.").encode())
+    with closing(ChildReader(Reader(1 << 20, "lycosa"))) as child:
+        child._child.kill()
+        child._child.join()
+        understood = child(exchange, parse_head(exchange.response_head))
+    assert understood.page is not None
+
+
+@pytest.mark.parametrize("size", [0, 5_000_000])
+def test_a_child_takes_answers_of_any_size(size: int) -> None:
+    exchange = _exchange(b"<p>word " * (size // 8) + b"<p>end")
+    with closing(ChildReader(Reader(1 << 24, "lycosa"))) as child:
+        understood = child(exchange, parse_head(exchange.response_head))
+    assert understood.page is not None
+    assert understood.page.text.endswith("end")

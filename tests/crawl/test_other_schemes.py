@@ -18,11 +18,10 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from tests.crawl.kills import LYCOSA, lycosa, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
-from tests.crawl.test_unparsed import _await
 from tests.page.made import docx, pdf
-from tests.servers.ftp import ftp, ftp_log
-from tests.servers.gopher import gopher
+from tests.servers.ftp import ftp, ftp_log, gopher
 from tests.servers.nginx import Server, nginx
+from tests.waiting import until
 
 _KEPT = "/!$&'()*+,;=:@-._~"  # of a path, unescaped in a URL
 _QUICK = ("crawl.patience=500ms", "crawl.commit_interval=500ms", "fetch.retry_wait=100ms")
@@ -90,8 +89,7 @@ def test_an_ftp_server_is_crawled_whole(tmp_path: Path) -> None:
     root, workspace = tmp_path / "root", tmp_path / "workspace"
     _lay(root)
     with _served(root) as (origin, log):
-        summary = run_json(workspace, *_arguments(origin))
-        assert str(summary["ended"]) == "finished"
+        assert str(run_json(workspace, *_arguments(origin))["ended"]) == "finished"
         expected = _walk(root, origin)
         request_log = Counter(f"{origin}{path}" for path in ftp_log(log, root))
     visits = select(
@@ -107,8 +105,7 @@ def test_an_ftp_server_is_crawled_whole(tmp_path: Path) -> None:
         str(row["url"]): row
         for row in select(workspace, "SELECT url, title, text, language FROM pages")
     }
-    assert set(pages) == expected
-    assert pages[f"{origin}pub/"]["title"] == "Index of /pub/"
+    assert (set(pages), pages[f"{origin}pub/"]["title"]) == (expected, "Index of /pub/")
     assert pages[f"{origin}pub/spiders/wolf.pdf"]["text"] == "They hunt without a web."
     assert pages[f"{origin}{quote('pub/ключ/паук.txt')}"]["language"] == "ru"
     states = select(workspace, "SELECT state, reason FROM urls WHERE url LIKE '%.tar.gz'")
@@ -210,7 +207,7 @@ def test_kill_nine_and_reparse(tmp_path: Path) -> None:
                 *_arguments(origin, "crawl.document_timeout=300s"),
             ]
         )
-        _await(lambda: len(ftp_log(log, root)) > 30, process)
+        until(lambda: len(ftp_log(log, root)) > 30, 120, alive=process)
         process.send_signal(signal.SIGKILL)
         process.wait()
         run_json(workspace, *_arguments(origin))
@@ -285,8 +282,7 @@ def test_a_page_of_the_web_leads_there_only_if_it_is_wanted(tmp_path: Path) -> N
         (root / "index.html").write_text(f"<title>One</title><a href='{origin}'>files</a>")
         home = f"http://127.0.0.1:{served.port}/"
         anywhere = (collection("default", media_types=[], scope="any"), [home])
-        plain = work(tmp_path / "plain", [anywhere])
-        assert plain.progress.refused == {"scheme": 1}
+        assert work(tmp_path / "plain", [anywhere]).progress.refused == {"scheme": 1}
         # A link may lead there; but no private address is dialled that nobody named.
         work(tmp_path / "wanted", [anywhere], settings=("fetch.other_schemes=true",))
         rows = select(tmp_path / "wanted", f"SELECT state, reason FROM urls WHERE url = '{origin}'")

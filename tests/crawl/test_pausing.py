@@ -15,6 +15,7 @@ from lycosa.crawl.session.pausing import PausedByPeople, pause, paused, resume, 
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.daemon.daemons import QUICK, RUN, collection, daemon, site
+from tests.waiting import until
 
 
 def lycosa(workspace: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -52,27 +53,25 @@ def test_a_running_crawl_is_paused_and_resumed(tmp_path: Path) -> None:
     with site(tmp_path / "site", "127.0.6.31", 600) as server:
         home = f"http://127.0.6.31:{server.port}/"
         crawl = [*RUN, "-w", str(workspace), "crawl", home, "--delay", "100ms"]
-        running = subprocess.Popen(
-            crawl, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-        )
-        while len(server.requests()) < 5:
-            time.sleep(0.05)
+        errors = tmp_path / "errors"
+        with errors.open("w") as messages:
+            running = subprocess.Popen(crawl, stderr=messages, stdout=subprocess.DEVNULL)
+        until(lambda: len(server.requests()) >= 5, alive=running)
         assert "default is paused" in lycosa(workspace, "collection", "pause", "default").stdout
-        time.sleep(3)
+        until(lambda: "'default' is paused" in errors.read_text(), alive=running)
+        time.sleep(0.5)  # a request may be in flight
         before = len(server.requests())
         assert before < 600
         time.sleep(1)
         assert len(server.requests()) == before
         again = lycosa(workspace, "collection", "resume", "default")
         assert "default is resumed" in again.stdout
-        while len(server.requests()) == before:
-            assert running.poll() is None
-            time.sleep(0.05)
+        until(lambda: len(server.requests()) > before, alive=running)
         running.send_signal(signal.SIGINT)
-        errors = running.communicate(timeout=60)[1]
-        assert running.returncode == 0, errors
-    assert "collection 'default' is paused: `lycosa collection resume default` resumes it" in errors
-    assert "collection 'default' is resumed" in errors
+        assert running.wait(60) == 0, errors.read_text()
+    text = errors.read_text()
+    assert "collection 'default' is paused: `lycosa collection resume default` resumes it" in text
+    assert "collection 'default' is resumed" in text
 
 
 def test_a_crawl_of_a_paused_collection_is_refused(tmp_path: Path) -> None:

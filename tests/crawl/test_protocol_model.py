@@ -259,14 +259,11 @@ def explore(
 
 
 @pytest.mark.usefixtures("short_hundreds")
-def test_the_protocol_holds_under_random_schedules() -> None:
-    explore(Protocol, 15, 30)
-
-
-@pytest.mark.prove
-@pytest.mark.usefixtures("short_hundreds")
-def test_the_protocol_holds_under_many_random_schedules() -> None:
-    explore(Protocol, 1_000, 50)
+@pytest.mark.parametrize(
+    ("schedules", "steps"), [(15, 30), pytest.param(1_000, 50, marks=pytest.mark.prove)]
+)
+def test_the_protocol_holds_under_random_schedules(schedules: int, steps: int) -> None:
+    explore(Protocol, schedules, steps)
 
 
 # -- the checks can fail: one rule after the other is broken, and schedules are found in which that

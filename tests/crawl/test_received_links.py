@@ -1,5 +1,5 @@
-"""What an owner makes of found rows: of any kind, twice, of a collection that it does not work; and
-when the log is told.
+"""Links to other partitions: what is sent to their owners and how often, and what an owner makes of
+the rows.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import polars as pl
 import pytest
 
 from lycosa.core.clock import ManualClock
-from lycosa.core.records import Exchange, Request, UrlRow
+from lycosa.core.records import Exchange, Request, UrlId, UrlRow
+from lycosa.crawl.admission import remote_links as remote_links
 from lycosa.crawl.admission.received_links import RECORD_INTERVAL_MS
-from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.admission.remote_links import INBOX_LINK, RemoteLinks, Way
+from lycosa.crawl.admission.url_filter import FilterResult
 from lycosa.crawl.session.session import CrawlSession
+from lycosa.frontier.rows.row_positions import within
 from lycosa.store.compaction.compact import compact
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
-from lycosa.store.tables.rows import found_row
+from lycosa.store.tables.rows import Row, found_row
 from lycosa.url.keys import Identifier
 from tests.crawl.crew import PARTITIONS, Crew, job
 from tests.servers.synthetic.simulated import SimulatedClock
@@ -131,8 +134,7 @@ def test_rows_are_applied_and_committed_within_seconds_and_once_is_enough(owner:
     assert owner.urls()["/a"] == (2, "known", "")
     owner.find("/a", depth=1)
     owner.turn()
-    assert owner.urls()["/a"] == (1, "known", "")
-    assert owner.crew.table("found").height == 0
+    assert (owner.urls()["/a"], owner.crew.table("found").height) == ((1, "known", ""), 0)
     assert owner.crew.table("urls").filter(pl.col("url") == f"{HOST}/a")["first_seen_at"].dt.epoch(
         "ms"
     ).to_list() == [5]
@@ -149,8 +151,7 @@ def test_todays_limits_hold_for_what_others_send(owner: Owner) -> None:
     owner.turn()
     urls = owner.urls()
     assert "/far" not in urls
-    assert urls["/hop"][1:] == ("excluded", "redirect_limit")
-    assert urls["/map.xml"][1] == "known"
+    assert (urls["/hop"][1:], urls["/map.xml"][1]) == (("excluded", "redirect_limit"), "known")
     assert owner.session.worker.progress.refused["depth"] == 1
 
 
@@ -172,11 +173,77 @@ def test_others_entries_alone_make_no_commit_until_a_sweep_may_wait(owner: Owner
         owner.other.commit(owner.other.next_folder(), {}, CommitContents(counters={"x": 1}))
     owner.turn(60)
     head = owner.workspace.state().head
-    assert owner.applied == reply
-    assert owner.session.worker.idle()[1] == head
+    assert (owner.applied, owner.session.worker.idle()[1]) == (reply, head)
     compact(owner.workspace, whole=True)
     owner.turn(RECORD_INTERVAL_MS // 1_000 + 10)
     assert owner.applied > head
     head = owner.workspace.state().head
     owner.turn(2 * RECORD_INTERVAL_MS // 1_000)
     assert owner.workspace.state().head == head
+
+
+URL = UrlId("http://a.test/x", "a.test", 1, 2, 3)
+LINK = Way("http://b.test/", kind="a", anchor="x")
+
+
+def hands_on(rows: list[Row], again_ms: int | None = None) -> RemoteLinks:
+    return RemoteLinks(
+        "c",
+        frozenset({0, 1}),
+        put=rows.append,
+        screen=lambda url: FilterResult(),
+        again_ms=again_ms,
+    )
+
+
+def test_a_menu_is_sent_once_and_a_shorter_way_again() -> None:
+    rows: list[Row] = []
+    there = hands_on(rows)
+    assert there.send(URL, 5, 1_000, LINK)
+    assert not there.send(URL, 5, 2_000, LINK)
+    assert not there.send(URL, 7, 3_000, LINK)
+    assert len(rows) == 1
+    assert not there.send(URL, 4, 4_000, LINK)
+    assert not there.send(URL, 5, 5_000, LINK)
+    assert [row[9] for row in rows] == [5, 4]
+    assert there.was_sent(URL)
+    assert not there.was_sent(URL, "feed")  # its row as a feed is another one
+    assert there.send(URL, 5, 6_000, LINK, "feed")
+
+
+def test_a_newer_date_of_change_and_a_submission_are_news() -> None:
+    rows: list[Row] = []
+    there = hands_on(rows)
+    there.send(URL, 1, 1_000, LINK._replace(modified_at=500))
+    there.send(URL, 1, 2_000, LINK._replace(modified_at=400))
+    there.send(URL, 1, 3_000, LINK._replace(modified_at=600))
+    assert [row[-1] for row in rows] == [500, 600]
+    for at in (4_000, 5_000):
+        there.send(URL, 1, at, Way(kind=INBOX_LINK, first_seen_at=77))
+    assert [row[-2] for row in rows[2:]] == [77, 77]
+
+
+def test_where_links_make_pages_due_they_are_told_again_after_a_while() -> None:
+    rows: list[Row] = []
+    there = hands_on(rows, again_ms=10_000)
+    for at in (0, 5_000, 10_000, 15_000, 20_000):
+        there.send(URL, 1, at, LINK)
+    assert [row[-2] for row in rows] == [0, 10_000, 20_000]
+
+
+def test_what_it_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_links, "_REMEMBERED", 10)
+    rows: list[Row] = []
+    there = hands_on(rows)
+    for key in range(100):
+        there.send(URL._replace(url_key=key), 1, key, LINK)
+    assert sum(there.was_sent(URL._replace(url_key=key)) for key in range(100)) <= 20
+    assert there.was_sent(URL._replace(url_key=99))
+
+
+def test_ranges_are_cut_to_the_partitions_that_are_held() -> None:
+    shift = 52
+    whole = [(0, 5 << shift), (5 << shift, 1 << 64)]
+    assert within(whole, {2, 3, 7}) == [(2 << shift, 4 << shift), (7 << shift, 8 << shift)]
+    assert within(whole, {4, 5}) == [(4 << shift, 5 << shift), (5 << shift, 6 << shift)]
+    assert (within(whole, range(4096)), within(whole, ())) == (whole, [])

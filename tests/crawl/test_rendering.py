@@ -27,13 +27,13 @@ from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.http.decode import Headers, parse_head
-from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl
 from tests.crawl.sessions import LaterClock, collection, work
 from tests.fetch.test_browser import HOSTILE
 from tests.servers.members import Asked, members
 from tests.servers.system import require_program
+from tests.waiting import until
 
 WORDS = (
     "The wolf spider hunts on the ground and carries her young on her back through the whole of "
@@ -163,7 +163,7 @@ def test_pages_made_by_scripts_are_found_and_read(run: RunCrawl) -> None:
     assert {
         str(row["target"]).rpartition("/")[2] for row in crawled.rows("links") if row["kind"] == "a"
     } == {"1", "2"}
-    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+    crawled.assert_sound()
     assert not list(crawled.root.glob("data/*/unread*"))
 
 
@@ -272,7 +272,7 @@ def test_a_page_that_hangs_is_read_as_it_was_sent(run: RunCrawl) -> None:
             site.url(), site.url("/plain"), render="always", settings=("render.timeout=1s",)
         )
     assert titles(crawled) == ["/plain", "/plain/0", "shell"]
-    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+    crawled.assert_sound()
 
 
 def page(text: str = "", links: int = 0) -> Page:
@@ -356,10 +356,7 @@ def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_pat
         with subprocess.Popen(
             [*command, "crawl", site.url(), "--delay", "0s"], stderr=subprocess.DEVNULL
         ) as crawl:
-            deadline = time.monotonic() + 60
-            while "/api/0.json" not in site.paths():
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            until(lambda: "/api/0.json" in site.paths())
             crawl.kill()
         killed.set()
         subprocess.run(
@@ -372,7 +369,7 @@ def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_pat
     assert titles(crawled) == ["shell"]
     # the script had come
     assert crawled.count("visits", kind="page") == crawled.count("visits", kind="requisite") == 1
-    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+    crawled.assert_sound()
 
 
 @pytest.mark.prove
@@ -399,5 +396,5 @@ def test_hostile_pages_in_a_crawl(run: RunCrawl) -> None:
     assert "made 0" in titles(crawled)
     assert all(each.method == "GET" for each in site.asked)
     assert Counter(site.paths())["/"] == 1
-    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+    crawled.assert_sound()
     print(dict(crawled.progress.errors))

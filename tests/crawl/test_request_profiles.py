@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.errors import ConfigError
-from lycosa.store.verify.check import verify
-from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl
 from tests.crawl.sessions import collection, work
 from tests.servers.members import PASSWORD, USER, Members, members
@@ -86,7 +84,7 @@ def test_basic_credentials_go_where_they_belong(run: RunCrawl) -> None:
     stored = everything_on_disk(crawled.root)
     assert PASSWORD.encode() not in stored
     assert b"Authorization: [redacted]" in stored
-    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+    crawled.assert_sound()
 
 
 def test_without_its_password_nothing_begins(run: RunCrawl, tmp_path: Path) -> None:
@@ -117,7 +115,7 @@ def test_a_form_is_sent_once_and_its_session_kept(run: RunCrawl) -> None:
     assert PASSWORD.encode() not in stored
     assert b"s3cr3t" not in stored
     assert b"session=[redacted]; HttpOnly" in stored
-    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+    crawled.assert_sound()
     warc = next(crawled.root.glob("data/*/archive.warc.gz"))
     assert (
         subprocess.run(
@@ -196,4 +194,4 @@ def test_collections_of_other_request_profiles_fetch_apart(tmp_path: Path) -> No
     assert "secret basic" in held["member"]
     assert "secret basic" not in held["one"] | held["two"]
     assert held["one"] == held["two"]
-    assert verify(Workspace.open(str(tmp_path / "w")), deep=True).ok
+    crawled.assert_sound()

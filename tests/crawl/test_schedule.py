@@ -38,6 +38,7 @@ from lycosa.maintenance.upkeep import Upkeep
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
+from tests.crawl.sessions import LaterClock
 
 FRESH = Collection.model_validate({"recrawl": "fresh", "fetches_per_day": 4})
 
@@ -118,8 +119,7 @@ def test_the_threshold_spends_the_budget(serve: ServeWeb, run: RunCrawl) -> None
 
 
 def test_a_process_of_its_own_finds_the_same(serve: ServeWeb, run: RunCrawl) -> None:
-    web = serve({"/index.html": page("/1.html"), "/1.html": page()})
-    crawled = run(web.url())
+    crawled = run(serve({"/index.html": page("/1.html"), "/1.html": page()}).url())
     solved, _ = ranked(crawled, recrawl_rules(FRESH))
     ranker = Ranker(Workspace.open(str(crawled.root)), SystemClock())
     ranker.start("default", recrawl_rules(FRESH))
@@ -138,8 +138,7 @@ def test_a_process_of_its_own_finds_the_same(serve: ServeWeb, run: RunCrawl) -> 
 
 
 def test_upkeep_merges_in_a_job(serve: ServeWeb, run: RunCrawl) -> None:
-    web = serve({"/index.html": page("/1.html"), "/1.html": page()})
-    crawled = run(web.url())
+    crawled = run(serve({"/index.html": page("/1.html"), "/1.html": page()}).url())
     workspace = Workspace.open(str(crawled.root))
     clock = ManualClock(SystemClock().now_ms())
     upkeep = Upkeep(
@@ -211,20 +210,20 @@ def test_a_link_makes_a_page_due_when_it_is_older_than_max_age(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = serve({"/index.html": page("/old.html"), "/old.html": page()})
-    on_link = {"recrawl": "age", "recrawl_triggers": ["on_link"], "max_age": "1s"}
+    on_link = {"recrawl": "age", "recrawl_triggers": ["on_link"], "max_age": "1h"}
     run(web.url(), **on_link)
     mark = web.server.mark()
     run(**on_link)
     assert web.asked(mark) == []  # by itself nothing is due
-    time.sleep(1.2)
+    later = LaterClock(2 * 3_600_000)
     (web.server.servers[0].root / "new.html").write_text(page("/old.html"))
-    crawled = run(web.url("/new.html"), **on_link)
+    crawled = run(web.url("/new.html"), **on_link, clock=later)
     assert web.asked(mark)[:2] == ["/new.html", "/old.html"]
     old = next(row for row in crawled.rows("urls") if path_of(str(row["url"])) == "/old.html")
     assert old["checks"] == 1
     mark = web.server.mark()
     (web.server.servers[0].root / "newer.html").write_text(page("/old.html"))
-    run(web.url("/newer.html"), **{**on_link, "max_age": "1d"})
+    run(web.url("/newer.html"), **{**on_link, "max_age": "1d"}, clock=later)
     assert web.asked(mark) == ["/newer.html"]  # young enough
 
 
@@ -259,12 +258,11 @@ def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(
         ),
         extra=["", "etag off;", 'etag off; if_modified_since off; add_header Last-Modified "";'],
     )
-    again = {"recrawl": "age", "max_age": "4s"}
+    again = {"recrawl": "age", "max_age": "1h"}
     hosts = [web.url(host=host) for host in (1, 2, 3)]
     first = run(*hosts, **again)
-    time.sleep(4.1)
     mark = web.server.mark()
-    second = run(**again, max_pages=None)
+    second = run(**again, max_pages=None, clock=LaterClock(2 * 3_600_000))
     statuses = {
         request.host.split(":")[0]: request.status
         for request in web.server.requests(mark)
@@ -346,8 +344,7 @@ def test_a_host_with_more_visited_pages_than_a_head_takes_is_not_read_for_ever(
         max_age="1d",
         max_time_ms=20_000,
     )
-    assert web.asked(mark) == ["/new.html"]
-    assert crawled.progress.ended == "finished"
+    assert (web.asked(mark), crawled.progress.ended) == (["/new.html"], "finished")
 
 
 def test_rules_without_a_ranking_fetch_nothing_again() -> None:

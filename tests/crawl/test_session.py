@@ -1,9 +1,10 @@
-"""Sessions: what a claim needs before it is made, seeds over several calls, what makes stored links
-worth another look.
+"""Sessions: the collections of lycosa.toml, seeds over several calls, claims, submitted URLs, and what
+makes stored links worth another look.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from lycosa.config.collection import ADMISSION_SETTINGS, OTHER_SETTINGS, Collect
 from lycosa.config.reading import parse_config
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import ClaimLost, ConfigError, UrlError, UsageError
-from lycosa.crawl.session.planning import seeds_of
+from lycosa.crawl.session.planning import CrawlPlan, make_plan, seeds_of
 from lycosa.crawl.session.session import REPARSED, CrawlSession, look_again, open_session
+from lycosa.crawl.session.submission import Submitted, submit
 from lycosa.crawl.state.task import Job
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
@@ -141,11 +143,198 @@ def test_a_second_session_outranks_the_first(serve: ServeWeb, tmp_path: Path) ->
     assert second.worker.progress.replayed == 3
     second.close()  # and dies before its commit
     crawled = work(tmp_path / "w", [(collection("default"), [web.url()])])
-    assert crawled.pages() == ["/", "/a.html"]
-    assert sorted(web.asked()) == ["/", "/a.html"]
+    assert (crawled.pages(), sorted(web.asked())) == (["/", "/a.html"], ["/", "/a.html"])
     ids = [str(row["record_id"]) for row in crawled.rows("visits")]
     assert len(ids) == len(set(ids)) == 3
 
 
 def test_every_collection_setting_says_what_a_change_of_it_means() -> None:
     assert sorted((*ADMISSION_SETTINGS, *OTHER_SETTINGS)) == sorted(Collection.model_fields)
+
+
+GOOD = '[[collection]]\nname = "good"\nseeds = ["http://127.0.0.1/"]\n'
+
+
+def plan(text: str, *chosen: str, **settings: str) -> CrawlPlan:
+    return make_plan(
+        text,
+        "lycosa.toml",
+        chosen=chosen,
+        overrides=tuple(f"fetch.{key}={value}" for key, value in settings.items()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ('seeds = ["htp:/x"]', "only http, https"),
+        ('seeds = ["http://127.0.0.1/", "http://["]', "not a valid URL"),
+        ('seed_file = "/nowhere/seeds.txt"', "/nowhere/seeds.txt cannot be read"),
+        ('seeds = ["http://127.0.0.1/"]\nallow = ["("]', "not a regular expression"),
+        ('seeds = ["http://127.0.0.1/"]\nsedes = 3', "did you mean 'seeds'"),
+        ('seeds = ["http://127.0.0.1/"]\nschedule = "nachts"', "HH:MM-HH:MM"),
+        ('seeds = ["http://127.0.0.1/"]\nfeed_urls = ["mailto:a@b"]', "only http, https"),
+        (f'seeds = ["http://127.0.0.1/{"x" * 3000}"]', "too long"),
+        ("depth = 2", "no seeds"),
+    ],
+)
+def test_a_bad_collection_is_left_out_and_the_others_count(bad: str, says: str) -> None:
+    made = plan(f'{GOOD}[[collection]]\nname = "bad"\n{bad}\n')
+    assert (made.names, list(made.bad)) == (["good"], ["bad"])
+    assert says in made.bad["bad"]
+
+
+def test_the_second_of_two_that_share_a_name_is_left_out() -> None:
+    made = plan(GOOD + GOOD.replace("127.0.0.1", "127.0.0.2"))
+    assert [job.seeds for job in made.jobs] == [("http://127.0.0.1/",)]
+    assert "names must differ" in "".join(made.bad.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '[[collection]]\nname = "x"\n',
+        "[fetch]\nconections = 3\n" + GOOD,
+        "[[collection",
+        "collection = 3",
+    ],
+)
+def test_nothing_that_can_be_worked_is_an_error(text: str) -> None:
+    with pytest.raises(ConfigError):
+        plan(text)
+
+
+def test_chosen_collections() -> None:
+    text = GOOD + GOOD.replace("good", "other") + '[[collection]]\nname = "bad"\n'
+    assert (plan(text, "other").names, plan(text, "other").bad) == (["other"], {})
+    with pytest.raises(UsageError, match="did you mean 'other'"):
+        plan(text, "othre")
+    with pytest.raises(ConfigError, match="no seeds"):
+        plan(text, "bad")
+
+
+def test_seeds_come_from_the_file_too_and_else_from_earlier_calls(tmp_path: Path) -> None:
+    (tmp_path / "seeds").write_text(
+        "http://127.0.0.2/  # the second\n\n# none\nhttp://127.0.0.1/\n"
+    )
+    text = (
+        f'{GOOD}seed_file = "{tmp_path}/seeds"\n[[collection]]\nname = '
+        '"old"\n[[collection]]\nname = "any"\nscope = "any"\n'
+    )
+    before = {"old": {"seeds": ["http://127.0.0.9/"]}, "good": {"seeds": ["http://127.0.0.8/"]}}
+    made = make_plan(text, "lycosa.toml", before=before)
+    assert {job.collection.name: job.seeds for job in made.jobs} == {
+        "good": ("http://127.0.0.1/", "http://127.0.0.2/"),
+        "old": ("http://127.0.0.9/",),
+        "any": (),
+    }
+
+
+def test_public_hosts_need_a_contact() -> None:
+    public = GOOD.replace("127.0.0.1", "www.debian.org")
+    with pytest.raises(ConfigError, match=r"fetch\.contact is not set"):
+        plan(public)
+    assert plan(public, contact="https://www.uni-muenster.de/robot").names == ["good"]
+    assert plan(public, connect_to='["www.debian.org::127.0.0.1:8000"]').names == ["good"]
+    with pytest.raises(ConfigError, match=r"fetch\.contact is not set"):
+        plan(public, connect_to='["www.debian.org::8.8.8.8:"]')
+    with pytest.raises(ConfigError, match=r"fetch\.contact is not set"):
+        plan(GOOD + 'feed_urls = ["https://www.debian.org/feed"]\n')
+
+
+@pytest.mark.parametrize(
+    ("host", "public"),
+    [
+        ("localhost", False),
+        ("a.localhost:8000", False),
+        ("10.1.2.3", False),
+        ("[::1]:80", False),
+        ("0x7f.1", False),
+        ("8.8.8.8", True),
+        ("[2606:4700::1111]", True),
+        ("intranet", True),
+    ],
+)
+def test_what_is_public(host: str, public: bool) -> None:
+    text = GOOD.replace("127.0.0.1", host)
+    if public:
+        with pytest.raises(ConfigError, match=r"fetch\.contact is not set"):
+            plan(text)
+    else:
+        assert plan(text).names == ["good"]
+
+
+ONE = '[[collection]]\nname = "one"\nseeds = ["http://127.0.0.1/"]\n'
+TWO = (
+    '[[collection]]\nname = "two"\nseeds = ["http://127.0.0.2/a/x"]\nscope = '
+    '"prefix"\ndrop_parameters = ["utm_*"]\ndeny = ["y"]\n'
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    return tmp_path / "w"
+
+
+def add(workspace: Path, *urls: str, collection: str = "", settings: str = ONE + TWO) -> Submitted:
+    return submit(str(workspace), parse_config(settings), urls, collection)
+
+
+@pytest.mark.parametrize(
+    ("urls", "collection", "reason"),
+    [
+        (
+            ("http://127.0.0.2/a/y",),
+            "",
+            r"choose one with --collection NAME \(available: one, "
+            r"two\)",
+        ),
+        (("http://127.0.0.2/a/y",), "tow", "unknown collection 'tow'; did you mean 'two'"),
+        (
+            ("http://127.0.0.2/a/", "http://127.0.0.2/b"),
+            "two",
+            r"http://127.0.0.2/b is not accepted by collection 'two': refused \(scope\)",
+        ),
+        (("mailto:a@b",), "two", "only http, https, ftp and gopher URLs are crawled"),
+        (("http://[",), "two", "not a valid URL"),
+        ((f"http://127.0.0.2/a/{'x' * 3000}",), "two", r"refused \(too_long\)"),
+    ],
+)
+def test_what_is_refused(
+    workspace: Path, urls: tuple[str, ...], collection: str, reason: str
+) -> None:
+    with pytest.raises(UsageError, match=reason):
+        add(workspace, *urls, collection=collection)
+    assert not list(workspace.glob("inbox/*"))
+
+
+def test_what_is_taken(workspace: Path) -> None:
+    # deny is for links
+    submitted = add(workspace, "http://127.0.0.2/a/y?utm_x=1", collection="two")
+    assert submitted.urls == ("http://127.0.0.2/a/y",)
+    assert submitted.owner is None
+    (file,) = (workspace / "inbox").iterdir()
+    assert file.name == submitted.file
+    assert json.loads(file.read_text())["urls"] == ["http://127.0.0.2/a/y"]
+
+
+def test_the_only_collection_needs_no_name_and_the_log_knows_some(workspace: Path) -> None:
+    assert add(workspace, "http://127.0.0.1/x", settings=ONE).collection == "one"
+    with pytest.raises(UsageError, match="no collection yet"):
+        add(workspace, "http://127.0.0.1/x", settings="")
+    typed = parse_config(ONE.replace("one", "typed")).collection[0].model_dump(mode="json")
+    Workspace.open(str(workspace)).claim("test", settings={"typed": typed})
+    assert add(workspace, "http://127.0.0.1/x", settings="").collection == "typed"
+    with pytest.raises(UsageError, match="scope"):
+        add(workspace, "http://127.0.0.9/x", settings="")
+
+
+def test_what_the_operator_excluded_is_refused(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("host 127.0.0.1\n")
+    settings = f'[crawl]\nexclusions = "{tmp_path}/list"\n{ONE}'
+    with pytest.raises(UsageError, match=r"http://127.0.0.1/x is excluded by the operator"):
+        add(workspace, "http://127.0.0.1/x", settings=settings)
+    (tmp_path / "list").unlink()
+    with pytest.raises(UsageError, match="cannot be read"):
+        add(workspace, "http://127.0.0.1/x", settings=settings)

@@ -156,8 +156,7 @@ def test_nothing_is_lost_or_doubled_when_workers_die(
         results = many.facts()
         for table, rows in expected.items():
             assert results[table] == rows, table
-        records = Counter(many.table("visits")["record_id"])
-        assert max(records.values()) == 1
+        assert max(Counter(many.table("visits")["record_id"]).values()) == 1
         assert_one_worker_a_host(many.logs)
         assert not verify(many.workspace()).findings
 
@@ -173,8 +172,7 @@ def test_a_single_worker_applies_what_was_found_for_others(tmp_path: Path, expec
         session.walk_depth_decreased()
         session.worker.run()
         many.leave("all")
-        assert many.facts()["urls"] == expected["urls"]
-        assert many.table("found").height == 0
+        assert (many.facts()["urls"], many.table("found").height) == (expected["urls"], 0)
 
 
 def test_idle_workers_do_not_make_each_other_commit(tmp_path: Path) -> None:
@@ -209,8 +207,7 @@ def test_without_a_lease_nothing_starts_and_what_is_in_flight_waits_again(tmp_pa
         many.run(lambda: session.worker.progress.pages > 5)
         until = began + 20_000
         many.run(lambda: not lease.holds and many.clock.monotonic_ms() > until + 2_000)
-        last = max(request.arrived_at_ms for request in many.logs["a"])
-        assert last < until
+        assert max(request.arrived_at_ms for request in many.logs["a"]) < until
         assert (
             max(request.answered_at_ms for request in many.logs["a"])
             <= until + many.longest_wait_ms
@@ -387,7 +384,5 @@ def test_real_servers_see_one_worker_each(tmp_path: Path, serve: ServeWeb) -> No
         finally:
             crew_of.close()
         counts[name] = Counter(request.url for request in web.server.requests(mark))
-        facts = crew_of.facts()
-        assert len(facts["pages"]) == hosts * 9
-        assert max(counts[name].values()) == 1
+        assert (len(crew_of.facts()["pages"]), max(counts[name].values())) == (hosts * 9, 1)
     assert counts["one"] == counts["three"]

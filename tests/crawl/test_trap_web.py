@@ -118,8 +118,7 @@ def mixed(seed: int, hosts: int, pages: int, traps: float, **more: float) -> Web
 
 def test_traps_cost_little_and_every_real_page_is_found(tmp_path: Path) -> None:
     crawled = crawl_web(tmp_path / "w", mixed(1, 24, 700, 0.34), most=2_000)
-    assert crawled.progress.ended == "finished"
-    assert crawled.missing == []
+    assert (crawled.progress.ended, crawled.missing) == ("finished", [])
     assert len(set(crawled.request_log)) == len(crawled.request_log), "each URL once"
     hosts = sum(bool(host.traps) for host in crawled.web.open_hosts())
     assert hosts >= len(TRAPS)
@@ -214,9 +213,11 @@ def test_sitemaps_that_call_every_page_new_are_not_believed_for_long(tmp_path: P
 SMALL = 150
 
 
-@pytest.mark.parametrize("form", ["list", "chain"])
+@pytest.mark.parametrize(
+    ("form", "text"), [("list", "Page {}"), ("chain", "Page {}"), ("chain", "The same words.")]
+)
 def test_a_small_site_that_says_the_same_on_every_page_is_taken_whole(
-    serve: ServeWeb, run: RunCrawl, form: str
+    serve: ServeWeb, run: RunCrawl, form: str, text: str
 ) -> None:
     assert SMALL < FREE_SUSPECTS
     paths = [f"/page{number}.html" for number in range(SMALL)]
@@ -224,18 +225,24 @@ def test_a_small_site_that_says_the_same_on_every_page_is_taken_whole(
         path: [after] if form == "chain" else []
         for path, after in zip(paths, [*paths[1:], paths[0]], strict=True)
     }
-    site = {path: page(*links[path], text=f"Page {number}") for number, path in enumerate(paths)}
+    site = {path: page(*links[path], text=text.format(at)) for at, path in enumerate(paths)}
     web = serve({"/index.html": page(*(paths if form == "list" else paths[:1]))} | site)
     crawled = run(web.url(), traps=True, media_types=())
-    assert set(crawled.pages()) == {"/", *paths}
-    assert crawled.progress.refused.total() == 0
+    assert (set(crawled.pages()), crawled.progress.refused.total()) == ({"/", *paths}, 0)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_the_bar_for_traps(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("named", "more"),
+    [
+        pytest.param(1, {"orphans": 0.1, "sitemaps": 0.5}, id="one host is named"),
+        pytest.param(60, {}, id="every host is named"),
+    ],
+)
+def test_the_bar_for_traps(tmp_path: Path, named: int, more: dict[str, float], seed: int) -> None:
     crawled = crawl_web(
-        tmp_path / "w", mixed(seed, 60, 4_000, 0.4, orphans=0.1, sitemaps=0.5), most=8_000
+        tmp_path / "w", mixed(seed, 60, 4_000, 0.4, **more), named=named, most=8_000
     )
     print("\n", crawled.line())
     assert 0 < crawled.share <= MAX_TRAPPED
@@ -251,15 +258,4 @@ def test_the_bar_for_traps_where_every_host_is_named(tmp_path: Path) -> None:
     print("\n", crawled.line())
     assert crawled.trapped.total() > FREE_SUSPECTS
     assert crawled.share <= MAX_TRAPPED
-    assert crawled.missing == []
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("seed", range(1, 4))
-def test_the_bar_for_traps_on_small_webs_where_every_host_is_named(
-    tmp_path: Path, seed: int
-) -> None:
-    crawled = crawl_web(tmp_path / "w", mixed(seed, 60, 4_000, 0.4), named=60, most=8_000)
-    print("\n", crawled.line())
-    assert 0 < crawled.share <= MAX_TRAPPED
     assert crawled.missing == []

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from lycosa.store.verify.check import verify
-from lycosa.store.workspace import Workspace
-from tests.crawl.conftest import Crawled, ServeWeb, page
+from tests.crawl.conftest import Crawled, ServeWeb, page, path_of
 from tests.crawl.sessions import collection, work
 from tests.crawl.test_resume import many
 
@@ -24,9 +22,7 @@ SITE = {
 
 def pages_of(crawled: Crawled, name: str) -> list[str]:
     return sorted(
-        "/" + str(row["url"]).split("/", 3)[3]
-        for row in crawled.rows("pages")
-        if row["collection"] == name
+        path_of(str(row["url"])) for row in crawled.rows("pages") if row["collection"] == name
     )
 
 
@@ -48,11 +44,11 @@ def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(
     web = serve(SITE)
     jobs = [(collection("one"), [web.url()]), (collection("two", depth=1), [web.url()])]
     crawled = work(tmp_path / "w", jobs)
-    assert Counter(web.asked()) == Counter(["/", "/a.html", "/b.html", "/c.html"])
-    assert responses(tmp_path / "w") == Counter(
-        ["/robots.txt", "/", "/a.html", "/b.html", "/c.html"]
+    assert (Counter(web.asked()), responses(tmp_path / "w"), pages_of(crawled, "one")) == (
+        Counter(["/", "/a.html", "/b.html", "/c.html"]),
+        Counter(["/robots.txt", "/", "/a.html", "/b.html", "/c.html"]),
+        ["/", "/a.html", "/b.html", "/c.html"],
     )
-    assert pages_of(crawled, "one") == ["/", "/a.html", "/b.html", "/c.html"]
     assert pages_of(crawled, "two") == ["/", "/a.html", "/b.html"]
     visits = Counter(
         (str(row["url"]).rsplit("/", 1)[1], row["collection"])
@@ -69,7 +65,7 @@ def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(
     assert len(ids) == 1
     links = [row for row in crawled.rows("links") if str(row["source"]).endswith("/a.html")]
     assert len(links) == 1  # the exchange's, not each collection's
-    assert verify(Workspace.open(str(tmp_path / "w")), deep=True).ok
+    crawled.assert_sound()
 
 
 def test_of_two_pauses_the_longer_holds(serve: ServeWeb, tmp_path: Path) -> None:
@@ -93,8 +89,7 @@ def test_one_collections_budget_holds_back_no_other(serve: ServeWeb, tmp_path: P
         (collection("all"), [web.url()]),
     ]
     crawled = work(tmp_path / "w", jobs)
-    assert len(pages_of(crawled, "small")) == 4
-    assert len(pages_of(crawled, "all")) == 13
+    assert (len(pages_of(crawled, "small")), len(pages_of(crawled, "all"))) == (4, 13)
     assert Counter(web.asked()).most_common(1)[0][1] == 1
     held = {
         str(row["reason"])
@@ -114,7 +109,7 @@ def test_with_little_memory_both_get_every_page(serve: ServeWeb, tmp_path: Path)
         settings=tight,
     )
     assert len(pages_of(crawled, "one")) == len(pages_of(crawled, "two")) == 231
-    assert verify(Workspace.open(str(tmp_path / "w")), deep=True).ok
+    crawled.assert_sound()
 
 
 def test_a_second_collection_reads_the_sitemaps_of_a_stored_robots_txt(

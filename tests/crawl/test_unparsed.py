@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.crawl.test_documents import LONG
 from tests.page.made import pdf
 from tests.servers.nginx import Nginx, Server, nginx
+from tests.waiting import until
 
 PAGES = 8
 _QUICK = ("--set", "crawl.patience=1s", "--set", "crawl.commit_interval=500ms")
@@ -62,15 +62,6 @@ def _start(workspace: Path, url: str, *more: str) -> subprocess.Popen[bytes]:
 
 def _crawl(workspace: Path, url: str, *more: str) -> dict[str, dict[str, object]]:
     return run_json(workspace, *_QUICK, "crawl", url, *_CRAWL, "--json", *more)
-
-
-def _await(condition: object, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.communicate()[1].decode(errors="replace")
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def _archived(workspace: Path) -> int:
@@ -126,15 +117,16 @@ def test_kill_nine_while_a_document_is_read_fetches_nothing_twice(tmp_path: Path
     with _site(tmp_path / "root") as (server, url):
         process = _start(workspace, url, "--set", "crawl.document_timeout=300s")
         await_request(process, server)
-        _await(lambda: _archived(workspace) == 2 * PAGES + 2, process)
+        until(lambda: _archived(workspace) == 2 * PAGES + 2, 120, alive=process)
         entries = _committed(workspace)
         assert _unread(workspace)
-        _await(
+        until(
             lambda: (
                 _committed(workspace) > entries
                 or len(select(workspace, "SELECT url FROM pages")) == 2 * PAGES + 1
             ),
-            process,
+            120,
+            alive=process,
         )
         process.send_signal(signal.SIGKILL)
         process.communicate()
@@ -152,7 +144,7 @@ def test_a_crawl_that_is_stopped_leaves_what_is_not_read_to_the_next(tmp_path: P
     with _site(tmp_path / "root") as (server, url):
         process = _start(workspace, url, "--set", "crawl.document_timeout=300s")
         await_request(process, server)
-        _await(lambda: _archived(workspace) == 2 * PAGES + 2, process)
+        until(lambda: _archived(workspace) == 2 * PAGES + 2, 120, alive=process)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors.decode(errors="replace")
@@ -208,7 +200,7 @@ def test_slow_documents_of_one_host_hold_up_no_other(tmp_path: Path) -> None:
         seeds = [f"http://{address}:{server.port}/" for address in ("127.0.0.1", "127.0.0.2")]
         process = _start(workspace, seeds[0], seeds[1], "--set", "crawl.document_timeout=2s")
         await_request(process, server)
-        _await(
+        until(
             lambda: (
                 sum(
                     seeds[1] in str(row["url"])
@@ -216,7 +208,8 @@ def test_slow_documents_of_one_host_hold_up_no_other(tmp_path: Path) -> None:
                 )
                 == PAGES + 1
             ),
-            process,
+            120,
+            alive=process,
         )
         read = [
             row for row in select(workspace, "SELECT url FROM pages") if "slow" in str(row["url"])
@@ -248,6 +241,4 @@ def test_where_many_documents_wait_nothing_new_is_fetched(
             [(collection("default"), [url])],
             settings=("crawl.documents=1",),
         )
-    assert crawled.progress.pages == 2 * PAGES + 1
-    assert len(waiting) == PAGES
-    assert max(waiting) == 2
+    assert (crawled.progress.pages, len(waiting), max(waiting)) == (2 * PAGES + 1, PAGES, 2)

@@ -1,10 +1,11 @@
-"""Walks over random webs: whatever was crawled before, a call from a URL fetches exactly what lies
-within its depth and was not visited.
+"""Depths over several hosts and calls: what falls is walked again from stored links. A call from a
+URL fetches exactly what lies within its depth and was not visited.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.crawl.worker import Limits
+from tests.crawl.conftest import RunCrawl, ServeWeb, SmallWeb, page
+from tests.crawl.test_crawl import assert_counts_add_up
 from tests.servers.nginx import Nginx, Server, nginx
 
 HOSTS = ("127.0.4.11", "127.0.4.12", "127.0.4.13")
@@ -49,15 +52,15 @@ class RandomWeb:
         level = [start]
         while level:
             following: list[Page] = []
-            for page in level:  # grows while redirects are met
+            for node in level:  # grows while redirects are met
                 steps = (
-                    [(self.redirects[page], 0)]
-                    if page in self.redirects
-                    else [(target, 1) for target in self.links[page]]
+                    [(self.redirects[node], 0)]
+                    if node in self.redirects
+                    else [(target, 1) for target in self.links[node]]
                 )
                 for target, step in steps:
-                    if target not in results or results[target] > results[page] + step:
-                        results[target] = results[page] + step
+                    if target not in results or results[target] > results[node] + step:
+                        results[target] = results[node] + step
                         (following if step else level).append(target)
             level = following
         return results
@@ -65,13 +68,13 @@ class RandomWeb:
     def write(self, root: Path, port: int) -> None:
         for host in range(len(HOSTS)):
             (root / str(host)).mkdir(exist_ok=True)
-        for (host, page), targets in self.links.items():
+        for (host, at), targets in self.links.items():
             links = "".join(
                 f'<a href="http://{HOSTS[to]}:{port}/{number}.html">to</a>'
                 for to, number in targets
             )
-            (root / str(host) / f"{page}.html").write_text(
-                f"<title>{host} {page}</title><p>Page {page} of host {host}.</p>{links}"
+            (root / str(host) / f"{at}.html").write_text(
+                f"<title>{host} {at}</title><p>Page {at} of host {host}.</p>{links}"
             )
 
     def rules(self, host: int, port: str) -> str:
@@ -148,3 +151,62 @@ def test_exactly_what_lies_within_the_depth(
     everything = {page for seed in seeds for page in web.distances(seed)}
     rest = request_log(CrawlOrder(root, config, collection, index=False, start="unvisited"))
     assert sorted(rest) == sorted(everything - visited)
+
+
+def chain(serve: ServeWeb) -> SmallWeb:
+    """Host 1: / -> 1 -> 2 -> host 2's /t -> u -> v -> w, and a short way from a seed that is named
+    later.
+    """
+    web = serve({}, {})
+    far = web.url("/t.html", host=2)
+    web.write(
+        {
+            "index.html": page("/1.html"),
+            "1.html": page("/2.html", text="1"),
+            "2.html": page(far, text="2"),
+            "short.html": page(far, text="short"),
+        }
+    )
+    names = {"t": "u", "u": "v", "v": "w"}
+    pages = {f"{name}.html": page(f"/{after}.html", text=name) for name, after in names.items()}
+    pages |= {"w.html": page(text="w"), "index.html": page(text="home of the second")}
+    web.write(pages, host=2)
+    return web
+
+
+@pytest.mark.parametrize("depth", [4, None])
+def test_a_depth_that_decreases_does_so_over_hosts_and_admits_what_was_too_deep(
+    serve: ServeWeb, run: RunCrawl, depth: int | None
+) -> None:
+    web = chain(serve)
+    first = run(web.url(), web.url(host=2), scope="any", depth=depth)
+    assert (first.depths()["/u.html"], "/v.html" in first.depths()) == (4, depth is None)
+    mark = web.server.mark()
+    second = run(web.url("/short.html"), scope="any", depth=depth)
+    assert web.asked(mark) == ["/short.html", *(["/v.html", "/w.html"] if depth else [])]
+    depths = {"/t.html": 1, "/u.html": 2, "/v.html": 3, "/w.html": 4}
+    assert depths.items() <= second.depths().items()
+    assert_counts_add_up(second)
+
+
+def test_a_narrower_call_and_a_wider_one_leave_sitemaps_alone(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    """Rows that are no pages are not excluded by depth, nor walked from."""
+    web = serve(
+        {
+            "/index.html": page("/1.html"),
+            "/1.html": page("/2.html"),
+            "/2.html": page(),
+            "/alone.html": page(text="alone"),
+        }
+    )
+    robots = f"Sitemap: {web.url('/map.txt')}\n"
+    web.write({"robots.txt": robots, "map.txt": web.url("/alone.html")})
+    run(web.url(), max_pages=0)
+    run(web.url(), depth=0, max_pages=0)
+    crawled = run(web.url())
+    assert crawled.pages() == ["/", "/1.html", "/2.html", "/alone.html"]
+    operations = Counter((str(row["operation"]), str(row["state"])) for row in crawled.rows("urls"))
+    assert (operations[("sitemap", "visited")], max(Counter(web.asked()).values())) == (1, 1)
+    assert_counts_add_up(crawled)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from lycosa.daemon.daemon import live_status
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = (sys.executable, "-m", "lycosa.cli.main")
@@ -107,15 +107,11 @@ class Running:
     def rows(self, table: str) -> list[dict[str, Any]]:
         return rows(self.workspace, table)
 
-    def until(self, reached: Callable[[], object]) -> None:
+    def until(
+        self, reached: Callable[[], object], limit_s: float = LIMIT_S, what: str = ""
+    ) -> None:
         """Wait until something is so, while the daemon lives."""
-        deadline = time.monotonic() + LIMIT_S
-        while not reached():
-            assert self.process.poll() is None, (
-                f"it ended with {self.process.returncode}:\n{self.errors}"
-            )
-            assert time.monotonic() < deadline, self.errors
-            time.sleep(0.05)
+        until(reached, limit_s, alive=self.process, messages=lambda: f"{what} {self.errors}")
 
     def until_pages(self, number: int) -> None:
         self.until(lambda: len(self.rows("pages")) >= number)

@@ -1,22 +1,28 @@
-"""The daemon: several collections, changes of settings, deaths of its workers, a full disk, and its
-own end.
+"""The daemon: several collections, changes of settings, deaths of its workers, a full disk, its own
+end, and its port for metrics.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
+import socket
+import struct
 import sys
+import threading
 import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
+import pytest
 
 from lycosa.daemon.daemon import live_status
-from tests.daemon.daemons import LIMIT_S, QUICK, RUN, Running, collection, daemon, rows, site
+from lycosa.daemon.metrics_port import metrics_served
+from tests.crawl.kills import lycosa
+from tests.daemon.daemons import LIMIT_S, QUICK, Running, collection, daemon, rows, site
 from tests.servers.disks import fill, small_disk
 from tests.servers.nginx import Nginx
 
@@ -24,11 +30,8 @@ DEADLY = Path(__file__).with_name("deadly_daemon.py")
 
 
 def check(workspace: Path) -> None:
-    """What `lycosa check --deep` says: nothing."""
-    checked = subprocess.run(
-        [*RUN, "-w", str(workspace), "check", "--deep"], capture_output=True, text=True, check=False
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    """`lycosa check --deep` finds nothing."""
+    lycosa(workspace, "check", "--deep")
 
 
 def requested(server: Nginx) -> Counter[str]:
@@ -199,13 +202,8 @@ def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> No
     assert {
         row["error"] for row in rows(workspace, "visits") if row["url"].endswith("deadly.html")
     } == {"parse_crashed"}
-    explained = subprocess.run(
-        [*RUN, "-w", str(workspace), "explain", f"http://127.0.6.5:{server.port}/deadly.html"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "parse_crashed" in explained.stdout
+    url = f"http://127.0.6.5:{server.port}/deadly.html"
+    assert "parse_crashed" in lycosa(workspace, "explain", url)
     check(workspace)
 
 
@@ -294,3 +292,22 @@ def test_a_full_disk_is_waited_for_and_costs_no_restart(tmp_path: Path) -> None:
         # what was in flight when the disk was full may not be archived
         assert max(requested(server).values()) <= 2
         check(workspace)
+
+
+def test_a_client_that_breaks_off_leaves_no_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with metrics_served(str(tmp_path), 0) as address:
+        place = ("127.0.0.1", urlsplit(address).port or 0)
+        for _ in range(5):
+            client = socket.create_connection(place)
+            # reset, not closed
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(b"GET /met")
+            client.close()
+        with socket.create_connection(place) as client:  # taken after the others
+            client.sendall(b"GET /nothing HTTP/1.0\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.0 404")
+        while any("process_request" in thread.name for thread in threading.enumerate()):
+            time.sleep(0.01)
+    assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""What every engine promises (`lycosa.cluster.engine`), on every engine."""
+"""What every engine promises (`lycosa.cluster.engine`), on every engine; notes of the local one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from lycosa.cluster.engine import Engine, Remote, Unreachable
+from lycosa.cluster.engines import local
 from lycosa.core.errors import UrlError, UsageError, WorkError
 from tests.engines import things
 from tests.engines.things import Thing
@@ -32,8 +33,7 @@ def answers(remote: Remote) -> bool:
 
 def test_an_object_keeps_its_state_and_answers(engine: Engine) -> None:
     thing = engine.start("thing", Thing, 5)
-    assert thing.name == "thing"
-    assert thing.ask("add", 2, timeout_s=LIMIT_S) == 7
+    assert (thing.name, thing.ask("add", 2, timeout_s=LIMIT_S)) == ("thing", 7)
     assert thing.ask("count", timeout_s=LIMIT_S) == 7
     big = b"x" * 3_000_000
     assert thing.ask("echo", big, timeout_s=LIMIT_S) == big
@@ -169,8 +169,7 @@ def test_an_object_is_put_where_it_was_asked_to_be(engine: Engine) -> None:
     assert all(node.alive and node.cpus >= 1 for node in nodes)
     placed = {node.name: engine.start("thing", Thing, node=node.name) for node in nodes}
     for name, thing in placed.items():
-        assert thing.ask("count", timeout_s=LIMIT_S) == 0
-        assert thing.node == name
+        assert (thing.ask("count", timeout_s=LIMIT_S), thing.node) == (0, name)
         thing.kill()
 
 
@@ -179,8 +178,7 @@ def test_map_gives_results_in_the_order_of_the_items(engine: Engine) -> None:
         number * number for number in range(8)
     ]
     assert list(engine.map(things.square, [])) == []
-    endless = iter(int, 1)
-    results = engine.map(things.square, endless)
+    results = engine.map(things.square, iter(int, 1))
     assert [next(results) for _ in range(5)] == [0] * 5
     results.close()  # type: ignore[attr-defined]
 
@@ -234,3 +232,23 @@ def test_an_address_where_no_cluster_answers_is_one_error(
     with pytest.raises(UsageError, match="write HOST:PORT"):
         ray_engine.require_cluster("127.0.0.1:x")
     assert capfd.readouterr() == ("", "")
+
+
+def kinds(engine: local.LocalEngine) -> list[str]:
+    return sorted(name.partition(".")[2] for name in os.listdir(engine._folder))
+
+
+def test_of_objects_that_are_gone_few_notes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_MAX_END_NOTES", 2)
+    with local.LocalEngine(1) as engine:
+        staying = engine.start("staying", Thing, 5)
+        gone = [engine.start(f"thing-{number}", Thing) for number in range(4)]
+        for remote in gone:
+            remote.kill()
+        assert staying.ask("add", 1, timeout_s=LIMIT_S) == 6
+        until(lambda: kinds(engine) == ["end", "end", "pid", "sock"])
+        assert not any(remote.alive() for remote in gone)
+        with pytest.raises(Unreachable, match="it was killed"):
+            next(remote for remote in gone if remote.file("end").exists()).ask(
+                "count", timeout_s=LIMIT_S
+            )

@@ -17,8 +17,7 @@ from lycosa.http.decode import parse_head
 from lycosa.url.file_types import FTP_LISTING, GOPHER_MENU
 from tests.fetch import fetching
 from tests.fetch.fetching import fetch, run
-from tests.servers.ftp import busy_ftp, flooding_ftp, ftp, lying_ftp
-from tests.servers.gopher import gopher
+from tests.servers.ftp import busy_ftp, flooding_ftp, ftp, gopher, lying_ftp
 
 LOCAL = "127.0.0.1"
 

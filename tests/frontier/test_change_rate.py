@@ -1,5 +1,5 @@
-"""Change rates: equal to the exact likelihood where that is known, unbiased where visits see one
-bit, finite always.
+"""Change rates equal the exact likelihood where that is known, and stay finite. Budgets of refetches
+hold in every window.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +31,7 @@ from lycosa.frontier.recrawl.change_rate import (
     rates,
     silence_weight,
 )
+from lycosa.frontier.recrawl.refetch_budget import PERIOD_MS, Budget
 
 FLAT = prior_of(np.ones(len(GRID)))
 Visits = list[tuple[float, bool]]
@@ -174,8 +176,7 @@ def test_long_tables_are_taken_in_pieces() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 1e5), st.booleans()), max_size=20))
 def test_any_history_gives_a_rate_within_the_grid(visits: Visits) -> None:
-    result = rate(_stats(visits, 180.0))
-    assert GRID[0] * 0.999 <= result <= GRID[-1] * 1.001
+    assert GRID[0] * 0.999 <= rate(_stats(visits, 180.0)) <= GRID[-1] * 1.001
 
 
 def test_a_prior_is_learned_from_the_collection() -> None:
@@ -211,3 +212,73 @@ def test_claims_weigh_what_they_proved() -> None:
         honest = observe_claim(honest, claimed=False, changed=True)
     assert silence_weight(honest) < 0.3
     assert observe_claim(honest, claimed=False, changed=False) == honest
+
+
+START = 1_700_000_000_000
+
+
+def test_no_window_holds_more_than_its_share_and_ten_minutes_worth() -> None:
+    budget = Budget(1_440.0, START)  # one a minute
+    fetches, waiting = list[int](), list[int]()
+    for now in range(START, START + DAY_MS, 5_000):
+        budget.turn(now)
+        if now % 30_000 == START % 30_000:
+            waiting.append(now)  # twice what the budget has
+        for due in [due for due in waiting if budget.earliest(due) <= now]:
+            if budget.take(due, now):
+                fetches.append(now)
+                waiting.remove(due)
+    assert 1_300 <= len(fetches) <= 1_440 + 10
+    for first, at in enumerate(fetches):
+        for span_ms in (60_000, PERIOD_MS, 3_600_000):
+            inside = sum(1 for each in fetches[first : first + 100] if each < at + span_ms)
+            assert inside <= span_ms / 60_000 + 11
+    assert budget.spent == len(fetches)
+
+
+def test_a_budget_saves_up_ten_minutes_and_not_more() -> None:
+    budget = Budget(1_440.0, START)
+    later = START + 10 * DAY_MS
+    assert sum(budget.take(later, later) for _ in range(100)) == 10
+
+
+def test_what_waits_comes_again_the_earliest_due_first() -> None:
+    budget = Budget(144.0 * 5, START)  # five in ten minutes
+    waiting = {START - 1_000 * number for number in range(1, 101)}
+    fetched: list[int] = []
+    now = START
+    while waiting and now < START + DAY_MS:
+        now += 10_000
+        budget.turn(now)
+        # the latest first
+        offered = [due for due in sorted(waiting, reverse=True) if budget.earliest(due) <= now]
+        for due in offered:
+            if budget.take(due, now):
+                fetched.append(sorted(waiting).index(due))
+                waiting.discard(due)
+    assert not waiting
+    assert fetched[0] == 99  # nobody had been refused yet
+    assert max(fetched[1:]) < 5  # of those that wait, one of the five that have waited longest
+
+
+def test_what_is_held_waits_for_the_opening_in_rows_and_in_tables_alike() -> None:
+    budget = Budget(144.0, START)
+    for number in range(20):
+        budget.take(START + number, START + 30)
+    assert not budget.open
+    dues = [START - 5, START + 5, START + PERIOD_MS, START + 3 * PERIOD_MS]
+    frame = pl.DataFrame({"due": dues}, schema={"due": pl.Int64})
+    assert frame.select(budget.earliest_expr(pl.col("due"))).to_series().to_list() == [
+        budget.earliest(due) for due in dues
+    ]
+    assert budget.earliest(dues[0]) > START + 30
+    assert budget.earliest(dues[3]) == dues[3]
+
+
+def test_what_somebody_asked_for_is_paid_later() -> None:
+    budget = Budget(144.0, START)
+    assert budget.take(START, START)
+    for _ in range(3):
+        budget.spend()
+    assert not any(budget.take(now, now) for now in range(START, START + PERIOD_MS // 2, 1_000))
+    assert budget.spent == 4

@@ -5,6 +5,7 @@ would show.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -62,8 +63,7 @@ def test_a_domain_is_asked_as_if_it_were_two_hosts() -> None:
     clocks.started(1, SITE, 0)
     assert clocks.ready_at(2, SITE) == 0
     clocks.started(2, SITE, 0)
-    assert clocks.ready_at(3, SITE) == BUSY
-    assert clocks.ready_at(3, "other.test") == 0
+    assert (clocks.ready_at(3, SITE), clocks.ready_at(3, "other.test")) == (BUSY, 0)
     clocks.finished(1, SITE, 100, 1_000)
     assert clocks.ready_at(3, SITE) == 1_100  # one place is in use, one rests
     clocks.finished(2, SITE, 300, 1_000)
@@ -78,21 +78,57 @@ def test_a_domain_remembers_no_more_pauses_than_it_has_places() -> None:
     clock = DomainClock()
     for until in (5, 900, 7, 800, 6):
         clock.pause_place(until, 2)
-    assert clock.pausing_places == [800, 900]
-    assert (clock.ready_at(2), clock.paused_until()) == (800, 900)
+    assert (clock.pausing_places, (clock.ready_at(2), clock.paused_until())) == (
+        [800, 900],
+        (800, 900),
+    )
 
 
-def test_a_domain_of_one_place_is_asked_as_one_host() -> None:
-    clocks = Clocks(ClockRules(domain_connections=1))
-    fetch(clocks, 1, 0, 10, 1_000)
-    assert clocks.ready_at(2, SITE) == 1_010
+ONE_PLACE = ClockRules(domain_connections=1)
+BURST = {"may_burst": True}
 
 
-def test_what_one_host_needs_may_bind_its_domain_for_less() -> None:
-    clocks = Clocks(ClockRules(domain_connections=1))
-    fetch(clocks, 1, 0, 10, 86_400_000, domain_pause=1_000)
-    assert clocks.ready_at(2, SITE) == 1_010
-    assert clocks.ready_at(1, SITE) == 86_400_010
+@pytest.mark.parametrize(
+    ("rules", "fetches", "ready"),
+    [
+        pytest.param(
+            ONE_PLACE, [(0, 1_000, {})], {2: 1_010}, id="a domain of one place is as one host"
+        ),
+        pytest.param(
+            ONE_PLACE,
+            [(0, 86_400_000, {"domain_pause": 1_000})],
+            {2: 1_010, 1: 86_400_010},
+            id="what one host needs may bind its domain for less",
+        ),
+        pytest.param(
+            ClockRules(burst=5),
+            [(0, 1_000, BURST), (10, 60_000, {})],
+            {1: 61_020},
+            id="a burst ends with the first answer that asks for a pause",
+        ),
+        pytest.param(
+            ClockRules(burst=2),
+            [(0, 1_000, BURST), (5_000, 1_000, BURST)],
+            {1: 5_010},
+            id="a host that was left alone after half a burst owes nothing",
+        ),
+        pytest.param(
+            ClockRules(burst=2),
+            [(0, 1_000, BURST), (5_000, 1_000, BURST), (5_010, 1_000, BURST)],
+            {1: 7_020},
+            id="and has another burst",
+        ),
+        pytest.param(ClockRules(burst=1), [(0, 1_000, BURST)], {1: 1_010}, id="no burst is set"),
+        pytest.param(ClockRules(burst=4), [(0, 1_000, {})], {1: 1_010}, id="no burst is permitted"),
+    ],
+)
+def test_when_hosts_may_be_asked_after_fetches_of_the_first(
+    rules: ClockRules, fetches: list[tuple[int, int, dict[str, Any]]], ready: dict[int, int]
+) -> None:
+    clocks = Clocks(rules)
+    for start, pause, more in fetches:
+        fetch(clocks, 1, start, 10, pause, **more)
+    assert {host: clocks.ready_at(host, SITE) for host in ready} == ready
 
 
 def test_after_a_429_the_whole_domain_rests() -> None:
@@ -119,11 +155,9 @@ def test_hosts_behind_one_address_share_its_connections() -> None:
 def test_a_burst_is_paid_for_afterwards_and_keeps_its_place() -> None:
     clocks = Clocks(ClockRules(domain_connections=1, burst=3))
     fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
-    assert clocks.ready_at(1, SITE) == 10
-    assert clocks.ready_at(2, SITE) == 1_010
+    assert (clocks.ready_at(1, SITE), clocks.ready_at(2, SITE)) == (10, 1_010)
     fetch(clocks, 1, 10, 10, 1_000, may_burst=True)
-    assert clocks.ready_at(1, SITE) == 20
-    assert clocks.ready_at(2, SITE) == 2_020
+    assert (clocks.ready_at(1, SITE), clocks.ready_at(2, SITE)) == (20, 2_020)
     fetch(clocks, 1, 20, 10, 1_000, may_burst=True)
     assert clocks.ready_at(1, SITE) == clocks.ready_at(2, SITE) == 3_030
     fetch(clocks, 1, 3_030, 10, 1_000, may_burst=True)
@@ -137,8 +171,7 @@ def test_a_burst_takes_one_place_of_its_domain() -> None:
     assert clocks.ready_at(2, SITE) == 0
     clocks.undone(1, SITE)
     fetch(clocks, 2, 10, 10, 1_000)
-    assert clocks.ready_at(3, SITE) == 1_010
-    assert clocks.ready_at(1, SITE) == 10
+    assert (clocks.ready_at(3, SITE), clocks.ready_at(1, SITE)) == (1_010, 10)
     clocks.delay_domain(SITE, 20, 500)
     clocks.delay_domain(SITE, 20, 400)
     assert clocks.ready_at(1, SITE) == 500
@@ -152,29 +185,6 @@ def test_half_a_burst_is_not_forgotten() -> None:
     assert clocks.ready_at(1, SITE) == 2_110
     fetch(clocks, 1, 3_000, 10, 1_000, may_burst=True)
     assert clocks.remove(1) == 4_010
-
-
-def test_a_burst_ends_with_the_first_answer_that_asks_for_a_pause() -> None:
-    clocks = Clocks(ClockRules(burst=5))
-    fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
-    fetch(clocks, 1, 10, 10, 60_000)
-    assert clocks.ready_at(1, SITE) == 61_020
-
-
-def test_a_host_that_was_left_alone_after_half_a_burst_owes_nothing() -> None:
-    clocks = Clocks(ClockRules(burst=2))
-    fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
-    fetch(clocks, 1, 5_000, 10, 1_000, may_burst=True)
-    assert clocks.ready_at(1, SITE) == 5_010
-    fetch(clocks, 1, 5_010, 10, 1_000, may_burst=True)
-    assert clocks.ready_at(1, SITE) == 7_020
-
-
-def test_no_burst_unless_it_is_set_and_permitted() -> None:
-    for burst, may_burst in ((1, True), (4, False)):
-        clocks = Clocks(ClockRules(burst=burst))
-        fetch(clocks, 1, 0, 10, 1_000, may_burst=may_burst)
-        assert clocks.ready_at(1, SITE) == 1_010
 
 
 def test_what_was_not_sent_leaves_no_pause() -> None:
@@ -206,8 +216,10 @@ def test_a_host_that_is_taken_up_counts_as_fetched_at_the_claim() -> None:
 
 
 def test_stored_times() -> None:
-    assert monotonic_from(5_000, 2_000, 70_000) == 73_000
-    assert monotonic_from(1_000, 2_000, 70_000) == 70_000
+    assert (monotonic_from(5_000, 2_000, 70_000), monotonic_from(1_000, 2_000, 70_000)) == (
+        73_000,
+        70_000,
+    )
     assert monotonic_from(10**15, 2_000, 70_000) == 70_000 + RETRY_AFTER_CAP_MS
 
 
@@ -237,8 +249,7 @@ def test_growing_while_a_fetch_is_booked_loses_nothing() -> None:
 def test_a_host_that_rests_long_can_be_kept_elsewhere() -> None:
     clocks = Clocks(ClockRules())
     fetch(clocks, 1, 0, 10, 86_400_000)
-    assert clocks.remove(1) == 86_400_010
-    assert clocks.remove(1) == 0
+    assert (clocks.remove(1), clocks.remove(1)) == (86_400_010, 0)
     clocks.started(2, SITE, 0)
     with pytest.raises(ValueError, match="under way"):
         clocks.remove(2)
@@ -355,8 +366,7 @@ class Robot(RuleBasedStateMachine):
     def put_aside(self, host: int) -> None:
         if any(fetched.host == host and fetched.end is None for fetched in self.log):
             return
-        until = self.clocks.remove(host)
-        self.clocks.delay(host, self.now, until)
+        self.clocks.delay(host, self.now, self.clocks.remove(host))
 
     @rule()
     def tidy(self) -> None:

@@ -123,14 +123,12 @@ def test_only_resting_hosts_that_are_due_are_picked() -> None:
     hosts = directory([5, 100, None, 200, 50])
     hosts.activate(0)
     assert hosts.pick(100, 0, 10).tolist() == [1, 4]
-    assert hosts.pick(100, 100, 10).tolist() == [1, 3, 4]
-    assert hosts.next_time() == 50
+    assert (hosts.pick(100, 100, 10).tolist(), hosts.next_time()) == ([1, 3, 4], 50)
     hosts.activate(np.array([1, 3, 4]))
     assert hosts.next_time() is None
     assert int(hosts.active.sum()) == 4
     hosts.activate(np.array([3, 4]), active=False)
-    assert hosts.next_time() == 50
-    assert hosts.pick(100, 0, 0).size == 0
+    assert (hosts.next_time(), hosts.pick(100, 0, 0).size) == (50, 0)
 
 
 def test_what_is_due_sooner_comes_first_and_the_overdue_are_equal() -> None:
@@ -167,8 +165,7 @@ def test_equal_hosts_are_picked_in_turns_of_neighbours(
     monkeypatch.setattr(module, "_BLOCK", block)
     hosts = directory([0] * 100)
     turns = [hosts.pick(10, 0, 30).tolist() for _ in range(7)]
-    assert turns[0] == list(range(30))
-    assert turns[1] == list(range(30, 60))
+    assert (turns[0], turns[1]) == (list(range(30)), list(range(30, 60)))
     assert sorted(turns[3]) == [*range(20), *range(90, 100)]
     assert min(np.bincount(np.concatenate(turns))) == 2
 
@@ -228,8 +225,7 @@ def test_what_hosts_say_is_laid_over() -> None:
     rows = [(1 << 40, 99, 5), (99, 1, 1), (2 << 40, None, 40), (3 << 40, 7, 70)]
     hosts.update([pl.DataFrame([(*row, 3) for row in rows], schema=schema, orient="row")])
     assert hosts.last_visit_at[:3].tolist() == [99, 0, 7]
-    assert hosts.next_at[:3].tolist() == [10, NEVER, 70]
-    assert len(hosts) == 3
+    assert (hosts.next_at[:3].tolist(), len(hosts)) == ([10, NEVER, 70], 3)
 
 
 def test_mapped_columns_leave_memory_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -244,16 +240,14 @@ def test_mapped_columns_leave_memory_and_nothing_is_lost(tmp_path: Path) -> None
                 ]
             )
         )
-    assert hosts.slot(9 << 40) == 9
-    assert int(hosts.waiting[:count].sum()) == count * (count - 1) // 2
+    assert (hosts.slot(9 << 40), int(hosts.waiting[:count].sum())) == (9, count * (count - 1) // 2)
     assert hosts.next_at[:count].tolist() == list(range(count))
     assert resident(tmp_path) > 1_000_000
     assert hosts.pick(99, 0, 1_000).size == 100
     assert resident(tmp_path) < 100_000
     hosts.set(5, next_at=7)
     hosts.pick(99, 0, 1_000)
-    assert (int(hosts.next_at[5]), hosts.next_time()) == (7, 0)
-    assert list(tmp_path.iterdir()) == []
+    assert ((int(hosts.next_at[5]), hosts.next_time()), list(tmp_path.iterdir())) == ((7, 0), [])
 
 
 def test_a_full_disk_leaves_the_columns_in_memory(
@@ -268,5 +262,4 @@ def test_a_full_disk_leaves_the_columns_in_memory(
     monkeypatch.setattr(os, "posix_fallocate", full)
     for key in range(2, 3_000):
         hosts.set(hosts.add(key, 1), waiting=1)
-    assert int(hosts.waiting.sum()) == 5 + 2_998
-    assert hosts.slot(1) == 0
+    assert (int(hosts.waiting.sum()), hosts.slot(1)) == (5 + 2_998, 0)

@@ -173,8 +173,7 @@ def test_every_url_comes_once_and_pauses_hold(
             busy.append((now + 3, host))
         now += 1
         assert now < 10_000
-    assert len(set(seen)) == len(urls)
-    assert len(frontier) == 0
+    assert (len(set(seen)), len(frontier)) == (len(urls), 0)
 
 
 def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
@@ -194,8 +193,7 @@ def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
 
     frontier.active.pop = counted  # type: ignore[method-assign]
     host_keys = [rows[0].id.host_key for _ in range(50) if (rows := frontier.next(1, {"rests"}))]
-    assert sorted(host_keys) == list(range(151, 201))
-    assert frontier.next(1, {"rests"}) == ()
+    assert (sorted(host_keys), frontier.next(1, {"rests"})) == (list(range(151, 201)), ())
     assert len(looked) <= 150 + 50
     assert frontier.next_time() is not None, "what stands aside is due"
     frontier.add(replace(url_row(7, 2), collection="goes"))

@@ -1,4 +1,6 @@
-"""All trap rules together on the synthetic web: traps cost little, and every real page is found."""
+"""All trap rules together on the synthetic web, groups of similar addresses, and pages that report
+"not found" with another status.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,12 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lycosa.core.records import FOLLOWED_KINDS, Page
 from lycosa.frontier.traps.detector import HostGroups, ObservedPage
+from lycosa.frontier.traps.shapes import MAX_FOLDERS, shape_of, titled_as_missing
 from lycosa.page.parse import parse_page
 from lycosa.url.file_types import unindexable
 from lycosa.url.traps import TrapRule, query_signature, trap
@@ -147,3 +152,92 @@ def test_the_bar_for_traps(seed: int) -> None:
     trapped = sum(web.is_trap(url) for url in robot.fetched)
     assert 0 < trapped <= MAX_TRAPPED * len(robot.fetched)
     assert set(web.real_pages()) <= set(robot.fetched)
+
+
+@pytest.mark.parametrize(
+    ("path", "groups"),
+    [
+        ("/", ("/*",)),
+        ("/a.html", ("/*",)),
+        ("/17.html", ("/{n}",)),
+        ("/whatsnew/3.10.html", ("/whatsnew/*", "/whatsnew/")),
+        ("/a/b/c.html", ("/a/b/*", "/a/b/", "/a/")),
+        ("/a/b/", ("/a/b/*", "/a/b/", "/a/")),
+        ("/a/b/c/d/e/f", ("/a/b/c/**", "/a/b/c/", "/a/b/", "/a/")),
+        ("/2024/05/story", ("/{n}/{n}/*", "/{n}/{n}/", "/{n}/")),
+        ("/calendar/2024-05-01", ("/calendar/{n}", "/calendar/")),
+        ("/s/0a1b2c3d4e5f60718293a4b5/x", ("/s/{id}/*", "/s/{id}/", "/s/")),
+        ("/shop?size=m&color=red&size=l", ("/shop?color&size", "/shop?", "/*?")),
+        (
+            "/shop/shoes/1234?color=red",
+            ("/shop/shoes/{n}?color", "/shop/shoes/{n}?", "/shop/shoes/", "/shop/"),
+        ),
+        ("/a/?x=1", ("/a/*?x", "/a/*?", "/a/")),
+    ],
+)
+def test_groups(path: str, groups: tuple[str, ...]) -> None:
+    assert shape_of(path).groups == groups
+
+
+@pytest.mark.parametrize(
+    ("path", "numbered", "query", "dated"),
+    [
+        ("/a/b", False, False, False),
+        ("/a/12", True, False, False),
+        ("/a?b=1", True, True, False),
+        ("/2024/05/x", True, False, True),
+        ("/c?date=2024-05-01", True, True, True),
+        ("/c?month=5", True, True, True),
+        ("/news/2024/story", True, False, False),
+        ("/2024-story", False, False, False),
+    ],
+)
+def test_what_is_variable(path: str, numbered: bool, query: bool, dated: bool) -> None:
+    shape = shape_of(path)
+    assert (shape.numbered, shape.query, shape.dated) == (numbered, query, dated)
+
+
+@given(st.text("/ab1?&=%-.", max_size=60))
+def test_any_path_has_few_groups(tail: str) -> None:
+    groups = shape_of("/" + tail).groups
+    assert 1 <= len(groups) <= MAX_FOLDERS + 3
+    assert len(set(groups)) == len(groups)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        *(
+            "404",
+            "Error 404 - Example",
+            "Page Not Found",
+            "Seite nicht gefunden",
+            "Page introuvable",
+            "Página no encontrada",
+        ),
+        *(
+            "Страница не найдена",
+            "页面未找到",
+            "ページが見つかりません",
+            "페이지를 찾을 수 없습니다",
+            "الصفحة غير موجودة",
+        ),
+    ],
+)
+def test_titles_of_what_is_not_there(title: str) -> None:
+    assert titled_as_missing(title)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "",
+        "Room 4040",
+        "The founding of Rome",
+        "Lost and found",
+        "Peugeot 4047",
+        "Neue Gefundene Werke",
+    ],
+)
+def test_other_titles(title: str) -> None:
+    assert not titled_as_missing(title)

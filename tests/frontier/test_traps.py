@@ -132,8 +132,7 @@ def test_a_trap_costs_a_few_fetches(name: str) -> None:
 
 
 def test_without_the_text_what_is_nearly_identical_is_still_told() -> None:
-    book = HostGroups()
-    assert fetched(book, TRAPS["numbered"][1](), by_line=False) <= 6 * ENOUGH
+    assert fetched(HostGroups(), TRAPS["numbered"][1](), by_line=False) <= 6 * ENOUGH
 
 
 def test_real_pages_among_those_of_a_trap_are_found_by_probes() -> None:

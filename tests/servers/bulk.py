@@ -17,9 +17,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
+
+from tests.servers.local_http import QuietHandler, QuietServer, serving
 
 WHOLE_429, ITEMS_429, LOST, CUT, CHUNKED, SLOW, PROXY_502, WRONG_COUNT = (
     "429", "items 429", "lost", "cut", "chunked", "slow", "502", "wrong count",
@@ -120,26 +121,14 @@ def bulk_server() -> Iterator[Cluster]:
     class Handler(_Handler):
         state = cluster
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    cluster.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    server = QuietServer(("127.0.0.1", 0), Handler)
+    cluster.url = f"http://127.0.0.1:{server.server_port}"
+    with serving(server):
         yield cluster
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+class _Handler(QuietHandler):
     state: Cluster
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
 
     def do_HEAD(self) -> None:
         self._handle()
@@ -173,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
                 retry_after=state.retry_after,
             )
         elif fault == PROXY_502:
-            self._send(502, b"<html>Bad Gateway</html>", "text/html")
+            self.reply(502, b"<html>Bad Gateway</html>", [("Content-Type", "text/html")])
         else:
             with state.lock:
                 status, answer = self._work(parts.path, query, body, fault)
@@ -281,17 +270,9 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _say(self, status: int, answer: dict[str, Any], retry_after: str = "") -> None:
-        self._send(status, json.dumps(answer).encode(), "application/json", retry_after)
-
-    def _send(self, status: int, content: bytes, content_type: str, retry_after: str = "") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(content)))
-        if retry_after:
-            self.send_header("Retry-After", retry_after)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
+        headers = [("Content-Type", "application/json")]
+        headers += [("Retry-After", retry_after)] if retry_after else []
+        self.reply(status, json.dumps(answer).encode(), headers)
 
 
 def _matches_query(task: str, document: dict[str, Any]) -> bool:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
-from tests.servers.system import require_program
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -16,19 +23,43 @@ class Certificate:
 
 
 def make_certificate(
-    folder: Path, name: str, names: str, authority: Certificate | None = None
+    folder: Path,
+    name: str,
+    names: str,
+    authority: Certificate | None = None,
+    *,
+    begins: datetime = NOW - 3 * DAY,
+    ends: datetime = NOW + 2 * DAY,
 ) -> Certificate:
-    """A certificate for `names` (`DNS:a.test,IP:127.0.0.1`), signed by `authority`; without names,
-    an authority.
+    """A certificate for `names` (`DNS:a.test,IP:127.0.0.1`), signed by `authority`, else by itself.
+
+    Args:
+        names: "": an authority, which may sign others. "-": no names but the subject's.
     """
     made = Certificate(folder / f"{name}.pem", folder / f"{name}.key")
-    command = [
-        require_program("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-        "-subj", f"/CN={name}", "-out", str(made.certificate), "-keyout", str(made.key),
-    ]  # fmt: skip
-    if names:
-        command += ["-addext", f"subjectAltName={names}", "-addext", "basicConstraints=CA:FALSE"]
-    if authority:
-        command += ["-CA", str(authority.certificate), "-CAkey", str(authority.key)]
-    subprocess.run(command, check=True, capture_output=True)
+    key = signer = ec.generate_private_key(ec.SECP256R1())
+    subject = issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    if authority is not None:
+        issuer = x509.load_pem_x509_certificate(authority.certificate.read_bytes()).subject
+        loaded = serialization.load_pem_private_key(authority.key.read_bytes(), None)
+        assert isinstance(loaded, ec.EllipticCurvePrivateKey)
+        signer = loaded
+    builder = (
+        x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(begins)
+        .not_valid_after(ends)
+        .add_extension(x509.BasicConstraints(ca=not names, path_length=None), critical=True)
+    )
+    if names.strip("-"):
+        pairs = [each.split(":", 1) for each in names.split(",")]
+        listed = [
+            x509.IPAddress(ip_address(text)) if kind == "IP" else x509.DNSName(text)
+            for kind, text in pairs
+        ]
+        builder = builder.add_extension(x509.SubjectAlternativeName(listed), critical=False)
+    pem = serialization.Encoding.PEM
+    made.certificate.write_bytes(builder.sign(signer, hashes.SHA256()).public_bytes(pem))
+    made.key.write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
     return made

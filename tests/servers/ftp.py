@@ -1,5 +1,5 @@
-"""Real FTP on loopback: pyftpdlib in a process of its own; and a server that lies about where its
-data is to be had.
+"""FTP on loopback: pyftpdlib in a process of its own, and a server with a false data address. A small
+gopher server (RFC 1436).
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ import socket
 import socketserver
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+
+from tests.servers.local_http import serving
+from tests.waiting import listens, until
 
 _SERVE = """
 import logging, sys
@@ -78,15 +79,7 @@ def ftp(root: Path, log: Path | None = None) -> Iterator[int]:
     ]
     process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                if time.monotonic() > deadline or process.poll() is not None:
-                    raise
-                time.sleep(0.05)
+        until(lambda: listens("127.0.0.1", port), alive=process)
         yield port
     finally:
         process.terminate()
@@ -140,15 +133,10 @@ def _served(
     named: str = "",
     place: tuple[str, int] = ("127.0.0.1", 0),
 ) -> Iterator[int]:
-    with _LyingServer(place, handler) as server:
-        server.named = named
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+    server = _LyingServer(place, handler)
+    server.named = named
+    with serving(server):
+        yield server.server_address[1]
 
 
 @contextmanager
@@ -195,3 +183,29 @@ def busy_ftp(after: str = "") -> Iterator[int]:
     """
     with _served(_Busy, after) as port:
         yield port
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        selector = self.rfile.readline(4096).rstrip(b"\r\n").decode("latin-1")
+        server = self.server
+        assert isinstance(server, _Server)
+        server.asked.append(selector)
+        self.wfile.write(server.content.get(selector, b"3not here\terror\terror.host\t1\r\n.\r\n"))
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, content: Mapping[str, bytes]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.content = content
+        self.asked: list[str] = []
+
+
+@contextmanager
+def gopher(content: Mapping[str, bytes]) -> Iterator[tuple[int, list[str]]]:
+    """(port, the selectors that were asked for)."""
+    with serving(server := _Server(content)):
+        yield server.server_address[1], server.asked

@@ -8,18 +8,19 @@ can check politeness and what really arrived.
 
 from __future__ import annotations
 
-import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from types import TracebackType
+from functools import partial
+from socketserver import ThreadingTCPServer
 
 from tests.servers.hostile_body import CHUNK_ENDPOINTS, CODING_ENDPOINTS, DOCUMENT_ENDPOINTS
 from tests.servers.hostile_connection import CONNECTION_ENDPOINTS
 from tests.servers.hostile_head import BUSY_ENDPOINTS, HEAD_ENDPOINTS, STATUS_ENDPOINTS
 from tests.servers.hostile_redirect import REDIRECT_ENDPOINTS, ROBOTS_HOSTS
+from tests.servers.local_http import serving
 from tests.servers.nginx import free_port
 from tests.servers.wire import Endpoint, Hang, Wire, answer, page
 
@@ -55,17 +56,21 @@ class Received:
     head: bytes
 
 
+class _Listener(ThreadingTCPServer):
+    allow_reuse_address = True
+    request_queue_size = 128
+
+
 class HostileServer:
-    """Serves from `start` to `stop` with one thread a connection; a context manager."""
+    """Serves while the context is open, with one thread a connection."""
 
     def __init__(self) -> None:
         names = ["hostile", "good", *_ROBOTS_BY_NAME]
         self.addresses = {name: f"{_NETWORK}{number}" for number, name in enumerate(names, 1)}
-        self.port = 0
+        self.port = free_port(list(self.addresses.values()))
         self.received: list[Received] = []
-        self._listeners: list[socket.socket] = []
         self._connections: set[socket.socket] = set()
-        self._threads: list[threading.Thread] = []
+        self._listeners = ExitStack()
         self._stopping = threading.Event()
         self._lock = threading.Lock()
 
@@ -97,82 +102,34 @@ class HostileServer:
     # -- life
     # ------------------------------------------------------------
 
-    def start(self) -> None:
-        addresses = list(self.addresses.values())
-        self.port = free_port(addresses)
-        for address in addresses:
-            listener = socket.socket()
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((address, self.port))
-            listener.listen(128)
-            self._listeners.append(listener)
-        self._spawn(self._accept)
+    def __enter__(self) -> HostileServer:
+        for host, address in self.addresses.items():
+            listener = _Listener((address, self.port), partial(self._serve, host))  # type: ignore[arg-type]
+            self._listeners.enter_context(serving(listener))
+        return self
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        for listener in self._listeners:
-            listener.close()
         with self._lock:
             connections = list(self._connections)
         for connection in connections:
-            try:
+            with suppress(OSError):  # closed already
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue  # closed already
-        for thread in self._threads:
-            thread.join(10)
-        if any(thread.is_alive() for thread in self._threads):
-            raise RuntimeError("a thread of the hostile server does not end")
-
-    def __enter__(self) -> HostileServer:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
+        self._listeners.close()  # waits for the threads of all connections
 
     # -- serving
     # ------------------------------------------------------------
 
-    def _spawn(self, target: Callable[..., None], *arguments: object) -> None:
-        thread = threading.Thread(target=target, args=arguments, daemon=True)
-        self._threads = [running for running in self._threads if running.is_alive()]
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            for listener, host in zip(self._listeners, self.addresses, strict=True):
-                selector.register(listener, selectors.EVENT_READ, host)
-            while not self._stopping.is_set():
-                for key, _ in selector.select(0.05):
-                    try:
-                        connection, _ = self._listeners[
-                            list(self.addresses).index(key.data)
-                        ].accept()
-                    except OSError:
-                        return  # closed: the server stops
-                    with self._lock:
-                        self._connections.add(connection)
-                    self._spawn(self._serve, connection, key.data)
-
-    def _serve(self, connection: socket.socket, host: str) -> None:
+    def _serve(self, host: str, connection: socket.socket, *_: object) -> None:
         connection.settimeout(_READ_LIMIT_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            while self._answer_one(connection, host):
+        with self._lock:
+            self._connections.add(connection)
+        with suppress(Hang):
+            while not self._stopping.is_set() and self._answer_one(connection, host):
                 pass
-        except Hang:
-            pass
-        finally:
-            connection.close()
-            with self._lock:
-                self._connections.discard(connection)
+        with self._lock:
+            self._connections.discard(connection)
 
     def _answer_one(self, connection: socket.socket, host: str) -> bool:
         """Read a request and answer it; whether the connection is kept (only the well-behaved host

@@ -9,14 +9,14 @@ good for so many pages. Requests are kept as they came.
 from __future__ import annotations
 
 import base64
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol, TypeVar
 from urllib.parse import parse_qs
+
+from tests.servers.local_http import QuietHandler, QuietServer, serving
 
 USER, PASSWORD = "wolf", "spider"
 _PAGE = "<!doctype html><html><head><title>{title}</title></head><body><h1>{title}</h1><p>{text}</p>{links}</body></html>"
@@ -136,13 +136,6 @@ class Members:
         )
 
 
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A crawler that is killed leaves: nothing to say of that."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
-
-
 class Answering(Protocol):
     """A site that answers requests by itself."""
 
@@ -161,9 +154,7 @@ Site = TypeVar("Site", bound=Answering)
 def members(site: Site) -> Iterator[Site]:
     """Serve a site on loopback."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             asked = Asked(
@@ -174,26 +165,11 @@ def members(site: Site) -> Iterator[Site]:
             )
             site.asked.append(asked)
             status, headers, text = site.answer(asked)
-            self.send_response(status)
-            for name, value in headers:
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(text.encode())))
-            self.end_headers()
-            self.wfile.write(text.encode())
+            self.reply(status, text.encode(), headers)
 
         do_POST = do_GET
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = _Server(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = QuietServer(("127.0.0.1", 0), Handler)
     site.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(server):
         yield site
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -5,15 +5,13 @@ it takes, whether it is there.
 from __future__ import annotations
 
 import ssl
-import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.servers.certificates import Certificate
-from tests.servers.system import require_program
+from tests.servers.certificates import DAY, NOW, Certificate, make_certificate
+from tests.servers.local_http import QuietHandler, QuietServer
 
 
 @dataclass
@@ -30,7 +28,7 @@ class Moody:
     delay_s: float = 0.0
     asked: list[float] = field(default_factory=list)
     connections: int = 0
-    _server: ThreadingHTTPServer | None = None
+    _server: QuietServer | None = None
 
     @property
     def url(self) -> str:
@@ -38,9 +36,8 @@ class Moody:
 
     def start(self) -> Moody:
         """Listen, on the port of the last time if there was one."""
-        server = _Server((self.address, self.port), _handler(self))
+        server = QuietServer((self.address, self.port), _handler(self))
         self.port = server.server_address[1]
-        server.daemon_threads = True
         if self.certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(self.certificate.certificate, self.certificate.key)
@@ -65,18 +62,8 @@ class Moody:
         self.stop()
 
 
-class _Server(ThreadingHTTPServer):
-    allow_reuse_address = True
-    request_queue_size = 100
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is no error of the test."""
-
-
-def _handler(moody: Moody) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+def _handler(moody: Moody) -> type[QuietHandler]:
+    class Handler(QuietHandler):
         def setup(self) -> None:
             moody.connections += 1
             super().setup()
@@ -84,56 +71,12 @@ def _handler(moody: Moody) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             moody.asked.append(time.monotonic())
             time.sleep(moody.delay_s)
-            body = moody.text.encode()
-            self.send_response(moody.status)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
+            html = ("Content-Type", "text/html; charset=utf-8")
+            self.reply(moody.status, moody.text.encode(), [html])
 
     return Handler
 
 
 def expired_certificate(folder: Path, name: str, names: str, authority: Certificate) -> Certificate:
     """A certificate of the authority that ended yesterday."""
-    made = Certificate(folder / f"{name}.pem", folder / f"{name}.key")
-    openssl, request, extensions = (
-        require_program("openssl"),
-        folder / f"{name}.csr",
-        folder / f"{name}.ext",
-    )
-    extensions.write_text(f"subjectAltName={names}\n")
-    key = (
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-keyout",
-        str(made.key),
-    )
-    subprocess.run(
-        [openssl, "req", *key, "-subj", f"/CN={name}", "-out", str(request)],
-        check=True,
-        capture_output=True,
-    )
-    signed = (
-        "-CA",
-        str(authority.certificate),
-        "-CAkey",
-        str(authority.key),
-        "-CAcreateserial",
-        "-days",
-        "-1",
-        "-extfile",
-        str(extensions),
-    )
-    subprocess.run(
-        [openssl, "x509", "-req", "-in", str(request), *signed, "-out", str(made.certificate)],
-        check=True,
-        capture_output=True,
-    )
-    return made
+    return make_certificate(folder, name, names, authority, ends=NOW - DAY)

@@ -25,6 +25,8 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import make_server
 
+from tests.servers.local_http import serving
+
 BUCKET = "crawls"
 KEY_ID, SECRET = "AKIATESTTESTTESTTEST", "a-secret-that-no-message-may-hold"
 _Answer = Iterable[bytes]
@@ -89,8 +91,6 @@ def s3_server() -> Iterator[S3Server]:
     faults = Faults()
     application = _Faulty(DomainDispatcherApplication(create_backend_app), faults)
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=_Handler)
-    thread = threading.Thread(target=server.serve_forever, name="s3", daemon=True)
-    thread.start()
     endpoint = f"http://127.0.0.1:{server.server_port}"
     environment = {
         "AWS_ENDPOINT_URL": endpoint,
@@ -102,14 +102,9 @@ def s3_server() -> Iterator[S3Server]:
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     }
-    try:
-        with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")):
-            pass
+    with serving(server):
+        urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")).close()
         yield S3Server(endpoint, faults, environment)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture(scope="module")

@@ -1,17 +1,23 @@
-"""The nginx fixture: what its log says, and that a broken start is told, not hung on."""
+"""The nginx fixture: its log, and errors at its start. The six sites are laid out once, whatever the
+number of callers.
+"""
 
 from __future__ import annotations
 
 import http.client
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pycurl
 import pytest
 
+from tests.servers import sites
 from tests.servers.certificates import make_certificate
 from tests.servers.nginx import Nginx, Server, configuration, free_port, nginx
+from tests.servers.sites import NAMES, SitesAbsent, lay_sites, require_sites, site_seeds
+from tests.waiting import until
 
 
 def _get(server: Nginx, address: str, path: str, agent: str = "test") -> int:
@@ -35,16 +41,15 @@ def test_serves_each_root_on_its_own_address_and_logs_every_request(tmp_path: Pa
         mark = server.mark()
         assert _get(server, "127.0.0.2", "/two.txt?q=%22", agent='a "quoted" ä') == 200
         assert _get(server, "127.0.0.2", "/one.txt") == 404
-        deadline = time.monotonic() + 10
-        # a line is written after its answer
-        while len(server.requests()) < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: len(server.requests()) >= 3, 10)  # a line is written after its answer
         first, second = server.requests(mark)
-        assert len(server.requests()) == 3
-        assert (first.url, first.status, first.content_type) == (
-            f"http://127.0.0.2:{server.port}/two.txt?q=%22",
-            200,
-            "text/plain",
+        assert (len(server.requests()), (first.url, first.status, first.content_type)) == (
+            3,
+            (
+                f"http://127.0.0.2:{server.port}/two.txt?q=%22",
+                200,
+                "text/plain",
+            ),
         )
         assert (first.method, first.server, first.sent_bytes) == ("GET", "127.0.0.2", 3)
         assert first.agent.startswith('a "quoted"')
@@ -65,9 +70,7 @@ def test_speaks_tls_and_http2_with_a_certificate(tmp_path: Path) -> None:
         curl.setopt(pycurl.CAINFO, str(certificate.certificate))
         assert curl.perform_rs() == "<p>x"
         assert curl.getinfo(pycurl.INFO_HTTP_VERSION) == pycurl.CURL_HTTP_VERSION_2_0
-        deadline = time.monotonic() + 10
-        while not server.requests() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(server.requests, 10)
         assert [line.url for line in server.requests()] == [
             f"https://127.0.0.1:{server.port}/page.html"
         ]
@@ -91,3 +94,50 @@ def test_runs_as_the_user_who_started_it(tmp_path: Path) -> None:
     text = configuration([Server("127.0.0.1", tmp_path)], tmp_path, 1)
     assert text.startswith("user root;") is (os.geteuid() == 0)
     assert text.count("_temp_path") == 5
+
+
+SCRIPT = f"""echo run >> "$1.runs"; sleep 0.2; for name in {" ".join(NAMES)}; do mkdir -p "$1/$name"; done; touch "$1/nginx.conf" """
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sites, "CACHE", tmp_path / "cache" / "sites")
+    monkeypatch.setattr(sites, "SCRIPT", tmp_path / "make_sites.sh")
+    return tmp_path
+
+
+def test_callers_at_the_same_time_lay_out_once(elsewhere: Path) -> None:
+    (elsewhere / "make_sites.sh").write_text(SCRIPT)
+    with ThreadPoolExecutor(4) as pool:
+        layouts = list(pool.map(lambda _: lay_sites(), range(4)))
+    assert (elsewhere / "cache" / "sites.runs").read_text() == "run\n"
+    assert all(layout == layouts[0] for layout in layouts)
+    assert [site.address for site in layouts[0]] == [
+        f"127.0.1.{number}" for number in range(10, 16)
+    ]
+
+
+def test_without_the_script_tests_are_skipped_by_reason(elsewhere: Path) -> None:
+    with pytest.raises(SitesAbsent, match=r"make_sites\.sh"):
+        lay_sites()
+    with pytest.raises(pytest.skip.Exception, match=r"make_sites\.sh"):
+        require_sites()
+
+
+def test_a_script_that_fails_is_an_error(elsewhere: Path) -> None:
+    (elsewhere / "make_sites.sh").write_text("echo no network >&2; exit 7")
+    with pytest.raises(RuntimeError, match="no network"):
+        lay_sites()
+
+
+def test_seeds_of_debian_reference_are_one_for_each_language(elsewhere: Path) -> None:
+    (elsewhere / "make_sites.sh").write_text(SCRIPT)
+    laid = {site.name: site for site in lay_sites()}
+    for language in ("en", "de"):
+        (laid["debian-reference"].root / f"index.{language}.html").touch()
+    assert site_seeds(laid["debian-reference"], "http://h") == [
+        "http://h/",
+        "http://h/index.de.html",
+        "http://h/index.en.html",
+    ]
+    assert site_seeds(laid["python-doc"], "http://h") == ["http://h/"]

@@ -112,8 +112,7 @@ def listing(folder: bytes) -> bytes:
 
 def content_type(name: bytes) -> str:
     """By the extension of the last path segment, in lower case."""
-    segment = name.rpartition(b"/")[2]
-    _, dot, extension = segment.rpartition(b".")
+    _, dot, extension = name.rpartition(b"/")[2].rpartition(b".")
     return (
         mime_types().get(extension.decode("latin-1").lower(), DEFAULT_TYPE) if dot else DEFAULT_TYPE
     )

@@ -1,12 +1,30 @@
+"""A new workspace, a worker's claim on it, and a clock."""
+
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
 
+from lycosa.core.clock import ManualClock
+from lycosa.store.log.claim import Claim
 from lycosa.store.workspace import Workspace
+from tests.store.places import places, storage
+
+__all__ = ["places", "storage"]
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     return Workspace.create(str(tmp_path / "w"), partitions=8)
+
+
+@pytest.fixture
+def claim(workspace: Workspace) -> Claim:
+    """All partitions, held by the worker `w`."""
+    return workspace.claim("w")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()

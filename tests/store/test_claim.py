@@ -13,7 +13,7 @@ import pytest
 
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ClaimLost, UsageError, WorkspaceError
-from lycosa.store.log.claim import OrphanArchive
+from lycosa.store.log.claim import Claim, OrphanArchive
 from lycosa.store.log.entry import (
     CLAIM,
     COMMIT,
@@ -44,14 +44,16 @@ def test_a_claim_is_in_the_log_before_it_is_handed_out(workspace: Workspace) -> 
         "w1", settings={"news": {"depth": 3}}, clock=ManualClock(1_700_000_000_000)
     )
     [entry] = workspace.log.entries()
-    assert (entry.kind, entry.number, entry.claim, entry.worker, entry.at) == (
-        CLAIM,
-        1,
-        1,
-        "w1",
-        "2023-11-14T22:13:20Z",
+    assert ((entry.kind, entry.number, entry.claim, entry.worker, entry.at), entry.partitions) == (
+        (
+            CLAIM,
+            1,
+            1,
+            "w1",
+            "2023-11-14T22:13:20Z",
+        ),
+        tuple(range(8)),
     )
-    assert entry.partitions == tuple(range(8))
     assert claim.entry == 1
     state = workspace.state()
     assert state.settings == {"news": {"depth": 3}}
@@ -68,9 +70,7 @@ def test_partitions_that_do_not_exist_are_refused(
 
 
 def test_a_commit_names_files_that_are_there_with_their_rows(workspace: Workspace) -> None:
-    claim = workspace.claim("w1")
-    number = commit_pages(workspace, claim, range(3))
-    entry = workspace.log.read(number)
+    entry = workspace.log.read(commit_pages(workspace, workspace.claim("w1"), range(3)))
     assert entry is not None
     assert (entry.kind, entry.claim) == (COMMIT, 1)
     assert {table: files[0].rows for table, files in entry.files.items()} == {
@@ -86,16 +86,14 @@ def test_a_commit_names_files_that_are_there_with_their_rows(workspace: Workspac
     assert workspace.state().counters == {"visits": 3, "pages": 3}
 
 
-def test_a_commit_with_nothing_new_writes_nothing(workspace: Workspace) -> None:
-    claim = workspace.claim("w1")
+def test_a_commit_with_nothing_new_writes_nothing(workspace: Workspace, claim: Claim) -> None:
     folder = claim.next_folder()
     assert (
         claim.commit(folder, Buffers().mapping(), CommitContents(counters={"pages": 0}, applied={}))
         == 1
     )
     assert claim.commit(folder, {}, CommitContents(applied={3: 0})) == 1
-    assert workspace.log.numbers() == [1]
-    assert os.listdir(folder.absolute) == []
+    assert (workspace.log.numbers(), os.listdir(folder.absolute)) == ([1], [])
     assert claim.commit(folder, {}, CommitContents(applied={3: 1})) == 2
     assert claim.commit(folder, {}, CommitContents(applied={3: 1})) == 2
 
@@ -151,13 +149,11 @@ def test_claims_of_other_partitions_do_not_matter(workspace: Workspace) -> None:
     assert commit_urls(workspace, first, ["http://c.example.org/"]) == 5
 
 
-def test_a_released_claim_is_free_and_done(workspace: Workspace) -> None:
-    claim = workspace.claim("w1")
+def test_a_released_claim_is_free_and_done(workspace: Workspace, claim: Claim) -> None:
     claim.release()
     claim.release()
     state = workspace.state()
-    assert state.head == 2
-    assert state.holders == {}
+    assert (state.head, state.holders) == (2, {})
     with pytest.raises(ClaimLost, match="was released"):
         commit_urls(workspace, claim, ["http://a.example.org/"])
 
@@ -170,9 +166,8 @@ def test_releasing_a_lost_claim_takes_nothing_from_the_new_owner(workspace: Work
 
 
 def test_a_commit_made_again_after_a_lost_answer_counts_once(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = workspace.claim("w1")
     folder, buffers = claim.next_folder(), rows_only(workspace, ["http://a.example.org/"])
     sync = os.fsync
     links: list[str] = []
@@ -192,15 +187,13 @@ def test_a_commit_made_again_after_a_lost_answer_counts_once(
         patch.setattr(os, "fsync", fail_after_link)
         with pytest.raises(OSError, match="went away"):
             claim.commit(folder, buffers.mapping())
-    assert claim.commit(folder, buffers.mapping()) == 2
-    assert workspace.log.numbers() == [1, 2]
+    assert (claim.commit(folder, buffers.mapping()), workspace.log.numbers()) == (2, [1, 2])
     assert workspace.state().rows("urls") == 1
 
 
 def test_a_commit_made_again_after_a_full_disk_counts_once(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = workspace.claim("w1")
     folder, buffers = claim.next_folder(), rows_only(workspace, ["http://a.example.org/"])
 
     def fail(*_: object) -> None:
@@ -210,15 +203,13 @@ def test_a_commit_made_again_after_a_full_disk_counts_once(
         patch.setattr(os, "fsync", fail)
         with pytest.raises(OSError, match="no space left"):
             claim.commit(folder, buffers.mapping())
-    assert workspace.log.numbers() == [1]
-    assert claim.commit(folder, buffers.mapping()) == 2
+    assert (workspace.log.numbers(), claim.commit(folder, buffers.mapping())) == ([1], 2)
     assert workspace.state().rows("urls") == 1
 
 
 def test_data_files_are_on_disk_before_the_entry_that_names_them(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = workspace.claim("w1")
     folder = claim.next_folder()
     done: list[str] = []
     sync, link = os.fsync, os.link
@@ -281,16 +272,14 @@ def test_two_new_owners_each_replay_their_share_of_an_orphan(workspace: Workspac
     )
     assert [orphan.path for orphan in low.orphans()] == [path]
     low.commit(low.next_folder(), {}, CommitContents(orphans_used=[path]))
-    assert low.orphans() == []
-    assert other.orphans() == []
+    assert (low.orphans(), other.orphans()) == ([], [])
     assert [orphan.path for orphan in high.orphans()] == [path]
     high.commit(high.next_folder(), {}, CommitContents(orphans_used=[path]))
     assert workspace.claim("w5").orphans() == []
 
 
 def test_claims_without_a_commit_are_counted_for_the_next_one(workspace: Workspace) -> None:
-    assert workspace.claim("w1").failed_before == 0
-    assert workspace.claim("w2").failed_before == 1
+    assert (workspace.claim("w1").failed_before, workspace.claim("w2").failed_before) == (0, 1)
     third = workspace.claim("w3")
     assert third.failed_before == 2
     commit_urls(workspace, third, ["http://a.example.org/"])
@@ -323,13 +312,11 @@ def test_cursors_settings_and_counters_add_up_over_commits(workspace: Workspace)
     claim.commit(claim.next_folder(), {}, CommitContents(applied={2: 2}, counters={"pages": 3}))
     workspace.claim("w2", settings={"b": {"depth": 9}})
     state = workspace.state()
-    assert state.applied == {1: 1, 2: 2}
-    assert state.counters == {"pages": 5, "refused.scope": 1}
+    assert (state.applied, state.counters) == ({1: 1, 2: 2}, {"pages": 5, "refused.scope": 1})
     assert state.settings == {"a": {"depth": 1}, "b": {"depth": 9}}
 
 
-def test_a_merge_stands_in_the_place_of_what_it_folded(workspace: Workspace) -> None:
-    claim = workspace.claim("w1")
+def test_a_merge_stands_in_the_place_of_what_it_folded(workspace: Workspace, claim: Claim) -> None:
     for url in ("http://a.example.org/", "http://b.example.org/", "http://c.example.org/"):
         commit_urls(workspace, claim, [url])
     state = workspace.state()
@@ -374,8 +361,7 @@ def test_a_log_that_breaks_its_own_rules_is_not_built_on(workspace: Workspace) -
         os.unlink(workspace.path(entry_path(3)))
 
 
-def test_folders_are_never_shared(workspace: Workspace) -> None:
-    claim = workspace.claim("w1")
+def test_folders_are_never_shared(workspace: Workspace, claim: Claim) -> None:
     folders = [claim.next_folder() for _ in range(3)]
     assert [folder.relative for folder in folders] == [
         "data/00000001-1",

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,8 @@ import pytest
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
-from tests.store.places import REMOTE, Places, places
-
-__all__ = ["places"]
+from tests.store.places import REMOTE, Places
+from tests.waiting import until
 
 LYCOSA = str(Path(sys.executable).parent / "lycosa")
 PAGES = 60
@@ -67,13 +65,7 @@ class Machine:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + LIMIT_S
-        while (
-            len(server.requests(mark)) < after
-            and process.poll() is None
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.02)
+        until(lambda: len(server.requests(mark)) >= after, LIMIT_S, alive=process)
         assert process.poll() is None, "the crawl was over before it could be killed"
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -156,8 +148,7 @@ def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(
         assert json.loads(second.run("sql", "SELECT count(*) AS n FROM pages", "--json")) == [
             {"n": PAGES}
         ]
-        report = second.run("compact", "--full")
-        assert "became" in report
+        assert "became" in second.run("compact", "--full")
         expected, out = answers(folder, tmp_path / "out-folder"), tmp_path / "out-remote"
         assert answers(second, out) == expected
         assert len(out.glob("*.warc.gz").__next__().read_bytes()) > 1_000

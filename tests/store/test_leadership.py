@@ -1,16 +1,24 @@
-"""Leadership of a workspace: one at a time, by epochs; who comes after a dead leader waits, and a
-plain crawl keeps out.
+"""One leader a workspace, by epochs: the successor of a dead one waits, a plain crawl is refused. One
+owner a machine: its lock ends with the process.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.errors import OwnedError
+from lycosa.store.coordination import owner
 from lycosa.store.coordination.leadership import (
     NOTE,
     RETAINED_EPOCHS,
@@ -22,7 +30,10 @@ from lycosa.store.coordination.leadership import (
     newest_epoch,
     require_no_leader,
 )
+from lycosa.store.coordination.owner import NOTE as OWNER_NOTE
+from lycosa.store.coordination.owner import TOUCH_INTERVAL_MS
 from lycosa.store.workspace import Workspace
+from tests.waiting import side_by_side
 
 TIMING = Timing(hold=1_500, reassign=3_000)
 
@@ -37,15 +48,15 @@ def lead(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> Leader
     return leadership
 
 
-def test_the_first_leader_need_not_wait(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_the_first_leader_need_not_wait(workspace: Workspace, clock: ManualClock) -> None:
     leadership = lead(workspace, clock)
     assert (leadership.epoch, leadership.holds, leadership.clean) == (1, True, True)
     assert leadership.assigns_from == leadership.answers_from == clock.monotonic_ms()
 
 
-def test_leading_runs_out_before_workers_leases_do(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_leading_runs_out_before_workers_leases_do(
+    workspace: Workspace, clock: ManualClock
+) -> None:
     leadership = lead(workspace, clock)
     clock.advance(int(TIMING.hold * 0.8) - 1)
     assert leadership.holds
@@ -55,8 +66,9 @@ def test_leading_runs_out_before_workers_leases_do(workspace: Workspace) -> None
     assert leadership.holds
 
 
-def test_another_cluster_waits_until_the_note_stands_still(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_another_cluster_waits_until_the_note_stands_still(
+    workspace: Workspace, clock: ManualClock
+) -> None:
     first, other = lead(workspace, clock), candidate(workspace, clock, "other")
     for _ in range(20):
         clock.advance(500)
@@ -79,19 +91,17 @@ def test_another_cluster_waits_until_the_note_stands_still(workspace: Workspace)
 
 def test_a_later_life_of_the_same_cluster_takes_over_at_once_and_is_silent(
     workspace: Workspace,
+    clock: ManualClock,
 ) -> None:
-    clock = ManualClock()
     first = lead(workspace, clock)
     second = lead(workspace, clock)
-    assert second.epoch == 2
-    assert second.answers_from - clock.monotonic_ms() == TIMING.hold
+    assert (second.epoch, second.answers_from - clock.monotonic_ms()) == (2, TIMING.hold)
     clock.advance(TIMING.reassign // 6)
     assert not first.touch()
     assert second.touch()
 
 
-def test_who_ended_leaves_nothing_to_wait_for(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_who_ended_leaves_nothing_to_wait_for(workspace: Workspace, clock: ManualClock) -> None:
     lead(workspace, clock).end()
     assert leader_of(workspace.storage) is None
     second = lead(workspace, clock, "other")
@@ -100,18 +110,18 @@ def test_who_ended_leaves_nothing_to_wait_for(workspace: Workspace) -> None:
 
 def test_who_ends_before_a_former_leaders_word_ran_out_hands_the_waiting_on(
     workspace: Workspace,
+    clock: ManualClock,
 ) -> None:
-    clock = ManualClock()
     lead(workspace, clock)
     lead(workspace, clock).end()
     assert leader_of(workspace.storage) is not None
     assert not lead(workspace, clock).clean
 
 
-def test_an_old_leaders_late_note_does_not_make_a_new_one_ended(workspace: Workspace) -> None:
-    clock = ManualClock()
-    first = lead(workspace, clock)
-    first.end()
+def test_an_old_leaders_late_note_does_not_make_a_new_one_ended(
+    workspace: Workspace, clock: ManualClock
+) -> None:
+    lead(workspace, clock).end()
     note = workspace.storage.read(NOTE)
     assert note is not None
     second = lead(workspace, clock)
@@ -122,36 +132,28 @@ def test_an_old_leaders_late_note_does_not_make_a_new_one_ended(workspace: Works
 
 
 def test_of_many_only_one_wins_an_epoch(workspace: Workspace) -> None:
-    start, won = threading.Barrier(8), []
+    won = []
 
     def run(number: int) -> None:
         each = LeaderCandidate(workspace.storage, str(number), str(number), TIMING, SystemClock())
-        start.wait()
         leadership = each.look()
         if leadership is not None:
             won.append(leadership)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side(*(partial(run, number) for number in range(8)))
     assert [each.epoch for each in won] == [1]
 
 
-def test_old_epochs_go_and_the_highest_stays(workspace: Workspace) -> None:
-    clock = ManualClock()
+def test_old_epochs_go_and_the_highest_stays(workspace: Workspace, clock: ManualClock) -> None:
     for epoch in range(1, RETAINED_EPOCHS + 5):
         assert lead(workspace, clock).epoch == epoch
-    left = sorted(Path(workspace.path("run")).glob("leader-*.json"))
-    assert len(left) == RETAINED_EPOCHS
+    assert len(sorted(Path(workspace.path("run")).glob("leader-*.json"))) == RETAINED_EPOCHS
     assert newest_epoch(workspace.storage) == RETAINED_EPOCHS + 4
 
 
 def test_who_slept_through_many_lives_leads_nothing(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = ManualClock()
     sleeper = candidate(workspace, clock)
     create = type(workspace.storage).create
 
@@ -195,3 +197,131 @@ def test_a_plain_crawl_keeps_out_of_a_living_cluster_and_takes_over_a_dead_one(
 
 def test_without_a_cluster_nothing_is_waited_for(workspace: Workspace) -> None:
     require_no_leader(workspace.storage, ManualClock())
+
+
+HOLDER = """
+import sys, time
+from lycosa.store.workspace import Workspace
+owner = Workspace.open(sys.argv[1]).own("lycosa crawl http://x/")
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def start_holder(workspace: Workspace) -> subprocess.Popen[str]:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, workspace.root], stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    return holder
+
+
+def test_a_second_owner_is_refused_and_told_about_the_first(workspace: Workspace) -> None:
+    holder = start_holder(workspace)
+    try:
+        with pytest.raises(OwnedError) as refusal:
+            workspace.own("lycosa run")
+        for fact in (str(holder.pid), "lycosa crawl http://x/", f"kill {holder.pid}", "-w DIR"):
+            assert fact in str(refusal.value)
+        note = workspace.owner()
+        assert note is not None
+        assert (note.pid, note.command) == (holder.pid, "lycosa crawl http://x/")
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
+    # Killed: it had no chance to tidy up, and still nobody owns the workspace.
+    assert Path(workspace.path(OWNER_NOTE)).exists()
+    assert workspace.owner() is None
+    with workspace.own("lycosa run") as owner:
+        assert owner.note.pid == os.getpid()
+        current = workspace.owner()
+        assert current is not None
+        assert current.pid == os.getpid()
+    assert workspace.owner() is None
+    assert not Path(workspace.path(OWNER_NOTE)).exists()
+
+
+def test_the_note_is_private_and_carries_address_and_token(workspace: Workspace) -> None:
+    with workspace.own("lycosa run") as owner:
+        owner.publish("http://127.0.0.1:8000", "secret")
+        assert stat.S_IMODE(os.stat(workspace.path(OWNER_NOTE)).st_mode) == 0o600
+        note = workspace.owner()
+        assert note is not None
+        assert (note.address, note.token) == ("http://127.0.0.1:8000", "secret")
+        with pytest.raises(OwnedError, match=r"listens at http://127\.0\.0\.1:8000") as refusal:
+            workspace.own("lycosa crawl")
+        assert "secret" not in str(refusal.value)
+
+
+def test_touching_rewrites_the_note_every_five_seconds(
+    workspace: Workspace, clock: ManualClock
+) -> None:
+    path = Path(workspace.path(OWNER_NOTE))
+    with workspace.own("lycosa run", clock) as owner:
+        first = path.read_text()
+        clock.advance(TOUCH_INTERVAL_MS - 1)
+        owner.touch()
+        assert path.read_text() == first
+        clock.advance(1)
+        owner.touch()
+        second = json.loads(path.read_text())
+        assert second["touched_at"] == "2023-11-14T22:13:25Z"
+        assert {**second, "touched_at": ""} == {**json.loads(first), "touched_at": ""}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": 1}'])
+def test_a_damaged_note_hides_only_the_details(workspace: Workspace, content: str) -> None:
+    with workspace.own("lycosa run"):
+        Path(workspace.path(OWNER_NOTE)).write_text(content)
+        assert workspace.owner() is not None
+        with pytest.raises(OwnedError, match="another process is crawling"):
+            workspace.own("lycosa crawl")
+
+
+def test_nobody_owns_a_new_workspace(workspace: Workspace) -> None:
+    assert workspace.owner() is None
+
+
+def test_releasing_twice_does_not_free_somebody_elses_lock(workspace: Workspace) -> None:
+    owner = workspace.own("a")
+    owner.release()
+    with workspace.own("b"):
+        owner.release()
+        with pytest.raises(OwnedError):
+            workspace.own("c")
+
+
+def elsewhere(workspace: Workspace, touched_at: str) -> None:
+    """The note of an owner on another machine: its lock is not seen here."""
+    note = {
+        "pid": 7,
+        "host": "elsewhere",
+        "started_at": "2026-11-22T00:00:00Z",
+        "command": "crawl",
+        "touched_at": touched_at,
+    }
+    Path(workspace.path(OWNER_NOTE)).parent.mkdir(exist_ok=True)
+    Path(workspace.path(OWNER_NOTE)).write_text(json.dumps(note))
+
+
+def test_an_owner_on_another_machine_is_noticed_by_its_note(workspace: Workspace) -> None:
+    elsewhere(workspace, "00:00:00")
+    living = threading.Timer(0.5, elsewhere, (workspace, "00:00:05"))
+    living.start()
+    try:
+        with pytest.raises(OwnedError, match="process 7 on elsewhere has been crawling"):
+            workspace.own("lycosa crawl http://x/")
+    finally:
+        living.join()
+    assert json.loads(Path(workspace.path(OWNER_NOTE)).read_text())["host"] == "elsewhere"
+    assert workspace.owner() is None  # nobody here
+
+
+def test_a_note_that_one_left_who_was_killed_elsewhere_is_waited_for(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "SILENT_MS", 500)
+    elsewhere(workspace, "00:00:00")
+    with workspace.own("lycosa crawl http://x/") as owned:
+        assert owned.note.pid == os.getpid()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.records import HostRow, Link, UrlId, UrlRow, Visit
 from lycosa.store.exclusion.purge import exclude
+from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers, polars_schema
 from lycosa.store.tables.live import LiveTables
@@ -109,14 +109,6 @@ def make_host(url: UrlId, known: int) -> HostRow:
     return HostRow(url.host, url.partition, url.host_key, "h", 1, known=known)
 
 
-@pytest.fixture(scope="module")
-def quick() -> Iterator[None]:
-    """No fsync: many small commits, and no power cut in sight."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
-        yield
-
-
 @settings(max_examples=60)
 @given(_commits)
 @pytest.mark.usefixtures("quick")
@@ -169,8 +161,7 @@ def test_tables_without_files_are_empty_and_have_their_columns(workspace: Worksp
         assert live.scan(name, entry=True).collect().columns == [*table.names, "entry"]
 
 
-def test_rows_tell_the_entry_that_they_came_with(workspace: Workspace) -> None:
-    claim = workspace.claim("w")
+def test_rows_tell_the_entry_that_they_came_with(workspace: Workspace, claim: Claim) -> None:
     commit_pages(workspace, claim, [1])
     commit_pages(workspace, claim, [2])
     commit_pages(workspace, claim, [1], at=1_800_000_000_000)
@@ -182,8 +173,7 @@ def test_rows_tell_the_entry_that_they_came_with(workspace: Workspace) -> None:
     assert live.all_rows("pages").select("entry").collect()["entry"].to_list() == [2, 3, 4]
 
 
-def test_live_tables_stay_at_their_version_of_the_log(workspace: Workspace) -> None:
-    claim = workspace.claim("w")
+def test_live_tables_stay_at_their_version_of_the_log(workspace: Workspace, claim: Claim) -> None:
     commit_pages(workspace, claim, [1])
     live = LiveTables(workspace)
     commit_pages(workspace, claim, [2])
@@ -192,8 +182,9 @@ def test_live_tables_stay_at_their_version_of_the_log(workspace: Workspace) -> N
     assert live.scan("pages").collect().height == 2
 
 
-def test_batches_give_the_same_rows_as_a_scan_one_file_at_a_time(workspace: Workspace) -> None:
-    claim = workspace.claim("w")
+def test_batches_give_the_same_rows_as_a_scan_one_file_at_a_time(
+    workspace: Workspace, claim: Claim
+) -> None:
     for at, numbers in enumerate([[1, 2, 3], [2], [4, 5], [1, 5]]):
         commit_pages(workspace, claim, numbers, at=1_700_000_000_000 + 1_000 * at)
     live = LiveTables(workspace)
@@ -205,8 +196,7 @@ def test_batches_give_the_same_rows_as_a_scan_one_file_at_a_time(workspace: Work
     assert titles == [["Page 3"], ["Page 2"], ["Page 4"], ["Page 1", "Page 5"]]
 
 
-def test_sql_joins_live_tables(workspace: Workspace) -> None:
-    claim = workspace.claim("w")
+def test_sql_joins_live_tables(workspace: Workspace, claim: Claim) -> None:
     commit_pages(workspace, claim, [1, 2])
     commit_pages(workspace, claim, [1], at=1_800_000_000_000)
     frame = LiveTables(workspace).sql(
@@ -262,11 +252,10 @@ def test_older_files_without_a_newer_column_are_read_with_nulls(
     path = workspace.path(live.state.files["pages"][0].path)
     pl.read_parquet(path).drop("faults").with_columns(pl.lit(1).alias("later")).write_parquet(path)
     frame = live.scan("pages").collect()
-    assert frame.columns == list(TABLES["pages"].names)
-    assert frame["faults"].to_list() == [None]
+    assert (frame.columns, frame["faults"].to_list()) == (list(TABLES["pages"].names), [None])
 
 
-def test_a_visit_of_the_wire_keeps_every_field(workspace: Workspace) -> None:
+def test_a_visit_of_the_wire_keeps_every_field(workspace: Workspace, claim: Claim) -> None:
     url = identity(3)
     visit = Visit(
         url.url,
@@ -303,7 +292,6 @@ def test_a_visit_of_the_wire_keeps_every_field(workspace: Workspace) -> None:
     visit.warc_file, visit.warc_offset, visit.warc_length = "data/w", 10, 20
     buffers = Buffers()
     buffers.add_visit(visit)
-    claim = workspace.claim("w")
     claim.commit(claim.next_folder(), buffers.mapping())
     [row] = (
         LiveTables(workspace)
@@ -317,12 +305,11 @@ def test_a_visit_of_the_wire_keeps_every_field(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("rules", [[], ["host:h1.example.org", "prefix:http://h2.example.org/2"]])
 def test_large_files_come_in_parts(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rules: list[str]
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch, rules: list[str]
 ) -> None:
     monkeypatch.setattr(
         "lycosa.store.tables.live._BATCH_BYTES", 1
     )  # parts of 1,000 rows, the least
-    claim = workspace.claim("w")
     for start in (0, 1_500):
         commit_urls(
             workspace,

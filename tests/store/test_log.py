@@ -7,8 +7,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,7 @@ from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.local import LocalStorage
 from lycosa.store.workspace import Workspace
 from tests.store.racing import race
+from tests.waiting import side_by_side
 
 
 @pytest.fixture
@@ -123,8 +124,7 @@ def test_entries_are_numbered_from_one_without_gaps(log: Log) -> None:
     for number in range(1, 4):
         assert log.append(draft(), seen=number - 1, on_newer=no_newer).number == number
     assert [entry.number for entry in log.entries()] == [1, 2, 3]
-    assert [entry.number for entry in log.entries(2)] == [3]
-    assert log.numbers() == [1, 2, 3]
+    assert ([entry.number for entry in log.entries(2)], log.numbers()) == ([3], [1, 2, 3])
     assert log.read(4) is None
 
 
@@ -132,9 +132,7 @@ def test_a_taken_number_is_read_and_the_next_one_tried(log: Log) -> None:
     first = log.append(draft("a"), seen=0, on_newer=no_newer)
     read: list[Entry] = []
     second = log.append(draft("b"), seen=0, on_newer=read.append)
-    assert read == [first]
-    assert second.number == 2
-    assert second.claim == 2
+    assert (read, second.number, second.claim) == ([first], 2, 2)
 
 
 def test_a_refusal_while_catching_up_writes_nothing(log: Log) -> None:
@@ -153,8 +151,7 @@ def test_garbage_beside_the_log_is_passed_over(log: Log, tmp_path: Path) -> None
     for name in ("notes.txt", ".0123.aside", "2.json", "00000002.json.tmp", "00000003.JSON"):
         (tmp_path / "log" / name).write_bytes(b"{torn")
     (tmp_path / "log" / "folder").mkdir()
-    assert len(log.entries()) == 1
-    assert log.append(draft(), seen=1, on_newer=no_newer).number == 2
+    assert (len(log.entries()), log.append(draft(), seen=1, on_newer=no_newer).number) == (1, 2)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"kind":"claim","num', b"\0" * 200, b"[]", b"\xff\xfe"])
@@ -208,8 +205,7 @@ def test_a_success_whose_answer_was_lost_is_found_by_its_attempt(
     monkeypatch.setattr(os, "link", link_then_fail)
     entry = draft()
     written = log.append(entry, seen=0, on_newer=no_newer)
-    assert (written.number, written.attempt) == (1, entry.attempt)
-    assert log.entries() == [written]
+    assert ((written.number, written.attempt), log.entries()) == ((1, entry.attempt), [written])
 
 
 def test_a_repeated_link_that_meets_its_own_name_is_a_success(
@@ -223,8 +219,7 @@ def test_a_repeated_link_that_meets_its_own_name_is_a_success(
         link(source, target)
 
     monkeypatch.setattr(os, "link", link_twice)
-    assert log.append(draft(), seen=0, on_newer=no_newer).number == 1
-    assert len(log.entries()) == 1
+    assert (log.append(draft(), seen=0, on_newer=no_newer).number, len(log.entries())) == (1, 1)
 
 
 @pytest.mark.parametrize("call", ["link", "fsync", "open"])
@@ -250,18 +245,12 @@ def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(
     workspace.storage.make_folder("log")
     threads, rounds = 4, 300
     won: list[list[Entry]] = [[] for _ in range(threads)]
-    start = threading.Barrier(threads)
 
     def race(place: int) -> None:
         state = LogState(Log(workspace.storage))
-        start.wait()
         won[place].extend(append(state, draft(f"w{place}", (place,))) for _ in range(rounds))
 
-    racers = [threading.Thread(target=race, args=(place,)) for place in range(threads)]
-    for racer in racers:
-        racer.start()
-    for racer in racers:
-        racer.join()
+    side_by_side(*(partial(race, place) for place in range(threads)))
     entries = workspace.log.entries()
     assert [entry.number for entry in entries] == list(range(1, threads * rounds + 1))
     assert (
@@ -275,8 +264,7 @@ def test_processes_commit_side_by_side_and_lose_nothing(tmp_path: Path) -> None:
     rounds = 60
     race(workspace.root, 3, rounds)
     state = workspace.state()
-    assert state.head == 3 * (rounds + 1)
-    assert state.counters == {"rounds": 3 * rounds}
+    assert (state.head, state.counters) == (3 * (rounds + 1), {"rounds": 3 * rounds})
     assert {claim.worker: claim.commits for claim in state.claims.values()} == dict.fromkeys(
         ("w0", "w1", "w2"), rounds
     )

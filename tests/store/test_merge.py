@@ -19,6 +19,7 @@ from lycosa.store.compaction import compact as merging
 from lycosa.store.compaction.compact import compact, compaction_is_due
 from lycosa.store.compaction.plan import CompactionSettings, base_place
 from lycosa.store.coordination.maintenance import maintenance
+from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import Transaction
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.files import by_partition, write_rows
@@ -35,14 +36,6 @@ EAGER = CompactionSettings(gather=2, memory_bytes=1, split_bytes=1)
 _steps = st.lists(
     st.tuples(_commits, st.sampled_from(["", "merge", "whole"])), min_size=1, max_size=3
 )
-
-
-@pytest.fixture(scope="module")
-def quick() -> Iterator[None]:
-    """No fsync: many small commits, and no power cut in sight."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
-        yield
 
 
 @settings(max_examples=15)
@@ -67,8 +60,7 @@ def test_live_rows_are_the_same_before_and_after_any_merges(
             play(plain, commits)
             before = facts(merged)
             if then:
-                report = compact(merged, chosen, whole=then == "whole")
-                assert not report.gave_up
+                assert not compact(merged, chosen, whole=then == "whole").gave_up
                 assert same(before, facts(merged))
         left, right = facts(merged, entry=False), facts(plain, entry=False)
         left["found"] = right["found"]  # cursors name entries, and merges are entries too
@@ -76,8 +68,7 @@ def test_live_rows_are_the_same_before_and_after_any_merges(
         assert rows_by_other_ways(merged)
 
 
-def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace) -> None:
-    claim = workspace.claim("w")
+def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace, claim: Claim) -> None:
     for number in range(6):
         commit_pages(
             workspace,
@@ -101,9 +92,8 @@ def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace) ->
     assert verify(workspace, deep=True).ok
 
 
-def test_what_is_folded_is_what_is_due(workspace: Workspace) -> None:
+def test_what_is_folded_is_what_is_due(workspace: Workspace, claim: Claim) -> None:
     """Three and three become deltas beside a large base, then both go into it."""
-    claim = workspace.claim("w")
     commit_urls(
         workspace, claim, [f"http://h{number}.example.org/{number}" for number in range(3_000)]
     )
@@ -127,8 +117,9 @@ def test_what_is_folded_is_what_is_due(workspace: Workspace) -> None:
     assert LiveTables(workspace).scan("urls").select("url").collect().height == 15_003
 
 
-def test_collections_lie_apart_and_one_without_news_stays_as_it_is(workspace: Workspace) -> None:
-    claim = workspace.claim("w")
+def test_collections_lie_apart_and_one_without_news_stays_as_it_is(
+    workspace: Workspace, claim: Claim
+) -> None:
 
     def commit(collection: str, keys: range) -> None:
         buffers = Buffers()
@@ -154,9 +145,8 @@ def test_collections_lie_apart_and_one_without_news_stays_as_it_is(workspace: Wo
 
 
 def test_commits_that_land_while_a_merge_runs_keep_their_place(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = workspace.claim("w")
     for number in range(4):
         commit_pages(workspace, claim, [1, 2, number + 3], at=1_700_000_000_000 + 1_000 * number)
     write = write_rows
@@ -185,9 +175,8 @@ def test_commits_that_land_while_a_merge_runs_keep_their_place(
 
 
 def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = workspace.claim("w")
     for number in range(4):
         commit_urls(workspace, claim, [f"http://a.example.org/{number}"])
     write = write_rows
@@ -234,15 +223,15 @@ def test_a_full_disk_leaves_no_half_file(
 
 
 def test_a_file_that_cannot_be_read_is_named(workspace: Workspace) -> None:
-    claim = workspace.claim("w")
-    commit_urls(workspace, claim, ["http://a.example.org/"])
+    commit_urls(workspace, workspace.claim("w"), ["http://a.example.org/"])
     os.unlink(workspace.path(workspace.state().files["urls"][0].path))
     with pytest.raises(WorkspaceError, match="lycosa check"):
         compact(workspace, whole=True)
 
 
-def test_changes_are_given_once_however_files_were_folded(workspace: Workspace) -> None:
-    claim = workspace.claim("w")
+def test_changes_are_given_once_however_files_were_folded(
+    workspace: Workspace, claim: Claim
+) -> None:
     numbers = [
         commit_urls(workspace, claim, [f"http://a.example.org/{number}"]) for number in range(4)
     ]

@@ -208,8 +208,7 @@ def test_a_purge_removes_the_last_byte_and_nothing_else(
     }
     report = purge(workspace, [rule])
     assert report.complete
-    assert report.records == 9 * 3
-    assert (report.archives, report.rows["visits"]) == (2, 9)
+    assert (report.records, (report.archives, report.rows["visits"])) == (9 * 3, (2, 9))
     assert secrets(workspace) == []
     assert {
         name: frame.equals(good_facts(workspace)[name]) for name, frame in before.items()
@@ -283,8 +282,7 @@ def test_orphans_of_the_dead_are_purged_and_those_of_the_living_are_pending(
     assert [orphan.path for orphan in heir.orphans()] == [folder.warc]
     report = purge(workspace)
     assert report.complete
-    assert report.records == 3
-    assert secrets(workspace) == []
+    assert (report.records, secrets(workspace)) == (3, [])
     assert [stored.exchange.body for stored in read_exchanges(workspace.path(folder.warc))] == [
         b"good"
     ]
@@ -306,8 +304,7 @@ def test_what_a_killed_purge_left_is_no_orphan_and_goes_later(
     with pytest.raises(Killed):
         purge(workspace, [f"host:{BAD}"])
     monkeypatch.setattr(workspace.storage, "remove", remove)
-    state = workspace.state()
-    assert state.retired == set(old)
+    assert workspace.state().retired == set(old)
     assert all(workspace.storage.size(path) for path in old)
     assert workspace.claim("heir").orphans() == []
     report = verify(workspace)

@@ -47,8 +47,7 @@ def test_a_lost_answer_to_an_entry_is_settled_by_reading(location: str, server: 
     commit_rounds(workspace, 6)
     assert server.faults.dropped == 7
     state = Workspace.open(location).state()
-    assert state.head == 7
-    assert state.counters == {"rounds": 6}
+    assert (state.head, state.counters) == (7, {"rounds": 6})
 
 
 def test_answers_lost_again_and_again_leave_one_entry_a_commit(
@@ -57,8 +56,7 @@ def test_answers_lost_again_and_again_leave_one_entry_a_commit(
     """Every write of the log is done and never answered, until the client gives up; the caller
     tries the same commit again.
     """
-    workspace = Workspace.create(location, partitions=4)
-    claim = workspace.claim("w")
+    claim = Workspace.create(location, partitions=4).claim("w")
     folder = claim.next_folder()
     server.faults.drop = is_entry
     number = claim.commit(
@@ -89,8 +87,7 @@ def test_refusals_that_pass_are_waited_out(location: str, server: S3Server, stat
 def test_a_store_that_refuses_for_good_fails_the_commit_which_may_be_made_again(
     location: str, server: S3Server, brisk: None
 ) -> None:
-    workspace = Workspace.create(location, partitions=4)
-    claim = workspace.claim("w")
+    claim = Workspace.create(location, partitions=4).claim("w")
     folder = claim.next_folder()
     server.faults.refuse = lambda method, key: 500 if method == "PUT" else 0
     with pytest.raises(StorageError, match=location):
@@ -117,8 +114,7 @@ def test_a_listing_that_lacks_what_is_new_loses_nothing(location: str, server: S
     server.faults.stale_s = 3_600.0
     assert workspace.storage.names("log") == []
     state = Workspace.open(location).state()
-    assert state.head == 14
-    assert len(state.exclusions.rules) == 12
+    assert (state.head, len(state.exclusions.rules)) == (14, 12)
     swept = vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0)
     assert (swept.files, swept.entries) == (0, 0)
     assert claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x")}) == 15

@@ -26,6 +26,8 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 NOW = 1_700_000_000_000
 LATER = NOW + 400 * 365 * DAY_MS  # whatever the disk says about the files' times, they are old then
 
@@ -48,7 +50,6 @@ def claim_until(
 @pytest.fixture
 def aged(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """Some of everything, and then claims up to entry 350."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     claim = workspace.claim("w1", settings={"a": {"seeds": ["http://a/"]}}, clock=ManualClock(NOW))
     commit_pages(workspace, claim, range(3))
     claim.commit(
@@ -160,19 +161,15 @@ def test_a_snapshot_that_says_something_else_is_found_by_a_check(aged: Workspace
 
 def test_entries_before_a_snapshot_are_deleted_when_they_are_old(aged: Workspace) -> None:
     before = aged.state().document()
-    assert vacuum(aged, now_ms=NOW).entries == 0
-    report = vacuum(aged, now_ms=LATER)
-    assert report.entries == 199
-    assert aged.log.numbers() == list(range(200, 351))
-    assert aged.state().document() == before
+    assert (vacuum(aged, now_ms=NOW).entries, vacuum(aged, now_ms=LATER).entries) == (0, 199)
+    assert (aged.log.numbers(), aged.state().document()) == (list(range(200, 351)), before)
     assert read_snapshot(aged.storage, 100) is None
     assert aged.storage.size(snapshot_path(100))
     checked = verify(aged)
     assert checked.ok
     assert checked.counts["older log entries in a snapshot"] == 200
     assert vacuum(aged, now_ms=LATER).entries == 0
-    claim = aged.claim("w3")
-    commit_urls(aged, claim, ["http://a.example.org/"])
+    commit_urls(aged, aged.claim("w3"), ["http://a.example.org/"])
     assert aged.state().head == 352
 
 
@@ -237,7 +234,6 @@ def test_a_follower_older_than_the_oldest_entry_is_told_and_starts_from_the_snap
 def test_a_writer_that_was_away_for_a_week_loses_its_claim(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     stale = workspace.claim("sleeper", [0], clock=ManualClock(NOW))
     folder = stale.next_folder()
     claim_until(workspace, 205)
@@ -255,7 +251,6 @@ def test_a_writer_that_was_away_for_a_week_loses_its_claim(
 def test_nobody_writes_into_a_hole_even_if_stopped_between_looking_and_writing(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     stale = LogState(workspace.log)
     claim_until(
         workspace, 205, each=lambda entry: stale.refresh() if entry.number < number else None
@@ -272,8 +267,7 @@ def test_nobody_writes_into_a_hole_even_if_stopped_between_looking_and_writing(
     monkeypatch.setattr(workspace.storage, "create", sleep_first)
     with pytest.raises(EntriesGone):
         append(stale, draft)
-    assert workspace.log.numbers() == list(range(200, 206))
-    assert stale.head == number - 1
+    assert (workspace.log.numbers(), stale.head) == (list(range(200, 206)), number - 1)
 
 
 def test_a_reader_that_looks_while_a_hundred_is_filled_is_not_misled(
@@ -282,7 +276,6 @@ def test_a_reader_that_looks_while_a_hundred_is_filled_is_not_misled(
     """It finds no entry 98; before it looks for the snapshot, 98 to 100 and the snapshot are
     written.
     """
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     claim_until(workspace, 97)
     state = workspace.state()
     size = workspace.storage.size
@@ -300,7 +293,6 @@ def test_a_reader_that_looks_while_a_hundred_is_filled_is_not_misled(
 def test_a_snapshot_that_cannot_be_written_does_not_undo_the_entry(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     claim_until(workspace, 99)
     create = workspace.storage.create
 
@@ -312,7 +304,6 @@ def test_a_snapshot_that_cannot_be_written_does_not_undo_the_entry(
     monkeypatch.setattr(workspace.storage, "create", fail)
     assert workspace.claim("w", [1], clock=ManualClock(NOW)).entry == 100
     monkeypatch.undo()
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     assert workspace.storage.size(snapshot_path(100)) is None
     claim_until(workspace, 301)
     vacuum(workspace, now_ms=LATER)
@@ -339,7 +330,6 @@ def test_rules_that_exclude_nothing_are_refused(workspace: Workspace) -> None:
 def test_ended_claims_and_applied_inbox_files_are_forgotten(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr("lycosa.store.log.state.KEPT_ENTRIES", 200)
     workspace.storage.make_folder("log")
     state = workspace.state()

@@ -9,7 +9,6 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,18 +18,15 @@ import xxhash
 from lycosa.core.errors import StorageError, UsageError, WorkspaceError
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage, open_storage
-from tests.store.places import KINDS, Places, places, storage
-
-__all__ = ["places", "storage"]
+from tests.store.places import KINDS, Places
+from tests.waiting import side_by_side
 
 pytestmark = pytest.mark.parametrize("storage", KINDS, indirect=True)
 
 
-def test_of_creators_exactly_one_wins_every_time(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("quick")
+def test_of_creators_exactly_one_wins_every_time(storage: Storage) -> None:
     """Looking first and writing then let both win 1,305 of 2,000 rounds on a local disk."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     racers, rounds = 4, 1_000 if storage.on_disk else 40
     wins: list[list[int]] = [[] for _ in range(racers)]
     together = threading.Barrier(racers, timeout=60)
@@ -41,11 +37,7 @@ def test_of_creators_exactly_one_wins_every_time(
             if storage.create(f"log/{number}", b"%d" % place * 100):
                 wins[place].append(number)
 
-    threads = [threading.Thread(target=race, args=(place,)) for place in range(racers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side(*(functools.partial(race, place) for place in range(racers)))
     assert sorted(number for won in wins for number in won) == list(range(rounds))
     for place, won in enumerate(wins):
         assert all(storage.read(f"log/{number}") == b"%d" % place * 100 for number in won)
@@ -61,19 +53,6 @@ def test_drafts_that_are_settled_dropped_and_read_at_once_are_never_lost(storage
         path = f"{folder}/pages.parquet"
         Path(storage.files.draft_path(path)).write_bytes(content)
         (published,) = storage.files.publish({path: 3})
-        together = threading.Barrier(4, timeout=60)
-        failures: list[Exception] = []
-
-        def act(
-            action: Callable[[], object],
-            together: threading.Barrier = together,
-            failures: list[Exception] = failures,
-        ) -> None:
-            together.wait()
-            try:
-                action()
-            except Exception as error:  # noqa: BLE001
-                failures.append(error)
 
         def read(
             path: str = path, size: int = published.bytes, digest: str = published.digest
@@ -86,14 +65,7 @@ def test_drafts_that_are_settled_dropped_and_read_at_once_are_never_lost(storage
             functools.partial(storage.files.finalize, folder),
             functools.partial(storage.files.drop_drafts, folder),
         )
-        threads = [
-            threading.Thread(target=act, args=(action,)) for action in (settle, settle, drop, read)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert failures == []
+        side_by_side(settle, settle, drop, read)
         assert storage.files.draft_names(folder) == (["pages.parquet"] if storage.on_disk else [])
 
 
@@ -197,8 +169,7 @@ def test_replacing_is_all_or_nothing(storage: Storage) -> None:
     ended.set()
     reader.join()
     assert not torn
-    assert storage.read("log/x") == b"b" * 50_000
-    assert storage.names("log") == ["x"]
+    assert (storage.read("log/x"), storage.names("log")) == (b"b" * 50_000, ["x"])
 
 
 def test_names_and_files_below(storage: Storage) -> None:
@@ -287,8 +258,7 @@ def test_a_commit_is_written_here_and_read_anywhere(
 
 
 def test_what_was_placed_and_never_named_is_withdrawn_or_dropped(storage: Storage) -> None:
-    target = Path(storage.files.draft_path("base/_/p00/1/urls.parquet"))
-    target.write_bytes(b"rows")
+    Path(storage.files.draft_path("base/_/p00/1/urls.parquet")).write_bytes(b"rows")
     storage.files.publish({"base/_/p00/1/urls.parquet": 1})
     storage.files.unpublish("base/_/p00/1/urls.parquet")
     assert storage.files.draft_size("base/_/p00/1/urls.parquet") == 4

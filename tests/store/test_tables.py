@@ -110,8 +110,7 @@ def test_host_rows_come_back_as_they_were(rows: list[HostRow]) -> None:
 
 def test_every_table_starts_with_the_keys_and_describes_every_column() -> None:
     for table in TABLES.values():
-        assert table.names[:3] == SORT
-        assert len(set(table.names)) == len(table.names)
+        assert (table.names[:3], len(set(table.names))) == (SORT, len(table.names))
         assert set(table.key) <= set(table.names)
         assert all(len(column.meaning) > 5 for column in table.columns)
         assert all(isinstance(kind, pl.DataType) for kind in polars_schema(table).values())
@@ -169,8 +168,7 @@ def test_files_are_sorted_by_key_and_rows_of_one_url_keep_their_order(tmp_path: 
                 )
             )
     buffer.write(str(tmp_path / "x"))
-    frame = pl.read_parquet(tmp_path / "x")
-    order = frame.select(*SORT, "depth").rows()
+    order = pl.read_parquet(tmp_path / "x").select(*SORT, "depth").rows()
     assert [row[:3] for row in order] == sorted(row[:3] for row in order)
     by_key: dict[object, list[int]] = {}
     for row in order:
@@ -221,8 +219,7 @@ def test_links_take_plain_rows_too() -> None:
         [Link("http://d/", "", "", "a", 0)],
     )
     buffer.add_links(Visit("http://e/", "e", 1, 2, 3, "page", "default", 0, 5, 1), [])
-    assert buffer.rows == 2
-    assert sorted(buffer.frame()["source"]) == ["http://a/", "http://c/"]
+    assert (buffer.rows, sorted(buffer.frame()["source"])) == (2, ["http://a/", "http://c/"])
     assert buffer.rows == 2
 
 
@@ -242,8 +239,7 @@ def test_row_groups_of_pages_are_small_and_smaller_when_pages_are_large(
             visit, Page(text=text, main_text=text, alternates=[Alternate("de", "http://a/de")])
         )
     buffers.pages.write(str(tmp_path / "pages"))
-    groups = pl.scan_parquet(tmp_path / "pages").select(pl.len()).collect().item()
-    assert groups == count
+    assert pl.scan_parquet(tmp_path / "pages").select(pl.len()).collect().item() == count
     pyarrow = pytest.importorskip(
         "pyarrow.parquet", reason="pyarrow reads the row groups; it is in the dev extra"
     )

@@ -16,18 +16,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
+from tests.servers.local_http import QuietHandler, QuietServer
 from tests.servers.system import require_program
+from tests.waiting import until
 
 ON_IT = "LYCOSA_ON_AN_ISLAND"
 PUBLIC = ("93.184.216.34", "93.184.216.35", "93.184.216.36")
@@ -238,10 +238,7 @@ class Island:
             remaining.clear()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
+class _Server(QuietServer):
     def __init__(self, address: str, island: Island) -> None:
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.island = island
@@ -253,26 +250,17 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = "island", 80
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
+class _Handler(QuietHandler):
     def do_GET(self) -> None:
         server = self.server
         assert isinstance(server, _Server)
         host, path = self.headers.get("Host", "").partition(":")[0], self.path
         server.island.asked[host, path] += 1
         answer = server.island.sites.get((host, path), Answer("nothing here", 404))
-        body = answer.body.encode()
-        self.send_response(answer.status)
-        for name, value in (*answer.fields, ("Content-Length", str(len(body)))):
-            self.send_header(name, value.encode().decode("latin-1"))
-        self.end_headers()
-        self.wfile.write(body)
+        fields = [(name, value.encode().decode("latin-1")) for name, value in answer.fields]
+        self.reply(answer.status, answer.body.encode(), fields)
 
     do_POST = do_GET
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Says nothing."""
 
 
 _laid: list[Island] = []
@@ -287,7 +275,7 @@ def island() -> Island:
 
 def _lay() -> Island:
     if os.environ.get(ON_IT) != "1":
-        pytest.skip("this runs on an island: see tests/trust/test_island.py")
+        pytest.skip("this runs on an island: see tests/trust/test_names.py")
     ip = require_program("ip")
     commands = [
         "link set lo up",
@@ -316,13 +304,12 @@ def _lay() -> Island:
 
 def _wait_for_addresses() -> None:
     """An IPv6 address is looked for twice before it may be used."""
-    deadline = time.monotonic() + 30
-    for address in (each for each in (*PRIVATE, PUBLIC_6) if ":" in each):
-        scope = (0, socket.if_nametoindex("lo")) if address.startswith("fe80") else ()
-        while True:
-            try:
-                socket.create_server((address, 0, *scope), family=socket.AF_INET6).close()
-                break
-            except OSError:
-                assert time.monotonic() < deadline, address
-                time.sleep(0.02)
+    until(lambda: all(_is_usable(each) for each in (*PRIVATE, PUBLIC_6) if ":" in each), 30)
+
+
+def _is_usable(address: str) -> bool:
+    scope = (0, socket.if_nametoindex("lo")) if address.startswith("fe80") else ()
+    with suppress(OSError):
+        socket.create_server((address, 0, *scope), family=socket.AF_INET6).close()
+        return True
+    return False

@@ -257,8 +257,7 @@ def test_no_site_leads_a_crawl_inside(
     crawled = work(
         tmp_path, [(chosen, [f"http://{site.host}/" for site in sites])], settings=settings
     )
-    assert crawled.progress.ended == "finished"
-    assert here.trap.heard == []
+    assert (crawled.progress.ended, here.trap.heard) == ("finished", [])
     assert not [
         site
         for site in sites
@@ -377,8 +376,7 @@ def test_what_callers_submit_and_hunt_opens_nothing(here: Island, tmp_path: Path
     rows = {
         str(row["url"]): row["reason"] for row in select(tmp_path, "SELECT url, reason FROM urls")
     }
-    assert {rows[normalise(url)] for url in inside} == {"address_refused"}
-    assert here.trap.heard == []
+    assert ({rows[normalise(url)] for url in inside}, here.trap.heard) == ({"address_refused"}, [])
 
 
 @pytest.mark.parametrize("target", ["http://10.1.2.3/", "http://inner.test/", "http://127.1:8080/"])

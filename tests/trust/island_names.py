@@ -236,5 +236,4 @@ def test_a_host_whose_name_is_gone_for_a_while_is_not_gone(
         assert set(states) == {"http://home.test/", "http://home.test/a.html"}
         assert "gone" not in states.values()
         assert sum(here.asked["home.test", path] for path in ("/", "/a.html")) == visits
-    errors = {row["error"] for row in select(tmp_path, "SELECT error FROM visits")}
-    assert errors == {"", "dns"}
+    assert {row["error"] for row in select(tmp_path, "SELECT error FROM visits")} == {"", "dns"}

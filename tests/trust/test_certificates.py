@@ -8,75 +8,18 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from lycosa.core.records import Exchange
 from tests.fetch.fetching import fetch, open_fetcher
+from tests.servers.certificates import DAY, NOW, Certificate, make_certificate
 from tests.servers.http2 import has_request
 
-NOW = datetime.now(UTC)
-DAY = timedelta(days=1)
 ADDRESS = "127.0.9.61"
-
-
-@dataclass
-class Signed:
-    """A certificate with its key, in one file."""
-
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
-    path: Path
-
-
-def sign(
-    folder: Path,
-    name: str,
-    names: Sequence[str],
-    *,
-    by: Signed | None = None,
-    begins: datetime = NOW - DAY,
-    ends: datetime = NOW + DAY,
-) -> Signed:
-    """A certificate of these names and addresses; by itself, if nobody signs it. Without names it
-    may sign others.
-    """
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(by.certificate.subject if by else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begins)
-        .not_valid_after(ends)
-        .add_extension(x509.BasicConstraints(ca=not names, path_length=None), critical=True)
-    )
-    if [each for each in names if each]:
-        result = [
-            x509.IPAddress(ip_address(each)) if each[0].isdigit() else x509.DNSName(each)
-            for each in names
-            if each
-        ]
-        made = made.add_extension(x509.SubjectAlternativeName(result), critical=False)
-    certificate = made.sign(by.key if by else key, hashes.SHA256())
-    path = folder / f"{name.replace('*', '_')}-{len(list(folder.iterdir()))}.pem"
-    encoded = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM) + encoded)
-    return Signed(certificate, key, path)
 
 
 Talk = Callable[[socket.socket], None]
@@ -108,10 +51,10 @@ def server(talk: Talk) -> Iterator[int]:
 
 
 def over_tls(
-    signed: Signed, prepare: Callable[[ssl.SSLContext], object] = lambda context: None
+    signed: Certificate, prepare: Callable[[ssl.SSLContext], object] = lambda context: None
 ) -> Talk:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(signed.path)
+    context.load_cert_chain(signed.certificate, signed.key)
     prepare(context)
 
     def talk(plain: socket.socket) -> None:
@@ -132,19 +75,14 @@ def old(context: ssl.SSLContext) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("certificates")
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return make_certificate(tmp_path_factory.mktemp("certificates"), "trusted", "")
 
 
-@pytest.fixture(scope="module")
-def trusted(folder: Path) -> Signed:
-    return sign(folder, "trusted", [])
-
-
-def ask(port: int, host: str, trusted: Signed, **settings: object) -> Exchange:
+def ask(port: int, host: str, trusted: Certificate, **settings: object) -> Exchange:
     detour = (f"{host}:443:{ADDRESS}:{port}",)
     with open_fetcher(
-        [(ADDRESS, port)], connect_to=detour, ca_file=str(trusted.path), **settings
+        [(ADDRESS, port)], connect_to=detour, ca_file=str(trusted.certificate), **settings
     ) as fetcher:
         return fetch(
             fetcher, f"https://{host}/" if host != ADDRESS else f"https://{ADDRESS}:{port}/"
@@ -153,38 +91,38 @@ def ask(port: int, host: str, trusted: Signed, **settings: object) -> Exchange:
 
 KINDS: dict[str, tuple[dict[str, object], str, str]] = {
     # how it is made, the host that is asked, what is said; "": it is taken
-    "good": ({"names": ["a.test"]}, "a.test", ""),
-    "of a wildcard": ({"names": ["*.a.test"]}, "b.a.test", ""),
-    "of an address": ({"names": [ADDRESS]}, ADDRESS, ""),
-    "expired": ({"names": ["a.test"], "begins": NOW - 3 * DAY, "ends": NOW - DAY}, "a.test", "expired"),
-    "not yet valid": ({"names": ["a.test"], "begins": NOW + DAY, "ends": NOW + 3 * DAY}, "a.test", "not yet valid"),
-    "of another host": ({"names": ["b.test"]}, "a.test", "no alternative certificate subject name "
+    "good": ({"names": "DNS:a.test"}, "a.test", ""),
+    "of a wildcard": ({"names": "DNS:*.a.test"}, "b.a.test", ""),
+    "of an address": ({"names": f"IP:{ADDRESS}"}, ADDRESS, ""),
+    "expired": ({"names": "DNS:a.test", "begins": NOW - 3 * DAY, "ends": NOW - DAY}, "a.test", "expired"),
+    "not yet valid": ({"names": "DNS:a.test", "begins": NOW + DAY, "ends": NOW + 3 * DAY}, "a.test", "not yet valid"),
+    "of another host": ({"names": "DNS:b.test"}, "a.test", "no alternative certificate subject name "
                                                          "matches"),
-    "of a wildcard, two levels": ({"names": ["*.a.test"]}, "c.b.a.test", "no alternative "
+    "of a wildcard, two levels": ({"names": "DNS:*.a.test"}, "c.b.a.test", "no alternative "
                                                                          "certificate subject "
                                                                          "name matches"),
-    "of a wildcard over everything": ({"names": ["*"]}, "a.test", "no alternative certificate "
+    "of a wildcard over everything": ({"names": "DNS:*"}, "a.test", "no alternative certificate "
                                                                   "subject name matches"),
-    "of another address": ({"names": ["127.0.9.62"]}, ADDRESS, "no alternative certificate "
+    "of another address": ({"names": "IP:127.0.9.62"}, ADDRESS, "no alternative certificate "
                                                                "subject name matches"),
-    "of a name that looks like the address": ({"names": ["a.test"]}, ADDRESS, "no alternative "
+    "of a name that looks like the address": ({"names": "DNS:a.test"}, ADDRESS, "no alternative "
                                                                               "certificate subject name matches"),
-    "signed by itself": ({"names": ["a.test"], "by": None}, "a.test", "self-signed certificate"),
-    "signed by somebody unknown": ({"names": ["a.test"], "by": "stranger"}, "a.test", "issuer certificate"),
-    "signed by one that may not sign": ({"names": ["a.test"], "by": "leaf"}, "a.test", ""),
+    "signed by itself": ({"names": "DNS:a.test", "authority": None}, "a.test", "self-signed certificate"),
+    "signed by somebody unknown": ({"names": "DNS:a.test", "authority": "stranger"}, "a.test", "issuer certificate"),
+    "signed by one that may not sign": ({"names": "DNS:a.test", "authority": "leaf"}, "a.test", ""),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_certificate_is_judged(folder: Path, trusted: Signed, kind: str) -> None:
+def test_each_certificate_is_judged(tmp_path: Path, trusted: Certificate, kind: str) -> None:
     made, host, why = KINDS[kind]
-    options = {"by": trusted, **made}
-    if options["by"] == "stranger":
-        options["by"] = sign(folder, "stranger", [])
-    elif options["by"] == "leaf":
-        options["by"] = sign(folder, "leaf", ["b.test"], by=trusted)
+    options = {"authority": trusted, **made}
+    if options["authority"] == "stranger":
+        options["authority"] = make_certificate(tmp_path, "stranger", "")
+    elif options["authority"] == "leaf":
+        options["authority"] = make_certificate(tmp_path, "leaf", "DNS:b.test", trusted)
         why = "certificate"
-    signed = sign(folder, "server", **options)  # type: ignore[arg-type]
+    signed = make_certificate(tmp_path, "server", **options)  # type: ignore[arg-type]
     with server(over_tls(signed)) as port:
         exchange = ask(port, host, trusted)
         if not why:
@@ -201,10 +139,10 @@ def test_each_certificate_is_judged(folder: Path, trusted: Signed, kind: str) ->
 
 
 def test_a_certificate_without_names_is_judged_by_its_subject(
-    folder: Path, trusted: Signed
+    tmp_path: Path, trusted: Certificate
 ) -> None:
     """Older than subjectAltName; libcurl takes it, and no other host than that."""
-    with server(over_tls(sign(folder, "a.test", [""], by=trusted))) as port:
+    with server(over_tls(make_certificate(tmp_path, "a.test", "-", trusted))) as port:
         assert ask(port, "a.test", trusted).status == 200
         assert ask(port, "b.test", trusted).error == "tls_certificate"
 
@@ -236,7 +174,7 @@ HANDSHAKES: dict[str, tuple[Talk, str]] = {
 
 
 @pytest.mark.parametrize("kind", HANDSHAKES)
-def test_each_handshake_that_fails_has_its_outcome(trusted: Signed, kind: str) -> None:
+def test_each_handshake_that_fails_has_its_outcome(trusted: Certificate, kind: str) -> None:
     talk, error = HANDSHAKES[kind]
     with server(talk) as port:
         exchange = ask(port, "a.test", trusted, connect_timeout="500ms")
@@ -246,8 +184,8 @@ def test_each_handshake_that_fails_has_its_outcome(trusted: Signed, kind: str) -
     assert exchange.error_text
 
 
-def test_tls_1_0_is_not_spoken(folder: Path, trusted: Signed) -> None:
-    with server(over_tls(sign(folder, "old", ["a.test"], by=trusted), old)) as port:
+def test_tls_1_0_is_not_spoken(tmp_path: Path, trusted: Certificate) -> None:
+    with server(over_tls(make_certificate(tmp_path, "old", "DNS:a.test", trusted), old)) as port:
         for settings in ({}, {"verify_tls": False}):
             exchange = ask(port, "a.test", trusted, **settings)
             assert (exchange.status, exchange.error) == (0, "tls"), exchange.error_text
@@ -257,12 +195,14 @@ def test_tls_1_0_is_not_spoken(folder: Path, trusted: Signed) -> None:
             )
 
 
-def test_a_server_that_wants_a_certificate_of_ours(folder: Path, trusted: Signed) -> None:
+def test_a_server_that_wants_a_certificate_of_ours(tmp_path: Path, trusted: Certificate) -> None:
     def demand(context: ssl.SSLContext) -> None:
         context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(trusted.path)
+        context.load_verify_locations(trusted.certificate)
 
-    with server(over_tls(sign(folder, "asks", ["a.test"], by=trusted), demand)) as port:
+    with server(
+        over_tls(make_certificate(tmp_path, "asks", "DNS:a.test", trusted), demand)
+    ) as port:
         exchange = ask(port, "a.test", trusted)
     assert (exchange.status, exchange.body) == (0, b"")
     assert exchange.error in ("tls", "reset")
@@ -313,11 +253,12 @@ ENDINGS: dict[str, tuple[bytes, int, tuple[str, ...], bytes]] = {
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_each_end_of_an_http2_connection_has_its_outcome(
-    folder: Path, trusted: Signed, ending: str
+    tmp_path: Path, trusted: Certificate, ending: str
 ) -> None:
     sent, status, errors, body = ENDINGS[ending]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(sign(folder, "two", ["a.test"], by=trusted).path)
+    signed = make_certificate(tmp_path, "two", "DNS:a.test", trusted)
+    context.load_cert_chain(signed.certificate, signed.key)
     context.set_alpn_protocols(["h2"])
     requests: list[int] = []
 

@@ -58,13 +58,17 @@ class SetClock(SystemClock):
         )
 
 
-class AheadClock(SimulatedClock):
-    """A simulated clock, with a date that may be ahead."""
+class JumpyClock(ManualClock):
+    """A clock that is moved by hand, its date besides."""
 
     ahead_ms = 0
 
     def now_ms(self) -> int:
         return super().now_ms() + self.ahead_ms
+
+
+class AheadClock(JumpyClock, SimulatedClock):
+    """A simulated clock, with a date that may be ahead."""
 
 
 class RightClock(SimulatedClock):
@@ -316,15 +320,6 @@ def test_a_budget_opens_in_time_when_the_date_was_set_back() -> None:
 
 # -- availability
 # ------------------------------------------------------------
-
-
-class JumpyClock(ManualClock):
-    """A clock that is moved by hand, its date besides."""
-
-    ahead_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.ahead_ms
 
 
 class JumpyWorld(World):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 from lycosa.index.shards.shards import current_generation
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
-from tests.daemon.daemons import QUICK, Running, daemon
+from tests.daemon.daemons import QUICK, daemon
 from tests.servers.nginx import Nginx
 from tests.trust.dates import Dates
 from tests.trust.test_clock_jumps import DAY, HOSTS, HOUR, PAGES, PAUSE_MS, YEAR, seeds, web
@@ -37,17 +36,6 @@ traps = false
 recrawl = "age"
 max_age = "12s"
 """
-
-
-def until(running: Running, reached: Callable[[], bool], what: str) -> None:
-    """Wait while the daemon lives."""
-    deadline = time.monotonic() + _LIMIT_S
-    while not reached():
-        assert running.process.poll() is None, (
-            f"it ended with {running.process.returncode}:\n{running.errors}"
-        )
-        assert time.monotonic() < deadline, f"{what}: {running.errors}"
-        time.sleep(0.1)
 
 
 def fetched(web: Nginx, mark: int) -> Counter[str]:
@@ -91,10 +79,10 @@ def test_a_daemon_goes_on(
                 result = fetched(web, since)
                 return len(result) == HOSTS * (PAGES + 1) and min(result.values()) >= 2
 
-            until(running, all_came_again, f"{ahead_ms} ms ahead: pages do not come again")
-            until(
-                running,
+            running.until(all_came_again, _LIMIT_S, f"{ahead_ms} ms ahead: pages do not come again")
+            running.until(
                 lambda before=before: indexed(tmp_path / "w") > before,  # type: ignore[misc]
+                _LIMIT_S,
                 f"{ahead_ms} ms ahead: the index stands still",
             )
         assert running.stop() == 0, running.errors

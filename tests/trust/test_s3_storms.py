@@ -66,8 +66,7 @@ def test_a_body_that_breaks_off_is_fetched_again(
     location: str, server: S3Server, times: int
 ) -> None:
     """Half of a log entry, a snapshot or a data file, then a reset: never taken for the whole."""
-    workspace = Workspace.create(location, partitions=4)
-    commit(workspace, 2)
+    commit(Workspace.create(location, partitions=4), 2)
     cuts = first(times)
     server.faults.cut = lambda method, key: method == "GET" and bool(key) and next(cuts)
     state = Workspace.open(location).state()
@@ -84,8 +83,7 @@ def test_a_body_that_breaks_off_is_fetched_again(
 def test_bodies_that_always_break_off_are_an_error_with_a_name(
     location: str, server: S3Server
 ) -> None:
-    workspace = Workspace.create(location, partitions=4)
-    commit(workspace)
+    commit(Workspace.create(location, partitions=4))
     server.faults.cut = lambda method, key: method == "GET" and bool(key)
     with pytest.raises(StorageError, match=location):
         Workspace.open(location).state()
@@ -100,8 +98,7 @@ def test_an_answer_that_comes_too_late_is_settled_by_reading(
     """The conditional PUT of an entry was done, its answer comes when nobody listens, and the
     second one is refused: it was ours.
     """
-    workspace = Workspace.create(location, partitions=4)
-    claim = workspace.claim("w")
+    claim = Workspace.create(location, partitions=4).claim("w")
     late = first(1)
     server.faults.late = lambda method, key: (
         2.5 if method == "PUT" and "/log/" in key and next(late) else 0.0

@@ -72,8 +72,7 @@ class Secretive:
                 "<form method=post><input name=user><input name=pass type=password></form>",
             )
         if asked.path == "/login":
-            sent = parse_qs(asked.body.decode())
-            assert sent["pass"] == [SECRETS["LYCOSA_TEST_FORM"]]
+            assert parse_qs(asked.body.decode())["pass"] == [SECRETS["LYCOSA_TEST_FORM"]]
             return 302, [("Location", "/"), ("Set-Cookie", f"sid={SESSION}; HttpOnly; Path=/")], ""
         if asked.path == "/":
             links = ("/basic", "/moved", f"http://wolf:{LINK}@{here}/linked")
@@ -173,8 +172,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         end.answers.append((500, {}))
         target = f"webhook {end.origin}/hook/{HOOK}?token={HOOK}"
         lycosa("watch", "add", "wolf", "--notify", target)
-        added = lycosa("token", "add", "reader")
-        token = max(re.findall(r"[\w-]{30,}", added), key=len)
+        token = max(re.findall(r"[\w-]{30,}", lycosa("token", "add", "reader")), key=len)
         lycosa("crawl")
         lycosa("crawl", f"http://wolf:{SEED}@127.0.0.1:{site.port}/seeded", expected=0)
         lycosa("status", "--json")

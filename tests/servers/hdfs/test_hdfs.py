@@ -5,14 +5,14 @@ back.
 from __future__ import annotations
 
 import json
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.servers.hdfs import HdfsCluster, hdfs_cluster
+from tests.waiting import until
 
 pytestmark = pytest.mark.prove
 
@@ -44,13 +44,6 @@ def _create(cluster: HdfsCluster, path: str, body: bytes) -> str:
     return where
 
 
-def _until(true: Callable[[], bool], limit_s: float = 40.0) -> None:
-    ends = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < ends, "it did not come true"
-        time.sleep(0.2)
-
-
 def test_a_file_is_written_and_read_on_loopback(cluster: HdfsCluster) -> None:
     body = bytes(range(256)) * 5_000
     assert _create(cluster, "/a/file", body).startswith("http://127.0.0.1:")
@@ -64,12 +57,11 @@ def test_a_file_is_written_and_read_on_loopback(cluster: HdfsCluster) -> None:
 def test_a_file_outlives_any_one_of_its_datanodes(cluster: HdfsCluster) -> None:
     _create(cluster, "/b/file", b"kept twice" * 1_000)
     for lost in range(3):
-        _until(lambda: cluster.state().under_replicated == 0 and cluster.state().live == 3)
-        ports = set(cluster.state().datanode_ports)
-        gone = ports - set(cluster.stop(lost).datanode_ports)
+        until(lambda: cluster.state().under_replicated == 0 and cluster.state().live == 3)
+        gone = set(cluster.state().datanode_ports) - set(cluster.stop(lost).datanode_ports)
         assert len(gone) == 1
-        _until(lambda: _read(cluster, "/b/file") == b"kept twice" * 1_000)
-        _until(lambda: cluster.state().live == 2)
+        until(lambda: _read(cluster, "/b/file") == b"kept twice" * 1_000)
+        until(lambda: cluster.state().live == 2)
         cluster.start(lost)
 
 

@@ -254,5 +254,4 @@ def _unit_size(plan: WebPlan) -> tuple[float, int]:
         middle = (low + high) / 2
         total = int(np.maximum(1, (middle * weights).astype(np.int64)).sum()) + max(1, int(middle))
         low, high = (middle, high) if total <= plan.pages else (low, middle)
-    others = int(np.maximum(1, (low * weights).astype(np.int64)).sum())
-    return low, max(1, plan.pages - others)
+    return low, max(1, plan.pages - int(np.maximum(1, (low * weights).astype(np.int64)).sum()))

@@ -233,8 +233,7 @@ class Layout:
             if match is None:
                 continue
             if trap in (Trap.SESSION_PATH, Trap.SESSION_QUERY):
-                plain = without_session(path)
-                page = self._page(host, plain, size)
+                page = self._page(host, without_session(path), size)
                 return (
                     _MISSING
                     if page is None

@@ -1,17 +1,20 @@
-from __future__ import annotations
+"""Texts of the synthetic web: words, topics, and how pages change."""
 
-from itertools import combinations
+from collections import Counter
+from itertools import combinations, pairwise
 
 import pytest
 
 from lycosa.page.parse import parse_page
 from lycosa.text.digest import distance, simhash
 from lycosa.text.identify import identify
-from tests.servers.synthetic.draw import draw
+from tests.servers.synthetic.answer import Answer
+from tests.servers.synthetic.draw import DAY_MS, draw
 from tests.servers.synthetic.kinds import Kind
 from tests.servers.synthetic.lexicon import LANGUAGES, LEXICONS
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.prose import Writer, missing_text, slug
+from tests.servers.synthetic.walk import targets, walk
 from tests.servers.synthetic.web import Web
 
 AT = WebPlan().epoch_ms
@@ -98,3 +101,112 @@ def test_copies_are_copies() -> None:
                     near += distance(simhash(page.text), simhash(text)) <= 6
     assert min(named, exact) > 20
     assert near > 60
+
+
+PLAN = WebPlan.calm(
+    seed=3, hosts=20, pages=800, languages=("en",), topics=10, topic_links=0.4, topic_named=0.5
+)
+
+
+@pytest.fixture(scope="module")
+def web() -> Web:
+    return Web(PLAN)
+
+
+def test_links_stay_within_a_topic_as_often_as_the_plan_says(web: Web) -> None:
+    walked = walk(web, PLAN.epoch_ms)
+    same = total = 0
+    for url, answer in walked.answers.items():
+        for target in targets(url, answer):
+            if web.topic(target) is not None and not target.endswith("/"):
+                total += 1
+                same += web.topic(target) == web.topic(url)
+    expected = PLAN.topic_links + (1 - PLAN.topic_links) / PLAN.topics
+    assert total > 2_000
+    assert same / total == pytest.approx(expected, abs=0.08)
+
+
+def test_a_page_says_what_it_is_about(web: Web) -> None:
+    for url in sorted(walk(web, PLAN.epoch_ms).pages)[:100]:
+        topic = web.topic(url)
+        assert topic is not None
+        text = web.answer(url, {}, PLAN.epoch_ms).body.decode("utf-8", "replace")
+        assert all(word in text for word in web.topics.words(topic)), url
+
+
+def test_topics_are_spread_evenly(web: Web) -> None:
+    pages = walk(web, PLAN.epoch_ms).pages
+    shares = [
+        sum(web.topic(url) == topic for url in pages) / len(pages) for topic in range(PLAN.topics)
+    ]
+    assert max(shares) < 4 / PLAN.topics
+
+
+EPOCH = WebPlan().epoch_ms
+
+
+def text_of(url: str, answer: Answer) -> str:
+    return parse_page(answer.body, url=url, content_type=answer.header("Content-Type")).text
+
+
+def test_text_changes_when_the_version_does_and_never_else() -> None:
+    web = Web(WebPlan.calm(hosts=10, pages=200, noisy=0.5, changes_per_day=1.0))
+    urls = list(web.real_pages())[::7]
+    changed = 0
+    for url in urls:
+        states = [
+            (
+                web.version(url, EPOCH + day * DAY_MS),
+                text_of(url, web.answer(url, {}, EPOCH + day * DAY_MS)),
+            )
+            for day in range(6)
+        ]
+        for (version, text), (later_version, later_text) in pairwise(states):
+            assert later_version >= version
+            assert (text != later_text) == (version != later_version)
+            changed += version != later_version
+    assert changed > len(urls)
+
+
+def conditional(answer: Answer) -> dict[str, str]:
+    return {
+        "if-none-match": answer.header("ETag"),
+        "if-modified-since": answer.header("Last-Modified"),
+    }
+
+
+def test_conditional_requests_are_answered_as_the_host_keeps_its_validators() -> None:
+    web = Web(
+        WebPlan.calm(
+            hosts=40,
+            pages=600,
+            validators_absent=0.2,
+            validators_restless=0.2,
+            validators_frozen=0.2,
+            changes_per_day=1.0,
+        )
+    )
+    outcomes: Counter[tuple[str, bool, int]] = Counter()
+    at, later = EPOCH + 3 * DAY_MS, EPOCH + 5 * DAY_MS
+    for host in web.open_hosts():
+        for number in range(min(host.size, 20)):
+            url = f"http://{host.name}{web.layout.path(host, number)}"
+            first = web.answer(url, {}, at)
+            assert bool(first.header("ETag")) == (host.validators != "absent")
+            second = web.answer(url, conditional(first) if first.header("ETag") else {}, later)
+            outcomes[
+                host.validators, web.version(url, at) != web.version(url, later), second.status
+            ] += 1
+            if second.status == 304:
+                assert not second.body
+                assert second.header("ETag") == first.header("ETag")
+    assert {key for key, number in outcomes.items() if number} == {
+        ("right", False, 304),
+        ("right", True, 200),
+        ("absent", False, 200),
+        ("absent", True, 200),
+        ("restless", False, 200),
+        ("restless", True, 200),
+        ("frozen", False, 304),
+        ("frozen", True, 304),
+    }

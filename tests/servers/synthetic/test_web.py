@@ -134,8 +134,7 @@ def test_host_0_is_ordinary() -> None:
 def test_sizes_follow_a_power_law_and_add_up() -> None:
     web = Web(WebPlan(hosts=500, pages=50_000))
     sizes = [web.layout.hosts.size(number) for number in range(500)]
-    assert sum(sizes) == 50_000
-    assert sizes == sorted(sizes, reverse=True)
+    assert (sum(sizes), sizes) == (50_000, sorted(sizes, reverse=True))
     assert sizes[1] / sizes[100] == pytest.approx(101 / 2, rel=0.1)
     assert min(sizes) >= 1
 
@@ -170,8 +169,7 @@ def test_what_is_not_there_is_missing(web: Web) -> None:
         assert web.answer(front + "nothing", {}, AT).status == 404
     assert web.kind("http://elsewhere.test/") is Kind.NOWHERE
     assert web.kind("ftp://x/") is Kind.NOWHERE
-    wrong = front.replace("-0.", "-1.")
-    assert web.answer(wrong, {}, AT).fault is Fault.UNRESOLVED
+    assert web.answer(front.replace("-0.", "-1."), {}, AT).fault is Fault.UNRESOLVED
 
 
 @pytest.mark.parametrize("trap", TRAPS)
@@ -210,10 +208,8 @@ def test_few_pages_have_most_of_the_links_and_change_most() -> None:
 
 
 def test_a_calm_web_is_calm() -> None:
-    web = Web(WebPlan.calm(hosts=20, pages=200))
-    walked = walk(web, AT)
-    assert set(walked.kinds) == {Kind.PAGE}
-    assert set(walked.statuses) == {200}
+    walked = walk(Web(WebPlan.calm(hosts=20, pages=200)), AT)
+    assert (set(walked.kinds), set(walked.statuses)) == ({Kind.PAGE}, {200})
 
 
 def calls_for(web: Web, urls: list[str]) -> int:
