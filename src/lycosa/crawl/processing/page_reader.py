@@ -99,6 +99,7 @@ class Reader:
             x_robots_tag=headers.get_all("x-robots-tag"),
             product_token=self.product_token,
             content_language=headers.get("content-language") or "",
+            fetched_at=exchange.started_at or None,
         )
 
 

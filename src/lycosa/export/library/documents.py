@@ -114,7 +114,7 @@ def _parse_record(
     exchange = Exchange(
         row["url"],
         VisitKind.PAGE,
-        0,
+        round(row["at"].timestamp() * 1000),
         0,
         response_head=response.head,
         body=response.body,

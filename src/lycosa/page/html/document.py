@@ -45,6 +45,7 @@ def _read(data: bytes, xml: bool) -> PageParts:
     if root is not None:
         attributes = root.attributes
         parts.set_language(attributes.get("lang") or attributes.get("xml:lang") or "")
+        parts.set_document(root, data)
     parts.faults.extend(faults)
     return parts
 
