@@ -42,6 +42,7 @@ _AROUND_NAMES = """
     WPSideBar WebPageElement WebSite
     """
 _AROUND = frozenset(_AROUND_NAMES.split())
+_FAMILIES = {"article": ARTICLES - FORUMS, "product": PRODUCTS, "forum": FORUMS}
 _SUBJECT, _OTHER, _PAGE, _REST = range(4)
 
 
@@ -114,3 +115,14 @@ def _is_at(entity: Entity, urls: Sequence[str]) -> bool:
     return any(
         isinstance(name, str) and name.partition("#")[0].rstrip("/") in urls for name in names
     )
+
+
+def type_names(declared: str, page_type: str) -> list[str]:
+    """Return the names by which a search finds the type of a page, in lower case.
+
+    Args:
+        declared: a type of schema.org, such as BlogPosting, or "".
+        page_type: as `lycosa.page.html.page_type`; the family of a declared type overrides it.
+    """
+    family = next((name for name, types in _FAMILIES.items() if declared in types), page_type)
+    return sorted({declared.lower(), family} - {""})
