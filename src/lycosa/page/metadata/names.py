@@ -14,6 +14,8 @@ _BY = re.compile(
     r"|(?:by|authors?|written by|text|von|par|por|di|автор|作者|文|记者)\s*[:：]\s*)",
     re.IGNORECASE,
 )
+_AROUND = " ,;:\"'“”|•·–—»/-"
+_TAIL = re.compile(r"\s+(?:on|at|in)\Z", re.IGNORECASE)
 _SEPARATORS = re.compile(r"\s*[;|•·、]\s*|\s*,\s+(?:and\s+|&\s*)?|\s+(?:and|und|et|y|&)\s+")
 _PLACEHOLDERS = """
     admin administrator author authors by anonymous editor guest null undefined none unknown user
@@ -34,7 +36,7 @@ def author_names(values: Iterable[str], limit: int) -> list[str]:
         if not text or _ADDRESS.search(text):
             continue
         for part in _split(text):
-            name = part.strip(" ,;:\"'“”")
+            name = _TAIL.sub("", part.strip(_AROUND))
             if _is_name(name):
                 names.setdefault(name.casefold(), name)
     return list(names.values())[:limit]
