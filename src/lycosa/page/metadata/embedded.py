@@ -16,6 +16,7 @@ from lycosa.page.metadata.linked_data import Entity
 MAX_NODES = 5_000  # with one of the attributes
 MAX_CLIMBS = 200_000  # steps from nodes to the elements around them, in a page
 MAX_TEXT_READ = 2_000_000  # characters of texts of elements, in a page
+_MAX_SCRIPTS = 20  # that are left out of a text
 _MAX_TOKENS = 10  # names in one attribute
 
 Attributes = dict[str, str | None]
@@ -79,6 +80,8 @@ class _Items:
             return ""
         text = node.text()
         self._text -= len(text)
+        for unseen in node.css("script,style")[:_MAX_SCRIPTS] if "{" in text else ():
+            text = text.replace(unseen.text(), "", 1)
         return clean(text)
 
 
@@ -173,8 +176,10 @@ class _Rdfa(_Items):
             item: Entity | None = None
             if kind:
                 item = self._items[node.mem_id] = {"@type": self._types(node, kind)}
-                if identifier := attributes.get("resource") or attributes.get("about"):
-                    item["@id"] = clean(identifier)
+                for name in ("about", "resource", "href", "src"):
+                    if identifier := attributes.get(name):
+                        item["@id"] = clean(identifier)
+                        break
             owner = self._around(node) if names else None
             if names and owner is not None:
                 value = self._value(node, attributes) if item is None else item

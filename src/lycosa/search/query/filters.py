@@ -104,7 +104,7 @@ def _query(schema: tantivy.Schema, restriction: Restriction) -> Query:
             Query.range_query(schema, DATE, FieldType.Integer, lower_bound=syntax.date_ms(value))
         )
     if name == syntax.AUTHOR:
-        words = [(Occur.Must, _exact(schema, AUTHOR, word)) for word in value.split()]
+        words = [(Occur.Must, _exact(schema, AUTHOR, word)) for word in value.split("+")]
         return Query.boolean_query(words)
     return _exact(schema, _FIELDS[name], value)
 

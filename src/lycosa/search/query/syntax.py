@@ -72,8 +72,8 @@ def page_kind(value: str) -> str:
 
 
 def author(value: str) -> str:
-    """`Müller, Jane` -> `muller jane`."""
-    return " ".join(name_words(value))
+    """`Müller, Jane` -> `muller+jane`."""
+    return "+".join(name_words(value))
 
 
 def name(value: str) -> str:
