@@ -44,7 +44,7 @@ def read_items(root: Node | None, data: bytes) -> EmbeddedItems:
     items = EmbeddedItems()
     if root is None:
         return items
-    if b"itemscope" in data:
+    if b"itemscope" in data or b"itemScope" in data:  # React writes the second
         items.microdata = _Microdata(root).read()
     if b"typeof=" in data:
         items.rdfa = _Rdfa(root).read()

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 
 from lycosa.captures.captures import Capture, NoVersion, capture_at, iso, parse_at, written_at
 from lycosa.captures.content import Compared, Versions
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.serve.captures.cached import MAX_AT, At, Url, cached_address
 from lycosa.serve.search.views import readable_url, web_href
 from lycosa.serve.services import ServicesDep
@@ -94,6 +95,16 @@ class VersionText(BaseModel):
     text: str
 
 
+class VersionMarkdown(BaseModel):
+    """One version as Markdown."""
+
+    url: str
+    version: ArchivedVersion
+    title: str
+    mode: MarkdownMode
+    markdown: str
+
+
 router = APIRouter()
 
 
@@ -149,6 +160,24 @@ def text(services: ServicesDep, url: Url, at: At = "") -> VersionText:
         title=texts.title,
         main_text=texts.main_text,
         text=texts.text,
+    )
+
+
+@router.get("/api/v1/versions/markdown", responses=_ERRORS, tags=["archive"])
+def markdown(
+    services: ServicesDep, url: Url, at: At = "", mode: MarkdownMode = MarkdownMode.MAIN
+) -> VersionMarkdown:
+    """Return a version as Markdown: main text, complete page, or with numbered references."""
+    opened = services.archive.versions()
+    captures = _captures(opened, url)
+    capture = capture_at(captures, parse_at(at) if at else None)
+    try:
+        texts = opened.texts(captures, capture)
+        written = opened.markdown(captures, capture, texts, mode)
+    except NoVersion as error:
+        raise _not_found(error) from None
+    return VersionMarkdown(
+        url=capture.url, version=archived(capture), title=texts.title, mode=mode, markdown=written
     )
 
 
