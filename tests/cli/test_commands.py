@@ -13,6 +13,7 @@ import subprocess
 import sys
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -202,7 +203,7 @@ def test_parse_reads_files_and_standard_input(lycosa: Lycosa, here: Lycosa, tmp_
     assert "http://h.example/d/b.html  to b" in outcome.out
     assert re.search(r"^authors +Jane Doe$", outcome.out, re.MULTILINE)
     assert re.search(r"^published +2024-05-13T00:00:00Z$", outcome.out, re.MULTILINE)
-    declared = lycosa("parse", str(page), "--json").json["metadata"]
+    declared: Any = lycosa("parse", str(page), "--json").json["metadata"]
     assert declared["authors"] == ["Jane Doe"]
     assert declared["raw"]["meta"] == {"author": ["By Jane Doe"], "date": ["2024-05-13"]}
     piped = lycosa("parse", "-", "--json", text="<title>From a pipe</title>")

@@ -15,7 +15,7 @@ import pytest
 from bench.extract import DATA
 
 from lycosa.page.html.document import read_html
-from lycosa.page.metadata.embedded import read_items
+from lycosa.page.metadata.embedded import EmbeddedItems, read_items
 from lycosa.page.metadata.linked_data import read_scripts, short_type
 from lycosa.page.page_parts import PageParts
 
@@ -57,7 +57,9 @@ def leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def ours(parts: PageParts) -> dict[str, Values]:
-    items = read_items(parts.root, parts.data)
+    items = (
+        read_items(parts.root) if parts.root is not None and parts.has_items else EmbeddedItems()
+    )
     return {
         "json-ld": set(leaves(read_scripts(parts.linked_data))),
         "opengraph": {

@@ -444,7 +444,7 @@ def test_a_merged_workspace_has_no_faults(merged: Workspace) -> None:
     report = verify(merged, deep=True)
     assert report.findings == []
     assert report.counts["unreferenced files"] == 0
-    assert report.counts["table files"] == 5
+    assert report.counts["table files"] == 6
 
 
 def change_merged(workspace: Workspace, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:

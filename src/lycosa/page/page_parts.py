@@ -59,6 +59,7 @@ class PageParts:
     # of an HTML document: its tree, and its bytes in UTF-8
     root: Node | None = None
     data: bytes = b""
+    has_items: bool = False  # of microdata or RDFa
     anchors_cut: int = 0
     faults: list[str] = field(default_factory=list)
     has_article: bool = False  # an article element has begun
@@ -86,9 +87,9 @@ class PageParts:
         )
         return "\ufffd" in "".join(seen)
 
-    def set_document(self, root: Node, data: bytes) -> None:
+    def set_document(self, root: Node, data: bytes, *, has_items: bool) -> None:
         """Keep the tree for what is read from it after the walk."""
-        self.root, self.data = root, data
+        self.root, self.data, self.has_items = root, data, has_items
 
     def set_title(self, text: str) -> None:
         """Set the title; the first one counts."""

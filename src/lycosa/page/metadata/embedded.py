@@ -1,7 +1,7 @@
 """Microdata (WHATWG HTML section 5) and RDFa Lite 1.1 of a parsed document.
 
-One selector query finds the nodes; their bytes tell at once that most documents have none. Items
-become objects in the form of JSON-LD.
+One selector query a format finds the nodes; the query before the walk tells that most documents
+have none. Items become objects in the form of JSON-LD.
 """
 
 from __future__ import annotations
@@ -39,16 +39,9 @@ class EmbeddedItems:
     rdfa: list[Entity] = field(default_factory=list)
 
 
-def read_items(root: Node | None, data: bytes) -> EmbeddedItems:
-    """Return the items of a document. `data`: its bytes. Hot path: most documents have none."""
-    items = EmbeddedItems()
-    if root is None:
-        return items
-    if b"itemscope" in data or b"itemScope" in data:  # React writes the second
-        items.microdata = _Microdata(root).read()
-    if b"typeof=" in data:
-        items.rdfa = _Rdfa(root).read()
-    return items
+def read_items(root: Node) -> EmbeddedItems:
+    """Return the items of a document. Costs two selector queries: most documents have none."""
+    return EmbeddedItems(_Microdata(root).read(), _Rdfa(root).read())
 
 
 class _Items:

@@ -72,7 +72,8 @@ def read_metadata(parts: PageParts, facts: PageFacts) -> Metadata:
     """Return the metadata of a page. Hot path for pages that declare nothing. Never raises."""
     meta = parts.meta
     scripts = read_scripts(parts.linked_data) if parts.linked_data else []
-    items = read_items(parts.root, parts.data)
+    root = parts.root
+    items = EmbeddedItems() if root is None or not parts.has_items else read_items(root)
     groups = (scripts, items.microdata, items.rdfa)
     urls = [url.rstrip("/") for url in (facts.url, facts.canonical) if url]
     subject = read_subject(groups, urls)

@@ -29,7 +29,10 @@ def page_headline(parts: PageParts, subject: Subject, site_name: str, url: str) 
     title = clean(parts.meta.get("og:title") or parts.title or declared, MAX_TITLE)
     if not title:
         return parts.headline
-    first = _words(parts.headline)
+    h1 = parts.headline
+    if h1 and title.startswith(h1) and _SEPARATOR.match(title, len(h1)):
+        return h1
+    first = _words(h1)
     stripped = without_site(title, (site_name, parts.headline), url)
     words = _words(stripped)
     beginning = _words(_SEPARATOR.split(stripped, maxsplit=1)[0])
