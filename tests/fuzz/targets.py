@@ -29,7 +29,7 @@ from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.encoding import decode
 from lycosa.page.feeds.sitemap import read_sitemap
-from lycosa.page.parse import parse_page
+from lycosa.page.parse import Fetch, parse_page
 from lycosa.search.query.query import parse_query
 from lycosa.store.log.entry import decode_entry, encode_entry
 from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver, normalise
@@ -106,11 +106,15 @@ def html(data: bytes) -> None:
 
 def declared(data: bytes) -> None:
     """Metadata: bounded and without control characters, and the same each time."""
-    page = parse_page(data, url=BASE, content_type="text/html", fetched_at=1_700_000_000_000)
+    page = parse_page(
+        data, url=BASE, content_type="text/html", fetch=Fetch(at_ms=1_700_000_000_000)
+    )
     _require_page(page)
     for moment in (page.metadata.published_at, page.metadata.modified_at):
         assert moment is None or moment <= 1_700_000_000_000
-    again = parse_page(data, url=BASE, content_type="text/html", fetched_at=1_700_000_000_000)
+    again = parse_page(
+        data, url=BASE, content_type="text/html", fetch=Fetch(at_ms=1_700_000_000_000)
+    )
     assert again.metadata == page.metadata
 
 

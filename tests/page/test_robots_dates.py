@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.page.dates import parse_date
-from lycosa.page.parse import parse_page
+from lycosa.page.parse import Fetch, parse_page
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_directives(html: str, headers: list[str], may_index: bool, may_follow: 
 def test_the_product_token_is_the_callers() -> None:
     html = b"<html><meta name=otherspider content=noindex>"
     assert not parse_page(
-        html, url=URL, content_type="text/html", product_token="OtherSpider"
+        html, url=URL, content_type="text/html", fetch=Fetch("OtherSpider")
     ).may_index
 
 

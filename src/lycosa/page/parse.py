@@ -46,6 +46,17 @@ class PageSource:
     fetched_at: int | None = None
 
 
+@dataclass(slots=True, frozen=True)
+class Fetch:
+    """By which robot a document was fetched, and when (ms since 1970; None: unknown)."""
+
+    product_token: str = "lycosa"
+    at_ms: int | None = None
+
+
+_UNKNOWN = Fetch()
+
+
 def understands(content_type: str, payload: bytes) -> bool:
     """Return whether `parse_page` reads this document: HTML, XHTML, plain text, feeds and XML."""
     return media.format_of(content_type, payload) is not MediaFormat.OTHER
@@ -58,9 +69,8 @@ def parse_page(
     content_type: str = "",
     link_headers: Sequence[str] = (),
     x_robots_tag: Sequence[str] = (),
-    product_token: str = "lycosa",
     content_language: str = "",
-    fetched_at: int | None = None,
+    fetch: Fetch = _UNKNOWN,
 ) -> Page:
     """Parse one document. Never raises on any bytes; `faults` lists their faults.
 
@@ -70,22 +80,21 @@ def parse_page(
         content_type: the Content-Type header as received.
         link_headers: values of Link headers (RFC 8288): canonical and hreflang alternates are read.
         x_robots_tag: values of X-Robots-Tag headers.
-        product_token: the robot name that pages may address.
         content_language: the Content-Language header, for documents that declare no language.
-        fetched_at: ms since 1970; declared dates that are later are ignored. None: none is.
+        fetch: pages may address the robot; declared dates later than the fetch are ignored.
     """
     source = PageSource(
         url,
         tuple(link_headers),
         tuple(x_robots_tag),
-        product_token,
+        fetch.product_token,
         content_language,
-        fetched_at,
+        fetch.at_ms,
     )
     form = media.format_of(content_type, payload)
     size = len(payload)
     if form in (MediaFormat.BINARY, MediaFormat.OTHER):
-        may_index, may_follow = permission((), x_robots_tag, product_token)
+        may_index, may_follow = permission((), x_robots_tag, fetch.product_token)
         return Page(size=size, faults=[FAULT_BINARY], may_index=may_index, may_follow=may_follow)
     whole = form in _READERS or form in LISTINGS
     if form in LISTINGS:
@@ -126,16 +135,9 @@ def build_page(
         parts.language or meta.get("http-equiv:content-language") or source.content_language
     )
     sample = main if len(main) >= _ENOUGH_MAIN_TEXT else text
-    metadata = read_metadata(
-        parts,
-        PageFacts(
-            source.url,
-            links.base,
-            links.canonical or "",
-            source.fetched_at,
-            selected.page_type,
-        ),
-    )
+    canonical = links.canonical or ""
+    facts = PageFacts(source.url, links.base, canonical, source.fetched_at, selected.page_type)
+    metadata = read_metadata(parts, facts)
     language = _identify(sample or f"{title}\n{description}".strip(), title, declared, source.url)
     return Page(
         title=title,

@@ -77,16 +77,15 @@ def reparse(
                 counts["unreadable"] += 1
             else:
                 parsed.append((row, _visit(row), page))
-        fresh_links = _fresh_links((visit, page) for _, visit, page in parsed)
-        fresh_metadata = _fresh_metadata((visit, page) for _, visit, page in parsed)
+        visited = [(visit, page) for _, visit, page in parsed]
+        fresh_links, fresh_metadata = _fresh_links(visited), _fresh_metadata(visited)
         for row, visit, page in parsed:
             values = plugins.merged("page_parsed", page=page, visit=visit)
             key = (visit.host_key, visit.url_key)
             of_collection = (visit.collection, *key)
-            is_same = fresh_links.get(key) == stored_links.get(key) and (
-                fresh_metadata.get(of_collection) == stored_metadata.get(of_collection)
-            )
-            if is_same and not _differs(row, visit, page, values):
+            same_metadata = fresh_metadata.get(of_collection) == stored_metadata.get(of_collection)
+            same_links = fresh_links.get(key) == stored_links.get(key)
+            if same_links and same_metadata and not _differs(row, visit, page, values):
                 continue
             counts["changed"] += 1
             counts["text_changed"] += page.text_digest != row["text_digest"]
