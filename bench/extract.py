@@ -1,4 +1,4 @@
-"""Main text of marked pages: quality by type of page and CPU, compared with other extractors.
+"""Main text and metadata of marked pages, compared with other extractors.
 
     python -m bench.extract [--only lycosa|tags|resiliparse|trafilatura]
 
@@ -9,6 +9,8 @@ tune; the reported half was only measured.
 - `article-extraction`: the measure of its authors (scrapinghub/article-extraction-benchmark):
   multisets of 4-token shingles, true and false counts normalised to 1 for each page, precision and
   recall averaged over pages, F1 of the averages.
+
+`bench.metadata` measures title, authors and date on `wcxb`.
 
 CPU is in milliseconds per page, from bytes to text; each extractor has a process of its own.
 """
@@ -33,6 +35,7 @@ from typing import Any
 from selectolax.lexbor import LexborHTMLParser
 
 from bench.harness import arguments, report, table
+from bench.metadata import NO_FACTS, Facts, extractor, metadata_scores, true_facts
 from lycosa.page.encoding import decode
 from lycosa.page.html.document import read_html
 from lycosa.page.html.main_text import main_text
@@ -53,6 +56,11 @@ class MarkedPage:
     payload: bytes
     text: str
     is_development: bool
+    facts: Facts = NO_FACTS
+
+    @property
+    def half(self) -> str:
+        return "development" if self.is_development else "reported"
 
 
 @dataclass(slots=True, frozen=True)
@@ -78,7 +86,14 @@ def load_wcxb() -> list[MarkedPage]:
         development = seen[record["type"]] % 2 == 0
         seen[record["type"]] += 1
         pages.append(
-            MarkedPage(record["url"] or "", record["type"], payload, record["text"], development)
+            MarkedPage(
+                record["url"] or "",
+                record["type"],
+                payload,
+                record["text"],
+                development,
+                true_facts(record),
+            )
         )
     return pages
 
@@ -188,16 +203,25 @@ def measure(name: str) -> dict[str, Any] | None:
         start = time.process_time()
         text = extract(page.payload, page.url)
         content_s += time.process_time() - start
-        half = "development" if page.is_development else "reported"
+        half = page.half
         if page.url or page.type != "article":
             for group in ("all", page.type):
                 scores[f"{half} {group}"].append(word_f1(page.text, text))
         else:
             matchings[f"{half} {ARTICLES}"].append(matching(page.text, text))
+    facts = extractor(name)
+    declared = (
+        {}
+        if facts is None
+        else metadata_scores(
+            ((each.half, each.payload, each.url, each.facts) for each in pages), facts
+        )
+    )
     return (
         {"cpu_ms": content_s * 1000 / (len(pages) + len(articles))}
         | {group: statistics.mean(values) for group, values in sorted(scores.items())}
         | {group: quality(values).f1 for group, values in matchings.items()}
+        | declared
     )
 
 
@@ -221,7 +245,10 @@ def main() -> None:
         return
     results = {name: result for name in EXTRACTORS if (result := run(name))}
     figures = dict.fromkeys(figure for result in results.values() for figure in result)
-    rows = [(figure, *(f"{each[figure]:.3f}" for each in results.values())) for figure in figures]
+    rows = [
+        (figure, *(f"{each[figure]:.3f}" if figure in each else "" for each in results.values()))
+        for figure in figures
+    ]
     report(options, "Main text", table(("F1", *results), rows), results)
 
 

@@ -81,6 +81,8 @@ def test_pages_are_yielded_as_they_are_fetched(site: str, tmp_path: Path) -> Non
     assert [page.title for page in pages] == ["The home of <script> & moths", "Compound eyes"]
     assert f"{site}eyes.html" in pages[0].links
     assert (pages[0].status, pages[0].collection, pages[0].language) == (200, "default", "en")
+    assert [page.metadata.headline for page in pages] == ["Moths", "Compound eyes"]
+    assert pages[0].metadata.raw.keys() <= {"meta", "opengraph"}
     assert stream.report.pages == 2
 
 

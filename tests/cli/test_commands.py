@@ -7,11 +7,13 @@ from __future__ import annotations
 import gc
 import io
 import json
+import re
 import resource
 import subprocess
 import sys
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,9 +180,17 @@ def test_looking_at_one_step_writes_nothing(
 
 def test_parse_reads_files_and_standard_input(lycosa: Lycosa, here: Lycosa, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    page.write_text('<title>T</title><p>Some text here.<a href="b.html">to b</a>')
+    page.write_text(
+        '<title>T</title><meta name="author" content="By Jane Doe"><meta name="date" '
+        'content="2024-05-13"><p>Some text here.<a href="b.html">to b</a>'
+    )
     outcome = here("parse", str(page), "--url", "http://h.example/d/a.html")
     assert "http://h.example/d/b.html  to b" in outcome.out
+    assert re.search(r"^authors +Jane Doe$", outcome.out, re.MULTILINE)
+    assert re.search(r"^published +2024-05-13T00:00:00Z$", outcome.out, re.MULTILINE)
+    declared: Any = lycosa("parse", str(page), "--json").json["metadata"]
+    assert declared["authors"] == ["Jane Doe"]
+    assert declared["raw"]["meta"] == {"author": ["By Jane Doe"], "date": ["2024-05-13"]}
     piped = lycosa("parse", "-", "--json", text="<title>From a pipe</title>")
     assert piped.json["title"] == "From a pipe"
     assert here("parse", str(tmp_path / "missing.html")).code == 2

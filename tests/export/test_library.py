@@ -409,7 +409,18 @@ def test_whole_files_of_a_killed_export_are_not_written_again(tmp_path: Path) ->
 
 
 def test_all_kinds_say_the_same(tmp_path: Path) -> None:
-    links = '<a href="/x">to x</a>'
+    declared = json.dumps(
+        {
+            "@type": "Recipe",
+            "author": "Jane & John Doe",
+            "datePublished": "2026-10-01",
+            "offers": {"price": 2.5, "priceCurrency": "EUR"},
+            "aggregateRating": {"ratingValue": 4, "ratingCount": 7},
+            "keywords": ["<a>", "b"],
+        }
+    )
+    script = f'<script type="application/ld+json">{declared}</script>'
+    links = f'<a href="/x">to x</a>{script}'
     pages = [
         Fetched(f"{HOME}{n}", n % 2, html(f"{ENGLISH} 𠀀 {n}", links=links)) for n in range(20)
     ]
@@ -442,6 +453,22 @@ def test_all_kinds_say_the_same(tmp_path: Path) -> None:
     assert all([link["target"] for link in line["links"]] == [f"{HOME}x"] for line in lines)
     assert [row["main_text"] for row in tables] == [line["main_text"] for line in lines]
     assert [row["links"] for row in tables] == [line["links"] for line in lines]
+    assert [row["metadata"] for row in tables] == [line["metadata"] for line in lines]
+    for line in lines:
+        declared_values = line["metadata"]
+        assert (declared_values["type"], declared_values["authors"]) == (
+            "Recipe",
+            ["Jane & John Doe"],
+        )
+        assert declared_values["published_at"] == "2026-10-01T00:00:00Z"
+        assert (declared_values["price"], declared_values["rating_count"]) == (2.5, 7)
+    for of_day in documents(tmp_path).values():
+        for document in of_day:
+            element = document.find(f"{Q}metadata")
+            assert element.findtext(f"{Q}author") == "Jane & John Doe"
+            assert [each.text for each in element.findall(f"{Q}keyword")] == ["<a>", "b"]
+            assert element.find(f"{Q}price").get("currency") == "EUR"
+            assert element.find(f"{Q}rating").get("best") == "5.0"
     assert {row["day"].isoformat() for row in tables} == {day_name(day) for day in range(3)}
     texts = []
     for path in sorted((tmp_path / "text").glob("*/*/*.warc.wet")):

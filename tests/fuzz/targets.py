@@ -29,11 +29,12 @@ from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.encoding import decode
 from lycosa.page.feeds.sitemap import read_sitemap
-from lycosa.page.parse import parse_page
+from lycosa.page.parse import Fetch, parse_page
 from lycosa.search.query.query import parse_query
 from lycosa.store.log.entry import decode_entry, encode_entry
 from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver, normalise
 from tests.page.made import MADE
+from tests.page.test_metadata import require_bounded
 from tests.store.builders import make_exchange, make_visit
 
 BASE = "http://www.example.org/folder/page.html?q=1"
@@ -100,6 +101,20 @@ def html(data: bytes) -> None:
             data[1:], url=BASE, content_type=content_type, link_headers=('<a>; rel="canonical"',)
         )
     )
+
+
+def declared(data: bytes) -> None:
+    """Metadata: bounded and without control characters, and the same each time."""
+    page = parse_page(
+        data, url=BASE, content_type="text/html", fetch=Fetch(at_ms=1_700_000_000_000)
+    )
+    _require_page(page)
+    for moment in (page.metadata.published_at, page.metadata.modified_at):
+        assert moment is None or moment <= 1_700_000_000_000
+    again = parse_page(
+        data, url=BASE, content_type="text/html", fetch=Fetch(at_ms=1_700_000_000_000)
+    )
+    assert again.metadata == page.metadata
 
 
 def encodings(data: bytes) -> None:
@@ -196,6 +211,7 @@ def _require_page(page: Page) -> None:
         link.anchor.encode()
     assert 0 <= page.language_score <= 1
     assert page.published_at is None or abs(page.published_at) < 2**53
+    require_bounded(page.metadata)
 
 
 def _visit() -> Visit:
@@ -294,6 +310,16 @@ _TAGS = (
     b"&#0;",
 )
 
+_DECLARED = (
+    b'<meta property="og:type" content="article"><meta name="author" content="By Jane Doe">'
+    b'<script type="application/ld+json">{"@graph":[{"@type":"Product","@id":"#a","offers":'
+    b'{"price":"1,5","priceCurrency":"EUR"},"author":{"@id":"#a"},"image":["/a"]}]}</script>',
+    b'<div itemscope itemtype="http://schema.org/Article" itemref="a"><b itemprop="author">J</b>'
+    b'</div><p id=a><time itemprop="datePublished" datetime="2020-01-01">x</time>',
+    b'<div vocab="http://schema.org/" typeof="Recipe"><b property="author" typeof="Person">'
+    b'<i property="name">J</i></b></div><h1>h</h1><p class=byline>By A B, 1 May 2020',
+)
+
 TARGETS: dict[str, Target] = {
     "url": Target(
         url,
@@ -351,6 +377,15 @@ TARGETS: dict[str, Target] = {
         html,
         (_HTML, b"\4" + _HTML[1:], b"\5plain text", b"\6" + _RSS),
         (*_TAGS, b"<frameset>", b"\0", b"\x1b$B", b"style='display:none'"),
+    ),
+    "declared": Target(
+        declared,
+        _DECLARED,
+        (
+            *(b"itemscope", b'itemprop="name"', b'itemref="a"', b'typeof="A"', b'property="b"'),
+            *(b'"@type":', b'"@id":"#a"', b'"@graph":[', b'"author":{', b"\\ud800", b"1e999"),
+            *(b'class="author"', b'rel="author"', b"2030-01-01", b"<script type=ld+json>"),
+        ),
     ),
     "encodings": Target(
         encodings,

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.core.records import Link, Page
+from lycosa.core.records import Link, Metadata, Page
 from lycosa.index.schema import SCHEMA_VERSION
 from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
 from lycosa.search.query.syntax import BY_NAME
@@ -290,7 +290,11 @@ LINKED = {
         links=[link("http://one.test/docs/guide.html")],
     ),
     "http://one.test/blog/news": page(
-        "Spiders in the news.", title="News", published_at=1_750_000_000_000
+        "Spiders in the news.",
+        title="News",
+        published_at=1_750_000_000_000,
+        page_type="service",
+        metadata=Metadata(type="NewsArticle", authors=["Jané Doe", "John Roe"]),
     ),
     "http://www.one.test/docs/paper.pdf": page("Spiders in a document of its own.", title="Paper"),
     "http://two.test/a": page(
@@ -339,6 +343,14 @@ ONE_DOCS = {"one.test/docs/guide.html", "one.test/docs/", "www.one.test/docs/pap
         ("inanchor:guide", set()),
         ("filetype:pdf", {"www.one.test/docs/paper.pdf"}),
         ("spiders -filetype:html", {"www.one.test/docs/paper.pdf"}),
+        ("type:article", {"one.test/blog/news"}),
+        ("type:NewsArticle spiders", {"one.test/blog/news"}),
+        ("type:service", set()),
+        ("spiders -type:article site:one.test", ONE_DOCS),
+        ("author:jane", {"one.test/blog/news"}),
+        ('author:"Doe Jane"', {"one.test/blog/news"}),
+        ('author:"Jane Poe"', set()),
+        ("spiders -author:roe site:one.test", ONE_DOCS),
         ("collection:other", {"four.test/"}),
         ("spiders -collection:default", {"four.test/"}),
         ("link:two.test", {"one.test/docs/guide.html", "three.test/"}),

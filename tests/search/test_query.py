@@ -126,6 +126,17 @@ def both(*texts: str) -> ClauseGroup:
             ParsedQuery(restrictions=(*only("lang", "de", "fr"), Restriction("lang", "en", False))),
         ),
         ("filetype:.PDF ext:htm", ParsedQuery(restrictions=only("filetype", "pdf", "html"))),
+        (
+            "type:NewsArticle,forum -type:Product",
+            ParsedQuery(
+                restrictions=(
+                    *only("type", "newsarticle", "forum"),
+                    Restriction("type", "product", False),
+                )
+            ),
+        ),
+        ('author:"Doe, Jané" x', ParsedQuery(words("x"), restrictions=only("author", "doe+jane"))),
+        ("author:O’Neil", ParsedQuery(restrictions=only("author", "o+neil"))),
         ("collection:news-de", ParsedQuery(restrictions=only("collection", "news-de"))),
         ("link:Example.org", ParsedQuery(restrictions=only("link", "example.org"))),
         ("link:example.org/A?b=1,2", ParsedQuery(restrictions=only("link", "example.org/A?b=1,2"))),
@@ -154,6 +165,8 @@ def test_queries(text: str, parsed: ParsedQuery) -> None:
         "after:2026-13 x",
         "sort:size x",
         "filetype:a.b x",
+        "type:a1 x",
+        "author:?! x",
         "link:/ x",
     ],
 )

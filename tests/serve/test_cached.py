@@ -232,6 +232,7 @@ def test_excluded_and_unknown_pages_are_not_found(client: Client) -> None:
         "/versions",
         "/api/v1/versions",
         "/api/v1/versions/text",
+        "/api/v1/versions/markdown",
     ):
         for url in (f"{BASE}secret/page", f"{BASE}never"):
             answer = client.get(path, {"url": url})
@@ -280,6 +281,12 @@ def test_versions_by_api(client: Client) -> None:
     ]
     text = client.get("/api/v1/versions/text", {"url": URL, "at": "20231115"}).json()
     assert text["text"].split("\n")[1] == "Second block."
+    for mode in ("main", "full", "citations"):
+        asked = {"url": URL, "at": "20231115", "mode": mode}
+        written = client.get("/api/v1/versions/markdown", asked).json()
+        assert (written["mode"], written["title"]) == (mode, text["title"])
+        assert "Second block." in written["markdown"].split("\n")
+    assert client.get("/api/v1/versions/markdown", {"url": URL, "mode": "x"}).status_code == 422
 
 
 def test_versions_by_page(client: Client) -> None:

@@ -452,7 +452,7 @@ def merged(crawled: Workspace) -> Workspace:
 def test_a_merged_workspace_has_no_faults(merged: Workspace) -> None:
     report = verify(merged, deep=True)
     assert (report.findings, report.counts["unreferenced files"]) == ([], 0)
-    assert report.counts["table files"] == 5
+    assert report.counts["table files"] == 6
 
 
 @pytest.mark.parametrize(

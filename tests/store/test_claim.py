@@ -76,6 +76,7 @@ def test_a_commit_names_files_that_are_there_with_their_rows(workspace: Workspac
     assert {table: files[0].rows for table, files in entry.files.items()} == {
         "visits": 3,
         "pages": 3,
+        "metadata": 3,
         "links": 6,
         "urls": 3,
         "hosts": 1,

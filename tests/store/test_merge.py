@@ -80,9 +80,9 @@ def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace, cl
     assert compaction_is_due(workspace.state(), CompactionSettings(gather=6))
     before = facts(workspace)
     report = compact(workspace, CompactionSettings(gather=6))
-    assert (report.files_before, report.files_after, len(report.entries)) == (30, 5, 5)
-    # pages, urls, and two links a page; of hosts all but one; visits stay
-    assert report.rows_dropped == (6 * 4 - 14) * 4 + 5
+    assert (report.files_before, report.files_after, len(report.entries)) == (36, 6, 6)
+    # pages, metadata, urls, and two links a page; of hosts all but one; visits stay
+    assert report.rows_dropped == (6 * 4 - 14) * 5 + 5
     assert same(before, facts(workspace))
     assert all(
         base_place(file.path) for files in workspace.state().files.values() for file in files
@@ -163,11 +163,11 @@ def test_commits_that_land_while_a_merge_runs_keep_their_place(
     monkeypatch.setattr(merging, "write_rows", commit_first)
     report = compact(workspace, CompactionSettings(gather=4))
     monkeypatch.undo()
-    assert len(landed) == 5
+    assert len(landed) == 6
     assert not report.gave_up
     pages = LiveTables(workspace).scan("pages", entry=True).collect()
     assert pages.filter(pl.col("title") == "Page 2")["entry"].to_list() == [landed[-1]]
-    assert pages.height == 6 + 5
+    assert pages.height == 6 + 6
     before = facts(workspace)
     compact(workspace, whole=True)
     assert same(before, facts(workspace))

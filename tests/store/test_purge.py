@@ -184,6 +184,7 @@ def test_an_exclusion_hides_at_once_from_every_reader(workspace: Workspace, clai
     assert {finding.where for finding in report.findings} == {
         "visits",
         "pages",
+        "metadata",
         "links",
         "urls",
         "hosts",

@@ -68,9 +68,9 @@ def merged(workspace: Workspace) -> Workspace:
 
 def test_replaced_files_go_after_a_day_and_archives_stay(merged: Workspace) -> None:
     before, retained = facts(merged), archives(merged)
-    assert (len(tables(merged)), vacuum(merged, now_ms=NOW + DAY_MS - 1).files) == (15, 0)
+    assert (len(tables(merged)), vacuum(merged, now_ms=NOW + DAY_MS - 1).files) == (18, 0)
     report = vacuum(merged, now_ms=NOW + DAY_MS + 1)
-    assert (report.files, len(tables(merged))) == (10, 5)
+    assert (report.files, len(tables(merged))) == (12, 6)
     assert report.bytes > 0
     assert same(before, facts(merged))
     assert archives(merged) == retained
@@ -165,7 +165,7 @@ def test_found_rows_stay_until_their_partition_has_applied_them(workspace: Works
 def test_only_one_process_rewrites_or_deletes(merged: Workspace) -> None:
     with maintenance(merged.storage):
         assert "another process" in vacuum(merged, now_ms=NOW + 9 * DAY_MS).gave_up
-    assert len(tables(merged)) == 15
+    assert len(tables(merged)) == 18
 
 
 KIB = 2**10

@@ -18,6 +18,7 @@ from lycosa.core.records import (
     Alternate,
     HostRow,
     Link,
+    Metadata,
     Page,
     RobotsEntry,
     UrlId,
@@ -38,12 +39,13 @@ from lycosa.store.tables.rows import (
     host_record,
     host_row,
     match_row,
+    metadata_row,
     page_row,
     url_record,
     url_row,
     visit_row,
 )
-from lycosa.store.tables.schema import PAGES, SORT, TABLES, VISITS
+from lycosa.store.tables.schema import METADATA, PAGES, SORT, TABLES, VISITS
 
 ROOT = Path(__file__).parents[2]
 _texts = st.text(max_size=8)
@@ -126,7 +128,9 @@ def test_every_table_starts_with_the_keys_and_describes_every_column() -> None:
         "record_id",
         "plugin_values",
     }
-    assert set(PAGES.names) - derived == set(Page.__dataclass_fields__) - {"links", "refused"}
+    of_other_tables = {"links", "refused", "metadata"}
+    assert set(PAGES.names) - derived == set(Page.__dataclass_fields__) - of_other_tables
+    assert set(METADATA.names) - derived == set(Metadata.__dataclass_fields__)
 
 
 def test_rows_have_one_value_a_column() -> None:
@@ -135,6 +139,7 @@ def test_rows_have_one_value_a_column() -> None:
     rows = {
         "visits": visit_row(visit),
         "pages": page_row(visit, Page()),
+        "metadata": metadata_row(visit, Metadata()),
         "urls": url_row(url),
         "hosts": host_row(HostRow("a", 3, 1, "a", 1)),
         "found": found_row(url, source="http://b/", anchor="x", kind="a"),

@@ -20,6 +20,8 @@ from lycosa.crawl.processing.page_reader import Reader
 from lycosa.fetch.robots_txt import product_token
 from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.documents.kinds import kind_of
+from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.markdown import document_markdown
 from lycosa.page.media import MediaFormat, format_of
 from lycosa.text.difference import Difference, difference
 
@@ -165,6 +167,26 @@ class Versions:
         if page is None:
             return CaptureTexts("", "", "")
         return CaptureTexts(page.title, page.main_text, page.text)
+
+    def markdown(
+        self,
+        captures: Sequence[Capture],
+        capture: Capture,
+        texts: CaptureTexts,
+        mode: MarkdownMode,
+    ) -> str:
+        """Return a capture as Markdown. `texts`: those of the capture, for what is not HTML.
+        Raises NoVersion like `read`.
+        """
+        version = self.read(captures, capture)
+        return document_markdown(
+            version.payload,
+            url=capture.url,
+            content_type=RENDERED_TYPE if version.rendered else version.content_type,
+            texts=(texts.main_text, texts.text),
+            headings=(),
+            mode=mode,
+        )
 
     def compare(self, captures: Sequence[Capture], before: Capture, after: Capture) -> Compared:
         """Compare the main texts of two versions, or all text if these are equal. Raises NoVersion

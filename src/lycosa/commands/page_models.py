@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from lycosa.core.models import doc
 
@@ -29,14 +30,44 @@ class PageRecord:
 
 
 @dataclass(frozen=True)
+class PageMetadata:
+    """What a page declares about itself (JSON-LD, Open Graph, microdata, RDFa, meta elements).
+
+    Fields are columns of the table `metadata`. `raw` has the declared values by format.
+    """
+
+    type: str = ""
+    headline: str = ""
+    authors: Sequence[str] = ()
+    published_at: datetime | None = None
+    modified_at: datetime | None = None
+    description: str = ""
+    image: str = ""
+    language: str = ""
+    site_name: str = ""
+    publisher: str = ""
+    section: str = ""
+    keywords: Sequence[str] = ()
+    license: str = ""
+    price: float | None = None
+    currency: str = ""
+    availability: str = ""
+    rating: float | None = None
+    best_rating: float | None = None
+    rating_count: int | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class FetchedPage(PageRecord):
-    """A page that was just fetched, with its links, its main text as Markdown, and the status of
-    the response.
+    """A page that was just fetched, with its links, its metadata, its main text as Markdown, and
+    the status of the response.
     """
 
     status: int
     links: Sequence[str]
     markdown: str = ""
+    metadata: PageMetadata = field(default_factory=PageMetadata)
 
 
 @dataclass(frozen=True)
@@ -128,3 +159,14 @@ class VersionContent:
     title: str
     main_text: str
     text: str
+
+
+@dataclass(frozen=True)
+class VersionMarkdown:
+    """One version as Markdown."""
+
+    url: str
+    version: VersionInfo
+    title: str
+    mode: str
+    markdown: str

@@ -107,6 +107,32 @@ DECLARATION_DIFFERS, TITLE_DIFFERS_TOO = 0.75, 0.5
 
 
 @dataclass(slots=True)
+class Metadata:
+    """What a page declares about itself, normalised: a row of `metadata`. Empty: not declared."""
+
+    type: str = ""  # of schema.org, such as NewsArticle
+    headline: str = ""
+    authors: list[str] = field(default_factory=list)
+    published_at: int | None = None
+    modified_at: int | None = None
+    description: str = ""
+    image: str = ""  # absolute URL
+    language: str = ""  # code
+    site_name: str = ""
+    publisher: str = ""
+    section: str = ""
+    keywords: list[str] = field(default_factory=list)
+    license: str = ""
+    price: float | None = None  # the lowest of several offers
+    currency: str = ""  # ISO 4217
+    availability: str = ""  # of schema.org, such as InStock
+    rating: float | None = None  # on a scale to `best_rating`
+    best_rating: float | None = None
+    rating_count: int | None = None
+    raw: str = ""  # the declared values by format, a JSON object
+
+
+@dataclass(slots=True)
 class Page:
     """A parsed document. Strings are in NFC, with white space collapsed."""
 
@@ -138,6 +164,7 @@ class Page:
     links: list[Link] = field(default_factory=list)
     # Refusal -> how many hrefs were not usable as links
     refused: dict[str, int] = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=Metadata)
 
 
 @dataclass(slots=True, frozen=True)

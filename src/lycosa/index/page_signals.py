@@ -1,4 +1,6 @@
-"""Signals of pages that are not in their `pages` row: media type, links, link signals."""
+"""Signals of pages that are not in their `pages` row: media type, declared metadata, links, link
+signals.
+"""
 
 from __future__ import annotations
 
@@ -82,6 +84,7 @@ class PageSignals:
         # bisecting a memoryview takes a fifth of the time of numpy's search
         self._sources = np.ascontiguousarray(sources).data
         self._types = _types(rows("visits", ("url_key", "content_type", "http_status")))
+        self._declared = _declared(rows("metadata", ("url_key", "type", "authors")))
         keys = only
         if only is None and after:
             changed = [frame["url_key"] for frame in rows("pages", ("url_key",))]
@@ -99,6 +102,10 @@ class PageSignals:
     def type(self, url_key: int, url: str) -> str:
         """Return the type by the media type of the response, else by the name."""
         return self._types.get(url_key) or type_by_name(url)
+
+    def declared(self, url_key: int) -> tuple[str, Sequence[str]]:
+        """Return the declared type and the authors."""
+        return self._declared.get(url_key, ("", ()))
 
     def prior(self, url_key: int) -> float:
         place = self._place(url_key)
@@ -192,6 +199,15 @@ def _without_port(host: str) -> str:
     if host.startswith("["):
         return host.partition("]")[0] + "]"
     return host.partition(":")[0]
+
+
+def _declared(frames: Iterator[pl.DataFrame]) -> dict[int, tuple[str, Sequence[str]]]:
+    """Return the declared type and the authors of pages that have one of them, by key."""
+    declared: dict[int, tuple[str, Sequence[str]]] = {}
+    for frame in frames:
+        columns = frame.select("url_key", "type", "authors").iter_rows()
+        declared.update((url_key, (kind, authors)) for url_key, kind, authors in columns)
+    return {key: values for key, values in declared.items() if values[0] or values[1]}
 
 
 def _types(frames: Iterator[pl.DataFrame]) -> dict[int, str]:

@@ -31,7 +31,7 @@ from lycosa.hooks.plugins import installed_plugins
 from lycosa.index.snippets.texts import joined
 from lycosa.text.analyze import Analysis, Analyzer, analyzer_for
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Increase it when fields or their meaning change: indexes of another version are rebuilt."""
 SCHEMA = "schema"  # its key among the analyzer versions of a generation
 
@@ -44,6 +44,7 @@ ID, HOST, PATH, LANGUAGE, COLLECTION, TYPE, URL_WORDS = (
     "type",
     "url_words",
 )
+KIND, AUTHOR = "kind", "author"
 LINKS = "links"
 HOST_NAME, HOST_KEY, GROUP, PRIOR, PUBLISHED, DATE = (
     "host_name",
@@ -114,6 +115,8 @@ def schema() -> tantivy.Schema:
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     for name in (LANGUAGE, COLLECTION, TYPE, HOST_NAME):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic", fast=True)
+    builder.add_text_field(KIND, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field(AUTHOR, tokenizer_name=WHITESPACE, index_option="basic")
     builder.add_text_field(URL_WORDS, tokenizer_name=WHITESPACE)
     builder.add_integer_field(LINKS, indexed=True)
     for name in (HOST_KEY, GROUP, PUBLISHED, DATE, TEXT):
@@ -163,6 +166,8 @@ class IndexedPage:
     prior: float = 1.0
     group: int = 0
     language_share: float = 1.0  # of `pages`
+    kinds: Sequence[str] = ()  # `lycosa.page.metadata.entities.type_names`
+    authors: Sequence[str] = ()  # the words of their names
 
 
 @dataclass(slots=True, frozen=True)
@@ -214,6 +219,10 @@ def document(
         made.add_text(PATH, folder)
     made.add_text(LANGUAGE, page.language)
     made.add_text(TYPE, page.type)
+    for kind in page.kinds:
+        made.add_text(KIND, kind)
+    if page.authors:
+        made.add_text(AUTHOR, " ".join(page.authors))
     made.add_text(HOST_NAME, page.host)
     for collection in page.collections:
         made.add_text(COLLECTION, collection)

@@ -22,7 +22,9 @@ from lycosa.graph.generation import LinkSignals
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.page_signals import PageSignals
 from lycosa.index.schema import IndexedPage, outside
+from lycosa.page.metadata.entities import type_names
 from lycosa.store.tables.live import LiveTables, in_partitions
+from lycosa.text.fold import name_words
 from lycosa.url.scope import hostname
 
 BATCH_BYTES = 12 * 2**20  # rows that are read at once
@@ -52,6 +54,7 @@ class PageRow(NamedTuple):
     may_index: bool
     text_digest: int
     language_share: float
+    page_type: str
     entry: int
 
 
@@ -250,6 +253,7 @@ def _repeated(tables: LiveTables, after: int, partitions: range | None) -> set[i
 
 
 def _indexed_page(row: PageRow, collections: list[str], signals: PageSignals) -> IndexedPage:
+    declared, authors = signals.declared(row.url_key)
     return IndexedPage(
         url=row.url,
         host=hostname(row.url),
@@ -269,6 +273,8 @@ def _indexed_page(row: PageRow, collections: list[str], signals: PageSignals) ->
         prior=signals.prior(row.url_key),
         group=signals.group(row.url_key, row.text_digest) or text_group(row.text, row.text_digest),
         language_share=row.language_share,
+        kinds=type_names(declared, row.page_type),
+        authors=[word for author in authors for word in name_words(author)],
     )
 
 

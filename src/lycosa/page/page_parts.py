@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lycosa.core.records import LinkKind
+from lycosa.page.html.tree import Node
 
 ANCHOR_LENGTH = 500  # characters kept of an anchor
 
@@ -49,10 +50,16 @@ class PageParts:
     language: str = ""  # lang of the root element, as written
     # name, property or itemprop in lower case -> first content
     meta: dict[str, str] = field(default_factory=dict)
-    robots: list[tuple[str, str]] = field(default_factory=list)  # meta name in lower case, content
+    # name in lower case and content of each meta element with a name, or with a property
+    named_metas: list[tuple[str, str]] = field(default_factory=list)
+    properties: list[tuple[str, str]] = field(default_factory=list)
     # datetime, whether it seems the publication's
     times: list[tuple[str, bool]] = field(default_factory=list)
     linked_data: list[str] = field(default_factory=list)  # JSON-LD as written
+    # of an HTML document: its tree, and its bytes in UTF-8
+    root: Node | None = None
+    data: bytes = b""
+    has_items: bool = False  # of microdata or RDFa
     anchors_cut: int = 0
     faults: list[str] = field(default_factory=list)
     has_article: bool = False  # an article element has begun
@@ -79,6 +86,10 @@ class PageParts:
             *(each[1] for each in self.alternates),
         )
         return "\ufffd" in "".join(seen)
+
+    def set_document(self, root: Node, data: bytes, *, has_items: bool) -> None:
+        """Keep the tree for what is read from it after the walk."""
+        self.root, self.data, self.has_items = root, data, has_items
 
     def set_title(self, text: str) -> None:
         """Set the title; the first one counts."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,7 +9,6 @@ from typing import NamedTuple
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Alternate, Link, LinkKind, Page
 from lycosa.page import media
-from lycosa.page.dates import parse_date
 from lycosa.page.directory_page import LISTINGS, read_listing, without_end
 from lycosa.page.encoding import decode
 from lycosa.page.feeds import feed
@@ -18,6 +16,7 @@ from lycosa.page.html.document import read_html
 from lycosa.page.html.links import first_target, header_links, refresh_target, resolve_links
 from lycosa.page.html.main_text import MainText, main_text
 from lycosa.page.media import MediaFormat
+from lycosa.page.metadata.record import PageFacts, read_metadata
 from lycosa.page.page_parts import PageParts, fold
 from lycosa.page.robots_directives import permission
 from lycosa.text.digest import simhash, text_digest
@@ -34,28 +33,6 @@ _TITLE_LENGTH = 1_000
 _DESCRIPTION_LENGTH = 5_000
 _MAX_ALTERNATES = 1_000
 
-_DATE_METAS = (
-    "article:published_time",
-    "og:published_time",
-    "datepublished",
-    "dc.date.issued",
-    "dcterms.issued",
-    "dc.date",
-    "dcterms.date",
-    "dc.date.created",
-    "dcterms.created",
-    "parsely-pub-date",
-    "sailthru.date",
-    "pubdate",
-    "publishdate",
-    "publish-date",
-    "publication_date",
-    "citation_publication_date",
-    "date",
-    "http-equiv:date",
-)
-_PUBLISHED = re.compile(r'"datePublished"\s*:\s*"([^"]{8,80})"')
-
 
 @dataclass(slots=True, frozen=True)
 class PageSource:
@@ -66,6 +43,18 @@ class PageSource:
     x_robots_tag: tuple[str, ...] = ()
     product_token: str = "lycosa"
     content_language: str = ""
+    fetched_at: int | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Fetch:
+    """By which robot a document was fetched, and when (ms since 1970; None: unknown)."""
+
+    product_token: str = "lycosa"
+    at_ms: int | None = None
+
+
+_UNKNOWN = Fetch()
 
 
 def understands(content_type: str, payload: bytes) -> bool:
@@ -80,8 +69,8 @@ def parse_page(
     content_type: str = "",
     link_headers: Sequence[str] = (),
     x_robots_tag: Sequence[str] = (),
-    product_token: str = "lycosa",
     content_language: str = "",
+    fetch: Fetch = _UNKNOWN,
 ) -> Page:
     """Parse one document. Never raises on any bytes; `faults` lists their faults.
 
@@ -91,20 +80,21 @@ def parse_page(
         content_type: the Content-Type header as received.
         link_headers: values of Link headers (RFC 8288): canonical and hreflang alternates are read.
         x_robots_tag: values of X-Robots-Tag headers.
-        product_token: the robot name that pages may address.
         content_language: the Content-Language header, for documents that declare no language.
+        fetch: pages may address the robot; declared dates later than the fetch are ignored.
     """
     source = PageSource(
         url,
         tuple(link_headers),
         tuple(x_robots_tag),
-        product_token,
+        fetch.product_token,
         content_language,
+        fetch.at_ms,
     )
     form = media.format_of(content_type, payload)
     size = len(payload)
     if form in (MediaFormat.BINARY, MediaFormat.OTHER):
-        may_index, may_follow = permission((), x_robots_tag, product_token)
+        may_index, may_follow = permission((), x_robots_tag, fetch.product_token)
         return Page(size=size, faults=[FAULT_BINARY], may_index=may_index, may_follow=may_follow)
     whole = form in _READERS or form in LISTINGS
     if form in LISTINGS:
@@ -140,11 +130,14 @@ def build_page(
         meta.get("description") or meta.get("og:description") or meta.get("dc.description") or ""
     )[:_DESCRIPTION_LENGTH]
     links = _read_links(parts, source, charset)
-    may_index, may_follow = permission(parts.robots, source.x_robots_tag, source.product_token)
+    may_index, may_follow = permission(parts.named_metas, source.x_robots_tag, source.product_token)
     declared = language_code(
         parts.language or meta.get("http-equiv:content-language") or source.content_language
     )
     sample = main if len(main) >= _ENOUGH_MAIN_TEXT else text
+    canonical = links.canonical or ""
+    facts = PageFacts(source.url, links.base, canonical, source.fetched_at, selected.page_type)
+    metadata = read_metadata(parts, facts)
     language = _identify(sample or f"{title}\n{description}".strip(), title, declared, source.url)
     return Page(
         title=title,
@@ -160,7 +153,7 @@ def build_page(
         declared_language=declared,
         language_share=language.share,
         charset=charset,
-        published_at=_published(parts),
+        published_at=metadata.published_at,
         canonical=links.canonical,
         may_index=may_index,
         may_follow=may_follow,
@@ -171,6 +164,7 @@ def build_page(
         alternates=links.alternates,
         links=links.links,
         refused=links.refused,
+        metadata=metadata,
     )
 
 
@@ -192,6 +186,7 @@ class _Links(NamedTuple):
     alternates: list[Alternate]
     canonical: str | None
     faults: list[str]
+    base: str
 
 
 def _read_links(parts: PageParts, source: PageSource, charset: str) -> _Links:
@@ -229,23 +224,8 @@ def _read_links(parts: PageParts, source: PageSource, charset: str) -> _Links:
         [Alternate(code, target) for code, target in targets if type(target) is not Refusal],
         first_target(links, LinkKind.CANONICAL) if has_canonical else None,
         faults,
+        base,
     )
-
-
-def _published(parts: PageParts) -> int | None:
-    """The first date that parses, most explicit source first."""
-    meta = parts.meta
-    candidates = [meta["article:published_time"]] if "article:published_time" in meta else []
-    candidates += [
-        match[1] for data in parts.linked_data for match in [_PUBLISHED.search(data)] if match
-    ]
-    candidates += [meta[name] for name in _DATE_METAS[1:] if name in meta]
-    candidates += [written for written, marked in parts.times if marked]
-    for candidate in candidates:
-        moment = parse_date(candidate)
-        if moment is not None:
-            return moment
-    return None
 
 
 class _Language(NamedTuple):

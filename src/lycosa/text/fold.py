@@ -19,6 +19,7 @@ _PLUSPLUS = re.compile(r"\+(?=\+)(?<=(?<![\w.])[A-Za-z]\+)\+(?![\w+])")
 _SHARP = re.compile(r"#(?<=(?<![\w.])[CcFf]#)(?![\w#])")
 _DOTNET = re.compile(r"\.(?:NET|net)(?<=(?<!\S)....)\b")
 
+_NAME_WORD = re.compile(r"\w+")
 _ARABIC_SCRIPT = re.compile("[\u0600-\u06ff]")
 _ARABIC_SIGNS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]")
 # Digits of all scripts (Unicode property Nd).
@@ -105,6 +106,11 @@ def without_accents(word: str) -> str:
         for character in unicodedata.normalize("NFKD", word)
         if not unicodedata.combining(character)
     )
+
+
+def name_words(text: str) -> list[str]:
+    """Return the words of a person's name for comparison: without case, accents, punctuation."""
+    return [without_accents(word) for word in _NAME_WORD.findall(text[:1_000].casefold())]
 
 
 def pieces(word: str) -> list[str]:

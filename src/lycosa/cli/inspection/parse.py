@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +12,10 @@ from lycosa.cli.input import is_file, read_input
 from lycosa.cli.options import Configured, values_of
 from lycosa.cli.output import Output, table
 from lycosa.core.errors import WorkError
-from lycosa.core.units import number_of
+from lycosa.core.units import format_time, number_of
 
 if TYPE_CHECKING:
-    from lycosa.core.records import Page
+    from lycosa.core.records import Metadata, Page
 
 
 def command(
@@ -30,7 +31,7 @@ def command(
         str, typer.Option("--content-type", metavar="TYPE", help="Content-Type of a file.")
     ] = "",
 ) -> Output:
-    """Parse a page and show title, language, main text and links.
+    """Parse a page and show title, language, metadata, main text and links.
 
     Stores nothing.
     """
@@ -48,8 +49,42 @@ def command(
             raise WorkError(f"{error}; there is no file {source}") from None
     links = [link._asdict() for link in page.links]
     alternates = [alternate._asdict() for alternate in page.alternates]
-    document = {**values_of(page), "links": links, "alternates": alternates}
+    declared = {**values_of(page.metadata), "raw": json.loads(page.metadata.raw or "{}")}
+    document = {**values_of(page), "metadata": declared, "links": links, "alternates": alternates}
     return Output(document, lambda: _print(page))
+
+
+def _metadata_rows(declared: Metadata) -> list[tuple[str, str]]:
+    """Return what the page declares besides what `pages` has, without empty values."""
+    dates = {
+        name: "" if at is None else format_time(at)
+        for name, at in (
+            ("published", declared.published_at),
+            ("modified", declared.modified_at),
+        )
+    }
+    price = "" if declared.price is None else f"{declared.price:g} {declared.currency}".strip()
+    rating = "" if declared.rating is None else f"{declared.rating:g}"
+    if rating and declared.best_rating is not None:
+        rating += f" of {declared.best_rating:g}"
+    if rating and declared.rating_count is not None:
+        rating += f" ({number_of(declared.rating_count, 'rating')})"
+    rows = {
+        "type": declared.type,
+        "content title": declared.headline,
+        "authors": ", ".join(declared.authors),
+        **dates,
+        "site": declared.site_name,
+        "publisher": declared.publisher,
+        "section": declared.section,
+        "keywords": ", ".join(declared.keywords),
+        "image": declared.image,
+        "license": declared.license,
+        "price": price,
+        "availability": declared.availability,
+        "rating": rating,
+    }
+    return [(name, value) for name, value in rows.items() if value]
 
 
 def _print(page: Page) -> None:
@@ -72,6 +107,7 @@ def _print(page: Page) -> None:
         ),
         ("links", f"{len(page.links):,}{refused}"),
         ("faults", ", ".join(page.faults)),
+        *_metadata_rows(page.metadata),
     ]
     print(f"{table(rows)}\n\n{page.main_text}\n")
     for link in page.links:

@@ -5,13 +5,14 @@ Nothing is stored.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
-from lycosa.commands.page_models import FetchedPage, FetchHop, RobotsReport
+from lycosa.commands.page_models import FetchedPage, FetchHop, PageMetadata, RobotsReport
 from lycosa.config.settings import FetchSettings
 from lycosa.core.errors import WorkError
-from lycosa.core.records import Exchange, Page
+from lycosa.core.records import Exchange, Metadata, Page
 from lycosa.crawl.session.single_fetch import Hop, OneOff, file_exchange, read_page
 from lycosa.fetch.robots_txt import Robots, product_token, robots_url, robots_verdict
 from lycosa.http.decode import decode_body, parse_head
@@ -120,7 +121,17 @@ def fetched_page(url: str, status: int, page: Page, collection: str = "") -> Fet
         text=page.text,
         status=status,
         links=[link.target for link in page.links],
+        metadata=page_metadata(page.metadata),
     )
+
+
+def page_metadata(declared: Metadata) -> PageMetadata:
+    """Return the metadata of a page as the model of the Python API."""
+    values = asdict(declared)
+    for name in ("published_at", "modified_at"):
+        if values[name] is not None:
+            values[name] = datetime.fromtimestamp(values[name] / 1000, UTC)
+    return PageMetadata(**{**values, "raw": json.loads(declared.raw or "{}")})
 
 
 def robots_report(settings: FetchSettings, url: str) -> RobotsReport:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from lycosa.captures.captures import Capture, capture_at, iso, parse_at, written_at
 from lycosa.captures.content import Versions
 from lycosa.commands.feature_models import VersionComparison
-from lycosa.commands.page_models import VersionContent, VersionInfo, VersionList
+from lycosa.commands.page_models import VersionContent, VersionInfo, VersionList, VersionMarkdown
 from lycosa.commands.search_models import cached_path
 from lycosa.core.errors import UsageError
+from lycosa.page.html.markdown import MarkdownMode
 
 
 def list_versions(
@@ -41,6 +42,18 @@ def version_content(archive: Versions, url: str, at: str = "") -> VersionContent
     texts = archive.texts(captures, capture)
     version = version_info(captures.index(capture) + 1, capture)
     return VersionContent(capture.url, version, texts.title, texts.main_text, texts.text)
+
+
+def version_markdown(
+    archive: Versions, url: str, at: str = "", mode: MarkdownMode = MarkdownMode.MAIN
+) -> VersionMarkdown:
+    """Return a version as Markdown, by default the newest. `at`: as of `compare_versions`."""
+    captures = archive.history.captures(url)
+    capture = _select(captures, at)
+    texts = archive.texts(captures, capture)
+    markdown = archive.markdown(captures, capture, texts, mode)
+    version = version_info(captures.index(capture) + 1, capture)
+    return VersionMarkdown(capture.url, version, texts.title, mode, markdown)
 
 
 def compare_versions(archive: Versions, url: str, one: str, other: str = "") -> VersionComparison:

@@ -67,6 +67,7 @@ def _parse(exchange: Exchange, limits: DocumentLimits) -> bytes:
             link_headers=headers.get_all("link"),
             x_robots_tag=headers.get_all("x-robots-tag"),
             product_token=limits.product_token,
+            fetched_at=exchange.started_at or None,
         )
         if decoded.error:
             page.faults.append(decoded.error)

@@ -67,8 +67,19 @@ def decode_reply(data: bytes) -> tuple[Page | None, str, bool]:
     except ValidationError as error:
         raise BadReply(str(error)) from None
     page = reply.page
-    if page is not None and not all(
-        0 <= number < 2**64 for number in (page.size, page.text_digest, page.simhash)
+    if page is not None and not (
+        all(0 <= number < 2**64 for number in (page.size, page.text_digest, page.simhash))
+        and all(abs(number or 0) < 2**53 for number in _dates_and_counts(page))
     ):
         raise BadReply("a number is out of range")
     return page, reply.error, reply.truncated
+
+
+def _dates_and_counts(page: Page) -> tuple[int | None, ...]:
+    declared = page.metadata
+    return (
+        page.published_at,
+        declared.published_at,
+        declared.modified_at,
+        declared.rating_count,
+    )

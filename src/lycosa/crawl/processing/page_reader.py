@@ -18,7 +18,7 @@ from lycosa.core.records import Exchange, Link, LinkKind, Page
 from lycosa.http.decode import Headers, decode_with
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.html import style
-from lycosa.page.parse import parse_page, understands
+from lycosa.page.parse import Fetch, parse_page, understands
 from lycosa.url.file_types import unindexable_type
 from lycosa.url.normalise import LinkResolver
 
@@ -97,8 +97,8 @@ class Reader:
             content_type=content_type,
             link_headers=headers.get_all("link"),
             x_robots_tag=headers.get_all("x-robots-tag"),
-            product_token=self.product_token,
             content_language=headers.get("content-language") or "",
+            fetch=Fetch(self.product_token, exchange.started_at or None),
         )
 
 

@@ -22,14 +22,15 @@ from lycosa.hooks.plugins import installed_plugins
 from lycosa.http.decode import parse_head
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
-from lycosa.store.tables.buffers import Buffers, LinksBuffer
+from lycosa.store.tables.buffers import Buffers, LinksBuffer, TableBuffer
 from lycosa.store.tables.live import LiveTables
-from lycosa.store.tables.rows import page_row
+from lycosa.store.tables.rows import metadata_row, page_row
 from lycosa.store.tables.schema import TABLES
 
 _SLICE = 500
 _COMMIT_PAGES = 2_000
 _NAMES = TABLES["pages"].names
+_KEY = ("collection", "host_key", "url_key")
 _LINK = ("target", "anchor", "rel", "kind", "position")
 
 
@@ -66,6 +67,7 @@ def reparse(
     buffers = Buffers()
     places = _places(tables)
     stored_links = _hash_links(tables.scan("links"))
+    stored_metadata = _hash_metadata(tables.scan("metadata"))
     for rows in _slices(tables, places, collection, since_ms):
         parsed = []
         for row in rows:
@@ -75,12 +77,15 @@ def reparse(
                 counts["unreadable"] += 1
             else:
                 parsed.append((row, _visit(row), page))
-        fresh_links = _fresh_links((visit, page) for _, visit, page in parsed)
+        visited = [(visit, page) for _, visit, page in parsed]
+        fresh_links, fresh_metadata = _fresh_links(visited), _fresh_metadata(visited)
         for row, visit, page in parsed:
             values = plugins.merged("page_parsed", page=page, visit=visit)
             key = (visit.host_key, visit.url_key)
+            of_collection = (visit.collection, *key)
+            same_metadata = fresh_metadata.get(of_collection) == stored_metadata.get(of_collection)
             same_links = fresh_links.get(key) == stored_links.get(key)
-            if same_links and not _differs(row, visit, page, values):
+            if same_links and same_metadata and not _differs(row, visit, page, values):
                 continue
             counts["changed"] += 1
             counts["text_changed"] += page.text_digest != row["text_digest"]
@@ -111,7 +116,7 @@ def _places(tables: LiveTables) -> pl.DataFrame:
     """Return the location of each live page's record; about 100 bytes a page. Gone and excluded
     pages are left out: a new row would restore them.
     """
-    key = ["collection", "host_key", "url_key"]
+    key = list(_KEY)
     visits = tables.scan("visits").select(
         "record_id", "warc_file", "warc_offset", "warc_length", "kind", "truncated"
     )
@@ -159,6 +164,24 @@ def _fresh_links(read: Iterable[tuple[Visit, Page]]) -> _LinkHashes:
     for visit, page in read:
         buffer.add_links(visit, page.links)
     return _hash_links(buffer.frame().lazy())
+
+
+def _hash_metadata(metadata: pl.LazyFrame) -> dict[tuple[str, int, int], int]:
+    """A number a page that changes with its row of `metadata`; good within one process."""
+    hashed = metadata.select(*_KEY, pl.struct(pl.all()).hash().alias("hash"))
+    return {
+        (collection, host, url): number
+        for collection, host, url, number in hashed.collect().iter_rows()
+    }
+
+
+def _fresh_metadata(
+    read: Iterable[tuple[Visit, Page]],
+) -> dict[tuple[str, int, int], int]:
+    buffer = TableBuffer("metadata")
+    for visit, page in read:
+        buffer.add(metadata_row(visit, page.metadata))
+    return _hash_metadata(buffer.frame().lazy())
 
 
 def _visit(row: dict[str, object]) -> Visit:

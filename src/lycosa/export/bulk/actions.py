@@ -20,6 +20,7 @@ import polars as pl
 from lycosa.core.records import UrlState
 from lycosa.core.units import format_time
 from lycosa.export.bulk.join import Key, side_by_side
+from lycosa.export.declared import DECLARED, METADATA_COLUMNS, stated, with_metadata
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables
@@ -28,7 +29,7 @@ from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
 
 START: Key = (0, 0, 0)
-PAGES_BYTES, URLS_BYTES = 24 * 2**20, 12 * 2**20  # of rows in memory
+PAGES_BYTES, URLS_BYTES, METADATA_BYTES = 24 * 2**20, 12 * 2**20, 8 * 2**20  # of rows in memory
 _ROWS_AT_ONCE = 100  # that are Python objects
 _GONE = [UrlState.GONE.value, UrlState.EXCLUDED.value]
 _IDENTITY = ["collection", "host_key", "url_key"]
@@ -97,8 +98,11 @@ def actions(
     columns = (*SORT, "collection", "operation", "url", "state", ENTRY)
     urls = tables.ordered("urls", columns, memory_bytes=URLS_BYTES)
     all_tables = LiveTables(workspace, state) if after else None
-    streams = [_later(pages, after, start), _later(urls, after, start)]
-    for page_rows, url_rows in side_by_side(streams):
+    declared = tables.ordered("metadata", (*METADATA_COLUMNS, ENTRY), memory_bytes=METADATA_BYTES)
+    streams = [_later(rows, after, start) for rows in (pages, urls, declared)]
+    for page_rows, url_rows, metadata_rows in side_by_side(streams):
+        if page_rows.height:
+            page_rows = with_metadata(page_rows, metadata_rows)
         yield from _range_actions(page_rows, url_rows, chosen, all_tables)
 
 
@@ -227,4 +231,5 @@ def _document(name: str, row: dict[str, Any]) -> dict[str, object]:
         "text_digest": f"{row['text_digest']:016x}",
         "log_entry": row[ENTRY],
         **{field: row[field] for field in _FIELDS},
+        DECLARED: stated(row[DECLARED]),
     }

@@ -284,4 +284,18 @@ _MAPPINGS: dict[str, Any] = {
     **dict.fromkeys(("title", "headline", "description", "headings", "main_text", "text"), _TEXT),
     **{name: {"type": "date", "ignore_malformed": True} for name in ("fetched_at", "published_at")},
     **{name: {"type": "long"} for name in ("size", "log_entry")},
+    # dates and numbers of pages: a field that does not parse must not refuse the document
+    "metadata": {
+        "properties": {
+            **dict.fromkeys(("headline", "description"), _TEXT),
+            **{
+                name: {"type": "date", "ignore_malformed": True}
+                for name in ("published_at", "modified_at")
+            },
+            **{
+                name: {"type": "double", "ignore_malformed": True}
+                for name in ("price", "rating", "best_rating", "rating_count")
+            },
+        }
+    },
 }

@@ -10,6 +10,7 @@ import polars as pl
 from lycosa.archive.warc.reader import read_response
 from lycosa.core.records import Exchange, Link, Page, VisitKind
 from lycosa.crawl.processing.page_reader import ParseFunction
+from lycosa.export.declared import DECLARED, exported
 from lycosa.export.library.editions import IDENTITY, PLACE
 from lycosa.http.decode import parse_head
 
@@ -56,7 +57,7 @@ def documents(
         if (page := _parse_record(row, parse, locate)) is not None
     ]
     restored = pl.DataFrame(
-        [{name: getattr(page, name, row[name]) for name in columns} for row, page in parsed],
+        [_values(row, page, columns) for row, page in parsed],
         schema={name: chosen.schema[name] for name in columns},
     )
     live = chosen.filter("live").select(columns)
@@ -74,6 +75,13 @@ def documents(
             [_stored_links(rows.filter(~pl.col("old")), links), _parsed_links(page_links)]
         ).sort("doc", maintain_order=True)
     return LibraryDocuments(rows.drop("place", "old"), all_links, old.height - len(parsed))
+
+
+def _values(row: dict[str, Any], page: Page, columns: Sequence[str]) -> dict[str, Any]:
+    values = {name: getattr(page, name, row[name]) for name in columns}
+    if DECLARED in values:
+        values[DECLARED] = exported(page.metadata)
+    return values
 
 
 def _stored_links(rows: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
@@ -114,7 +122,7 @@ def _parse_record(
     exchange = Exchange(
         row["url"],
         VisitKind.PAGE,
-        0,
+        round(row["at"].timestamp() * 1000),
         0,
         response_head=response.head,
         body=response.body,

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from lycosa.core.version import VERSION
+from lycosa.export.declared import DECLARED, METADATA_TYPE
 from lycosa.export.library import xml
 from lycosa.export.library.documents import LibraryDocuments
 from lycosa.store.tables.buffers import writing
@@ -28,8 +29,8 @@ _RECORD_FIELDS = (
 
 @dataclass(slots=True, frozen=True)
 class Format:
-    """A file format. `fields` are the exported columns of `pages`; `render` returns the content of
-    each document; `finish` converts a written file to its final form.
+    """A file format. `fields` are the exported columns of `pages`, and `DECLARED`; `render` returns
+    the content of each document; `finish` converts a written file to its final form.
     """
 
     name: str
@@ -58,6 +59,7 @@ def _record(documents: LibraryDocuments) -> pl.DataFrame:
         ),
         *_RECORD_FIELDS,
         "main_text",
+        DECLARED,
         pl.col("links").fill_null([]),
         pl.col("seen_in").alias("record_id"),
     )
@@ -97,6 +99,7 @@ _LINES = pl.Schema(
             name: pl.String()
             for name in ("library", "day", "collection", *_TIMES, *_RECORD_FIELDS, "main_text")
         },
+        DECLARED: METADATA_TYPE,
         "links": pl.List(
             pl.Struct({"kind": pl.String(), "target": pl.String(), "anchor": pl.String()})
         ),
@@ -146,7 +149,7 @@ def _text_header(language: str, day: str, number: int) -> bytes:
     ).encode() + body + b"\r\n\r\n"  # fmt: skip
 
 
-_ROW_FIELDS = (*_RECORD_FIELDS, "published_at", "main_text")
+_ROW_FIELDS = (*_RECORD_FIELDS, "published_at", "main_text", DECLARED)
 
 FORMATS = {
     kind.name: kind

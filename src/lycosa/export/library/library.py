@@ -20,6 +20,7 @@ import polars as pl
 from lycosa.core.errors import WorkError
 from lycosa.crawl.processing.page_reader import ParseFunction
 from lycosa.export.bulk.join import side_by_side
+from lycosa.export.declared import DECLARED, METADATA_COLUMNS, with_metadata
 from lycosa.export.library.day_writer import DayFile, DayWriter, exported_files
 from lycosa.export.library.day_writer import Place as DocumentPlace
 from lycosa.export.library.documents import LINK_COLUMNS, LibraryDocuments, documents
@@ -44,7 +45,7 @@ from lycosa.store.tables.schema import TABLES
 from lycosa.store.workspace import Workspace
 
 _PAGES_BYTES, _LINKS_BYTES, _PLAN_BYTES = 16 << 20, 12 << 20, 8 << 20  # of rows in memory
-_VISITS_BYTES = _URLS_BYTES = 6 << 20
+_VISITS_BYTES = _URLS_BYTES = _METADATA_BYTES = 6 << 20
 _OPEN_DAYS = 256
 _RENDERED_AT_ONCE = 1_000  # documents
 _LOCK = ".lock"
@@ -192,11 +193,11 @@ class EditionSource:
         self._chosen = chosen
 
     def editions(
-        self, visits: Sequence[str], pages: Sequence[str], *, linked: bool
+        self, visits: Sequence[str], pages: Sequence[str], *, linked: bool, described: bool = False
     ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
         """Yield the editions and the links of their pages, by ranges of keys.
 
-        `visits` and `pages` are the columns to read.
+        `visits` and `pages` are the columns to read. `described`: with the column `DECLARED`.
         """
         tables = self._tables
         pages_bytes = _PAGES_BYTES if len(pages) > len(PAGE_COLUMNS) else _PLAN_BYTES
@@ -205,6 +206,10 @@ class EditionSource:
             tables.ordered("visits", visits, memory_bytes=_VISITS_BYTES),
             tables.ordered("urls", URL_COLUMNS, memory_bytes=_URLS_BYTES),
         ]
+        if described:
+            streams.append(
+                tables.ordered("metadata", METADATA_COLUMNS, memory_bytes=_METADATA_BYTES)
+            )
         if linked:
             # `ordered` would hold the newest parse of every source in memory
             files = sources(tables.state.files.get("links", []))
@@ -212,7 +217,10 @@ class EditionSource:
             streams.append(
                 in_key_order(tables.storage, TABLES["links"], files, _LINKS_BYTES, columns)
             )
-        for page_rows, visit_rows, url_rows, *links in side_by_side(streams):
+        for page_rows, visit_rows, url_rows, *others in side_by_side(streams):
+            if described and page_rows.height:
+                page_rows = with_metadata(page_rows, others[0])
+            links = others[described:]
             rows = editions(page_rows, visit_rows, url_rows, self._duplicates, self._chosen)
             if rows.height:
                 yield rows, _newest_links(links[0], page_rows) if links else pl.DataFrame()
@@ -290,9 +298,15 @@ class _Export:
         schema = {"library": pl.String(), "day": pl.Date()}
         days = pl.DataFrame(list(fingerprints), schema=schema, orient="row")
         fields = self._kind.fields
-        columns = (*PAGE_COLUMNS, *(name for name in fields if name not in PAGE_COLUMNS))
+        columns = (
+            *PAGE_COLUMNS,
+            *(name for name in fields if name not in (*PAGE_COLUMNS, DECLARED)),
+        )
         visits = (*VISIT_COLUMNS, *RECORD_COLUMNS)
-        for edition, links in self._source.editions(visits, columns, linked=self._kind.linked):
+        described = DECLARED in fields
+        for edition, links in self._source.editions(
+            visits, columns, linked=self._kind.linked, described=described
+        ):
             rows = edition.join(days, on=["library", "day"], how="semi", maintain_order="left")
             for part in _after(rows, resumed).iter_slices(_RENDERED_AT_ONCE):
                 batch = documents(

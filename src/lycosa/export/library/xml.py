@@ -6,10 +6,14 @@ than a million characters is divided into several elements, as parsers limit the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import polars as pl
 
+from lycosa.export.declared import DECLARED, stated
 from lycosa.export.library.documents import LibraryDocuments
 
 NAMESPACE = "urn:lycosa:library:1"
@@ -26,6 +30,7 @@ FIELDS = (
     "headline",
     "published_at",
     "main_text",
+    DECLARED,
 )
 
 _FORBIDDEN = [*(chr(code) for code in range(32) if code not in (9, 10, 13)), "\ufffe", "\uffff"]
@@ -98,6 +103,7 @@ def render(documents: LibraryDocuments) -> pl.Series:
                 )
             )
             .otherwise(pl.lit("")),
+            pl.Series(map(_metadata, rows[DECLARED]), dtype=pl.String),
             pl.lit("<main-text>"),
             pl.when(pl.col("main_text") == "")
             .then(pl.lit(""))
@@ -107,6 +113,35 @@ def render(documents: LibraryDocuments) -> pl.Series:
             pl.lit("</links>\n</document>\n"),
         )
     ).to_series()
+
+
+_SIMPLE = (
+    *("type", "modified_at", "description", "image", "site_name", "publisher", "section"),
+    *("license", "availability"),
+)
+_REPEATED = {"authors": "author", "keywords": "keyword"}
+_ATTRIBUTES = {
+    "price": {"currency": "currency"},
+    "rating": {"best_rating": "best", "rating_count": "count"},
+}
+
+
+def _metadata(values: dict[str, Any] | None) -> str:
+    """Return the element with what the page declares, "" for nothing."""
+    facts = stated(values)
+    parts = [_tag(name.replace("_", "-"), facts[name]) for name in _SIMPLE if name in facts]
+    for name, element in _REPEATED.items():
+        parts += [_tag(element, text) for text in facts.get(name, ())]
+    for name, attributes in _ATTRIBUTES.items():
+        if name in facts:
+            given = {key: facts[field] for field, key in attributes.items() if field in facts}
+            parts.append(_tag(name, facts[name], given))
+    return f"<metadata>\n{''.join(parts)}</metadata>\n" if parts else ""
+
+
+def _tag(name: str, value: object, attributes: Mapping[str, object] = MappingProxyType({})) -> str:
+    pairs = (f' {key}="{str(text).translate(_TABLE)}"' for key, text in attributes.items())
+    return f"<{name}{''.join(pairs)}>{str(value).translate(_TABLE)}</{name}>\n"
 
 
 def _escaped(name: str, escapes: dict[str, str]) -> pl.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,11 +27,14 @@ from lycosa.url.site_name import site_name
 
 MEDIA_TYPE = "text/markdown"
 _DECODED_LIMIT = 1 << 28  # bytes
+_DECLARED = ("authors", "schema_type", "modified_at", "declared_headline")
 _COLUMNS = (
     *("url", "title", "description", "language", "page_type", "published_at", "fetched_at"),
     *("text_digest", "headings", "main_text", "text"),
+    *_DECLARED,
     *("content_type", "warc_file", "warc_offset", "warc_length"),
 )
+_IDENTITY = ["collection", "host_key", "url_key"]
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,15 +59,21 @@ class MarkdownPage(NamedTuple):
     fetched_at: datetime
     digest: str
     markdown: str
+    authors: Sequence[str] = ()
+    schema_type: str = ""  # declared, of schema.org
+    modified_at: datetime | None = None
+    declared_headline: str = ""
 
     def with_front_matter(self) -> str:
         """Return a file: YAML front matter, then the Markdown. Strings are JSON, which is YAML."""
         values = {
             "url": self.url,
-            "title": self.title,
-            "type": self.page_type,
+            "title": self.declared_headline or self.title,
+            "type": self.schema_type or self.page_type,
+            "authors": list(self.authors),
             "language": self.language,
             "published": _iso(self.published_at),
+            "modified": _iso(self.modified_at),
             "fetched": _iso(self.fetched_at),
             "digest": self.digest,
         }
@@ -109,7 +118,7 @@ def markdown_pages(
                 unreadable.append(values["url"])
             continue
         if text:
-            facts = {name: values[name] for name in _COLUMNS[:7]}
+            facts = {name: values[name] for name in (*_COLUMNS[:7], *_DECLARED)}
             digest = f"xxh3:{values['text_digest']:016x}"
             yield MarkdownPage(**facts, digest=digest, markdown=text)
     if empty:
@@ -127,9 +136,21 @@ def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[dict[str
         pages = pages.filter(site_name(site).rows())
     places = ("content_type", "warc_file", "warc_offset", "warc_length")
     visits = tables.scan("visits").filter(pl.col("warc_file") != "")
+    declared = tables.scan("metadata").select(
+        *_IDENTITY,
+        pl.col("authors"),
+        pl.col("type").alias("schema_type"),
+        pl.col("modified_at"),
+        pl.col("headline").alias("declared_headline"),
+    )
     rows = (
         pages.sort("fetched_at")
         .unique("url", keep="last")
+        .join(declared, on=_IDENTITY, how="left")
+        .with_columns(
+            pl.col("authors").fill_null([]),
+            pl.col("schema_type", "declared_headline").fill_null(""),
+        )
         .join(visits.select("record_id", *places).unique("record_id"), on="record_id")
         .sort("warc_file", "warc_offset")
         .select(_COLUMNS)

@@ -74,11 +74,14 @@ def parse_document(
     link_headers: Sequence[str] = (),
     x_robots_tag: Sequence[str] = (),
     product_token: str = "lycosa",
+    fetched_at: int | None = None,
 ) -> Page:
     """Parse one document as `lycosa.page.parse.parse_page` does a web page. Never raises; the
     process may die of it.
     """
     parts = read_document(payload, kind).parts
     parts.set_title(parts.headline)
-    source = PageSource(url, tuple(link_headers), tuple(x_robots_tag), product_token)
+    source = PageSource(
+        url, tuple(link_headers), tuple(x_robots_tag), product_token, fetched_at=fetched_at
+    )
     return build_page(parts, source, size=len(payload), whole=True)

@@ -39,6 +39,7 @@ class MarkedNodes:
     hidden: frozenset[int] = frozenset()  # by an attribute
     linked_listings: frozenset[int] = frozenset()  # `pre` with links or images
     shows_noscript: bool = False  # most of the text is in `noscript` elements
+    has_items: bool = False  # of microdata or RDFa
 
 
 class BlockWalker:

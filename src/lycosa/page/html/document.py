@@ -13,6 +13,7 @@ from lycosa.page.html.walk import walk
 from lycosa.page.page_parts import PageParts
 
 _PRE, _NOSCRIPT = TAG["pre"], TAG["noscript"]
+_MARKED = '[hidden],[style*="display" i],pre:has(a,img,br),noscript,[itemscope],[typeof]'
 MIN_NOSCRIPT = 400  # characters; notices such as "Please enable JavaScript" are shorter
 _SELF_CLOSED = re.compile(
     rb"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|frame|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*)?)/>"
@@ -41,10 +42,12 @@ def read_html(
 def _read(data: bytes, xml: bool) -> PageParts:
     tree, faults = parse_html(self_closed(data) if xml else data)
     root = tree.root
-    parts = walk(root, mark_nodes(root)) if root is not None else PageParts()
+    marked = mark_nodes(root) if root is not None else MarkedNodes()
+    parts = walk(root, marked) if root is not None else PageParts()
     if root is not None:
         attributes = root.attributes
         parts.set_language(attributes.get("lang") or attributes.get("xml:lang") or "")
+        parts.set_document(root, data, has_items=marked.has_items)
     parts.faults.extend(faults)
     return parts
 
@@ -61,15 +64,18 @@ def mark_nodes(root: Node) -> MarkedNodes:
     hidden: list[int] = []
     linked: list[int] = []
     noscript_length = 0
-    for node in root.css('[hidden],[style*="display" i],pre:has(a,img,br),noscript'):
+    has_items = False
+    for node in root.css(_MARKED):
+        attributes = node.attributes
+        has_items = has_items or "itemscope" in attributes or "typeof" in attributes
         if node.tag_id == _PRE:
             linked.append(node.mem_id)
         elif node.tag_id == _NOSCRIPT:
             noscript_length += len(node.text())
-        elif is_hidden(node.attributes):
+        elif is_hidden(attributes):
             hidden.append(node.mem_id)
     shows_noscript = noscript_length >= MIN_NOSCRIPT and _is_script_shell(root, noscript_length)
-    return MarkedNodes(frozenset(hidden), frozenset(linked), shows_noscript)
+    return MarkedNodes(frozenset(hidden), frozenset(linked), shows_noscript, has_items)
 
 
 def _is_script_shell(root: Node, noscript_length: int) -> bool:

@@ -104,12 +104,17 @@ def _read_meta(attributes: dict[str, str | None], parts: PageParts) -> None:
     content = attributes.get("content")
     if content is None or len(parts.meta) >= _MAX_META:
         return
-    name = attributes.get("name")
+    name, declared = attributes.get("name"), attributes.get("property")
+    if declared:
+        declared = declared.strip().lower()
+        parts.properties.append((declared, content))
     if name:
         name = name.strip().lower()
-        parts.robots.append((name, content))
+        parts.named_metas.append((name, content))
+    elif declared:
+        name = declared
     else:
-        name = attributes.get("property") or attributes.get("itemprop")
+        name = attributes.get("itemprop")
         if name:
             name = name.strip().lower()
         else:
@@ -119,6 +124,8 @@ def _read_meta(attributes: dict[str, str | None], parts: PageParts) -> None:
             name = "http-equiv:" + name.strip().lower()
     if name not in parts.meta:
         parts.meta[name] = content
+    if declared and declared not in parts.meta:
+        parts.meta[declared] = content
 
 
 def _read_link(attributes: dict[str, str | None], parts: PageParts) -> None:

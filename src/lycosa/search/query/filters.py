@@ -10,7 +10,18 @@ from dataclasses import dataclass
 import tantivy
 from tantivy import FieldType, Occur, Query
 
-from lycosa.index.schema import COLLECTION, DATE, HOST, LANGUAGE, LINKS, PATH, TYPE, link_key
+from lycosa.index.schema import (
+    AUTHOR,
+    COLLECTION,
+    DATE,
+    HOST,
+    KIND,
+    LANGUAGE,
+    LINKS,
+    PATH,
+    TYPE,
+    link_key,
+)
 from lycosa.search.query import syntax
 from lycosa.search.query.query import Restriction
 
@@ -92,11 +103,18 @@ def _query(schema: tantivy.Schema, restriction: Restriction) -> Query:
         return _silent(
             Query.range_query(schema, DATE, FieldType.Integer, lower_bound=syntax.date_ms(value))
         )
-    return _exact(
-        schema,
-        {syntax.LANGUAGE: LANGUAGE, syntax.COLLECTION: COLLECTION, syntax.FILETYPE: TYPE}[name],
-        value,
-    )
+    if name == syntax.AUTHOR:
+        words = [(Occur.Must, _exact(schema, AUTHOR, word)) for word in value.split("+")]
+        return Query.boolean_query(words)
+    return _exact(schema, _FIELDS[name], value)
+
+
+_FIELDS = {
+    syntax.LANGUAGE: LANGUAGE,
+    syntax.COLLECTION: COLLECTION,
+    syntax.FILETYPE: TYPE,
+    syntax.TYPE: KIND,
+}
 
 
 def link_targets(value: str) -> list[str]:

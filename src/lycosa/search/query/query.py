@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from lycosa.core.messages import Message
 from lycosa.search.query.syntax import (
     AFTER,
+    AUTHOR,
     BEFORE,
     BY_NAME,
     LANGUAGE,
@@ -285,7 +286,7 @@ class _Reader:
         name = operator.names[0]
         values = [
             operator.read(each)
-            for each in (value.split(",") if name not in (LINK, SIMILAR) else [value])
+            for each in (value.split(",") if name not in (AUTHOR, LINK, SIMILAR) else [value])
         ]
         if not all(values) or not values:
             self.notes.append(

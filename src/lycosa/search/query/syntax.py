@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 
 from lycosa.core.errors import UrlError
 from lycosa.core.messages import Message
+from lycosa.text.fold import name_words
 from lycosa.url.normalise import normalise
 
 SITE, LANGUAGE, FILETYPE, COLLECTION, LINK, SIMILAR, BEFORE, AFTER, SORT = (
     "site", "lang", "filetype", "collection", "link", "similar", "before", "after", "sort",
 )  # fmt: skip
+TYPE, AUTHOR = "type", "author"
 IN_TITLE, IN_URL, IN_ANCHOR = "intitle", "inurl", "inanchor"
 
 BY_DATE, BY_RELEVANCE = "date", "relevance"
@@ -21,6 +23,7 @@ BY_DATE, BY_RELEVANCE = "date", "relevance"
 _LANGUAGE = re.compile(r"^[a-z]{2,3}(?:[-_][a-z0-9]+)*\Z")
 _NAME = re.compile(r"^[\w.-]{1,64}\Z")
 _TYPE = re.compile(r"^\.?[a-z0-9]{1,8}\Z")
+_KIND = re.compile(r"^[A-Za-z]{2,50}\Z")
 _DATE = re.compile(r"^(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?\Z")
 SAME_TYPES = {
     "htm": "html",
@@ -61,6 +64,16 @@ def filetype(value: str) -> str:
     """`.PDF` -> `pdf`."""
     value = value.lower()
     return SAME_TYPES.get(value.lstrip("."), value.lstrip(".")) if _TYPE.match(value) else ""
+
+
+def page_kind(value: str) -> str:
+    """`NewsArticle` -> `newsarticle`."""
+    return value.lower() if _KIND.match(value) else ""
+
+
+def author(value: str) -> str:
+    """`Müller, Jane` -> `muller+jane`."""
+    return "+".join(name_words(value))
 
 
 def name(value: str) -> str:
@@ -163,6 +176,23 @@ OPERATORS: tuple[Operator, ...] = (
         "collection:news",
         name,
         Message("wants_collection", "a collection name, as in collection:news"),
+    ),
+    Operator(
+        (TYPE,),
+        "TYPE",
+        "Pages of this type: article, collection, documentation, forum, listing, product, service; "
+        "or a type of schema.org that the page declares, such as Recipe.",
+        "type:article",
+        page_kind,
+        Message("wants_type", "a type of page, as in type:article"),
+    ),
+    Operator(
+        (AUTHOR,),
+        "NAME",
+        "Pages whose author has all of these names, without regard to case and accents.",
+        'author:"Jane Doe"',
+        author,
+        Message("wants_author", 'a name, as in author:"Jane Doe"'),
     ),
     Operator(
         (LINK,),

@@ -9,8 +9,14 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse
 
 from lycosa.commands.feature_models import VersionComparison
-from lycosa.commands.inspection.versions import compare_versions, list_versions, version_content
-from lycosa.commands.page_models import VersionContent, VersionList
+from lycosa.commands.inspection.versions import (
+    compare_versions,
+    list_versions,
+    version_content,
+    version_markdown,
+)
+from lycosa.commands.page_models import VersionContent, VersionList, VersionMarkdown
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.serve.captures.cached import MAX_AT, Url
 from lycosa.serve.search.views import readable_url, web_href
 from lycosa.serve.services import ServicesDep
@@ -63,6 +69,14 @@ def difference(services: ServicesDep, url: Url, a: At, b: At = "") -> VersionCom
 def text(services: ServicesDep, url: Url, at: At = "") -> VersionContent:
     """Return the extracted text of a version."""
     return version_content(services.archive.versions(), url, at)
+
+
+@router.get("/api/v1/versions/markdown", responses=_ERRORS, tags=["archive"])
+def markdown(
+    services: ServicesDep, url: Url, at: At = "", mode: MarkdownMode = MarkdownMode.MAIN
+) -> VersionMarkdown:
+    """Return a version as Markdown: main text, complete page, or with numbered references."""
+    return version_markdown(services.archive.versions(), url, at, mode)
 
 
 @router.get("/versions", response_class=HTMLResponse, include_in_schema=False)

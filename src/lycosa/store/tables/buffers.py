@@ -19,7 +19,15 @@ import numpy as np
 import polars as pl
 
 from lycosa.core.records import HostRow, Link, Page, UrlRow, Visit
-from lycosa.store.tables.rows import NO_VALUES, Row, host_row, page_row, url_row, visit_row
+from lycosa.store.tables.rows import (
+    NO_VALUES,
+    Row,
+    host_row,
+    metadata_row,
+    page_row,
+    url_row,
+    visit_row,
+)
 from lycosa.store.tables.schema import SORT, TABLES, Table
 
 GROUP_BYTES = 8 * 2**20
@@ -199,6 +207,7 @@ class Buffers:
     def __init__(self) -> None:
         self.visits = TableBuffer("visits")
         self.pages = TableBuffer("pages")
+        self.metadata = TableBuffer("metadata")
         self.links = LinksBuffer()
         self.urls = TableBuffer("urls")
         self.hosts = TableBuffer("hosts")
@@ -215,8 +224,11 @@ class Buffers:
         redirect_from: str = "",
         values: Mapping[str, Any] = NO_VALUES,
     ) -> None:
-        """Add the pages row of a visit. Links are added once per exchange by `links.add_links`."""
+        """Add the rows of `pages` and `metadata` of a visit. Links are added once per exchange by
+        `links.add_links`.
+        """
         self.pages.add(page_row(visit, page, redirect_from, values))
+        self.metadata.add(metadata_row(visit, page.metadata))
 
     def add_url(self, row: UrlRow) -> None:
         self.urls.add(url_row(row))

@@ -12,7 +12,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from lycosa.core.records import HostRow, Page, RobotsEntry, UrlId, UrlRow, Visit
+from lycosa.core.records import HostRow, Metadata, Page, RobotsEntry, UrlId, UrlRow, Visit
 from lycosa.store.tables.schema import VISITS
 
 Row = tuple[Any, ...]
@@ -70,6 +70,23 @@ def page_row(
         visit.record_id,
         encode_values(values),
     )
+
+
+def metadata_row(visit: Visit, metadata: Metadata) -> Row:
+    """Return the row of `metadata` of a page."""
+    return (
+        visit.partition,
+        visit.host_key,
+        visit.url_key,
+        visit.url,
+        visit.fetched_at,
+        visit.collection,
+        *_declared(metadata),
+        visit.record_id,
+    )
+
+
+_declared: attrgetter[Row] = attrgetter(*(field.name for field in fields(Metadata)))
 
 
 def url_row(row: UrlRow) -> Row:

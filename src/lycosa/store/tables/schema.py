@@ -145,6 +145,43 @@ plugin_values text values of the columns that plug-ins add, as a JSON object; em
     group_rows=500,
 )
 
+METADATA = Table(
+    "metadata",
+    "What parsed documents declare about themselves: one row per row of pages, with the same keys; "
+    "the latest is live.",
+    _columns(
+        _KEYS
+        + """
+url text URL of the page
+fetched_at time start of the request
+collection text collection that requested it
+type text type of schema.org, such as NewsArticle or Product; empty: none
+headline text title without the name of the site
+authors list[text] names of the authors
+published_at time? date of publication, never later than the fetch
+modified_at time? date of the last modification, never later than the fetch
+description text description of the content
+image text absolute URL of the main image
+language text code of the declared language
+site_name text name of the site
+publisher text publisher of an article, brand of a product
+section text section of a publication, category of a product
+keywords list[text] keywords and tags
+license text licence: its URL or name
+price f64? price of a product, the lowest of several offers
+currency text currency of the price (ISO 4217)
+availability text availability in terms of schema.org, such as InStock
+rating f64? mean rating
+best_rating f64? highest possible rating; null: unknown
+rating_count i64? number of ratings or reviews
+raw text declared values by format, a JSON object: at most 60,000 characters of values
+record_id text WARC-Record-ID of the parsed response
+"""
+    ),
+    key=("collection", "host_key", "url_key"),
+    group_rows=5_000,
+)
+
 LINKS = Table(
     "links",
     "All parsed links, followed or not. The rows of the newest parse of a source page are live.",
@@ -279,7 +316,7 @@ record_id text WARC-Record-ID of the response
 )
 
 TABLES: dict[str, Table] = {
-    table.name: table for table in (VISITS, PAGES, LINKS, URLS, HOSTS, FOUND, MATCHES)
+    table.name: table for table in (VISITS, PAGES, METADATA, LINKS, URLS, HOSTS, FOUND, MATCHES)
 }
 """All tables by name."""
 

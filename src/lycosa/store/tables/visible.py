@@ -14,6 +14,7 @@ from lycosa.url.schemes import CRAWLED
 URL_COLUMN = {
     "visits": "url",
     "pages": "url",
+    "metadata": "url",
     "links": "source",
     "urls": "url",
     "found": "url",
