@@ -251,9 +251,15 @@ def test_news_in_five_languages(web: DemoWeb, tmp_path: Path) -> None:
     assert {path.stem for path in (folder / "seeds").iterdir()} == NEWS.keys()
     for language, (name, _) in NEWS.items():
         (folder / "seeds" / f"{language}.txt").write_text(web.origins[name] + "/\n")
-    quick = "--set collection.delay=0s --set collection.courtesy_factor=0 --set index.interval=1s"
+    settings = (
+        "collection.delay=0s",
+        "collection.courtesy_factor=0",
+        "crawl.commit_interval=1s",
+        "index.interval=1s",
+    )
+    quick = [word for each in settings for word in ("--set", each)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "lycosa", "-w", "news", *quick.split(), "run"],
+        [sys.executable, "-m", "lycosa", "-w", "news", *quick, "run"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
