@@ -10,12 +10,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lycosa import Workspace
+from lycosa import LycosaError, Workspace
 from lycosa.api.inspection import Texts, WorkspaceStatistics
 from lycosa.api.options import (
     CrawlArguments,
@@ -27,6 +28,7 @@ from lycosa.api.options import (
 from lycosa.api.results import PageStream
 from lycosa.cli.main import COMMANDS, load_command
 from lycosa.core.errors import UsageError, WorkspaceError
+from lycosa.core.parameters import Duration
 from tests.cli.conftest import SITE, run_here
 from tests.servers.nginx import Server, nginx
 
@@ -36,6 +38,7 @@ EXAMPLES = re.findall(
     re.DOTALL,
 )
 QUICK = ("crawl.patience=0", "index.heap=15MiB")
+SLOW = ("collection.delay=2m", "collection.courtesy_factor=0")
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +111,18 @@ def test_a_stream_is_an_asynchronous_iterator_and_raises_errors(site: str, tmp_p
         next(ws.crawl_iter(site, scope="planet"))
 
 
+@pytest.mark.parametrize("delay", [0, 0.01, "10ms", timedelta(milliseconds=10)])
+def test_a_hunt_accepts_one_seed_and_a_delay_as_crawl_does(
+    delay: Duration, site: str, tmp_path: Path
+) -> None:
+    ws = Workspace(tmp_path / "w", (*QUICK, "crawl.patience=1s", *SLOW))
+    with ws.hunt("compound eyes of moths", seeds=site, time="1m", delay=delay) as hits:
+        assert f"{site}eyes.html" in [hit.url for hit in hits]
+    assert hits.report["ended"] == "finished"
+    with pytest.raises(UsageError, match=r"delay: -1 is not a duration"):
+        ws.hunt("moths", seeds=[site], delay=-1)
+
+
 def test_results_are_a_sequence_with_texts(site: str, root: Path) -> None:
     results = Workspace(root).search("eyes OR moths", explain=True)
     assert len(results) == results.total == 2
@@ -115,6 +130,8 @@ def test_results_are_a_sequence_with_texts(site: str, root: Path) -> None:
     assert titles == {"The home of <script> & moths", "Compound eyes"}
     eyes = next(hit for hit in results if hit.url.endswith("eyes.html"))
     assert eyes.text.startswith("A compound eye sees movement")
+    assert eyes.main_text in eyes.text != ""
+    assert eyes.main_text.startswith("A compound eye sees movement")
     assert results[0].explanation is not None
     html = results._repr_html_()
     assert "&lt;script&gt;" in html
@@ -207,6 +224,8 @@ def test_a_later_search_sees_what_was_indexed_meanwhile(site: str, tmp_path: Pat
 def test_wrong_calls_are_errors_for_people(tmp_path: Path) -> None:
     ws = Workspace(tmp_path)
     with pytest.raises(WorkspaceError, match="is not a workspace"):
+        ws.search("x")
+    with pytest.raises(LycosaError, match="is not a workspace"):
         ws.search("x")
     with pytest.raises(UsageError, match="choose host"):
         ws.crawl("http://127.0.0.1/", scope="planet")

@@ -172,7 +172,7 @@ def test_every_documented_setting_default_is_one_that_the_schema_takes() -> None
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    for path in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]:
+    for path in [*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("examples/*.md")]:
         for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert (path.parent / target).exists(), (

@@ -26,7 +26,13 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
 }
 """Phrase -> parts of the texts in which it is used in its ordinary sense."""
 
-_DOCUMENTS = ("*.md", "docs/**/*.md", "bench/*.md", "src/lycosa/commands/demo/web/*.md")
+_DOCUMENTS = (
+    "*.md",
+    "docs/**/*.md",
+    "bench/*.md",
+    "examples/*.md",
+    "src/lycosa/commands/demo/web/*.md",
+)
 _CODE_SPAN = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _NUMBER_WITHOUT_ZERO = re.compile(r"(?<![\w.\])/*:])\.\d+(?!\d*em)")
@@ -234,7 +240,7 @@ def all_texts() -> Iterator[Text]:
     for document in documents():
         yield from document_texts(document)
     source = ROOT / "src" / "lycosa"
-    for folder in (source, ROOT / "bench", ROOT / "scripts"):
+    for folder in (source, ROOT / "bench", ROOT / "examples", ROOT / "scripts"):
         for module in sorted(folder.rglob("*.py")):
             yield from code_texts(module)
     for path in (ROOT / "Makefile", ROOT / "pyproject.toml", *sorted(source.rglob("*.xsd"))):

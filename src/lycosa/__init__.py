@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lycosa.api import Workspace as Workspace
+    from lycosa.core.errors import LycosaError as LycosaError
 
     __version__: str
 
-__all__ = ["Workspace", "__version__"]
+__all__ = ["LycosaError", "Workspace", "__version__"]
 
 
 def __getattr__(name: str) -> object:
@@ -21,4 +22,8 @@ def __getattr__(name: str) -> object:
         from lycosa.api import Workspace
 
         return Workspace
+    if name == "LycosaError":
+        from lycosa.core.errors import LycosaError
+
+        return LycosaError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

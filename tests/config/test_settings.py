@@ -239,6 +239,23 @@ def test_overrides(override: str, section: str, name: str, value: Any) -> None:
         assert getattr(getattr(parse_config(text, overrides=(override,)), section), name) == value
 
 
+@pytest.mark.parametrize(
+    ("source", "written", "expected"),
+    [
+        ("/data/news/lycosa.toml", "seeds/en.txt", "/data/news/seeds/en.txt"),
+        ("news/lycosa.toml", "seeds/en.txt", "news/seeds/en.txt"),
+        ("/data/news/lycosa.toml", "/home/me/en.txt", "/home/me/en.txt"),
+        ("s3://bucket/news/lycosa.toml", "seeds/en.txt", "seeds/en.txt"),
+        ("/data/news/lycosa.toml", "", ""),
+    ],
+)
+def test_a_seed_file_is_relative_to_the_configuration(
+    source: str, written: str, expected: str
+) -> None:
+    config = parse_config(f'[[collection]]\nname = "en"\nseed_file = "{written}"\n', source)
+    assert config.collection[0].seed_file == expected
+
+
 def test_overrides_win_over_the_file_and_the_last_wins() -> None:
     text = "[fetch]\nconnections = 3\nretries = 1\n"
     config = parse_config(text, overrides=("fetch.connections=4", "fetch.connections=5"))

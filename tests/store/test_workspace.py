@@ -73,6 +73,12 @@ def test_a_folder_with_only_a_configuration_may_become_a_workspace(tmp_path: Pat
     assert (tmp_path / "lycosa.toml").read_text() == "# mine\n"
 
 
+def test_seed_files_beside_a_configuration_do_not_prevent_a_workspace(tmp_path: Path) -> None:
+    (tmp_path / "lycosa.toml").write_text("# mine\n")
+    (tmp_path / "seeds").mkdir()
+    assert Workspace.open_or_create(str(tmp_path)).root == str(tmp_path)
+
+
 @pytest.mark.parametrize("act", [Workspace.create, Workspace.open_or_create])
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, act: object) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")

@@ -110,13 +110,14 @@ class HuntArguments(TypedDict, total=False):
 
     - `seeds`: pages to start from; without any, matching pages of the index (`from_index`).
     - `time`, `pages`, `enough`: stop after this time, this many pages, this many relevant pages.
+    - `time`, `delay`: seconds, a `timedelta`, or text such as "10m".
     - `strategy`: "best", "fish" or "shark": how to select links.
     - `agents`: number of concurrent requests.
     - `width`, `depth`: for fish and shark: links per page, steps without a relevant page.
     - `on_event`: called with each event of the hunt, see `lycosa hunt --jsonl`.
     """
 
-    seeds: Iterable[str]
+    seeds: str | Iterable[str]
     time: Duration | None
     pages: int | None
     enough: int | None
@@ -126,7 +127,7 @@ class HuntArguments(TypedDict, total=False):
     width: int
     depth: int
     scope: str
-    delay: str
+    delay: Duration | None
     collection: str
     on_event: Callable[[dict[str, Any]], None] | None
 

@@ -31,11 +31,23 @@ class Result(SearchHit):
         Raises:
             WorkspaceError: the workspace is damaged.
         """
+        return self._stored("text")
+
+    @property
+    def main_text(self) -> str:
+        """The stored text without navigation and other repeated parts; "" if a peer has it.
+
+        Raises:
+            WorkspaceError: the workspace is damaged.
+        """
+        return self._stored("main_text")
+
+    def _stored(self, column: str) -> str:
         if "://" in self.source:
             return ""
         from lycosa.commands.inspection.pages import page_text
 
-        return page_text(self.source or self._root, self.url, self.collection)
+        return page_text(self.source or self._root, self.url, self.collection, column)
 
     def _repr_html_(self) -> str:
         snippet = "".join(

@@ -213,6 +213,8 @@ class Workspace:
         values: dict[str, Any] = {**options}
         on_event = values.pop("on_event", None) or (lambda event: None)
         time_ms = duration_ms("time", values.pop("time", "30s")) or None
+        delay_ms = duration_ms("delay", values.pop("delay", None))
+        values["delay"] = "" if delay_ms is None else f"{delay_ms}ms"
         request = hunt_request(question=question, time_ms=time_ms, **values)
 
         def run(put: Callable[[HuntHit], None], started: Callable[[Stoppable], None]) -> object:

@@ -37,7 +37,9 @@ class Collection(SettingsSection):
     )
     seeds: tuple[_Address, ...] = Field((), description="Seed URLs.")
     seed_file: str = Field(
-        "", description="File with seed URLs, one URL per line. `#` starts a comment."
+        "",
+        description="File with seed URLs, one URL per line. `#` starts a comment. A relative path "
+        "starts at the folder of `lycosa.toml`.",
     )
     language: str = Field(
         "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import reprlib
 import tomllib
 from collections import Counter
@@ -96,18 +97,26 @@ def _validate(
 def _distinct(
     collections: Sequence[Collection], source: str, bad: MutableMapping[str, str] | None
 ) -> tuple[Collection, ...]:
-    """Return the usable collections, each name once."""
+    """Return the usable collections, each name once, with the paths of their seed files."""
     good: dict[str, Collection] = {}
     for number, collection in enumerate(collections, 1):
         name = collection.name
         if name not in good:
-            good[name] = collection
+            good[name] = _with_seed_path(collection, source)
             continue
         problem = f"{source}: two collections are named {name!r}; names must differ"
         if bad is None:
             raise ConfigError(problem)
         bad[f"{name} (number {number})"] = problem
     return tuple(good.values())
+
+
+def _with_seed_path(collection: Collection, source: str) -> Collection:
+    """Return the collection with its seed file relative to the folder of lycosa.toml."""
+    if not collection.seed_file or "://" in source:
+        return collection
+    path = os.path.join(os.path.dirname(source), collection.seed_file)
+    return collection.model_copy(update={"seed_file": path})
 
 
 def _leave_out(

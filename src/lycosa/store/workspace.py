@@ -232,10 +232,9 @@ def _require_free(storage: Storage) -> None:
             f"{storage.root} has a log but no {FILE}: the workspace is damaged; "
             f"restore {FILE} from a backup"
         )
-    foreign = [name for name in names if name != CONFIGURATION]
-    if foreign:
+    if names and CONFIGURATION not in names:  # with it, the folder is meant to be a workspace
         raise WorkspaceError(
-            f"{storage.root} is not empty and not a workspace (it contains {foreign[0]!r}): "
+            f"{storage.root} is not empty and not a workspace (it contains {names[0]!r}): "
             "specify a new folder with "
             "-w DIR, or empty this folder"
         )

@@ -53,7 +53,7 @@ def command(
     if storage.size(CONFIGURATION) is not None and not force:
         raise UsageError(f"{path} already exists; edit it, or replace it with --force")
     if template:
-        text, files = news_template(f"{storage.root}/{SEEDS}" if storage.on_disk else None)
+        text, files = news_template(SEEDS if storage.on_disk else None)
         if storage.on_disk:
             storage.make_folder(SEEDS)
             for name, content in files.items():

@@ -92,11 +92,17 @@ def plan_crawl(order: CrawlOrder, workspace: Workspace) -> tuple[Job, WalkStart 
     if not seeds and not workspace.storage.names("inbox"):
         raise UsageError(
             f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example "
-            "`lycosa crawl https://example.org/`"
+            f"`lycosa crawl https://example.org/`{_configured(order)}"
         )
     if start is not None and start.url:
         collection = recorded(collection, before)
     return Job(collection, seeds), start
+
+
+def _configured(order: CrawlOrder) -> str:
+    """Return the part of a message that lists the collections that have seeds in lycosa.toml."""
+    names = [each.name for each in order.config.collection if each.seeds or each.seed_file]
+    return f", or a configured collection: --collection {' | '.join(names)}" if names else ""
 
 
 def crawl(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from lycosa.config.settings import Config
+from lycosa.core.parameters import texts
 from lycosa.crawl.worker import Worker
 from lycosa.hunt.requests import HuntHandle, ask_daemon
 from lycosa.hunt.session import Event, HuntEnvironment, HuntOrder, HuntRequest, hunt
@@ -17,10 +17,10 @@ def hunt_request(**parameters: Any) -> HuntRequest:
     """Return a request with the parameters of `HuntRequest`.
 
     Raises:
-        UsageError: the strategy or the scope is unknown.
+        UsageError: the strategy or the scope is unknown, or a seed is invalid.
     """
-    request = HuntRequest(**{**parameters, "seeds": tuple(parameters.get("seeds", ()))})
-    return replace(request, seeds=tuple(map(typed_url, request.seeds)))
+    seeds = map(typed_url, texts("seeds", parameters.get("seeds", ())))
+    return HuntRequest(**{**parameters, "seeds": tuple(seeds)})
 
 
 def run_hunt(

@@ -28,7 +28,7 @@ _GLOBAL = """# Media and government sites in 27 languages, one collection per la
 def news_template(seed_folder: str | None) -> tuple[str, dict[str, str]]:
     """Return lycosa.toml and the seed files by name.
 
-    `seed_folder`: their future folder; None: the seeds are in lycosa.toml.
+    `seed_folder`: their future folder in the workspace; None: the seeds are in lycosa.toml.
     """
     domains = Domains(bundled_suffix_list())
     head, _, _ = configuration_template().partition("# A collection is a set of seeds")

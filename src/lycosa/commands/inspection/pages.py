@@ -52,10 +52,13 @@ class PageTable:
         return self.polars().collect().to_arrow()
 
 
-def page_text(root: str, url: str, collection: str) -> str:
-    """Return the text of a stored page; "" if it is not stored. `collection`: "" is any."""
+def page_text(root: str, url: str, collection: str, column: str = "text") -> str:
+    """Return the text or main text of a stored page; "" if it is not stored.
+
+    `collection`: "" is any.
+    """
     pages = LiveTables(Workspace.open(root)).scan("pages").filter(pl.col("url") == url)
     if collection:
         pages = pages.filter(pl.col("collection").is_in(collection.split(", ")))
-    texts = pages.select("text").head(1).collect()
+    texts = pages.select(column).head(1).collect()
     return str(texts.item()) if texts.height else ""
