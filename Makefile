@@ -4,6 +4,7 @@
 # make prove    run the slow tests, then the benchmarks
 # make bench    run the benchmarks (needs nginx and wget)
 # make lint     run lint, type checks and layer checks
+# make release  build dist/ with checksums and a bill of materials, install it elsewhere, run the demo
 # make clean    delete everything that these commands created, except workspaces
 # LOCKED=1      with each of these: install exactly the packages of requirements/*.lock, by hash
 
@@ -11,7 +12,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test lint floors prove bench system clean
+.PHONY: demo test lint floors prove bench system release clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -20,7 +21,7 @@ STAMPS := .venv/.stamps
 unexport PYTHONDONTWRITEBYTECODE
 # uv installs where it is available (UV= turns it off), pip otherwise. Both read the same locks.
 UV ?= $(shell command -v uv)
-PIP = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip --disable-pip-version-check install --quiet)
+PIP = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile)
 # LOCKED=1 installs only packages with a known hash, the build packages included. scripts/lock renews
 # the hashes.
 install = $(if $(LOCKED),$(PIP) --require-hashes -r requirements/$1.lock && $(PIP) --no-deps --no-build-isolation -e .,$(PIP) $2)
@@ -46,6 +47,9 @@ prove: $(STAMPS)/bench system
 
 bench: $(STAMPS)/bench system
 	scripts/bench $(BIN)/python
+
+release:
+	scripts/release '$(PYTHON)'
 
 system:
 	@scripts/install-system
