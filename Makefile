@@ -4,6 +4,7 @@
 # make prove    run the slow tests, then the benchmarks
 # make bench    run the benchmarks (needs nginx and wget)
 # make lint     run lint, type checks and layer checks
+# make release  build dist/ with checksums and a bill of materials, install it elsewhere, run the demo
 # make clean    delete everything that these commands created, except workspaces
 # LOCKED=1      with each of these: install exactly the packages of requirements/*.lock, by hash
 
@@ -11,15 +12,16 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test lint floors prove bench system clean
+.PHONY: demo test lint floors prove bench system release clean
 
 PYTHON ?= python3
 BIN := .venv/bin
 STAMPS := .venv/.stamps
 # Keep bytecode: tests start Lycosa hundreds of times, and compiling it takes 1 s each time.
 unexport PYTHONDONTWRITEBYTECODE
-# pip reads its package indexes from the configuration of the machine.
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+# uv installs where it is available (UV= turns it off), pip otherwise. Both read the same locks.
+UV ?= $(shell command -v uv)
+PIP = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile)
 # LOCKED=1 installs only packages with a known hash, the build packages included. scripts/lock renews
 # the hashes.
 install = $(if $(LOCKED),$(PIP) --require-hashes -r requirements/$1.lock && $(PIP) --no-deps --no-build-isolation -e .,$(PIP) $2)
@@ -46,27 +48,30 @@ prove: $(STAMPS)/bench system
 bench: $(STAMPS)/bench system
 	scripts/bench $(BIN)/python
 
+release:
+	scripts/release '$(PYTHON)'
+
 system:
 	@scripts/install-system
 
 # Install a set of packages again only when pyproject.toml changed. Each set contains the previous.
 $(STAMPS)/run: pyproject.toml
-	@scripts/make-venv '$(PYTHON)' .venv
+	@scripts/make-venv '$(PYTHON)' .venv '$(UV)'
 	$(call install,run,-e .)
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/dev: pyproject.toml
-	@scripts/make-venv '$(PYTHON)' .venv
+	@scripts/make-venv '$(PYTHON)' .venv '$(UV)'
 	$(call install,dev,-e '.[dev]')
 	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $@
 
 $(STAMPS)/floors: pyproject.toml
-	@scripts/make-venv '$(PYTHON)' .venv
+	@scripts/make-venv '$(PYTHON)' .venv '$(UV)'
 	$(PIP) -e '.[dev,floors]'
 	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $(STAMPS)/dev $@
 
 $(STAMPS)/bench: pyproject.toml
-	@scripts/make-venv '$(PYTHON)' .venv
+	@scripts/make-venv '$(PYTHON)' .venv '$(UV)'
 	$(call install,bench,-e '.[dev,bench]')
 	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $(STAMPS)/dev $(STAMPS)/floors $@
 

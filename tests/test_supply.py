@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -102,6 +103,25 @@ def test_dependencies_have_licences_that_apache_2_0_may_depend_on() -> None:
         assert allowed or all(PERMISSIVE.search(term) for term in terms), (part["name"], names)
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
     assert all(name in notice for name in WEAK_COPYLEFT)
+
+
+@pytest.mark.prove
+@pytest.mark.skipif(not shutil.which("uv"), reason="needs uv and the package index")
+def test_every_supported_platform_has_wheels_of_all_dependencies() -> None:
+    table = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "check-wheels"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert table.returncode == 0, table.stdout + table.stderr
+    assert table.stdout.count(" wheels") == 12
+
+
+def test_the_notice_names_the_model_that_a_dependency_contains() -> None:
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    assert "lid.176.ftz" in notice
+    assert "CC BY-SA 3.0" in notice
 
 
 def test_the_package_states_its_licence() -> None:

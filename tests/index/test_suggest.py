@@ -202,7 +202,11 @@ def test_near_words_are_all_there_are(
     assert (file.find_word(target, "xx") is not None) == (target in indexed_words)
 
 
-def test_words_of_many_chunks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("many_rows", [0, 10**6], ids=["by numpy", "one by one"])
+def test_words_of_many_chunks(
+    tmp_path: Path, many_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lycosa.index.suggest.file.MANY_ROWS", many_rows)
     generator = random.Random(8)
     forms = sorted(
         {

@@ -17,8 +17,9 @@ import lycosa
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.processes import threads
 from lycosa.processes.children import Child, News, Tell
-from lycosa.processes.memory import give_back, give_back_code
+from lycosa.processes.memory import give_back
 from lycosa.processes.parentage import POLARS_THREADS
+from lycosa.processes.platform import drop_code
 from lycosa.processes.stopping import StopFlag
 from lycosa.processes.threads import FAILED_EXIT, OnError, start_thread
 
@@ -178,7 +179,7 @@ def test_code_that_is_given_back_comes_again_when_it_runs(tmp_path: Path) -> Non
 
     assert work() == ["b", "c"]
     before = _of_files_kb()
-    give_back_code()
+    drop_code()
     assert _of_files_kb() < before - 4_000
     assert work() == ["b", "c"]
 
@@ -186,7 +187,8 @@ def test_code_that_is_given_back_comes_again_when_it_runs(tmp_path: Path) -> Non
 CROWDS = """
 import threading
 from pathlib import Path
-from lycosa.processes.memory import steady_memory, trim
+from lycosa.processes.memory import steady_memory
+from lycosa.processes.platform import trim_malloc
 import sys
 
 if sys.argv[1] == "steady":
@@ -216,7 +218,7 @@ libc.free(large)
 before = anonymous_kb()
 crowd()
 if sys.argv[1] == "steady":
-    trim()
+    trim_malloc()
 print(anonymous_kb() - before)
 """
 

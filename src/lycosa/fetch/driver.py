@@ -1,4 +1,4 @@
-"""libcurl's multi handle, driven through its socket interface by one epoll set.
+"""libcurl's multi handle, driven through its socket interface by one epoll set (Linux) or `poll`.
 
 Neither the number of connections nor the highest file descriptor matters, as it would with select:
 idle ones cost nothing.
@@ -13,6 +13,8 @@ from typing import Any
 
 import pycurl
 
+from lycosa.processes.platform import open_poller
+
 
 def monotonic_ms() -> int:
     """Return real time for waiting on sockets; exchanges are dated by another clock."""
@@ -26,8 +28,8 @@ class Driver:
 
     def __init__(self, connections: int) -> None:
         """`connections`: idle connections kept open at most, over all hosts."""
-        self._epoll = select.epoll()
-        # what epoll watches for each descriptor; 0: libcurl does not care now
+        self._poller = open_poller()
+        # events watched for each descriptor; 0: libcurl does not care now
         self._watched: dict[int, int] = {}
         self._timer_due: int | None = None
         self._others: set[int] = set()
@@ -53,7 +55,7 @@ class Driver:
     def watch_descriptor(self, descriptor: int) -> None:
         """Make `step` return when this descriptor is readable, too."""
         self._others.add(descriptor)
-        self._epoll.register(descriptor, select.EPOLLIN)
+        self._poller.register(descriptor, select.POLLIN)
 
     def step(self, until: int) -> None:
         """Process events, waiting for them at most until `until` (`monotonic_ms`)."""
@@ -69,16 +71,16 @@ class Driver:
                     until = min(until, self._timer_due)
             else:
                 until = min(until, self._timer_due)
-        for descriptor, events in self._epoll.poll(max(0, until - now) / 1000):
+        for descriptor, events in self._poller.poll(max(0, until - now) / 1000):
             if not self._watched.get(descriptor):
                 if descriptor in self._others:
                     continue
                 self._forget(descriptor)
                 continue
-            action = pycurl.CSELECT_IN if events & select.EPOLLIN else 0
-            if events & select.EPOLLOUT:
+            action = pycurl.CSELECT_IN if events & select.POLLIN else 0
+            if events & select.POLLOUT:
                 action |= pycurl.CSELECT_OUT
-            if events & (select.EPOLLERR | select.EPOLLHUP):
+            if events & (select.POLLERR | select.POLLHUP):
                 action |= pycurl.CSELECT_ERR
             self._multi.socket_action(descriptor, action)
 
@@ -97,7 +99,7 @@ class Driver:
     def close(self) -> None:
         """Close all connections. Handles must have been removed."""
         self._multi.close()
-        self._epoll.close()
+        self._poller.close()
 
     def _watch(self, what: int, descriptor: int, multi: object, data: object) -> None:
         """Set the events of a socket that libcurl waits for (callback).
@@ -108,19 +110,19 @@ class Driver:
         if what == pycurl.POLL_REMOVE:
             self._watched[descriptor] = 0
             return
-        mask = (select.EPOLLIN if what & pycurl.POLL_IN else 0) | (
-            select.EPOLLOUT if what & pycurl.POLL_OUT else 0
+        mask = (select.POLLIN if what & pycurl.POLL_IN else 0) | (
+            select.POLLOUT if what & pycurl.POLL_OUT else 0
         )
         self._watched[descriptor] = mask
         try:
-            self._epoll.modify(descriptor, mask)
+            self._poller.modify(descriptor, mask)
         except FileNotFoundError:
-            self._epoll.register(descriptor, mask)
+            self._poller.register(descriptor, mask)
 
     def _forget(self, descriptor: int) -> None:
         self._watched.pop(descriptor, None)
         with suppress(OSError):  # closed meanwhile: the kernel has forgotten it already
-            self._epoll.unregister(descriptor)
+            self._poller.unregister(descriptor)
 
     def _set_timer(self, timeout_ms: int) -> None:
         """Set when libcurl wants to be called (callback); -1: not."""

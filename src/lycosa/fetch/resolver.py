@@ -9,13 +9,13 @@ A result is no permission: the guard checks every address when the connection is
 
 from __future__ import annotations
 
-import os
 import queue
 import socket
 import threading
 from typing import NamedTuple
 
 from lycosa.fetch.driver import monotonic_ms
+from lycosa.processes.platform import WakeUp
 from lycosa.processes.threads import OnError, start_thread
 
 KEPT_MS = 240_000
@@ -57,7 +57,8 @@ class Resolver:
         self._pending = 0  # ordered and not taken by a thread, or under way there
         self._closed = False
         self._resolved_until: dict[Endpoint, int] = {}  # until when
-        self.wakes = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._wake_up = WakeUp()
+        self.wakes = self._wake_up.descriptor
 
     def knows(self, endpoint: Endpoint) -> bool:
         """Return whether libcurl still caches its addresses."""
@@ -82,7 +83,7 @@ class Resolver:
         with self._lock:
             resolutions, self._resolutions = self._resolutions, []
             if resolutions:
-                os.eventfd_read(self.wakes)
+                self._wake_up.clear()
         if len(self._resolved_until) + len(resolutions) > _MAX_RESOLVED:
             self._resolved_until.clear()
         until = monotonic_ms() + KEPT_MS
@@ -95,7 +96,7 @@ class Resolver:
         """Start no more look-ups. Those in progress end by themselves."""
         with self._lock:
             self._closed = True
-            os.close(self.wakes)
+            self._wake_up.close()
             threads = self._threads
         for _ in range(threads):
             self._orders.put(None)
@@ -118,7 +119,7 @@ class Resolver:
                     return
                 self._pending -= 1
                 self._resolutions.append(resolution)
-                os.eventfd_write(self.wakes, 1)
+                self._wake_up.set()
 
 
 def look_up(endpoint: Endpoint) -> Resolution:

@@ -15,7 +15,8 @@ from enum import StrEnum
 from multiprocessing.connection import Connection
 from typing import Any
 
-from lycosa.processes.parentage import OneThread, die_with_parent, interrupts_held
+from lycosa.processes.parentage import OneThread, interrupts_held
+from lycosa.processes.platform import end_with_parent
 from lycosa.processes.terminal import escape_output
 
 
@@ -118,7 +119,7 @@ def _live(
     name: str,
     arguments: tuple[Any, ...],
 ) -> None:
-    die_with_parent(parent, name)
+    end_with_parent(parent, name)
     escape_output()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # handled by the parent
 
@@ -143,7 +144,7 @@ def start_job(module: str, order: dict[str, Any]) -> subprocess.Popen[bytes]:
 def job_order(name: str) -> dict[str, Any]:
     """Return the order of `start_job` in the started process. `name`: shown by `top`."""
     order: dict[str, Any] = json.loads(sys.argv[1])
-    die_with_parent(order.pop("parent"), name)
+    end_with_parent(order.pop("parent"), name)
     escape_output()
     return order
 

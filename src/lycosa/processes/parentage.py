@@ -1,14 +1,12 @@
-"""Processes that end with their parent, ignore Ctrl-C, and use one thread of polars."""
+"""Child processes that ignore Ctrl-C and use one thread of polars."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 from collections.abc import Callable, Iterator
 
-_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # prctl(2)
 POLARS_THREADS = "POLARS_MAX_THREADS"
 """Read by polars at import. The frames of a crawl are too small for several threads."""
 
@@ -37,17 +35,3 @@ def interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def die_with_parent(parent: int, name: str = "") -> None:
-    """Have the kernel send SIGTERM when the thread that started this process ends.
-
-    `name`: shown by `ps -o comm` and `top`, at most eight bytes.
-    """
-    prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
-    if prctl is not None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-        if name:
-            prctl(_PR_SET_NAME, f"lycosa {name}".encode(), 0, 0, 0)
-    if os.getppid() != parent:  # it ended before the call of prctl
-        os.kill(os.getpid(), signal.SIGTERM)

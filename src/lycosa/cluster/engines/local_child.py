@@ -17,7 +17,8 @@ from typing import Any
 from lycosa.cluster.engines.local_remote import KEY_BYTES, LocalRemote
 from lycosa.cluster.engines.object_host import CallResult, ObjectHost
 from lycosa.core.errors import WorkError
-from lycosa.processes.parentage import OneThread, die_with_parent
+from lycosa.processes.parentage import OneThread
+from lycosa.processes.platform import end_with_parent
 from lycosa.processes.stopping import StopFlag
 from lycosa.processes.terminal import escape_output
 from lycosa.processes.threads import OnError, start_thread
@@ -49,7 +50,7 @@ def serve_object(
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    die_with_parent(parent, remote.name)
+    end_with_parent(parent, remote.name)
     escape_output()
     try:
         host = ObjectHost(f"process {os.getpid()} ({remote.name})", make, arguments)

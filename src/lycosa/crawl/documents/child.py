@@ -30,6 +30,7 @@ from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.documents.sink import FAULT_MEMORY
+from lycosa.processes.platform import limit_memory
 from lycosa.text.identify import identify
 
 _WARMING = "so much depends"
@@ -79,7 +80,7 @@ def _parse(exchange: Exchange, limits: DocumentLimits) -> bytes:
 
 
 def _limit(memory: int) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    limit_memory(memory)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_REPLY, MAX_REPLY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # no further process or thread (root is exempt)

@@ -38,7 +38,7 @@ from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.hooks.plugins import Plugins, installed_plugins
-from lycosa.processes.memory import give_back_code
+from lycosa.processes.platform import drop_code
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
@@ -107,7 +107,7 @@ class CrawlSession:
             self.worker.commit_now()
             for name in self.changed:
                 walk_links(crawl, self.tables, crawl.assignments[name], every_link=True)
-        give_back_code()
+        drop_code()
 
     def follow(self) -> int:
         """Apply links from other workers, and walk from URLs whose depth decreased while there is
@@ -325,7 +325,7 @@ def _worker_options(
             options.tick()
 
     def committed(entry: int) -> None:
-        give_back_code()
+        drop_code()
         crawl.plugins.call("commit_done", entry=entry, location=workspace.root)
         if options.committed is not None:
             options.committed(entry)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from lycosa.core.errors import ConfigError, WorkError
+from lycosa.processes.platform import group_memory, process_exists
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
 
@@ -79,7 +80,6 @@ _ABOVE = 10
 _PIECE = 1 << 20
 _MAX_UNSENT = 256 * 2**20
 _END_S = 2.0
-_PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 
 def find_browser(configured: str, *, sandbox: bool) -> str:
@@ -199,18 +199,8 @@ class BrowserProcess:
         return messages
 
     def memory(self) -> int:
-        """Bytes of memory that its processes hold: private ones, and each process's share of common
-        ones not counted twice.
-        """
-        total = 0
-        for folder in Path("/proc").iterdir():
-            if not folder.name.isdigit():
-                continue
-            with suppress(OSError, ValueError, IndexError):
-                if os.getpgid(int(folder.name)) == self.pid:
-                    resident, shared = (folder / "statm").read_text().split()[1:3]
-                    total += (int(resident) - int(shared)) * _PAGE_SIZE
-        return total
+        """Bytes of memory of its processes."""
+        return group_memory(self.pid)
 
     def close(self) -> None:
         """End it with all its processes, and remove its folder."""
@@ -246,5 +236,5 @@ def _sweep_folders() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
         with suppress(OSError, ValueError):
             owner = int(folder.name.removeprefix(_FOLDER).partition("-")[0])
-            if folder.stat().st_uid == os.geteuid() and not Path(f"/proc/{owner}").exists():
+            if folder.stat().st_uid == os.geteuid() and not process_exists(owner):
                 shutil.rmtree(folder, ignore_errors=True)

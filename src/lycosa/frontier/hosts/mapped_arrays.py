@@ -7,12 +7,13 @@ that leave memory stay in the page cache while it has free space, and return by 
 from __future__ import annotations
 
 import mmap
-import os
 import tempfile
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from lycosa.processes.platform import allocate
 
 _Number = TypeVar("_Number", bound=np.generic)
 
@@ -37,7 +38,7 @@ class MappedArrays:
         try:
             with tempfile.TemporaryFile(dir=self._folder) as file:
                 # a mapped hole that the disk cannot fill kills the process
-                os.posix_fallocate(file.fileno(), 0, length)
+                allocate(file.fileno(), length)
                 mapped = mmap.mmap(file.fileno(), length)
         except OSError:
             return np.zeros(size, kind)

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Protocol
 
 from lycosa.index.shards.shards import by_count
-from lycosa.processes.memory import trim
+from lycosa.processes.platform import trim_malloc
 from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
 from lycosa.search.federation.backend import LocalBackend
 from lycosa.search.federation.federated_search import FederatedSearch
@@ -132,7 +132,7 @@ class SearchSource:
         if self._reloading.acquire(blocking=False):
             try:
                 if self._searcher.reload():
-                    trim()  # what was open before is free now
+                    trim_malloc()  # what was open before is free now
             finally:
                 self._reloading.release()
         return self._searcher

@@ -5,7 +5,6 @@ Create-if-absent is a hard link (or a rename without replacing), which fails if 
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import shutil
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from lycosa.processes.platform import rename_exclusive
 from lycosa.store.storage.files import (
     ASIDE_SUFFIX,
     DataFile,
@@ -26,7 +26,6 @@ from lycosa.store.storage.files import (
 )
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
-_AT_FDCWD, _RENAME_NOREPLACE = -100, 1  # linux/fcntl.h, linux/fs.h
 
 
 class LocalStorage:
@@ -279,11 +278,4 @@ def _link(aside: str, target: str) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if (
-        rename is None
-        or rename(_AT_FDCWD, os.fsencode(aside), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE)
-        != 0
-    ):
-        number = ctypes.get_errno() if rename is not None else errno.ENOTSUP
-        raise OSError(number, os.strerror(number), target)
+    rename_exclusive(aside, target)
