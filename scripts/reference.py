@@ -135,7 +135,7 @@ _REPEATED: Mapping[str, type[BaseModel]] = {
 
 
 def settings_index() -> str:
-    """Return docs/settings.md."""
+    """Return docs/reference/settings.md."""
     parts = [_SETTINGS_HEAD]
     for name, (title, sections) in _SETTINGS_PAGES.items():
         lines = [
@@ -170,7 +170,7 @@ def _description(section: str) -> str:
 
 
 def _settings_page(name: str) -> str:
-    """Return docs/NAME."""
+    """Return docs/reference/NAME."""
     title, sections = _SETTINGS_PAGES[name]
     parts = [_HEAD.format(title=title)]
     for section in sections:
@@ -206,7 +206,7 @@ def _settings_table(model: type[BaseModel], fields: Iterable[str]) -> str:
 
 
 def tables_page() -> str:
-    """Return docs/tables.md."""
+    """Return docs/reference/tables.md."""
     parts = [_FORMATS_TABLES_HEAD]
     for table in TABLES.values():
         rows = ["| column | type | meaning |", "|---|---|---|"]
@@ -227,4 +227,4 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "tables.md": tables_page,
     "query.md": syntax_page,
 }
-"""File in docs/ -> what it must contain."""
+"""File in docs/reference/ -> what it must contain."""

@@ -1,4 +1,4 @@
-"""The figures and examples of docs/webmasters.md agree with the code."""
+"""The figures and examples of docs/explanation/webmasters.md agree with the code."""
 
 from __future__ import annotations
 
@@ -31,11 +31,17 @@ from lycosa.frontier.politeness.latency import MAX_SLOW_DOWN, SLOW_FROM
 from lycosa.http.fields import ACCEPT_ENCODING, default_fields
 
 PAGE = re.sub(
-    r"\s+", " ", (Path(__file__).parents[2] / "docs" / "webmasters.md").read_text(encoding="utf-8")
+    r"\s+",
+    " ",
+    (Path(__file__).parents[2] / "docs" / "explanation" / "webmasters.md").read_text(
+        encoding="utf-8"
+    ),
 )
 BLOCKS = re.findall(
     r"(?:^    .*\n)+",
-    (Path(__file__).parents[2] / "docs" / "webmasters.md").read_text(encoding="utf-8"),
+    (Path(__file__).parents[2] / "docs" / "explanation" / "webmasters.md").read_text(
+        encoding="utf-8"
+    ),
     flags=re.M,
 )
 

@@ -32,7 +32,7 @@ WhatQuery = Annotated[
 
 
 class NewMonitor(BaseModel):
-    """A URL to monitor. Omitted fields have the defaults of `[[monitor]]` in docs/settings.md."""
+    """A URL to monitor. Omitted fields have the defaults of `[[monitor]]`."""
 
     url: str = Field(max_length=MAX_URL_LENGTH)
     name: str | None = Field(None, max_length=200)
