@@ -4,6 +4,7 @@
 # make prove    run the slow tests, then the benchmarks
 # make bench    run the benchmarks (needs nginx and wget)
 # make lint     run lint, type checks and layer checks
+# make docs     build the documentation into site/, readable without a network
 # make clean    delete everything that these commands created, except workspaces
 # LOCKED=1      with each of these: install exactly the packages of requirements/*.lock, by hash
 
@@ -11,7 +12,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test lint floors prove bench system clean
+.PHONY: demo test lint floors prove bench system docs clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -35,6 +36,9 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(STAMPS)/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 floors: $(STAMPS)/floors system
 	$(BIN)/python -m bench.floors $(FLOORS)
@@ -71,5 +75,5 @@ $(STAMPS)/bench: pyproject.toml
 	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $(STAMPS)/dev $(STAMPS)/floors $@
 
 clean:
-	rm -rf .venv demo-data build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv demo-data build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -127,7 +127,7 @@ def test_options_that_commands_share_exist() -> None:
 def test_calls_in_the_docs_name_commands_and_options_that_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     calls = re.findall(r"`lycosa\s([^`]+)`", text) + re.findall(
-        r"^ {4,}\$? ?lycosa ([^#\n]+)", text, flags=re.M
+        r"^ *\$? ?lycosa ([^#\n]+)", text, flags=re.M
     )
     for call in calls:
         words = re.sub(r"(?:^|\s)(?:-w|--set)\s+(?:'[^']*'|\S+)", " ", call).split()
