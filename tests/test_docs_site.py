@@ -24,6 +24,7 @@ from lycosa.config.credentials import BasicAuth, FormLogin
 from lycosa.config.monitor import Monitor
 from lycosa.config.settings import Collection, Config
 from lycosa.store.tables.schema import TABLES
+from tests.servers.system import require_program
 
 pytestmark = pytest.mark.slow
 
@@ -156,3 +157,22 @@ def test_the_search_index_contains_the_pages(site: Path) -> None:
     texts = " ".join(entry["text"] for entry in entries)
     assert len(entries) > 400
     assert "wolf spider mother" in texts
+
+
+def test_search_works_from_disk(site: Path, tmp_path: Path) -> None:
+    page = (site / "how-to" / "export.html").as_uri()
+    done = subprocess.run(
+        [
+            require_program("chromium"),
+            *("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"),
+            *("--allow-file-access-from-files", "--host-resolver-rules=MAP * ~NOTFOUND"),
+            *("--virtual-time-budget=30000", "--dump-dom", f"{page}?q=courtesy"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    results = LexborHTMLParser(done.stdout).css("a.md-search-result__link")
+    targets = [result.attributes["href"] or "" for result in results]
+    assert any("reference/settings-collection.html" in target for target in targets), targets
