@@ -182,8 +182,8 @@ class Texts(Part):
 
         `options`: see `lycosa.api.options.FindArguments`.
         """
-        from lycosa.commands.crawling.run_crawl import CrawlCall
         from lycosa.commands.crawling.find_site import SiteFind, find_in_site
+        from lycosa.commands.crawling.run_crawl import CrawlCall
         from lycosa.crawl.worker import Limits
 
         values: dict[str, Any] = {**options}
