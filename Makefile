@@ -5,6 +5,7 @@
 # make bench    run the benchmarks (needs nginx and wget)
 # make lint     run lint, type checks and layer checks
 # make release  build dist/ with checksums and a bill of materials, install it elsewhere, run the demo
+# make docs     build the documentation into site/, readable without a network
 # make clean    delete everything that these commands created, except workspaces
 # LOCKED=1      with each of these: install exactly the packages of requirements/*.lock, by hash
 
@@ -12,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test lint floors prove bench system release clean
+.PHONY: demo test lint floors prove bench system release docs clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -37,6 +38,9 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(STAMPS)/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 floors: $(STAMPS)/floors system
 	$(BIN)/python -m bench.floors $(FLOORS)
@@ -76,5 +80,5 @@ $(STAMPS)/bench: pyproject.toml
 	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $(STAMPS)/dev $(STAMPS)/floors $@
 
 clean:
-	rm -rf .venv demo-data build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv demo-data build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the parts of docs/ that come from the code: settings, columns, commands.
+"""Write the parts of docs/reference/ that come from the code: settings, columns, commands.
 `tests/test_docs.py` holds docs against it.
 
 Usage: .venv/bin/python scripts/make_docs.py
@@ -11,9 +11,9 @@ from pathlib import Path
 
 from reference import PAGES
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
-        (DOCS / name).write_text(page(), encoding="utf-8")
-        print(f"wrote docs/{name}")
+        (REFERENCE / name).write_text(page(), encoding="utf-8")
+        print(f"wrote docs/reference/{name}")

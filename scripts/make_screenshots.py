@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Take the pictures of the README: `make demo SERVE=0`, then this, with Chromium. Writes
-docs/*.png.
+docs/images/*.png.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def main() -> int:
                 ]
                 taken = [
                     f"--window-size={width},{height}",
-                    f"--screenshot={ROOT / 'docs' / name}",
+                    f"--screenshot={ROOT / 'docs' / 'images' / name}",
                     found[0] + path.format(host="127.0.2.1"),
                 ]
                 subprocess.run(
                     ["chromium", *flags, *taken], check=True, capture_output=True, timeout=120
                 )
-                print(f"docs/{name}")
+                print(f"docs/images/{name}")
         finally:
             server.terminate()
     return 0

@@ -1,4 +1,4 @@
-"""The Python API: the examples of docs/python.md, streams of pages, results, and errors."""
+"""The Python API: the examples of docs/reference/python.md, streams of pages, results, and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.servers.nginx import Server, nginx
 
 EXAMPLES = re.findall(
     r"```python\n(.*?)```",
-    (Path(__file__).parent.parent / "docs/python.md").read_text(encoding="utf-8"),
+    (Path(__file__).parent.parent / "docs/reference/python.md").read_text(encoding="utf-8"),
     re.DOTALL,
 )
 QUICK = ("crawl.patience=0", "index.heap=15MiB")
@@ -68,7 +68,7 @@ def test_every_example_of_the_page_runs(
     output = []
     for example in EXAMPLES:
         here = example.replace("https://example.org/", site).replace("delay=1", "delay=0")
-        exec(compile(here, "docs/python.md", "exec"), names)
+        exec(compile(here, "docs/reference/python.md", "exec"), names)
         output.append(capsys.readouterr().out)
     assert f"{site} The home of <script> & moths\n" in output[0]
     assert "200 Compound eyes" in output[2]

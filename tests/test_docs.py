@@ -21,17 +21,18 @@ from lycosa.hooks import specs
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["PAGES"]
 DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_pages_made_from_the_code_are_up_to_date(name: str) -> None:
-    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), (
-        f"run .venv/bin/python scripts/make_docs.py: docs/{name} is old"
+    assert (REFERENCE / name).read_text(encoding="utf-8") == PAGES[name](), (
+        f"run .venv/bin/python scripts/make_docs.py: docs/reference/{name} is old"
     )
 
 
 PROCESSES = {"worker", "pages", "coordina"}
-"""Names in `ps`, in docs/operations.md."""
+"""Names in `ps`, in docs/how-to/service.md."""
 COMMAND_PAGES = (
     "commands-crawl.md",
     "commands-search.md",
@@ -58,9 +59,11 @@ def _sections() -> list[tuple[str, str, str]]:
     """Page, title and text of each section that describes commands."""
     sections = []
     for page in COMMAND_PAGES:
-        for section in re.split(r"^## ", (DOCS / page).read_text(encoding="utf-8"), flags=re.M)[1:]:
+        for section in re.split(
+            r"^## ", (REFERENCE / page).read_text(encoding="utf-8"), flags=re.M
+        )[1:]:
             title, _, body = section.partition("\n")
-            assert title.startswith("lycosa "), f"docs/{page}: {title}"
+            assert title.startswith("lycosa "), f"docs/reference/{page}: {title}"
             sections.append((page, title.removeprefix("lycosa "), body))
     return sections
 
@@ -69,9 +72,9 @@ SECTIONS = _sections()
 
 
 def _conventions() -> set[str]:
-    """The options that docs/commands.md describes for all commands."""
+    """The options that docs/reference/commands.md describes for all commands."""
     section = (
-        (DOCS / "commands.md")
+        (REFERENCE / "commands.md")
         .read_text(encoding="utf-8")
         .partition("\n## Conventions\n")[2]
         .partition("\n## ")[0]
@@ -89,7 +92,7 @@ def test_every_command_is_documented() -> None:
 @pytest.mark.parametrize("name", [*COMMANDS, *GROUPS])
 def test_every_command_is_in_the_table_of_all_commands(name: str) -> None:
     table = (
-        (DOCS / "commands.md")
+        (REFERENCE / "commands.md")
         .read_text(encoding="utf-8")
         .partition("\n## All commands\n")[2]
         .partition("\n## ")[0]
@@ -105,24 +108,26 @@ def test_options_of_a_command_are_those_that_the_docs_name(
 ) -> None:
     options = set[str]().union(*map(_options, _names(title)))
     named = set(_OPTION.findall(re.sub(r"`lycosa [^`]+`", "", body)))  # those are checked below
-    assert named - options == set(), f"docs/{page} names options that {title} does not have"
+    assert named - options == set(), (
+        f"docs/reference/{page} names options that {title} does not have"
+    )
     assert options - named - _conventions() == set(), (
-        f"docs/{page} does not name options of {title}"
+        f"docs/reference/{page} does not name options of {title}"
     )
 
 
 def test_options_that_commands_share_exist() -> None:
-    named = set(_OPTION.findall((DOCS / "commands.md").read_text(encoding="utf-8")))
+    named = set(_OPTION.findall((REFERENCE / "commands.md").read_text(encoding="utf-8")))
     assert named <= _options("crawl") | {"--version", "--install-completion"}
 
 
 @pytest.mark.parametrize(
-    "path", [*sorted(DOCS.glob("*.md")), ROOT / "README.md"], ids=lambda path: path.name
+    "path", [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"], ids=lambda path: path.name
 )
 def test_calls_in_the_docs_name_commands_and_options_that_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     calls = re.findall(r"`lycosa\s([^`]+)`", text) + re.findall(
-        r"^ {4,}\$? ?lycosa ([^#\n]+)", text, flags=re.M
+        r"^ *\$? ?lycosa ([^#\n]+)", text, flags=re.M
     )
     for call in calls:
         words = re.sub(r"(?:^|\s)(?:-w|--set)\s+(?:'[^']*'|\S+)", " ", call).split()
@@ -193,12 +198,12 @@ def _anchors(path: Path) -> frozenset[str]:
 
 
 def test_anchors_of_links_between_documents_exist() -> None:
-    for path in [*DOCS.glob("*.md"), *ROOT.glob("*.md")]:
+    for path in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]:
         for target, anchor in re.findall(
             r"\]\(([^)#\s]*)#([^)\s]+)\)", path.read_text(encoding="utf-8")
         ):
             other = (path.parent / target).resolve() if target else path
-            if other.suffix == ".md" and other.parent in (DOCS, ROOT):
+            if other.suffix == ".md":
                 assert anchor in _anchors(other), (
                     f"{path.relative_to(ROOT)} links to {target}#{anchor}"
                 )
@@ -209,7 +214,7 @@ ROBOTS = {"Lycosa", "Scrapy", "Nutch", "Heritrix", "StormCrawler", "BUbiNG", "Ya
 
 def test_every_robot_has_a_line_with_a_source_in_every_part_of_the_comparison() -> None:
     pages = [
-        (DOCS / name).read_text(encoding="utf-8")
+        (DOCS / "explanation" / name).read_text(encoding="utf-8")
         for name in ("compare-crawling.md", "compare-storage-search.md")
     ]
     parts = [part for page in pages for part in re.split(r"^## ", page, flags=re.M)[1:]]
@@ -266,7 +271,7 @@ def test_modules_that_the_architecture_page_names_exist() -> None:
 
 
 def test_the_page_about_plugins_lists_every_hook() -> None:
-    page = (ROOT / "docs" / "plugins.md").read_text()
+    page = (DOCS / "how-to" / "plugins.md").read_text()
     described = dict(re.findall(r"^\| `(\w+)\(([\w, ]*)\)` \|", page, re.MULTILINE))
     defined = {
         name: ", ".join(inspect.signature(function).parameters)

@@ -1,4 +1,4 @@
-"""The recipes of docs/maintenance.md work: a backup made during a crawl can be restored and crawled
+"""The recipes of docs/how-to/maintenance.md work: a backup made during a crawl can be restored and crawled
 on.
 """
 
@@ -21,7 +21,7 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages
 
-RECIPES = Path(__file__).resolve().parent.parent / "docs" / "maintenance.md"
+RECIPES = Path(__file__).resolve().parent.parent / "docs" / "how-to" / "maintenance.md"
 BACKUPS = 4
 
 
@@ -32,7 +32,7 @@ def recipe(title: str) -> str:
         RECIPES.read_text(encoding="utf-8"),
         flags=re.M | re.S,
     )
-    assert found is not None, f"docs/maintenance.md has no recipe {title!r}"
+    assert found is not None, f"docs/how-to/maintenance.md has no recipe {title!r}"
     return found[1]
 
 

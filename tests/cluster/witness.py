@@ -176,7 +176,7 @@ def really_unseen(
 
 
 MOVE_MS = 4_000
-"""A hand-over: at most 3 s for what is in flight, which is then left (docs/protocol.md), and a busy
+"""A hand-over: at most 3 s for what is in flight, which is then left (docs/explanation/protocol.md), and a busy
 machine.
 """
 

@@ -1,5 +1,5 @@
 """The frontier in simulated time, with large domains: polite by the log of the servers, and no
-slower than politeness requires. The figures of docs/webmasters.md agree with the code.
+slower than politeness requires. The figures of docs/explanation/webmasters.md agree with the code.
 """
 
 from __future__ import annotations
@@ -166,11 +166,17 @@ def test_the_work_for_a_fetch_does_not_grow_with_the_domain() -> None:
 
 
 PAGE = re.sub(
-    r"\s+", " ", (Path(__file__).parents[2] / "docs" / "webmasters.md").read_text(encoding="utf-8")
+    r"\s+",
+    " ",
+    (Path(__file__).parents[2] / "docs" / "explanation" / "webmasters.md").read_text(
+        encoding="utf-8"
+    ),
 )
 BLOCKS = re.findall(
     r"(?:^    .*\n)+",
-    (Path(__file__).parents[2] / "docs" / "webmasters.md").read_text(encoding="utf-8"),
+    (Path(__file__).parents[2] / "docs" / "explanation" / "webmasters.md").read_text(
+        encoding="utf-8"
+    ),
     flags=re.M,
 )
 

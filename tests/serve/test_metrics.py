@@ -219,8 +219,10 @@ def test_figures_that_the_handbook_names_exist(workspace: Workspace) -> None:
     measured.counters = {**measured.counters, "pages.news": 3, "refused.scope": 1}
     measured.exports = [("opensearch", "http://127.0.0.1:9200/pages", 1)]
     emitted = {name for name, _ in parsed(metrics_text(measured))}
-    handbook = (Path(__file__).resolve().parents[2] / "docs" / "monitoring.md").read_text(
-        encoding="utf-8"
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    handbook = "".join(
+        (docs / name).read_text(encoding="utf-8")
+        for name in ("reference/metrics.md", "how-to/monitoring.md")
     )
     named = set(re.findall(r"\blycosa_[a-z_]+\b", handbook))
     assert len(named) >= 30

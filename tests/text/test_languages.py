@@ -2,7 +2,7 @@
 others wrote down.
 
 A row: language, texts that give the same terms, texts that give other ones. The source of each
-group stands above it; docs/languages.md says what is done and why.
+group stands above it; docs/explanation/languages.md says what is done and why.
 """
 
 from __future__ import annotations

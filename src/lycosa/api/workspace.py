@@ -1,4 +1,4 @@
-"""A workspace: crawl, search, inspect and maintain it from Python. See docs/python.md.
+"""A workspace: crawl, search, inspect and maintain it from Python. See docs/reference/python.md.
 
 Methods import their dependencies when they are called, so a program that only searches does not
 load the table libraries.
@@ -109,7 +109,7 @@ class Workspace:
         return Results(search_answer(results), self.root)
 
     def sql(self, query: str) -> pl.DataFrame:
-        """Run a SQL query on the live tables (docs/tables.md) and return the rows.
+        """Run a SQL query on the live tables (docs/reference/tables.md) and return the rows.
 
         Raises:
             UsageError: the query is invalid.

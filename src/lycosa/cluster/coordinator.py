@@ -15,8 +15,8 @@ the workers (`Ping` reports what a worker holds or is about to claim). Guarantee
 - **A living claim is never superseded**: a claim is lost as a whole when another takes part of it.
 
 A crawl ends when all partitions are held, all their workers reported that they are idle at the same
-entry, and it is still the head of the log when the log is read again (docs/protocol.md); or when a
-page quota is committed in full; or on request.
+entry, and it is still the head of the log when the log is read again
+(docs/explanation/protocol.md); or when a page quota is committed in full; or on request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The configuration: one closed, typed schema with its defaults, bounds and texts.
 
-`lycosa.toml`, `--set section.key=value` and `docs/settings.md` all come from the models below: the
-description of a field is its documentation. An unknown key is an error that names its line and the
-nearest known key.
+`lycosa.toml`, `--set section.key=value` and `docs/reference/settings*.md` come from the models
+below: the description of a field is its documentation. An unknown key is an error that names its
+line and the nearest known key.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ class IndexSettings(SettingsSection):
     encoder: str = Field(
         "",
         description="Custom encoder for cross-language search, as "
-        "`module:object`. See docs/translation.md.",
+        "`module:object`. See docs/explanation/translation.md.",
     )
 
 

@@ -83,7 +83,7 @@ class Plugins:
                 self._manager.register(plugin, name)
                 self._manager.check_pending()
             except pluggy.PluginValidationError as error:
-                raise UsageError(f"plug-in {name}: {error}; see docs/plugins.md") from None
+                raise UsageError(f"plug-in {name}: {error}; see docs/how-to/plugins.md") from None
 
     def has(self, name: str) -> bool:
         """Return whether a plug-in implements a hook. Cheap enough for hot paths."""

@@ -82,7 +82,7 @@ MIN_PRIOR = 0.65
 """The smallest prior: tantivy cannot multiply a score by less than 1, so `weight_of` divides by it.
 """
 TITLE_COPIES = 2
-"""Copies of the title in the body field, the only field for sentences (docs/ranking.md)."""
+"""Copies of the title in the body field, the only field for sentences (explanation/ranking.md)."""
 CLOCK_TOLERANCE_MS = 86_400_000
 """Publication dates later than the fetch are wrong, except within this time zone tolerance."""
 STORED_BODY, STORED_FULL = 24_000, 8_000

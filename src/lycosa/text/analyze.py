@@ -3,7 +3,7 @@
 Pages and queries use the same. *Native* analyzers are those of tantivy (simple tokenizer, lower
 case, Snowball stemmer, accents folded), for seven languages; Python only prepares the text.
 *Segmented* analyzers (`text.segmented`) fold and stem words in Python and join the terms by spaces
-for tantivy's whitespace tokenizer. docs/languages.md lists the languages.
+for tantivy's whitespace tokenizer. docs/explanation/languages.md lists the languages.
 
 Accents are folded after stemming, since Snowball needs them (`mangèrent`, `città`).
 """

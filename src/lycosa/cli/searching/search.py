@@ -120,7 +120,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="QUERY",
-            help='Words, "phrases", -excluded, OR, prefix*, site:HOST, lang:xx (docs/query.md).',
+            help='Words, "phrases", -excluded, OR, prefix*, site:HOST, lang:xx (query language).',
         ),
     ],
     page: Annotated[

@@ -25,7 +25,7 @@ def command(
 ) -> None:
     """Query the live tables in SQL.
 
-    Tables: visits, pages, links, urls, hosts, found, matches (docs/tables.md).
+    Tables: visits, pages, links, urls, hosts, found, matches (docs/reference/tables.md).
     """
     frame = where.open().sql(query)
     if json_output:

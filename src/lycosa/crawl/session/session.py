@@ -48,7 +48,7 @@ from lycosa.url.normalise import normalise
 
 CLAIMS_BEFORE_SANDBOX = 2
 """After this many claims in a row without a commit, replay parses in a child process
-(docs/protocol.md).
+(docs/explanation/protocol.md).
 """
 
 REPARSED = "reparsed"

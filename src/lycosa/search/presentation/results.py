@@ -60,7 +60,9 @@ class ScorePart:
 
 @dataclass(slots=True, frozen=True)
 class Explanation:
-    """A score is `words` * `prior` * `freshness`. docs/ranking.md says how `parts` form `words`."""
+    """A score is `words` * `prior` * `freshness`; `parts` form `words`: see
+    docs/explanation/ranking.md.
+    """
 
     words: float
     prior: float
@@ -98,7 +100,7 @@ class Hit:
 @dataclass(slots=True, frozen=True)
 class SearchResults:
     """Results of a search. `total` counts all matches, without omitted copies if all
-    of them were read (docs/ranking.md); `notes` are messages for the user.
+    of them were read (docs/explanation/ranking.md); `notes` are messages for the user.
     """
 
     query: str

@@ -1,5 +1,5 @@
-"""Parse queries by the rules of docs/query.md. Every input is a valid query: what is no syntax is
-searched for as words.
+"""Parse queries by the rules of docs/reference/query.md. Every input is a valid query: what is no
+syntax is searched for as words.
 
 The result is hashable and picklable, because it is sent to every shard.
 """

@@ -1,4 +1,4 @@
-"""The operators of the query language. The parser and docs/query.md use the same table."""
+"""The operators of the query language. docs/reference/query.md has the same table."""
 
 from __future__ import annotations
 
@@ -298,8 +298,8 @@ from the parser by `scripts/make_docs.py`.
 
 Up to five words are keywords: pages with all of them come first, then pages with some of them. Six
 words or more, or a question, are a sentence: pages with any of its words match, and function words
-such as *the* or *how* do not count. [Ranking](ranking.md) has the formula and the limits of both
-modes.
+such as *the* or *how* do not count. [Ranking](../explanation/ranking.md) has the formula and
+the limits of both modes.
 """
 
 _TABLE = "| query | result | example |\n|---|---|---|"
@@ -316,7 +316,7 @@ characters or syllables, every word is a prefix.
 
 
 def syntax_page() -> str:
-    """Return docs/query.md."""
+    """Return docs/reference/query.md."""
     plain = [_row(f"`{_cell(form)}`", meaning, example) for form, meaning, example in _PLAIN]
     rows = []
     for operator in OPERATORS:

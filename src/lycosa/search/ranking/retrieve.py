@@ -1,4 +1,5 @@
-"""Build tantivy queries from the readings of a query: terms, fields and weights (docs/ranking.md).
+"""Build tantivy queries from the readings of a query: terms, fields and weights. The formula is in
+docs/explanation/ranking.md.
 
 A query without a language has one reading per analyzer; a page has the score of the best one
 (disjunction max). Keywords must occur in some field: title, headings, body, the rest of the page,

@@ -1,7 +1,8 @@
 """Queries that are sentences: any of their words, scored by BM25 over one field of title and text.
 
 Function words have no weight. A word counts as often as the sentence contains it. Neighbouring
-words add to the score of pages that have them close together. docs/ranking.md has the formula.
+words add to the score of pages that have them close together. The formula is in
+docs/explanation/ranking.md.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
 from lycosa.commands.crawling.submit import submit_urls
@@ -24,6 +24,7 @@ from lycosa.url.normalise import MAX_URL_LENGTH
 MAX_URLS = 1_000
 
 
+CollectionName = Annotated[str, Path(description="Name of the collection.")]
 Url = Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)]
 
 
@@ -74,14 +75,14 @@ def exclude(services: ServicesDep, new: NewExclusion) -> ExclusionReport:
 
 
 @router.post("/collections/{name}/pause", responses=errors)
-def pause(services: ServicesDep, name: str, by: Writer) -> Paused:
+def pause(services: ServicesDep, name: CollectionName, by: Writer) -> Paused:
     """Pause a collection: nothing is fetched for it until it is resumed."""
     set_paused(services.root, name, paused=True, by=by)
     return Paused(name, paused=True)
 
 
 @router.post("/collections/{name}/resume", responses=errors, dependencies=[WRITER])
-def resume(services: ServicesDep, name: str) -> Paused:
+def resume(services: ServicesDep, name: CollectionName) -> Paused:
     """Resume a paused collection."""
     set_paused(services.root, name, paused=False)
     return Paused(name, paused=False)
@@ -93,8 +94,8 @@ def hosts(
     like: Annotated[
         str, Query(max_length=255, description="Only hosts whose name contains this text.")
     ] = "",
-    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
-    n: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    offset: Annotated[int, Query(ge=0, le=10_000_000, description="Number of hosts to skip.")] = 0,
+    n: Annotated[int, Query(ge=1, le=1_000, description="Maximum number of hosts.")] = 100,
 ) -> HostTable:
     """List the known hosts, as `lycosa status --by host --json`."""
     return list_hosts(services.root, like, offset, n)
@@ -103,7 +104,9 @@ def hosts(
 @router.get("/explain", responses={**ERRORS, 400: INVALID[400]})
 def explain(
     services: ServicesDep,
-    url: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)],
+    url: Annotated[
+        str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL to explain.")
+    ],
 ) -> UrlExplanation:
     """Return the state of a URL and why it was or was not fetched, as printed by `lycosa
     explain --json`.

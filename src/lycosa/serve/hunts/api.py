@@ -62,7 +62,7 @@ class HuntParameters(BaseModel):
     enough: int | None = Field(
         None, ge=1, le=10_000, description="Stop after this many relevant pages."
     )
-    strategy: StrategyName = "best"
+    strategy: StrategyName = Field("best", description="How links are selected.")
     agents: int = Field(AGENTS, ge=1, le=50, description="Number of concurrent requests.")
     collection: str = Field(
         "default",

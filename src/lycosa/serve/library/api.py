@@ -81,9 +81,9 @@ class Documents:
 class FilesRequest(BaseModel):
     """Files of a day to create."""
 
-    lang: str = Field(pattern=LANGUAGE)
-    day: date
-    kind: Literal["jsonl", "parquet", "text", "xml"] = "xml"
+    lang: str = Field(pattern=LANGUAGE, description="ISO 639 code; `und`: unknown.")
+    day: date = Field(description="UTC, ISO 8601.")
+    kind: Literal["jsonl", "parquet", "text", "xml"] = Field("xml", description="Format.")
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,8 @@ def table(
 
 @router.get("/collections/{name}", responses=errors)
 def holdings(
-    services: ServicesDep, name: Annotated[str, Path(pattern=COLLECTION)]
+    services: ServicesDep,
+    name: Annotated[str, Path(pattern=COLLECTION, description="Name of the collection.")],
 ) -> LibraryCollection:
     """Return the stored data of a collection: captures, queued URLs, links, and the days of its
     library.
@@ -214,8 +215,8 @@ def file(
     services: ServicesDep,
     language: Language,
     day: Day,
-    kind: Annotated[str, Query(max_length=16)],
-    name: Annotated[str, Query(max_length=64)],
+    kind: Annotated[str, Query(max_length=16, description="Format, as listed by `files`.")],
+    name: Annotated[str, Query(max_length=64, description="File name, as listed by `files`.")],
 ) -> FileResponse:
     """Download a file of a day."""
     path = services.library.path(language, day, kind, name)

@@ -110,7 +110,7 @@ router = APIRouter(prefix="/api/v1")
 @router.get("/search", responses=ERRORS, tags=["search"])
 def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query()]) -> SearchAnswer:
     """Search the index, as `lycosa search --json`. The query language is described in
-    docs/query.md.
+    docs/reference/query.md.
     """
     return search_answer(services.source.search(parameters.request()))
 

@@ -195,7 +195,7 @@ def changed(
     services: ServicesDep,
     request: Request,
     name: Name,
-    days: Annotated[int, Query(ge=1, le=_MAX_DAYS)] = 7,
+    days: Annotated[int, Query(ge=1, le=_MAX_DAYS, description="Changes of these days.")] = 7,
 ) -> HTMLResponse:
     page_changes = _changes(services.root, name, days)
     return services.pages.page(
@@ -228,9 +228,13 @@ def site_json(
 def changes_json(
     services: ServicesDep,
     name: Name,
-    days: Annotated[int, Query(ge=1, le=_MAX_DAYS)] = 7,
-    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
-    n: Annotated[int, Query(ge=1, le=_MAX_ENTRIES)] = _MAX_ENTRIES,
+    days: Annotated[int, Query(ge=1, le=_MAX_DAYS, description="Changes of these days.")] = 7,
+    offset: Annotated[
+        int, Query(ge=0, le=10_000_000, description="Number of entries to skip.")
+    ] = 0,
+    n: Annotated[
+        int, Query(ge=1, le=_MAX_ENTRIES, description="Maximum number of entries.")
+    ] = _MAX_ENTRIES,
 ) -> list[PageChange]:
     """List new, gone and changed pages of a site, as printed by `lycosa changes --no-diff
     --json`.

@@ -6,13 +6,14 @@ only be set on the machine itself.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from lycosa.commands.feature_models import MonitorInfo
 from lycosa.commands.monitoring.monitors import create_monitor
+from lycosa.config.monitor import Monitor
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.services import READER, WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
@@ -29,25 +30,31 @@ WhatQuery = Annotated[
     str,
     Query(alias="url", max_length=MAX_URL_LENGTH, description="A URL, or a host without a scheme."),
 ]
+OfMonitor = Annotated[str, Query(max_length=MAX_URL_LENGTH, description="URL of the monitor.")]
+
+
+def _setting(name: str, **limits: Any) -> Any:
+    """Return a field with the description of this setting of a monitor."""
+    return Field(None, description=Monitor.model_fields[name].description, **limits)
 
 
 class NewMonitor(BaseModel):
-    """A URL to monitor. Omitted fields have the defaults of `[[monitor]]` in docs/settings.md."""
+    """A URL to monitor. Omitted fields have the defaults of `[[monitor]]`."""
 
-    url: str = Field(max_length=MAX_URL_LENGTH)
-    name: str | None = Field(None, max_length=200)
-    every: Duration | None = None
+    url: str = Field(max_length=MAX_URL_LENGTH, description="URL to check.")
+    name: str | None = _setting("name", max_length=200)
+    every: Duration | None = _setting("every")
     expect: str | None = Field(
         None, max_length=10_000, description="Text that the response must contain."
     )
     status: list[str] | None = Field(
         None, max_length=20, description="Accepted statuses, for example 200 or 2xx."
     )
-    timeout: Duration | None = None
-    confirm: int | None = Field(None, ge=0, le=10)
-    confirm_after: Duration | None = None
-    pause: Duration | None = None
-    certificate: Duration | None = None
+    timeout: Duration | None = _setting("timeout")
+    confirm: int | None = _setting("confirm", ge=0, le=10)
+    confirm_after: Duration | None = _setting("confirm_after")
+    pause: Duration | None = _setting("pause")
+    certificate: Duration | None = _setting("certificate")
     notify: list[Target] | None = Field(
         None, max_length=10, description="Notification targets: `webhook URL`."
     )
@@ -82,6 +89,6 @@ def add(services: ServicesDep, new: NewMonitor) -> MonitorInfo:
 
 
 @router.delete("/uptime", responses=errors, status_code=204, dependencies=[WRITER])
-def remove(services: ServicesDep, url: Annotated[str, Query(max_length=MAX_URL_LENGTH)]) -> None:
+def remove(services: ServicesDep, url: OfMonitor) -> None:
     """Remove a monitor. Its history is kept."""
     remove_monitor(services.root, read_config(services.root), url)

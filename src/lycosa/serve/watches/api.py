@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
 from lycosa.commands.feature_models import MatchList, WatchInfo
@@ -81,7 +81,9 @@ def add(services: ServicesDep, new: NewWatch) -> WatchInfo:
 
 
 @router.delete("/watches/{watch}", responses=errors, status_code=204, dependencies=[WRITER])
-def remove(services: ServicesDep, watch: str) -> None:
+def remove(
+    services: ServicesDep, watch: Annotated[str, Path(description="ID or name of the watch.")]
+) -> None:
     """Remove a watch by ID or name. Its matches are kept."""
     remove_watch(services.root, watch)
 
