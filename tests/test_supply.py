@@ -84,7 +84,7 @@ PERMISSIVE = re.compile(
     r"Foundation|Zlib|dependency licenses",
     re.I,
 )
-WEAK_COPYLEFT = {"publicsuffixlist", "tqdm"}
+WEAK_COPYLEFT = {"certifi", "publicsuffixlist", "tqdm"}
 """Packages under the Mozilla Public License 2.0, named in NOTICE."""
 
 

@@ -122,7 +122,7 @@ BREAKS = {
     FetchError.INCOMPLETE,
     FetchError.HTTP2,
 }
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "fetch-errors.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "fetch-errors.md"
 
 
 def test_every_outcome_is_documented_and_says_whether_it_is_tried_again() -> None:
