@@ -1,6 +1,6 @@
 # make demo     crawl, index and search the bundled web (URL=https://… PAGES=N: a site; SERVE=0)
 # make test     run lint, type checks, layer checks and tests
-# make floors   compare speed ratios to Scrapy with their lower limits (0.5 to 30 minutes)
+# make floors   compare speed ratios to Scrapy with their lower limits (0.5 to 4 minutes)
 # make prove    run the slow tests, then the benchmarks
 # make bench    run the benchmarks (needs nginx and wget)
 # make lint     run lint, type checks and layer checks

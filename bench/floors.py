@@ -3,10 +3,9 @@ bench.floors`, or `pytest -m floors`.
 
 Two of the six sites, one with small pages and one with large ones: rounds of Lycosa's whole
 pipeline, its fetch + links alone, and Scrapy, in turn. A target is done with the first round after
-which its ratios are at most 5 % below their floors, or after three. One that is too low then has
-three more, which alone count, up to five times with a pause between. So where nothing is wrong it
-takes half a minute, a busy host costs time and not the verdict, and what fails was seen to fall in
-six series of three rounds.
+which its ratios are at most 5 % below their floors, or after three; one that is too low then has
+three more, which alone count. So where nothing is wrong it takes half a minute, a busy moment costs
+time and not the verdict, and what fails was seen to fall twice.
 
 The floors are in section [quick] of `floors.toml`; they are medians that this very check measured,
 and only rise. It exits with 1 when something fell, with 2 when it could not measure: the sites or a
@@ -19,7 +18,6 @@ from __future__ import annotations
 import argparse
 import compileall
 import sys
-import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 
@@ -32,8 +30,6 @@ from bench.rivals.build import RivalAbsent
 TARGETS = ("tuxpaint-doc", "python-doc")
 CONTENDERS = ("lycosa", "links", "scrapy")
 ROUNDS = 3
-SERIES = 6
-PAUSE_S = 120  # the neighbours of a virtual machine were seen to be busy for minutes
 SLACK = 0.15
 """Share of a floor by which a ratio may fall: what a busy neighbour or another processor was seen
 to take.
@@ -96,22 +92,13 @@ def below(runs: Sequence[Run], floors: Mapping[str, float], slack: float) -> dic
 
 
 def check(
-    measured: Callable[[Sequence[str]], list[Run]],
-    floors: Mapping[str, float],
-    series: int = 2,
-    pause_s: float = 0,
+    measured: Callable[[Sequence[str]], list[Run]], floors: Mapping[str, float]
 ) -> tuple[list[Run], list[str]]:
-    """All runs that were made, and what fell. `measured` makes a round on some targets.
-
-    Args:
-        series: maximum number of series of rounds; each has only what fell in the one before.
-        pause_s: seconds between two series.
-    """
+    """All runs that were made, and what fell. `measured` makes a round on some targets."""
     every: list[Run] = []
     left: Sequence[str] = TARGETS
     complaints: dict[str, list[str]] = {}
-    for number in range(series):
-        time.sleep(pause_s if number else 0)
+    for _ in range(2):  # the second time only what fell in the first
         runs: list[Run] = []
         open_targets = left
         for _ in range(ROUNDS):
@@ -142,7 +129,7 @@ def main(arguments: Sequence[str]) -> int:
     # or the first crawl of a fresh clone would do it
     compileall.compile_dir(HERE.parent / "src", quiet=2)
     try:
-        runs, complaints = check(measure_round, quick_floors(), SERIES, PAUSE_S)
+        runs, complaints = check(measure_round, quick_floors())
     except (RivalAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
         print(f"nothing was compared: {error}", file=sys.stderr)
         return 0 if options.where_possible and isinstance(error, RivalAbsent | SitesAbsent) else 2
