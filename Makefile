@@ -58,6 +58,7 @@ release:
 system:
 	@scripts/install-system
 
+comma := ,
 # Install a set of packages again only when pyproject.toml changed. Each set contains the previous.
 $(STAMPS)/run: pyproject.toml
 	@scripts/make-venv '$(PYTHON)' .venv '$(UV)'
@@ -76,7 +77,7 @@ $(STAMPS)/floors: pyproject.toml
 
 $(STAMPS)/bench: pyproject.toml
 	@scripts/make-venv '$(PYTHON)' .venv '$(UV)'
-	$(call install,bench,-e '.[dev,bench]')
+	$(call install,bench,-e '.[dev$(comma)bench]')
 	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $(STAMPS)/dev $(STAMPS)/floors $@
 
 clean:
