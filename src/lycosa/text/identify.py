@@ -175,9 +175,10 @@ def _identify_by_model(text: str, expected: frozenset[str]) -> Identified:
         guesses = [_guess(piece, by_script) for piece in pieces]
     elif is_long:
         guesses = [(by_script, 1.0) if by_script else _best(piece) for piece in pieces]
-    ranking = [(by_script, 1.0)] if by_script else _agreed(guesses)
-    if not ranking:
-        ranking = _detect(sample)
+    if by_script:
+        ranking = [(by_script, 1.0)]
+    else:
+        ranking = (_agreed(guesses) if is_long else []) or _detect(sample)
         if ranking[0][1] < PIECE_SCORE and not quotes_latin and is_long:
             ranking = _detect(" ".join(_pieces(text, WIDE_LENGTH)))
     language, score = ranking[0]
