@@ -27,7 +27,7 @@ from lycosa.core.errors import WorkError
 from lycosa.core.units import format_duration, format_size, number_of
 
 if TYPE_CHECKING:
-    from lycosa.commands.models import CrawlReport
+    from lycosa.commands.crawl_models import CrawlReport
 
 _ENDS = {
     "finished": "Finished: no URLs are due",
