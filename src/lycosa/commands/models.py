@@ -7,10 +7,11 @@ render alike. Reports that contain types of a feature package are in `feature_mo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.models import doc
 
 

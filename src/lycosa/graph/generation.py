@@ -16,11 +16,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.graph.redirect_duplicates import COLUMNS, no_duplicates
 from lycosa.store.workspace import Workspace

@@ -18,7 +18,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -26,6 +26,7 @@ from urllib.parse import unquote_to_bytes
 import tantivy
 from xxhash import xxh3_64_intdigest
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import TITLE_DIFFERS_TOO
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.index.snippets.texts import joined

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lycosa.config.settings import Config, StoreSettings
 from lycosa.core.clock import Clock
 from lycosa.core.errors import LycosaError
-from lycosa.processes.children import start_job
+from lycosa.processes.jobs import start_job
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.log.state import LogState

@@ -9,7 +9,7 @@ from lycosa.core.clock import SystemClock
 from lycosa.graph.builder import make_generation
 from lycosa.graph.generation import newest
 from lycosa.index.shards.shards import index_analysis
-from lycosa.processes.children import job_order
+from lycosa.processes.jobs import job_order
 from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.compaction.vacuum import vacuum

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import icu4py
@@ -22,6 +21,7 @@ import Stemmer
 import tantivy
 from tantivy.tantivy import __version__ as TANTIVY_VERSION
 
+from lycosa.core.dataclass import dataclass
 from lycosa.text import fold, letters
 from lycosa.text.segmented import (
     AccentAnalyzer,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from lycosa.commands.crawl_models import CrawlReport
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.engines import is_shared, open_engine
 from lycosa.config.settings import Collection, Config
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 from lycosa.core.records import Page, Visit
 from lycosa.crawl.session.planning import read_seeds

@@ -7,13 +7,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lycosa.config.collection import ADMISSION_SETTINGS
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
+from lycosa.core.dataclass import dataclass
 from lycosa.crawl.admission.discovery import Discovery
 from lycosa.crawl.admission.inbox import Inbox
 from lycosa.crawl.admission.received_links import ReceivedLinks
