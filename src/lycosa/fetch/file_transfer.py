@@ -14,7 +14,6 @@ data connections to another address than that of the control connection.
 
 from __future__ import annotations
 
-import mimetypes
 import re
 from calendar import timegm
 from collections.abc import Callable, Sequence
@@ -49,7 +48,6 @@ is no such thing.
 """
 
 _ERROR_LENGTH = 2_000
-_TYPES = mimetypes.MimeTypes()
 
 # libcurl's results that are an answer of the server
 # (https://curl.se/libcurl/c/libcurl-errors.html), as the status that they come to.
@@ -226,7 +224,9 @@ _REPLY_CODES = frozenset({8, 12, 13, 14, 17, 30})
 
 def _type_of(path: str) -> str:
     """Return the media type of a file name; compressed files are detected by their bytes."""
-    kind, coding = _TYPES.guess_type(path)
+    import mimetypes
+
+    kind, coding = mimetypes.MimeTypes().guess_type(path)
     return "application/octet-stream" if kind is None or coding else kind
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
@@ -31,12 +32,14 @@ from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.hooks.plugins import Plugins
 from lycosa.hooks.services import CrawlServices
-from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
+
+if TYPE_CHECKING:
+    from lycosa.index.follower import IndexFollower
 
 
 def _to_stderr(message: str) -> None:
@@ -149,6 +152,8 @@ def crawl(
         pauses = PauseFollower(workspace.storage, session.worker, name, order.say, clock)
         ticks += [session.inbox.apply, pauses.tick]
         if order.index:
+            from lycosa.index.follower import IndexFollower
+
             follower = IndexFollower(order.root, order.config.index, clock)
         services.start()
         if order.site is not None:
