@@ -33,7 +33,7 @@ from bench.corpora import SITES as SITES_FOLDER
 from bench.corpora import fill
 from bench.harness import arguments, report, table
 from lycosa.config.settings import IndexSettings
-from lycosa.graph.generation import make_generation
+from lycosa.graph.builder import make_generation
 from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.generation import GenerationInfo

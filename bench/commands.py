@@ -1,4 +1,4 @@
-"""CPU, wall time and memory of commands: start, export, status and site audit, with their limits.
+"""CPU, wall time and memory of commands: start, crawl, export, status and site audit, with limits.
 
     python -m bench.commands [--pages 100000] [--kinds xml,jsonl,parquet,text] [--runs N]
     python -m bench.commands --rank
@@ -6,7 +6,7 @@
 Tables are generated without an archive: pages of about 4 KB of text with 30 links, in ten
 collections on seven days, each with a second visit without a change. The site audit reads a
 workspace of 700 pages on one host. Each command runs in a new process. The XML files are validated
-against the schema. `--help` measures the start.
+against the schema. `--help` measures the start, and `crawl` of one page that of a crawl.
 
 `--rank` measures `lycosa rank` once for each of `RANKED`, after a crawl of these sites: CPU per page
 of the first call, of a second one without changes, and of the crawl.
@@ -18,9 +18,12 @@ import random
 import statistics
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from lxml import etree
+from tests.servers.nginx import Server, nginx
 from tests.servers.sites import lay_sites, serve_sites
 from tests.store.builders import identify, make_visit, url_row
 
@@ -37,7 +40,7 @@ COLLECTIONS = ("zh", "en", "ja", "ko", "de", "ar", "hi", "ru", "fr", "vi")
 DAYS, START_MS, DAY_MS = 7, 1_793_000_000_000, 86_400_000
 HOSTS, TEXT_CHARACTERS, LINKS = 500, 3_000, 30
 SITE_PAGES = 700
-MAX_CPU_S = {"--help": 0.3, "site": 2.0}
+MAX_CPU_S = {"--help": 0.3, "crawl": 0.7, "site": 2.0}
 MIN_PAGES_PER_CPU_S = 2_000
 RANKED = {  # with many languages, and with one
     "three manuals": ("apache-manual", "debian-reference", "installation-guide"),
@@ -144,6 +147,15 @@ def rank_sites(folder: Path) -> list[tuple[str, ...]]:
     return rows
 
 
+@contextmanager
+def serve_page(folder: Path) -> Iterator[str]:
+    """Serve a page without links; yield its URL."""
+    (folder / "www").mkdir()
+    (folder / "www" / "page.html").write_text("<title>Moths</title><p>Moths fly at night.</p>")
+    with nginx([Server("127.0.0.1", folder / "www")]) as server:
+        yield f"http://127.0.0.1:{server.port}/page.html"
+
+
 def validate(folder: Path) -> int:
     """Validate all XML files; return the number of documents in them."""
     schema = etree.XMLSchema(etree.parse(str(SCHEMA)))
@@ -162,7 +174,8 @@ def main() -> None:
         kinds="xml,jsonl,parquet,text",
         rank=(False, "measure `lycosa rank` alone"),
     ).parse_args()
-    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as temporary:
+    with ExitStack() as stack:
+        temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-bench-"))
         folder = Path(temporary)
         if options.rank:
             header = ("CPU ms per page", "pages", "tables", "crawl", "rank", "again", "to crawl")
@@ -172,20 +185,23 @@ def main() -> None:
         root = build(folder / "w", options.pages).root
         site = build(folder / "site", SITE_PAGES, hosts=1).root
         max_export_s = options.pages / MIN_PAGES_PER_CPU_S
-        commands = {"--help": (["--help"], MAX_CPU_S["--help"])}
+        commands = {"--help": (["--help"], MAX_CPU_S["--help"])}  # {run}: its number
+        page = stack.enter_context(serve_page(folder))
+        words = ["-w", f"{folder}/crawl{{run}}", "crawl", page, "--delay", "0", "--quiet"]
+        commands["crawl"] = (words, MAX_CPU_S["crawl"])
         commands["site"] = (["-w", site, "site", "www.site0.example"], MAX_CPU_S["site"])
         for column in ("language", "host"):
             words = ["-w", root, "status", "--by", column]
             commands[f"status --by {column}"] = (words, max_export_s)
         for kind in options.kinds.split(","):
-            words = ["-w", root, "export", kind, "-q"]
+            words = ["-w", root, "export", kind, "-q", f"{folder}/{kind}{{run}}"]
             commands[f"export {kind}"] = (words, max_export_s)
         rows, figures = [], {}
         for name, (words, limit_s) in commands.items():
-            usages = []
-            for number in range(options.runs):
-                target = [str(folder / f"{words[3]}{number}")] if "export" in words else []
-                usages.append(run(folder, *words, *target))
+            usages = [
+                run(folder, *(word.format(run=number) for word in words))
+                for number in range(options.runs)
+            ]
             cpu_s, wall_s, peak_mb = (statistics.median(each) for each in zip(*usages, strict=True))
             figures[name] = cpu_s
             ratio = f"{cpu_s / limit_s:.2f}"

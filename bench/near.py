@@ -20,7 +20,8 @@ from tests.index.corpus import Corpus
 
 from bench.harness import arguments, report, table
 from lycosa.core.records import Page
-from lycosa.graph.generation import link_news, make_generation
+from lycosa.graph.builder import make_generation
+from lycosa.graph.generation import link_news
 from lycosa.graph.minhash import CHARACTERS, NEAR, WORDS
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables

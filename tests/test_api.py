@@ -25,7 +25,7 @@ from lycosa.api.options import (
     SearchArguments,
     TermsArguments,
 )
-from lycosa.api.results import PageStream
+from lycosa.api.streams import PageStream
 from lycosa.cli.main import COMMANDS, load_command
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.parameters import Duration

@@ -324,18 +324,44 @@ def test_the_end_does_not_look_for_cycles_among_all_objects() -> None:
     assert int(outcome[-2]) > 100 * int(outcome[-1])
 
 
-def test_only_the_module_of_a_called_command_is_imported() -> None:
+def imported_by(*words: str) -> set[str]:
+    """Return the modules that a call of `lycosa` imports."""
     program = (
-        "import sys; from lycosa.cli.main import main; sys.argv = ['lycosa', 'robots', '--help']\n"
+        f"import sys; from lycosa.cli.main import main; sys.argv = ['lycosa', *{words!r}]\n"
         "try: main()\nexcept SystemExit: pass\n"
-        "print(*(name for name in sys.modules if name.startswith('lycosa.cli.')), file=sys.stderr)"
+        "print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
-    modules = set(done.stderr.split())
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_only_the_module_of_a_called_command_is_imported() -> None:
+    modules = imported_by("robots", "--help")
     assert "lycosa.cli.inspection.robots" in modules
     assert not {"lycosa.cli.crawling.crawl", "lycosa.cli.searching.search"} & modules
+
+
+NOT_FOR_A_CRAWL = {
+    "lycosa.search", "lycosa.translation", "lycosa.cluster", "lycosa.hunt", "lycosa.find",
+    "lycosa.uptime", "lycosa.site", "lycosa.captures", "lycosa.export", "lycosa.daemon",
+    "lycosa.serve", "lycosa.crawl.rendering", "lycosa.fetch.browser", "lycosa.graph.builder",
+    "lycosa.maintenance.jobs", "lycosa.commands.models", "lycosa.commands.page_models",
+    "lycosa.commands.search_models", "lycosa.text.spaceless", "lycosa.text.korean",
+    "lycosa.text.burmese", "multiprocessing", "sqlite3", "ssl", "asyncio", "fastapi", "pyarrow",
+}  # fmt: skip
+ONLY_FOR_THE_INDEX = {"lycosa.index", "lycosa.graph", "lycosa.text.analyze", "tantivy", "icu4py"}
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_a_crawl_imports_only_what_it_uses(site: str, tmp_path: Path, index: bool) -> None:
+    options = ["-w", str(tmp_path / "w"), "--delay", "0", "--quiet", "--set", "crawl.patience=0"]
+    names = imported_by("crawl", site, *options, *([] if index else ["--no-index"]))
+    packages = {name[: end.start()] for name in names for end in re.finditer(r"\.|$", name)}
+    assert {"lycosa.crawl.worker", "lycosa.page.parse", "polars"} <= packages
+    assert not NOT_FOR_A_CRAWL & packages
+    assert ONLY_FOR_THE_INDEX & packages == (ONLY_FOR_THE_INDEX if index else set())
 
 
 def test_a_misspelled_command_is_an_error(here: Lycosa) -> None:

@@ -18,7 +18,7 @@ from lycosa.commands.maintenance.repair import repair_workspace
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.settings import Config
 from lycosa.core.errors import WorkspaceError
-from lycosa.graph.generation import make_generation
+from lycosa.graph.builder import make_generation
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.log.snapshot import INTERVAL

@@ -17,6 +17,7 @@ from lycosa.commands.maintenance.check import check_workspace
 from lycosa.commands.maintenance.translate import add_dictionary, encode_pages, remove_table
 from lycosa.core.errors import NewerError, WorkspaceError
 from lycosa.graph import generation as graph
+from lycosa.graph.builder import make_generation
 from lycosa.index.indexer import Indexer
 from lycosa.search.crosslingual.translated import Across
 from lycosa.search.crosslingual.vectors import FlatIndex, load_encoder
@@ -39,7 +40,7 @@ def workspace(tmp_path: Path) -> Workspace:
     claim = made.claim("w1")
     commit_pages(made, claim, range(3))
     claim.release()
-    graph.make_generation(made)
+    make_generation(made)
     Indexer(made.root).update()
     return made
 

@@ -28,7 +28,8 @@ from lycosa.export.library.editions import LibrarySelection
 from lycosa.export.library.formats import FORMATS
 from lycosa.export.library.library import LibraryReport, export_library
 from lycosa.export.library.xml import NAMESPACE, SCHEMA
-from lycosa.graph.generation import current_duplicates, make_generation
+from lycosa.graph.builder import make_generation
+from lycosa.graph.generation import current_duplicates
 from lycosa.store.compaction.compact import compact
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace

@@ -14,7 +14,8 @@ from bench.near import measure, planted
 
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Alternate, Page
-from lycosa.graph.generation import link_news, make_generation
+from lycosa.graph.builder import make_generation
+from lycosa.graph.generation import link_news
 from lycosa.graph.minhash import (
     MIN_SHINGLES,
     SKETCH,

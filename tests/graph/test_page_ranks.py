@@ -10,12 +10,13 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page
-from lycosa.graph.generation import link_news, make_generation, newest
+from lycosa.graph.builder import make_generation
+from lycosa.graph.generation import link_news, newest
 from lycosa.graph.page_rank import DAMPING, page_rank
 from lycosa.graph.ranking import HOST_SHARE, PAGE_SHARE
 from lycosa.index.generation import newest as newest_index
 from lycosa.index.indexer import Indexer
-from lycosa.maintenance.upkeep import rank_when_due
+from lycosa.maintenance.upkeep_job import rank_when_due
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.tables.buffers import Buffers
@@ -222,7 +223,7 @@ def test_upkeep_ranks_once_a_day(corpus: Corpus, monkeypatch: pytest.MonkeyPatch
     assert number() == number() == 1
     corpus.commit([("http://late.test/", page("late", language="en"))])
     assert number() == 1
-    monkeypatch.setattr("lycosa.maintenance.upkeep.RANK_EVERY_MS", 0)
+    monkeypatch.setattr("lycosa.maintenance.upkeep_job.RANK_EVERY_MS", 0)
     assert number() == number() == 2  # and not again while nothing is new
 
 

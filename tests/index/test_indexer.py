@@ -13,7 +13,8 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import OwnedError, WorkspaceError
-from lycosa.graph.generation import LinkSignals, make_generation
+from lycosa.graph.builder import make_generation
+from lycosa.graph.generation import LinkSignals
 from lycosa.index import generation as generations
 from lycosa.index import indexer as indexer_module
 from lycosa.index.generation import newest

@@ -77,12 +77,12 @@ main.main()
 
 def test_a_job_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     (tmp_path / "sleeper.py").write_text(
-        "import time\nfrom lycosa.processes.children import job_order\nprint(job_order('x'), "
+        "import time\nfrom lycosa.processes.jobs import job_order\nprint(job_order('x'), "
         "flush=True)\ntime.sleep(60)"
     )
     code = """
 import os, time
-from lycosa.processes.children import start_job
+from lycosa.processes.jobs import start_job
 print(start_job("sleeper", {"a": 1}).pid, flush=True)
 time.sleep(60)
 """

@@ -10,7 +10,7 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page
-from lycosa.graph.generation import make_generation
+from lycosa.graph.builder import make_generation
 from lycosa.index.indexer import Indexer
 from lycosa.page.parse import parse_page
 from lycosa.search.engine.searcher import Searcher, SearchRequest

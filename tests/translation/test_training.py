@@ -17,7 +17,8 @@ from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.config.settings import Config
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import Alternate, Link
-from lycosa.graph.generation import make_generation, newest
+from lycosa.graph.builder import make_generation
+from lycosa.graph.generation import newest
 from lycosa.store.tables.live import LiveTables
 from lycosa.translation import training
 from lycosa.translation.parallel_pages import find_parallel, place_of

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from lycosa.config.settings import IndexSettings
-from lycosa.graph.generation import make_anew, make_generation
+from lycosa.graph.builder import make_anew, make_generation
 from lycosa.graph.generation import newest as newest_graph
 from lycosa.index.generation import newest
 from lycosa.index.indexer import Indexer

@@ -1,6 +1,5 @@
-"""The Python API: `Workspace` and the results of its methods. See docs/reference/python.md."""
+"""The Python API: `Workspace`. See docs/reference/python.md."""
 
-from lycosa.api.results import PageStream, Result, Results
 from lycosa.api.workspace import Workspace
 
-__all__ = ["PageStream", "Result", "Results", "Workspace"]
+__all__ = ["Workspace"]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lycosa.api.groups import Part
 from lycosa.api.options import FindArguments, TermsArguments, accepts
-from lycosa.commands.models import FindReport, FindSubmission, GroupTable, HostTable
+from lycosa.commands.crawl_models import FindReport, FindSubmission
+from lycosa.commands.models import GroupTable, HostTable
 from lycosa.commands.page_models import FetchHop, RobotsReport, VersionContent, VersionList
 from lycosa.core.errors import UsageError
 from lycosa.core.parameters import Duration, duration_ms, whole_number

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lycosa.api.options import CrawlArguments, HuntArguments, SearchArguments, accepts
-from lycosa.api.results import PageStream, Results
 from lycosa.core.errors import UsageError
 from lycosa.core.parameters import Settings, duration_ms, overrides_of, texts, whole_number
 from lycosa.processes.stopping import Stoppable
@@ -24,15 +23,12 @@ if TYPE_CHECKING:
     from lycosa.api.groups import Collections, Monitors, Translations, Watches
     from lycosa.api.inspection import ArchivedVersions, Sites, Texts, Urls, WorkspaceStatistics
     from lycosa.api.maintenance import Maintenance
+    from lycosa.api.results import Results
+    from lycosa.api.streams import PageStream
+    from lycosa.commands.crawl_models import AddedUrls, CrawlReport, HuntHit
     from lycosa.commands.inspection.pages import PageTable
     from lycosa.commands.inspection.search import LocalSearcher
-    from lycosa.commands.models import (
-        AddedUrls,
-        CrawlReport,
-        HuntHit,
-        UrlExplanation,
-        WorkspaceStatus,
-    )
+    from lycosa.commands.models import UrlExplanation, WorkspaceStatus
     from lycosa.commands.page_models import FetchedPage
     from lycosa.config.settings import Config
 
@@ -90,6 +86,7 @@ class Workspace:
             UsageError: a parameter is wrong.
             WorkspaceError: there is no workspace, or its index is damaged.
         """
+        from lycosa.api.results import Results
         from lycosa.commands.inspection.search import (
             LocalSearcher,
             SearchSources,
@@ -190,6 +187,7 @@ class Workspace:
         Leaving the loop by `close`, or a `with` block, stops the crawl. `options` are those of
         `crawl`; `report` of the stream is the `CrawlReport`, after the last page.
         """
+        from lycosa.api.streams import PageStream
 
         def run(put: Callable[[FetchedPage], None], started: Callable[[Stoppable], None]) -> object:
             listening: CrawlArguments = {**options, "on_page": put, "on_start": started}
@@ -207,8 +205,9 @@ class Workspace:
             UsageError: the question, a seed or a parameter is invalid.
             OwnedError: a crawl is running in this workspace.
         """
+        from lycosa.api.streams import PageStream
+        from lycosa.commands.crawl_models import HuntHit
         from lycosa.commands.crawling.hunt import hunt_request, run_hunt
-        from lycosa.commands.models import HuntHit
 
         values: dict[str, Any] = {**options}
         on_event = values.pop("on_event", None) or (lambda event: None)

@@ -18,26 +18,27 @@ from typing import Protocol
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from lycosa.core.errors import WorkError
+from lycosa.core.patterns import lazy_pattern
 from lycosa.core.records import Visit
 
 REVISIT_MIME = "warc/revisit"
 
-_URL = re.compile(
+_URL = lazy_pattern(
     r"(?:(https?):)?//(?:[^/?#]*@)?(\[[^\]/?#]*\]|[^/?#:]*)(?::(\d*))?([^?#]*)(?:\?([^#]*))?",
     re.DOTALL,
 )
-_WWW = re.compile(r"www\d*\.")
+_WWW = lazy_pattern(r"www\d*\.")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _KEPT = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # every printable ASCII character but space, # and %
 _PATH_SESSIONS = (
-    re.compile(r"/(?:\([a-z]\([0-9a-z]{24}\))+\)/(?=[^?]+\.aspx)"),
-    re.compile(r"/\([0-9a-z]{24}\)/(?=[^?]+\.aspx)"),
+    lazy_pattern(r"/(?:\([a-z]\([0-9a-z]{24}\))+\)/(?=[^?]+\.aspx)"),
+    lazy_pattern(r"/\([0-9a-z]{24}\)/(?=[^?]+\.aspx)"),
 )
 # what only becomes lower case: nearly all
-_PLAIN_PATH = re.compile(r"(?:/(?!\.)[!$&'*-.0-9:;=@A-Z_a-z~]+)+/?|/?")
+_PLAIN_PATH = lazy_pattern(r"(?:/(?!\.)[!$&'*-.0-9:;=@A-Z_a-z~]+)+/?|/?")
 # Taken out in this order, the last occurrence of each.
 _QUERY_SESSIONS = tuple(
-    re.compile(pattern + r"(?:&|$)", re.IGNORECASE)
+    lazy_pattern(pattern + r"(?:&|$)", re.IGNORECASE)
     for pattern in (
         r"jsessionid=[0-9a-z]{32}",
         r"phpsessid=[0-9a-z]{32}",

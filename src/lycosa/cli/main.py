@@ -9,13 +9,13 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from lycosa.cli.help import HelpCommand, epilog
+from lycosa.core.entry_points import plugin_entry_points
 from lycosa.core.errors import LycosaError
 from lycosa.core.version import VERSION
 from lycosa.processes.terminal import escape_output
@@ -190,7 +190,7 @@ def _run(arguments: list[str]) -> int:
                 f"the argument {argument!r} is not valid UTF-8 and not an existing file", 2
             )
     try:
-        if entry_points(group="lycosa"):  # without plug-ins, loading the hooks slows the help down
+        if plugin_entry_points():  # without plug-ins, loading the hooks slows the help down
             from lycosa.hooks.plugins import add_plugin_commands
 
             add_plugin_commands(app)

@@ -7,9 +7,9 @@ any time, and any process that has the `Remote` of an object may call it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkError
 
 Item = TypeVar("Item")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from lycosa.cluster.engine import Engine
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from lycosa.cluster.engine import Engine
 
 
 @contextmanager

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lycosa.commands.page_models import VersionInfo
 from lycosa.config.monitor import Monitor
+from lycosa.core.dataclass import dataclass
 from lycosa.core.models import doc
 from lycosa.matching.matches import StoredMatch
 from lycosa.notify.outbox import DeliveryState

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlencode
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.models import doc
 from lycosa.search.presentation.results import Explanation
 

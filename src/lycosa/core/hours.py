@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 
 _DAY = 24 * 60

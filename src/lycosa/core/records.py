@@ -7,10 +7,12 @@ Times named `*_at` are milliseconds since 1970-01-01 UTC. Keys are unsigned 64-b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 from zlib import crc32
+
+from lycosa.core.dataclass import dataclass
 
 
 class UrlId(NamedTuple):

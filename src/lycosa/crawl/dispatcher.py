@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
@@ -33,11 +33,13 @@ from lycosa.crawl.policy.request_profiles import RequestBuilder, RequestProfiles
 from lycosa.crawl.policy.worker_limits import WorkerLimits
 from lycosa.crawl.processing.prerequisites import Prerequisites
 from lycosa.crawl.processing.response_processor import ResponseProcessor
-from lycosa.crawl.rendering.rendering import Renders
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.url.scope import url_origin
+
+if TYPE_CHECKING:
+    from lycosa.crawl.rendering.rendering import Renders
 
 
 class Dispatcher:
@@ -70,6 +72,8 @@ class Dispatcher:
         self._prerequisites = Prerequisites(crawl)
         self._renders: Renders | None = None
         if any(each.collection.render != "never" for each in crawl.assignments.values()):
+            from lycosa.crawl.rendering.rendering import Renders
+
             self._renders = Renders(
                 crawl,
                 config,

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from lycosa.core.records import Exchange, Request, VisitKind
 from lycosa.crawl.documents.pool import DocumentPool, PendingDocument
-from lycosa.crawl.rendering.rendering import Renders
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.processes.stopping import StopFlag
+
+if TYPE_CHECKING:
+    from lycosa.crawl.rendering.rendering import Renders
 
 MAX_UNPARSED = 1_000
 """Documents that may wait before nothing new is fetched: they are on the disk twice meanwhile, at

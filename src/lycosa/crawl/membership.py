@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from lycosa.core.clock import Clock
+from lycosa.core.dataclass import dataclass
 
 
 @dataclass(slots=True, frozen=True)

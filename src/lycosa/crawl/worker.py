@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lycosa.core.clock import Clock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Exchange, UrlState
 from lycosa.crawl.dispatcher import Dispatcher
 from lycosa.crawl.membership import Lease

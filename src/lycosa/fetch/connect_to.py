@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import ConfigError
 
 _HOST = r"(\[[^\]]*\]|[^:\[\]]*)"

@@ -18,6 +18,7 @@ from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from lycosa.core.patterns import lazy_pattern
 from lycosa.url.domain import Domains
 
 MAX_BYTES = 4 * 2**20
@@ -29,9 +30,9 @@ _MAX_SENT = 8_190
 _MAX_MS = 400 * 86_400_000  # section 5.5 of the draft
 _OVERHEAD = 200  # bytes that a cookie costs beside its text, by estimate
 
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_IP = re.compile(r"\[.*\]|\d{1,3}(?:\.\d{1,3}){3}")
-_INTEGER = re.compile(r"-?\d+")
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0a-\x1f\x7f]")
+_IP = lazy_pattern(r"\[.*\]|\d{1,3}(?:\.\d{1,3}){3}")
+_INTEGER = lazy_pattern(r"-?\d+")
 
 
 class _Place(NamedTuple):
@@ -261,10 +262,10 @@ def _size(place: _Place, cookie: _Cookie) -> int:
     return len(place.name) + len(place.domain) + len(place.path) + len(cookie.value) + _OVERHEAD
 
 
-_DELIMITERS = re.compile(r"[\x09\x20-\x2f\x3b-\x40\x5b-\x60\x7b-\x7e]+")
-_TIME = re.compile(r"(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\D.*)?", re.DOTALL)
-_DAY = re.compile(r"(\d{1,2})(?:\D.*)?", re.DOTALL)
-_YEAR = re.compile(r"(\d{2,4})(?:\D.*)?", re.DOTALL)
+_DELIMITERS = lazy_pattern(r"[\x09\x20-\x2f\x3b-\x40\x5b-\x60\x7b-\x7e]+")
+_TIME = lazy_pattern(r"(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\D.*)?", re.DOTALL)
+_DAY = lazy_pattern(r"(\d{1,2})(?:\D.*)?", re.DOTALL)
+_YEAR = lazy_pattern(r"(\d{2,4})(?:\D.*)?", re.DOTALL)
 _MONTHS = {
     name: number
     for number, name in enumerate(re.findall("...", "janfebmaraprmayjunjulaugsepoctnovdec"), 1)

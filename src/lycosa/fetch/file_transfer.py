@@ -14,7 +14,6 @@ data connections to another address than that of the control connection.
 
 from __future__ import annotations
 
-import mimetypes
 import re
 from calendar import timegm
 from collections.abc import Callable, Sequence
@@ -24,14 +23,15 @@ from typing import Any
 import pycurl
 
 from lycosa.config.settings import FetchSettings
+from lycosa.core.patterns import lazy_pattern
 from lycosa.fetch.connect_to import ConnectOverride
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.transfer import PORT, Transfer
 from lycosa.url.file_types import FTP_LISTING, GOPHER_MENU
 from lycosa.url.schemes import DEFAULT_PORTS
 
-_URL = re.compile(r"(ftp|gopher)://([^\s/?#@\\]+)(/[!-~]*|)")
-_FORBIDDEN = re.compile(r"%0[0ad]", re.IGNORECASE)
+_URL = lazy_pattern(r"(ftp|gopher)://([^\s/?#@\\]+)(/[!-~]*|)")
+_FORBIDDEN = lazy_pattern(r"%0[0ad]", re.IGNORECASE)
 _MAX_CONTROLS = 1_000
 _MIN_FTP_PORT = 1024  # below it only 21
 _GOPHER_TYPES = {
@@ -42,19 +42,18 @@ _GOPHER_TYPES = {
     "h": "text/html",
     "g": "image/gif",
 }
-_GOPHER_ERROR = re.compile(rb"3[^\t\r\n]*\t[^\t\r\n]*\t[^\t\r\n]*\t\d+[^\r\n]*\r?\n(?:\.\r?\n?)?")
+_GOPHER_ERROR = lazy_pattern(rb"3[^\t\r\n]*\t[^\t\r\n]*\t[^\t\r\n]*\t\d+[^\r\n]*\r?\n(?:\.\r?\n?)?")
 """An answer that is one item of type 3 (RFC 1436 section 3.8): the server's way to say that there
 is no such thing.
 """
 
 _ERROR_LENGTH = 2_000
-_TYPES = mimetypes.MimeTypes()
 
 # libcurl's results that are an answer of the server
 # (https://curl.se/libcurl/c/libcurl-errors.html), as the status that they come to.
 _ANSWERS = {9: 404, 19: 404, 78: 404, 67: 401}
-_FTP_REPLY = re.compile(rb"([45]\d\d) ")
-_FOLDER_REPLY = re.compile(rb"director|folder|not a (?:plain|regular) file", re.IGNORECASE)
+_FTP_REPLY = lazy_pattern(rb"([45]\d\d) ")
+_FOLDER_REPLY = lazy_pattern(rb"director|folder|not a (?:plain|regular) file", re.IGNORECASE)
 _REPLIES = {b"421": 503, b"450": 503, b"425": 503, b"426": 503, b"530": 401, b"550": 404}
 _REASONS = {
     200: "OK",
@@ -225,7 +224,9 @@ _REPLY_CODES = frozenset({8, 12, 13, 14, 17, 30})
 
 def _type_of(path: str) -> str:
     """Return the media type of a file name; compressed files are detected by their bytes."""
-    kind, coding = _TYPES.guess_type(path)
+    import mimetypes
+
+    kind, coding = mimetypes.MimeTypes().guess_type(path)
     return "application/octet-stream" if kind is None or coding else kind
 
 

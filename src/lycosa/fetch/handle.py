@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import ssl
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -89,6 +88,8 @@ def speaks_tls(authority: str, timeout_s: float = TIMEOUT_S) -> bool:
 
     Nothing is requested, and the certificate may be invalid: the crawl reports that.
     """
+    import ssl
+
     try:
         parts = urlsplit(f"//{authority}")
         host, port = parts.hostname, parts.port

@@ -6,9 +6,9 @@ Only forms in the page's markup: one that scripts build is not found.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Refusal
 from lycosa.page.html.tree import Node, parse_html
 from lycosa.url.normalise import LinkResolver

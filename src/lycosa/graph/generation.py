@@ -1,6 +1,6 @@
 """Generations of data derived from all tables, in `graph/<generation>/`.
 
-A generation is published completely and never changed; `rank` makes a new one.
+A generation is published completely and never changed; `rank` makes a new one (`graph.builder`).
 
     info.json                  format, and the log entry that it was made from
     duplicates.parquet         copies: partition, host_key, url_key, collection, url, canonical_of
@@ -16,29 +16,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import polars as pl
 
-from lycosa.core.clock import SystemClock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
-from lycosa.graph.ranking import page_ranks
-from lycosa.graph.redirect_duplicates import COLUMNS, find_duplicates, no_duplicates
-from lycosa.store.storage.staging import build_folder, write_list
-from lycosa.store.tables.buffers import writing
-from lycosa.store.tables.live import LiveTables
+from lycosa.graph.redirect_duplicates import COLUMNS, no_duplicates
 from lycosa.store.workspace import Workspace
-from lycosa.text.analyze import Analysis
-from lycosa.translation.training import train_tables
 
 FOLDER = "graph"
 FORMAT = 1
 DUPLICATES = "duplicates.parquet"
 PAGES = "pages.parquet"
-_INFO = "info.json"
+INFO = "info.json"
 _NAME = re.compile(r"^\d{8}\Z")
-_GENERATIONS = 2  # to keep: a reader may have the older one open
+MAX_GENERATIONS = 2  # to keep: a reader may have the older one open
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,79 +54,19 @@ class GraphInfo:
     groups: int = 0
 
 
-def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> GraphInfo:
-    """Compute and publish a generation. Translation tables get keys by `analysis`.
-
-    Raises:
-        FileNotFoundError: a table's file went away meanwhile: call again.
-        OSError: storage failed.
-    """
-    state = workspace.state()
-    tables = LiveTables(workspace, state)
-    copies = find_duplicates(tables)
-    storage = workspace.storage
-    folder, before = _previous(workspace)
-    number = max(_numbers(workspace), default=0) + 1
-    with build_folder(storage, FOLDER) as build:
-        with writing(build / DUPLICATES):
-            copies.write_parquet(build / DUPLICATES, compression="zstd")
-        pages = page_ranks(tables, copies, before, number, build)
-        _write_pages(pages, build)
-        changed = pages.filter(pl.col("since") == number).height
-        grouped = pages.filter(pl.col("group") != 0)["group"]
-        translations = train_tables(tables, build, analysis, folder)
-        while True:
-            info = GraphInfo(
-                FORMAT,
-                number,
-                state.head,
-                copies.height,
-                pages.height,
-                changed,
-                SystemClock().now_ms(),
-                translations,
-                grouped.len(),
-                grouped.n_unique(),
-            )
-            (build / _INFO).write_text(json.dumps(asdict(info), indent=1) + "\n", encoding="utf-8")
-            write_list(build)
-            if storage.folders.publish(str(build), f"{FOLDER}/{number:08d}"):
-                break
-            pages = pages.with_columns(
-                since=pl.when(pl.col("since") == number).then(number + 1).otherwise(pl.col("since"))
-            )
-            _write_pages(pages, build)
-            number += 1  # another process ranked at the same time
-        for older in _numbers(workspace)[:-_GENERATIONS]:
-            storage.folders.remove(f"{FOLDER}/{older:08d}")
-    return info
-
-
-def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
-    """After a purge, replace all generations, which may contain purged pages, if there are any.
-
-    Raises what `make_generation` does.
-    """
-    if workspace.storage.names(FOLDER):  # or an unfinished folder
-        info = make_generation(workspace, analysis)
-        for older in _numbers(workspace):
-            if older < info.generation:
-                workspace.storage.folders.remove(f"{FOLDER}/{older:08d}")
-
-
 def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
     """Return the newest generation and its local folder; None if there is none.
 
     Raises:
         WorkspaceError: it is damaged, or of a format that this program does not know.
     """
-    for number in reversed(_numbers(workspace)):
+    for number in reversed(generation_numbers(workspace)):
         local_path = workspace.storage.folders.local_path(f"{FOLDER}/{number:08d}")
         if local_path is None:
             continue
         path = Path(local_path)
         try:
-            document = json.loads((path / _INFO).read_bytes())
+            document = json.loads((path / INFO).read_bytes())
             if document["format"] != FORMAT:
                 raise WorkspaceError(
                     f"{path} has format {document['format']!r}, but this version "
@@ -144,7 +77,7 @@ def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
             continue
         except (ValueError, KeyError, TypeError, RecursionError):
             raise WorkspaceError(
-                f"{path / _INFO} is damaged: run `lycosa rank` to rebuild it"
+                f"{path / INFO} is damaged: run `lycosa rank` to rebuild it"
             ) from None
     return None
 
@@ -200,7 +133,7 @@ class LinkSignals:
         condition: pl.Expr | None,
     ) -> pl.DataFrame:
         chosen = inside or self.partitions
-        for _ in range(_GENERATIONS + 1):
+        for _ in range(MAX_GENERATIONS + 1):
             # a newer one serves as well: its changes are read again later
             latest = newest(self.workspace)
             if latest is None:
@@ -233,21 +166,6 @@ def link_news(workspace: Workspace, partitions: range) -> LinkSignals | None:
     return LinkSignals(workspace, latest[0].generation, partitions)
 
 
-def _previous(workspace: Workspace) -> tuple[Path | None, pl.DataFrame | None]:
-    """Return the folder and `PAGES` of the newest generation; None for what cannot be read."""
-    folder = None
-    try:
-        latest = newest(workspace)
-        folder = latest[1] if latest is not None else None
-        return folder, pl.read_parquet(folder / PAGES) if folder is not None else None
-    except (WorkspaceError, OSError, pl.exceptions.PolarsError):
-        return folder, None  # damaged or removed: all pages count as changed
-
-
-def _numbers(workspace: Workspace) -> list[int]:
+def generation_numbers(workspace: Workspace) -> list[int]:
+    """Return the numbers of the published generations, ascending."""
     return sorted(int(name) for name in workspace.storage.names(FOLDER) if _NAME.match(name))
-
-
-def _write_pages(pages: pl.DataFrame, build: Path) -> None:
-    with writing(build / PAGES):
-        pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)

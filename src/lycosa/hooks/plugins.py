@@ -14,11 +14,11 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module, util
-from importlib.metadata import entry_points
 from typing import Any
 
 import pluggy
 
+from lycosa.core.entry_points import plugin_entry_points
 from lycosa.core.errors import UsageError
 from lycosa.hooks import specs
 
@@ -163,7 +163,7 @@ def _entry_points() -> list[tuple[str, object]]:
     if os.environ.get(_VARIABLE) == "off":
         return []
     plugins = []
-    for entry in entry_points(group=specs.PROJECT):
+    for entry in plugin_entry_points():
         try:
             plugins.append((entry.name, entry.load()))
         except Exception as error:

@@ -21,10 +21,11 @@ import json
 import os
 import re
 import shutil
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.store.storage.files import ASIDE_SUFFIX
 from lycosa.store.storage.staging import write_list

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -25,6 +24,7 @@ import polars as pl
 
 from lycosa.config.settings import IndexSettings
 from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.units import format_time
 from lycosa.graph.generation import link_news

@@ -7,7 +7,8 @@ from functools import partial
 from lycosa.cluster.engine import Engine
 from lycosa.config.settings import IndexSettings, StoreSettings
 from lycosa.core.errors import WorkError
-from lycosa.graph.generation import GraphInfo, make_generation
+from lycosa.graph.builder import make_generation
+from lycosa.graph.generation import GraphInfo
 from lycosa.index.indexer import IndexReport, combined_report, index_shard, tasks_of
 from lycosa.index.shards.shards import index_analysis
 from lycosa.store.compaction.compact import CompactionReport, compact_table

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from lycosa.cluster.engine import Engine
 from lycosa.config.settings import Config, StoreSettings
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import Clock
 from lycosa.core.errors import LycosaError
-from lycosa.graph.generation import make_generation, newest
-from lycosa.index.shards.shards import index_analysis
-from lycosa.maintenance.jobs import merge_on, sweep_on
-from lycosa.processes.children import job_order, start_job
+from lycosa.processes.jobs import start_job
 from lycosa.processes.threads import OnError, start_thread
-from lycosa.store.compaction.compact import compact, compaction_is_due
 from lycosa.store.compaction.plan import CompactionSettings
-from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
 
+if TYPE_CHECKING:
+    from lycosa.cluster.engine import Engine
+
 _SWEEP_EVERY_MS = 3_600_000
-RANK_EVERY_MS = 86_400_000
 
 
 class Upkeep:
@@ -64,6 +61,8 @@ class Upkeep:
             self._job = None
         if now < self._next or self._job is not None:
             return
+        from lycosa.store.compaction.compact import compaction_is_due
+
         self._next = now + self._interval_ms
         self._state.catch_up()
         due = room and compaction_is_due(
@@ -83,7 +82,7 @@ class Upkeep:
             "merging": merging,
             "ranking": self._ranking,
         }
-        return start_job("lycosa.maintenance.upkeep", order)
+        return start_job("lycosa.maintenance.upkeep_job", order)
 
     def close(self) -> None:
         """Kill the running job; a later job does the rest."""
@@ -111,41 +110,12 @@ class _EngineJob:
         """Do nothing, as `wait`."""
 
     def _follow(self, engine: Engine, root: str, settings: StoreSettings, merging: bool) -> None:
+        from lycosa.maintenance.jobs import merge_on, sweep_on
+        from lycosa.maintenance.upkeep_job import rank_when_due
+
         # a later job repeats it; the crawl reports a damaged log
         with suppress(LycosaError):
             if merging:
                 merge_on(engine, root, CompactionSettings(settings.merge_commits))
             sweep_on(engine, root, settings)
             list(engine.map(rank_when_due, [root]))
-
-
-def keep_up(root: str, settings: StoreSettings, merging: bool = True, ranking: bool = True) -> None:
-    """Compact and vacuum what is due, and rank daily, beside the worker."""
-    workspace = Workspace.open(root)
-    if merging:
-        compact(workspace, CompactionSettings(settings.merge_commits))
-    vacuum(
-        workspace, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries
-    )
-    if ranking:
-        rank_when_due(root)
-
-
-def rank_when_due(root: str) -> None:
-    """Make a generation of the graph if the newest is a day old and the log has grown since."""
-    workspace = Workspace.open(root)
-    result = newest(workspace)
-    if result is not None:
-        info, _ = result
-        if (
-            abs(SystemClock().now_ms() - info.made_at) < RANK_EVERY_MS
-            or info.log_entry == workspace.state().head
-        ):
-            return
-    with suppress(FileNotFoundError):  # compaction removed a file: next time
-        make_generation(workspace, index_analysis(root))
-
-
-if __name__ == "__main__":
-    order = job_order("upkeep")
-    keep_up(order["root"], StoreSettings(**order["settings"]), order["merging"], order["ranking"])

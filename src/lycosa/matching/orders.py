@@ -9,12 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from pydantic import TypeAdapter
 
 from lycosa.core.clock import SystemClock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.matching.normalise import Folding
 from lycosa.matching.patterns import normalized_text
@@ -54,15 +55,17 @@ class SearchOrder:
     max_age_ms: int = 0
 
     def as_json(self) -> bytes:
-        return _JSON.dump_json(self)
+        return _json().dump_json(self)
 
     @classmethod
     def from_json(cls, content: bytes) -> SearchOrder:
         """Read what `as_json` wrote. Raises ValueError for anything else."""
-        return _JSON.validate_json(content)
+        return _json().validate_json(content)
 
 
-_JSON = TypeAdapter(SearchOrder)
+@cache
+def _json() -> TypeAdapter[SearchOrder]:
+    return TypeAdapter(SearchOrder)
 
 
 @dataclass(slots=True, frozen=True)

@@ -16,10 +16,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 
 from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.notify.transports import DeliveryError, Notice, Notifier, redacted_target
 from lycosa.processes.threads import OnError, background_thread

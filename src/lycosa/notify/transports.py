@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -31,6 +31,7 @@ from urllib.parse import urlsplit
 
 from lycosa.config.settings import Config
 from lycosa.core.clock import SystemClock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import FetchError, LycosaError, UrlError, UsageError
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher

@@ -10,20 +10,22 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
+from lycosa.core.patterns import lazy_pattern
+
 FIRST_YEAR, LAST_YEAR = 1990, 2100
 
-_ISO = re.compile(
+_ISO = lazy_pattern(
     r"\s*(\d{4})-?(\d\d)-?(\d\d)(?:[T\s]\s*(\d\d):?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?(?!\d)",
     re.IGNORECASE,
 )
-_SLASHED = re.compile(
+_SLASHED = lazy_pattern(
     r"\s*(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?)?(?!\d)"
 )
-_DAY_MONTH_NAME = re.compile(
+_DAY_MONTH_NAME = lazy_pattern(
     r"\s*(?:[A-Za-z]{3,9}\.?,?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]*\.?,?[\s-](\d{4}|\d\d(?=[\s,]+\d{1,2}:))"
     r"(?:[\s,]+(\d{1,2}):(\d\d)(?::(\d\d))?)?\s*([+-]\d\d:?\d\d|[A-Z]{1,4}\b)?(?!\d)"
 )
-_MONTH_NAME_DAY = re.compile(
+_MONTH_NAME_DAY = lazy_pattern(
     r"\s*(?:[A-Za-z]{3,9}\.?,\s+)?([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2}),?\s+(\d{4})(?!\d)"
 )
 _MONTH_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"

@@ -12,14 +12,16 @@ import re
 from typing import NamedTuple
 from urllib.parse import quote
 
-_UNIX = re.compile(
+from lycosa.core.patterns import lazy_pattern
+
+_UNIX = lazy_pattern(
     r"(?P<kind>[-dlbcps])[-rwxsStTlL]{9}\S*\s+\d+\s+(?:\S+\s+){1,2}?\d+\s+"
     r"(?:[A-Za-z]{3}\s+\d{1,2}|\d{1,2}\s+[A-Za-z]{3}|\d{4}-\d{2}-\d{2})\s+(?:\d{4}|\d{1,2}:\d{2})\s(?P<name>.+)"
 )
-_DOS = re.compile(
+_DOS = lazy_pattern(
     r"\d{2}-\d{2}-\d{2,4}\s+\d{2}:\d{2}(?:[AP]M)?\s+(?P<size><DIR>|\d+)\s+(?P<name>.+)"
 )
-_MLSD = re.compile(r"(?:[A-Za-z][\w.-]*=[^;]*;)+ (?P<name>.+)")
+_MLSD = lazy_pattern(r"(?:[A-Za-z][\w.-]*=[^;]*;)+ (?P<name>.+)")
 _MAX_LINES = 100_000
 _SAFE = "!$&'()*+,;=:@-._~"
 _GOPHER_LINKS = frozenset("014569gIhs;dMPp:<")

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import codecs
 import functools
-import re
 import unicodedata
 from collections import Counter
 from typing import NamedTuple
 
+from lycosa.core.patterns import lazy_pattern
 from lycosa.page.encoding_labels import FURTHER, codec_of
 
 SAMPLE_LENGTH = 200_000  # bytes that are searched for non-ASCII ones
@@ -33,8 +33,8 @@ FALLBACK = "windows-1252"
 HZ = "hz-gb-2312"
 ESCAPED = ("iso-2022-jp", "iso-2022-jp-2", "iso-2022-jp-2004", "iso-2022-jp-3")
 
-_MARKUP = re.compile(rb"<[^<>]*>")
-_PLAIN_ESCAPE = re.compile(rb"\x1b(?:\$[@AB()]|\([BJI])")
+_MARKUP = lazy_pattern(rb"<[^<>]*>")
+_PLAIN_ESCAPE = lazy_pattern(rb"\x1b(?:\$[@AB()]|\([BJI])")
 _TIE = 0.001
 _SELDOM = frozenset({"macintosh", "koi8-u"})
 # required lead of encodings that browsers do not know, or in which pages were never served
@@ -185,21 +185,21 @@ class _Classes(dict[int, str]):
 
 
 _CLASSES = _Classes()
-_MISPLACED_SIGN = re.compile("(?<=[aAlUo])s(?=[aAlUo])")
-_MISPLACED_CAPITAL = re.compile("(?<=[al])U")
-_LATIN_RUN = re.compile("[lUo]{3,}")
-_PAIR = re.compile(
+_MISPLACED_SIGN = lazy_pattern("(?<=[aAlUo])s(?=[aAlUo])")
+_MISPLACED_CAPITAL = lazy_pattern("(?<=[al])U")
+_LATIN_RUN = lazy_pattern("[lUo]{3,}")
+_PAIR = lazy_pattern(
     r"(?<![^\s(\[>/-])(?:„(?=[^“”„]*[“”](?![^\W_]))|“(?=[^“”„]*”(?![^\W_]))|«(?=[^«»]*»(?![^\W_]))|»(?=[^«»]*«(?![^\W_]))"
     r"|‘(?=[^‘]*’(?![^\W_]))|‚(?=[^‘’‚]*[‘’](?![^\W_])))"
 )
-_PUNCTUATION = re.compile(
+_PUNCTUATION = lazy_pattern(
     r"(?<=[A-Za-z])’(?=(?:s|t|re|ve|ll|d|m)\b)|(?i:(?<=\b[cdjlmnst])|(?<=\bqu)|(?<=ll)|(?<=\bun)|(?<=quest)|(?<=tutt))’(?=[^\W_])"
     r"|(?<!\S)[–—](?!\S)|(?<=\d)–(?=\d)|(?<=[A-Za-z])–(?=[A-Z])|(?<!\S)[£¥€](?=\d)|(?<=\d)\xa0(?=\w)"
 )
 """With `_PAIR`: quotation marks, apostrophes, dashes and currency signs in their places; a wrong
 encoding makes letters of them.
 """
-_BESIDE_LATIN = re.compile("(?<=[aA])[lUo]|[lUo](?=[aA])")
+_BESIDE_LATIN = lazy_pattern("(?<=[aA])[lUo]|[lUo](?=[aA])")
 
 
 def detect(payload: bytes) -> str:

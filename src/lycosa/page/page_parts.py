@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import LinkKind
 from lycosa.page.html.tree import Node
 

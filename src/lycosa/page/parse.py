@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Alternate, Link, LinkKind, Page
 from lycosa.page import media

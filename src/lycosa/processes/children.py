@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing.connection import Connection
 from typing import Any
 
+from lycosa.core.dataclass import dataclass
 from lycosa.processes.parentage import OneThread, interrupts_held
 from lycosa.processes.platform import end_with_parent
 from lycosa.processes.terminal import escape_output
@@ -128,25 +125,6 @@ def _live(
             pipe.send(ChildReport(news, text))
 
     work(tell, *arguments)
-
-
-def start_job(module: str, order: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """Start `python -m module` with an order for `job_order`. It ends with the calling thread.
-
-    Unlike a `Child` it does not import the main module of the parent, so that scripts that call
-    Lycosa need no `if __name__ == "__main__"`.
-    """
-    command = [sys.executable, "-m", module, json.dumps({"parent": os.getpid()} | order)]
-    with interrupts_held():
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL)
-
-
-def job_order(name: str) -> dict[str, Any]:
-    """Return the order of `start_job` in the started process. `name`: shown by `top`."""
-    order: dict[str, Any] = json.loads(sys.argv[1])
-    end_with_parent(order.pop("parent"), name)
-    escape_output()
-    return order
 
 
 def _signal_name(number: int) -> str:

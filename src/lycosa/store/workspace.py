@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 import xxhash
 
 from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import NewerError, StorageError, UsageError, WorkspaceError
 from lycosa.core.units import format_time
 from lycosa.store.coordination.leadership import require_no_leader

@@ -6,20 +6,23 @@ case, Snowball stemmer, accents folded), for seven languages; Python only prepar
 for tantivy's whitespace tokenizer. docs/explanation/languages.md lists the languages.
 
 Accents are folded after stemming, since Snowball needs them (`mangèrent`, `città`).
+
+Modules of single languages are imported on use: compiling their patterns slows every start.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import icu4py
 import Stemmer
 import tantivy
 from tantivy.tantivy import __version__ as TANTIVY_VERSION
 
-from lycosa.text import burmese, fold, han, korean, lao, letters
+from lycosa.core.dataclass import dataclass
+from lycosa.text import fold, letters
 from lycosa.text.segmented import (
     AccentAnalyzer,
     DictionaryAnalyzer,
@@ -30,8 +33,10 @@ from lycosa.text.segmented import (
     clean,
     same,
 )
-from lycosa.text.spaceless import CharacterAnalyzer, PartsAnalyzer
 from lycosa.text.suffixes import light_stem
+
+if TYPE_CHECKING:
+    from lycosa.text.korean import MorphemeAnalyzer
 
 __all__ = [
     "BIGRAMS",
@@ -115,6 +120,7 @@ _SNOWBALL = {
     "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
 _PERSIAN_LETTERS = frozenset({"ku", "sd", "ug"})
+_SPACELESS = frozenset({"zh", "ja", "my", "lo"})
 _DICTIONARY = frozenset({"th", "km"})
 _LIGHT = frozenset({"kk", "ky", "mn", "tg"})
 
@@ -131,18 +137,8 @@ def analyzer_for(language: str) -> Analyzer:
         language if language.isascii() and language.isalpha() and len(language) <= 3 else GENERIC
     )
     version = f"{ANALYSIS_VERSION}/ICU {icu4py.icu_version}/Snowball {Stemmer.version()}"
-    if language == "zh":
-        return CharacterAnalyzer(
-            language, name="characters", version=version, prepare=han.simplified
-        )
-    if language == "ja":
-        return CharacterAnalyzer(language, name="characters", version=version)
-    if language == "my":
-        return PartsAnalyzer(
-            language, burmese.syllables, name="syllables", version=version, prepare=burmese.prepared
-        )
-    if language == "lo":
-        return PartsAnalyzer(language, lao.syllables, name="syllables", version=version)
+    if language in _SPACELESS:
+        return _spaceless(language, version)
     if language in ("bo", "dz"):
         return SyllableAnalyzer(language, letters.tibetan, name="tsheg-syllables", version=version)
     if language == "ko":
@@ -153,6 +149,26 @@ def analyzer_for(language: str) -> Analyzer:
         return DictionaryAnalyzer(language, same, name="dictionary", version=version)
     stem, name = _stemmer(language)
     return SegmentedAnalyzer(language, stem, name=name, version=version)
+
+
+def _spaceless(language: str, version: str) -> Analyzer:
+    from lycosa.text.spaceless import CharacterAnalyzer, PartsAnalyzer
+
+    if language == "zh":
+        from lycosa.text.han import simplified
+
+        return CharacterAnalyzer(language, name="characters", version=version, prepare=simplified)
+    if language == "my":
+        from lycosa.text.burmese import prepared, syllables
+
+        return PartsAnalyzer(
+            language, syllables, name="syllables", version=version, prepare=prepared
+        )
+    if language == "lo":
+        from lycosa.text.lao import syllables
+
+        return PartsAnalyzer(language, syllables, name="syllables", version=version)
+    return CharacterAnalyzer(language, name="characters", version=version)
 
 
 def _stemmer(language: str) -> tuple[Callable[[str], str], str]:
@@ -206,7 +222,11 @@ class Analysis:
 
     def here(self) -> tuple[Analysis, str]:
         """Return the part usable with the installed packages, and a hint about the rest or ""."""
-        if KIWI not in self.korean or korean.installed():
+        if KIWI not in self.korean:
+            return self, ""
+        from lycosa.text import korean
+
+        if korean.installed():
             return self, ""
         return Analysis(
             tuple(kind for kind in self.korean if kind != KIWI) or (BIGRAMS,)
@@ -215,12 +235,14 @@ class Analysis:
 
 def analysis_by(names: Iterable[str]) -> Analysis:
     """Return the analysis of an index or a table, by the names of its analyzers."""
-    kinds = {PAIRS: BIGRAMS, korean.NAME: KIWI}
+    kinds = {PAIRS: BIGRAMS, KIWI: KIWI}
     return Analysis(
         tuple(kinds[name] for name in sorted(names, reverse=True) if name in kinds) or (BIGRAMS,)
     )
 
 
 @functools.cache
-def _by_morphemes() -> korean.MorphemeAnalyzer:
+def _by_morphemes() -> MorphemeAnalyzer:
+    from lycosa.text import korean
+
     return korean.MorphemeAnalyzer(f"{ANALYSIS_VERSION}/{korean.version()}")

@@ -10,9 +10,10 @@ particles.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable
+
+from lycosa.core.patterns import lazy_pattern
 
 _ALEFS = {ord(alef): "ا" for alef in "أإآٱ"}
 _YEH_TO_ARABIC = {ord("ی"): "ي", ord("ک"): "ك"}  # what Persian keyboards give
@@ -67,10 +68,10 @@ _DEVANAGARI = {
     ord("ऒ"): ord("ओ"),
 }
 # A nasal without its vowel before a consonant is written as anusvara just as well: हिन्दी, हिंदी.
-_NASAL = re.compile("[ङञणनम]\u094d(?=[क-ह])(?![नमयरवह])")
+_NASAL = lazy_pattern("[ङञणनम]\u094d(?=[क-ह])(?![नमयरवह])")
 
 _TONES = "\u0300\u0301\u0303\u0309\u0323"
-_AFFIXED = re.compile(
+_AFFIXED = lazy_pattern(
     "(?<=[\u0f40-\u0fbc])(?:\u0f60\u0f72\u0f66?|\u0f60\u0f7c|\u0f60\u0f58|\u0f60\u0f44)$"
 )
 

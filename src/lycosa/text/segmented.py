@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import operator
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from icu4py.breakers import WordBreaker
 
+from lycosa.core.patterns import lazy_pattern
 from lycosa.text import fold
 
 # Entries of a cache before it is cleared: about 2 MB for each language of a crawl.
@@ -38,8 +38,8 @@ SIGNS = (
     r"!-/:-@\[-`{-~\u00a1-\u00a7\u00a9\u00ab\u00ac\u00ae\u00b0\u00b1\u00b6\u00b7\u00bb\u00bf\u00d7\u00f7"
     r"\u2010-\u2016\u2018-\u2023\u2025\u2026\u2030\u2032-\u2034\u2039\u203a\u20ac\u2190-\u2193"
 )
-_NOT_USUAL = re.compile(f"[^0-9{LETTERS}{SIGNS}\n]")
-_RUNS = re.compile(f"[^\\W_{_HANGUL_SYLLABLES}]+|\n|[{_HANGUL_SYLLABLES}]+")
+_NOT_USUAL = lazy_pattern(f"[^0-9{LETTERS}{SIGNS}\n]")
+_RUNS = lazy_pattern(f"[^\\W_{_HANGUL_SYLLABLES}]+|\n|[{_HANGUL_SYLLABLES}]+")
 
 
 class Unit(NamedTuple):
@@ -273,7 +273,7 @@ class DictionaryAnalyzer(SegmentedAnalyzer):
         ]
 
 
-_HANGUL = re.compile(f"[\uac00-\ud7a3]{{1,{MAX_CHARACTERS}}}")
+_HANGUL = lazy_pattern(f"[\uac00-\ud7a3]{{1,{MAX_CHARACTERS}}}")
 # Particles after nouns (National Institute of Korean Language, standard grammar).
 _PARTICLES = frozenset((
     "으로부터", "에게서", "이라고", "에서는", "으로서", "으로써", "에서", "에게", "한테", "께서", "부터", "까지", "처럼", "보다",  # noqa: E501

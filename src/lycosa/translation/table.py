@@ -14,10 +14,11 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.text.analyze import Analysis, analysis_by
 from lycosa.translation.similarity import (

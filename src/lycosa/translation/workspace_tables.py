@@ -9,9 +9,10 @@ Does not import polars: searches open the tables.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.store.storage.storage import Storage
 from lycosa.text.analyze import Analysis

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from lycosa.core.patterns import lazy_pattern
+
 CONTACT_NEEDED = (
     "fetch.contact is not set: `lycosa run` fetches from public hosts only if their webmasters "
     "can reach you. Set it "
@@ -18,12 +20,12 @@ CONTACT_NEEDED = (
 _LABEL = r"[^\W_](?:[\w-]{0,61}[^\W_])?"
 # a top-level domain has two characters or more, and is no number
 _NAME = rf"(?:{_LABEL}\.)+[^\W\d_](?:[\w-]{{0,61}}[^\W_])"
-_WEB = re.compile(rf"https?://({_NAME})\.?(?::\d{{1,5}})?(?=[/?#\s)>;,\"']|$)", re.IGNORECASE)
-_MAIL = re.compile(
+_WEB = lazy_pattern(rf"https?://({_NAME})\.?(?::\d{{1,5}})?(?=[/?#\s)>;,\"']|$)", re.IGNORECASE)
+_MAIL = lazy_pattern(
     rf"(?<![^\s(<:+;,\"'])[^\W_][\w.!#$%&'*/=?^`{{|}}~+-]{{0,63}}@({_NAME})(?![\w@-])",
     re.IGNORECASE,
 )
-_RESERVED = re.compile(
+_RESERVED = lazy_pattern(
     r"(?:.*\.)?(?:example\.(?:com|net|org)|example|test|invalid|localhost|local|internal)",
     re.IGNORECASE,
 )

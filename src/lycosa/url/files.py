@@ -11,15 +11,16 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import ada_url
 
+from lycosa.core.patterns import lazy_pattern
 from lycosa.url.schemes import DEFAULT_PORTS, path_start
 
 _KEPT = "!$&'()*+,;=:@-._~"
-_GOPHER = re.compile(r"[\x00-\x20]*gopher://(?:[^/?#]*@)?([^/?#]*)([^#]*)", re.IGNORECASE)
-_AUTHORITY = re.compile(r"(.+?)(?::(\d{0,5}))?")
+_GOPHER = lazy_pattern(r"[\x00-\x20]*gopher://(?:[^/?#]*@)?([^/?#]*)([^#]*)", re.IGNORECASE)
+_AUTHORITY = lazy_pattern(r"(.+?)(?::(\d{0,5}))?")
 _IGNORED = {9: None, 10: None, 13: None}  # as the URL standard does
-_TYPE_CODE = re.compile(r"(?:;type=[aid])+$", re.IGNORECASE)
+_TYPE_CODE = lazy_pattern(r"(?:;type=[aid])+$", re.IGNORECASE)
 # would end the line that is sent, and begin a command of its own
-_COMMANDS = re.compile(rb"[\0\r\n]")
+_COMMANDS = lazy_pattern(rb"[\0\r\n]")
 
 
 def finish_ftp(href: str) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
-CODE_IN_PATH = re.compile(r"(?<=[/._=])([a-z]{2})(?:[-_]([a-z]{2,4}))?(?=[/._&]|$)", re.IGNORECASE)
-CODE_IN_HOST = re.compile(r"^([a-z][a-z0-9+.-]*://)([a-z]{2})\.(?=[^/]+\.[^/])", re.IGNORECASE)
-_TAG = re.compile(r"\s*([A-Za-z]{2,3})(?:[-_][\w-]*)?\s*")
+from lycosa.core.patterns import lazy_pattern
+
+CODE_IN_PATH = lazy_pattern(
+    r"(?<=[/._=])([a-z]{2})(?:[-_]([a-z]{2,4}))?(?=[/._&]|$)", re.IGNORECASE
+)
+CODE_IN_HOST = lazy_pattern(r"^([a-z][a-z0-9+.-]*://)([a-z]{2})\.(?=[^/]+\.[^/])", re.IGNORECASE)
+_TAG = lazy_pattern(r"\s*([A-Za-z]{2,3})(?:[-_][\w-]*)?\s*")
 _ALIASES = {
     "cn": "zh",
     "tw": "zh",

@@ -12,15 +12,16 @@ from typing import Final
 from urllib.parse import unquote
 
 from lycosa.config.settings import Collection
+from lycosa.core.patterns import lazy_pattern
 from lycosa.url.normalise import normalise
 from lycosa.url.schemes import WEB
 
 # Session ids as servers write them: Java servlets (in the path, any form of id), PHP, classic ASP,
 # ASP.NET without cookies, ColdFusion, and shops derived from osCommerce. A bare `sid=` or
 # `session=` counts only with an id's length and alphabet: `sid=3` may well choose a page.
-_SESSION_IN_PATH = re.compile(r";jsessionid(?:=[^;/?]*)?(?=[;/?]|$)", re.IGNORECASE)
-_SESSION_SEGMENT = re.compile(r"/\((?:[AFSX]\([A-Za-z0-9_-]{20,}\))+\)(?=/)")
-_SESSION_PARAMETER = re.compile(
+_SESSION_IN_PATH = lazy_pattern(r";jsessionid(?:=[^;/?]*)?(?=[;/?]|$)", re.IGNORECASE)
+_SESSION_SEGMENT = lazy_pattern(r"/\((?:[AFSX]\([A-Za-z0-9_-]{20,}\))+\)(?=/)")
+_SESSION_PARAMETER = lazy_pattern(
     r"jsessionid=.*|phpsessid=.*|aspsessionid[a-z]{0,16}=.*|asp\.net_sessionid=.*|oscsid=.*|zenid=.*"
     r"|cfid=\d+|cftoken=[0-9a-f-]{6,}"
     r"|(?:sid|sess|session|session_?id|sessid|xtcsid|php_?session_?id)=(?:[0-9a-f]{24,}|(?=[a-z]*\d)(?=\d*[a-z])[0-9a-z]{26,})",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import polars as pl
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 from lycosa.url.keys import host_key
 from lycosa.url.normalise import normalise, typed_url

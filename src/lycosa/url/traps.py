@@ -17,6 +17,7 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.config.settings import Collection
 from lycosa.core.messages import Message
+from lycosa.core.patterns import lazy_pattern
 from lycosa.url.rules import Rules
 from lycosa.url.schemes import path_start
 
@@ -103,27 +104,29 @@ def explain(rule: TrapRule) -> Message:
     return _EXPLAINED[rule]
 
 
-_PAGE_SEGMENT = re.compile(r"\.(?:html?|xhtml|php\d?|aspx?|jspx?|cgi|cfm|do)(?=/|$)", re.IGNORECASE)
-_PATH_DATE = re.compile(r"/([1-9]\d{3})([/-])(\d\d?)(?:\2(\d\d?))?(?=/|$)")
-_CALENDAR_WORD = re.compile(
+_PAGE_SEGMENT = lazy_pattern(
+    r"\.(?:html?|xhtml|php\d?|aspx?|jspx?|cgi|cfm|do)(?=/|$)", re.IGNORECASE
+)
+_PATH_DATE = lazy_pattern(r"/([1-9]\d{3})([/-])(\d\d?)(?:\2(\d\d?))?(?=/|$)")
+_CALENDAR_WORD = lazy_pattern(
     r"calend|kalend|event|agenda|archiv|schedul|diary|/cal/|/date/|/day/|/month/|/week/|/daily/|/monthly/|termin",
     re.IGNORECASE,
 )
-_QUERY_FOUR_DIGITS = re.compile(r"=[1-9]\d{3}")  # what all forms of a date in a query begin with
-_QUERY_DATE = re.compile(r"=([1-9]\d{3})-(\d\d?)(?:-(\d\d?))?(?=&|T|%|\+|$)")
-_QUERY_DIGITS = re.compile(
+_QUERY_FOUR_DIGITS = lazy_pattern(r"=[1-9]\d{3}")  # what all forms of a date in a query begin with
+_QUERY_DATE = lazy_pattern(r"=([1-9]\d{3})-(\d\d?)(?:-(\d\d?))?(?=&|T|%|\+|$)")
+_QUERY_DIGITS = lazy_pattern(
     r"(?:^|&)[a-z_\-.]*(?:date|day|month|cal|start|from|end|to|when|datum|fecha)=([1-9]\d{3})(\d\d)(\d\d)?(?=&|T|$)",
     re.IGNORECASE,
 )
-_QUERY_YEAR = re.compile(
+_QUERY_YEAR = lazy_pattern(
     r"(?:^|&)[a-z_\-.]*(?:year|yr|jahr|annee|anno|ano)=([1-9]\d{3})(?=&|$)|(?:^|&)y=([1-9]\d{3})(?=&|$)",
     re.IGNORECASE,
 )
-_QUERY_MONTH = re.compile(
+_QUERY_MONTH = lazy_pattern(
     r"(?:^|&)(?:[a-z_\-.]*(?:month|mon|monat|mois|mes|mese)|m|mo)=(\d\d?)(?=&|$)", re.IGNORECASE
 )
-_SESSION_HINT = re.compile(r"sid|sess|cfid|cftoken|zenid", re.IGNORECASE)
-_SESSION_FOLDER = re.compile(
+_SESSION_HINT = lazy_pattern(r"sid|sess|cfid|cftoken|zenid", re.IGNORECASE)
+_SESSION_FOLDER = lazy_pattern(
     r"/(?:sid|sess|session|session_?id)[-_=.:~]?[0-9a-f]{16,}(?=/|$)", re.IGNORECASE
 )
 _sessions = Rules(Collection(drop_session_ids=True))

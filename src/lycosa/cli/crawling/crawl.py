@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,11 +22,12 @@ from lycosa.cli.options import (
 )
 from lycosa.cli.output import counts, note, print_json, table
 from lycosa.cli.signals import stop_on_signals
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkError
 from lycosa.core.units import format_duration, format_size, number_of
 
 if TYPE_CHECKING:
-    from lycosa.commands.models import CrawlReport
+    from lycosa.commands.crawl_models import CrawlReport
 
 _ENDS = {
     "finished": "Finished: no URLs are due",

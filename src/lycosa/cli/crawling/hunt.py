@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +18,7 @@ from lycosa.cli.options import (
 )
 from lycosa.cli.output import counts, json_text, note, print_json
 from lycosa.cli.signals import stop_on_signals
+from lycosa.core.dataclass import dataclass
 from lycosa.core.units import format_duration, format_size, number_of, parse_duration_ms
 from lycosa.processes.terminal import raw, styled
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from lycosa.cli.options import EngineWorkers, InWorkspace, ListenOption, PortOption
 from lycosa.cli.output import timed_note
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lycosa.cli.options import InWorkspace
 from lycosa.cli.output import Output, note
+from lycosa.core.dataclass import dataclass
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +22,7 @@ from lycosa.cli.options import (
     values_of,
 )
 from lycosa.cli.output import Output, data_stream, note
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_size, number_of, parse_size
 

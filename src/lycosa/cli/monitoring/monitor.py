@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from typer.core import TyperGroup
 from lycosa.cli.options import InWorkspace, NotifyOption, values_of
 from lycosa.cli.output import Output, note, timed_note
 from lycosa.config.monitor import Monitor
+from lycosa.core.dataclass import dataclass
 from lycosa.core.units import format_duration, format_time, number_of
 from lycosa.notify.transports import redacted_target
 from lycosa.uptime.notifications import format_length

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from lycosa.cli.options import AllOption, InWorkspace
 from lycosa.cli.output import Output, note
+from lycosa.core.dataclass import dataclass
 from lycosa.core.units import parse_duration_ms, parse_size
 
 

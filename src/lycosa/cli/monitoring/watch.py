@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +16,7 @@ from lycosa.cli.options import (
     SiteOption,
 )
 from lycosa.cli.output import Output, note
+from lycosa.core.dataclass import dataclass
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:

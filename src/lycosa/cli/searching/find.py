@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +10,7 @@ from lycosa.cli.monitoring.matches import print_match
 from lycosa.cli.options import DelayOption, IgnoreOption, InWorkspace, JsonOption, SiteOption
 from lycosa.cli.output import note, print_json
 from lycosa.cli.signals import stop_on_signals
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 from lycosa.core.units import number_of
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +17,7 @@ from lycosa.cli.options import (
     values_of,
 )
 from lycosa.cli.output import Output, note
+from lycosa.core.dataclass import dataclass
 from lycosa.core.units import number_of
 from lycosa.processes.terminal import styled
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lycosa.cli.options import EngineOptions, InWorkspaces, ListenOption, PeersOption, PortOption
 from lycosa.cli.output import note
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from lycosa.cli.options import InWorkspace, PageFilter, date_ms, values_of
 from lycosa.cli.output import Output
+from lycosa.core.dataclass import dataclass
 from lycosa.core.units import number_of
 
 

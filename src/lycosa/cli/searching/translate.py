@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from lycosa.cli.options import InWorkspace, values_of
 from lycosa.cli.output import Output, table
+from lycosa.core.dataclass import dataclass
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:

@@ -7,10 +7,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import PauseFollower, require_not_paused
 from lycosa.crawl.session.planning import check_seeds, seeds_of
@@ -30,12 +32,14 @@ from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.hooks.plugins import Plugins
 from lycosa.hooks.services import CrawlServices
-from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
+
+if TYPE_CHECKING:
+    from lycosa.index.follower import IndexFollower
 
 
 def _to_stderr(message: str) -> None:
@@ -148,6 +152,8 @@ def crawl(
         pauses = PauseFollower(workspace.storage, session.worker, name, order.say, clock)
         ticks += [session.inbox.apply, pauses.tick]
         if order.index:
+            from lycosa.index.follower import IndexFollower
+
             follower = IndexFollower(order.root, order.config.index, clock)
         services.start()
         if order.site is not None:

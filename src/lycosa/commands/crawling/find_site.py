@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from lycosa.commands.crawl_models import FindReport
 from lycosa.commands.crawling.run_crawl import CrawlCall, CrawlListeners, run_call
-from lycosa.commands.models import FindReport
 from lycosa.crawl.state.progress import Progress
 from lycosa.find.find import FindResults, order_in_site
 from lycosa.matching.matches import StoredMatch

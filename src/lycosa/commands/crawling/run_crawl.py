@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import TYPE_CHECKING
 
-from lycosa.commands.crawling.cluster_crawl import crawl_together
+from lycosa.commands.crawl_models import CrawlReport
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.engines import is_shared, open_engine
-from lycosa.commands.inspection.single import fetched_page
-from lycosa.commands.models import CrawlReport
-from lycosa.commands.page_models import FetchedPage
 from lycosa.config.settings import Collection, Config
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 from lycosa.core.records import Page, Visit
 from lycosa.crawl.session.planning import read_seeds
@@ -22,6 +21,9 @@ from lycosa.hooks.plugins import Plugins, plugins_with
 from lycosa.hooks.specs import hook
 from lycosa.processes.stopping import Stoppable
 from lycosa.url.site_name import SiteScope
+
+if TYPE_CHECKING:
+    from lycosa.commands.page_models import FetchedPage
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class _PageListener:
 
     @hook
     def page_parsed(self, page: Page, visit: Visit) -> None:
+        from lycosa.commands.inspection.single import fetched_page
+
         self._on_page(fetched_page(visit.url, visit.http_status, page, visit.collection))
 
 
@@ -113,6 +117,8 @@ def run_call(call: CrawlCall, listeners: CrawlListeners) -> CrawlReport:
         plugins=plugins,
     )
     if is_shared(call.engine, call.workers):
+        from lycosa.commands.crawling.cluster_crawl import crawl_together
+
         with open_engine(call.engine, call.address, call.config) as engine:
             progress = crawl_together(
                 order,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lycosa.commands.models import AddedUrls, FindSubmission
+from lycosa.commands.crawl_models import AddedUrls, FindSubmission
 from lycosa.config.settings import Config
 from lycosa.crawl.session.submission import submit
 from lycosa.find.find import submit_find

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lycosa.commands.search_models import (
@@ -20,6 +19,7 @@ from lycosa.commands.search_models import (
     WordTranslations,
     cached_path,
 )
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 from lycosa.core.messages import Message
 from lycosa.core.parameters import texts, whole_number

@@ -14,7 +14,7 @@ from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import paused
 from lycosa.export.archives.collection_copy import CopyReport, copy_collection
-from lycosa.graph.generation import make_anew
+from lycosa.graph.builder import make_anew
 from lycosa.index.indexer import Indexer
 from lycosa.index.shards.shards import current_generation, index_analysis
 from lycosa.store.compaction.plan import base_place

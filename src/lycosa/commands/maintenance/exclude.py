@@ -11,7 +11,7 @@ import polars as pl
 from lycosa.commands.models import ExclusionReport
 from lycosa.config.settings import Config
 from lycosa.core.errors import OwnedError, UsageError
-from lycosa.graph.generation import make_anew
+from lycosa.graph.builder import make_anew
 from lycosa.index.indexer import Indexer
 from lycosa.index.shards.shards import current_generation, index_analysis
 from lycosa.store.exclusion.exclusions import DOMAIN, PREFIX, parse_rule

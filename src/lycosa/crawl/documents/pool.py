@@ -17,7 +17,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing import Pipe
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -83,6 +82,8 @@ class _Child:
     """One process. Its methods raise OSError or EOFError when it died."""
 
     def __init__(self, limits: DocumentLimits) -> None:
+        from multiprocessing import Pipe
+
         self._pipe, theirs = Pipe()
         self._seconds = CLOCK_SHARE * limits.timeout_ms / 1000 + 2
         self._limits = limits

@@ -7,10 +7,11 @@ a hostile file has taken over can send any bytes, and must not be able to run co
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Page
 
 MAX_REPLY = 128 * 2**20

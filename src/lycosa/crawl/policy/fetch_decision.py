@@ -15,10 +15,10 @@ collection, and returns decisions for the rows that it stops; the others go on t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from lycosa.core.clock import Clock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Exclusion
 from lycosa.core.records import HostRow, UrlRow, UrlState
 from lycosa.crawl.admission.discovery import Discovery

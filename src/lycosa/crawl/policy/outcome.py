@@ -4,10 +4,10 @@ and conditional requests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from lycosa.archive.warc.writer import RevisitTarget, payload_digest
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import RETRY_STATUSES, Exclusion, FetchError
 from lycosa.core.records import Exchange, UrlRow
 from lycosa.frontier.politeness.delay import retry_after_ms

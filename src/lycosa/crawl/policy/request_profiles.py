@@ -9,11 +9,11 @@ receives what its password opened.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Exchange, Request, UrlRow, VisitKind
 from lycosa.crawl.policy.login import LoginManager
 from lycosa.crawl.policy.outcome import conditions

@@ -8,10 +8,10 @@ requested again after `UNREACHABLE_TTL_MS`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from cachetools import LRUCache
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Exchange, RobotsEntry
 from lycosa.fetch.robots_txt import MAX_ROBOTS_BYTES, Robots, cache_ms, robots_text, robots_verdict
 from lycosa.http.decode import decode_body, parse_head

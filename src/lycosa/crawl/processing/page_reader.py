@@ -8,11 +8,12 @@ give the same result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Protocol
 
 from lycosa.archive.warc.record import RENDERED_TYPE
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Exchange, Link, LinkKind, Page
 from lycosa.http.decode import Headers, decode_with

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from lycosa.archive.warc.writer import RevisitTarget
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import FetchError, Refusal
 from lycosa.core.records import Exchange, HostRow, UrlRow, Visit, VisitKind
 from lycosa.crawl.admission.discovery import KINDS, Discovery
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
-from lycosa.crawl.documents.sandbox import ChildReader
 from lycosa.crawl.policy.host_delay import HostPauses
 from lycosa.crawl.policy.outcome import FetchOutcome, Judgement, judge, revisit_target
 from lycosa.crawl.processing.page_reader import (
@@ -187,6 +186,8 @@ class ResponseProcessor:
     @contextmanager
     def parsing_in_a_child(self) -> Iterator[None]:
         """Parse in a child process for a while, as pages may kill the parser."""
+        from lycosa.crawl.documents.sandbox import ChildReader
+
         read = self._read
         with closing(ChildReader(self._reader)) as child:
             self._read = child

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 import polars.selectors as cs
 
 from lycosa.config.settings import Collection
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Exclusion
 from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlRow, UrlState, operation_mask
 from lycosa.crawl.admission.remote_links import Way

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import polars as pl
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Link, LinkKind, UrlId, Visit, VisitKind
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables

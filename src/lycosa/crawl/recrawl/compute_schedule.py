@@ -21,7 +21,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -29,6 +29,7 @@ import numpy as np
 import polars as pl
 
 from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import FOLLOWED_KINDS, UrlState
 from lycosa.frontier.recrawl.change_rate import (
     DAY_MS,
@@ -41,7 +42,7 @@ from lycosa.frontier.recrawl.change_rate import (
 )
 from lycosa.frontier.recrawl.due import DEPTH_DECAY, Policy, RecrawlRules, weights_and_rates
 from lycosa.frontier.recrawl.fresh import solve
-from lycosa.processes.children import job_order, start_job
+from lycosa.processes.jobs import job_order, start_job
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.owner import FOLDER as RUN
 from lycosa.store.storage.staging import build_folder

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import BinaryIO
 
 import numpy as np
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.crawl.recrawl.compute_schedule import CHANGED, Ranker, RankingResult
 from lycosa.crawl.state.crawl_state import CrawlState

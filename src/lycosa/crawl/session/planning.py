@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from lycosa.config.credentials import without_user
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config, FetchSettings
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import ConfigError, Refusal, UrlError, UsageError
 from lycosa.crawl.session.single_fetch import named_pair
 from lycosa.crawl.state.task import Job

@@ -7,13 +7,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lycosa.config.collection import ADMISSION_SETTINGS
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
+from lycosa.core.dataclass import dataclass
 from lycosa.crawl.admission.discovery import Discovery
 from lycosa.crawl.admission.inbox import Inbox
 from lycosa.crawl.admission.received_links import ReceivedLinks
@@ -33,7 +34,6 @@ from lycosa.crawl.state.events import PageMatcher
 from lycosa.crawl.state.held_partitions import HeldPartitions, HeldTables
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker, WorkerOptions
-from lycosa.fetch.browser.process import find_browser
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.fetch.guard import AddressGuard
@@ -212,6 +212,8 @@ def open_session(
     settings = _settings_of(jobs, state, shared=held is not None)
     file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
     if any(job.collection.render != "never" for job in jobs):
+        from lycosa.fetch.browser.process import find_browser
+
         find_browser(config.render.browser, sandbox=config.render.sandbox)
     require_secrets((job.collection for job in jobs), os.environ)
     fetcher = options.fetcher or _curl_fetcher(config, jobs, clock)

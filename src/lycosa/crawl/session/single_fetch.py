@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 
 from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import SystemClock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Exclusion, Refusal, UsageError, WorkError
 from lycosa.core.records import Exchange, Page, Request, RobotsEntry, VisitKind
 from lycosa.crawl.documents.pool import DocumentPool

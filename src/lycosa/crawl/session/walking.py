@@ -9,12 +9,13 @@ once more, until that reaches nothing new.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from lycosa.config.settings import Collection
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Exclusion, UsageError
 from lycosa.core.records import LinkKind, UrlId, UrlRow, UrlState
 from lycosa.crawl.admission.remote_links import Way

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import UrlId, UrlRow
 from lycosa.crawl.admission.link_gate import LinkGate
 from lycosa.crawl.admission.url_filter import FREE_SUSPECTS, free_suspects

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.reader import read_response
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
 from lycosa.crawl.state.events import CrawlListeners, PatternMatch
 from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from lycosa.archive.warc.writer import crawl_info
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
+from lycosa.core.dataclass import dataclass
 from lycosa.crawl.admission.link_gate import LinkGate
 from lycosa.crawl.admission.remote_links import RemoteLinks
 from lycosa.crawl.admission.url_filter import ExclusionCheck, HostTraps, UrlFilter

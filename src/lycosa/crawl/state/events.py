@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Page, UrlId, UrlRow, Visit
 from lycosa.store.log.state import LogState
 

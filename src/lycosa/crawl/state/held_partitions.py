@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from lycosa.core.dataclass import dataclass
 from lycosa.store.log.archive_files import folder_numbers
 from lycosa.store.log.claim import DATA
 from lycosa.store.log.state import LogState

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Visit
 from lycosa.url.scope import url_origin
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lycosa.config.settings import Collection
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Exchange, UrlId, UrlRow, Visit, VisitKind
 from lycosa.http.decode import Headers
 

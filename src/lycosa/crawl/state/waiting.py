@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import polars as pl
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import UrlState
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions

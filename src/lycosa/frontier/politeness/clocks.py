@@ -18,9 +18,9 @@ is over are removed: a host without a clock may be fetched from.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from lycosa.config.settings import Collection
+from lycosa.core.dataclass import dataclass
 from lycosa.frontier.politeness.delay import DOMAIN_CAP_MS, RETRY_AFTER_CAP_MS
 from lycosa.frontier.politeness.domain_clock import BUSY, DomainClock
 

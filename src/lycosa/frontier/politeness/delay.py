@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -19,6 +18,7 @@ from enum import StrEnum
 from xxhash import xxh3_64_intdigest
 
 from lycosa.config.settings import Collection
+from lycosa.core.dataclass import dataclass
 
 HOST_BACKOFF_MS = 60_000
 """The first back-off of a failing host."""

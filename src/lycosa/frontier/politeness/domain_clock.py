@@ -11,7 +11,9 @@ blogspot.com or github.io, are public suffixes: each name below them is a domain
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from lycosa.core.dataclass import dataclass
 
 BUSY = 2**62
 """Instead of a time: until a fetch that is under way has ended."""

@@ -9,8 +9,9 @@ as much as one that takes a tenth.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import exp, log, sqrt
+
+from lycosa.core.dataclass import dataclass
 
 MAX_SLOW_DOWN = 8.0
 """Maximum factor of the pause."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
 from typing import TypeVar
@@ -27,6 +26,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import UrlRow, UrlState
 from lycosa.frontier.recrawl.change_rate import DAY_MS, Floats
 from lycosa.frontier.recrawl.fresh import (

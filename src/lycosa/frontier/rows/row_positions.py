@@ -8,11 +8,12 @@ last 12 bits share a place, so results must be compared with the host key.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+
+from lycosa.core.dataclass import dataclass
 
 Places = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]

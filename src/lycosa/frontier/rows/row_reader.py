@@ -12,12 +12,12 @@ by bench/large.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import UrlState
 from lycosa.frontier.rows.row_positions import FileIndex, Places, cuts, places, spans, within

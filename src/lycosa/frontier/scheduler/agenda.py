@@ -5,11 +5,11 @@ refetch budget. Times are ms since 1970.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
 from lycosa.core.clock import Clock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import HostRow, UrlRow, UrlState
 from lycosa.frontier.recrawl.due import RecrawlRules, due_at, due_expr
 from lycosa.frontier.recrawl.refetch_budget import Budget

@@ -7,13 +7,13 @@ milliseconds since 1970, those of the frontier are of the monotonic clock; they 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 import polars.selectors as cs
 
 from lycosa.core.clock import Clock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import HostRow
 from lycosa.fetch.robots_txt import MAX_CRAWL_DELAY_MS
 from lycosa.frontier.hosts.directory import NEVER, HostDirectory, HostOrder

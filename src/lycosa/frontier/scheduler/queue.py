@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import polars as pl
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import HostRow, UrlRow, VisitKind
 from lycosa.frontier.politeness.latency import LatencyTracker, observe, remembered
 from lycosa.frontier.scheduler.strategy import STRATEGIES, Rank, Strategy

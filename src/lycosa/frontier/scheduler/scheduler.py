@@ -9,11 +9,11 @@ that have nothing to do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import polars as pl
 
 from lycosa.core.clock import Clock, ClockStep
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import UrlRow
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.rows.row_reader import summary

@@ -9,9 +9,9 @@ tables, so memory holds the head of each host's queue and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lycosa.config.collection import Strategy as StrategyName
+from lycosa.core.dataclass import dataclass
 from lycosa.core.records import HostRow, UrlRow
 
 Rank = tuple[float, ...]

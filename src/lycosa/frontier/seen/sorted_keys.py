@@ -16,7 +16,8 @@ import os
 import tempfile
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
 import numpy as np
@@ -111,13 +112,13 @@ class SortedKeys:
                         fresh.put(key, payload)
             self._new = fresh
             return
-        spills = [self._unnamed() for _ in range(1 << _SPILL_BITS)]
+        spills = defaultdict[int, BinaryIO](self._unnamed)
         try:
             for keys, payloads in batches:
                 _spill(spills, keys, payloads)
             self._replace(_sorted_parts(spills))
         finally:
-            for spill in spills:
+            for spill in spills.values():
                 spill.close()
 
     def fold(self) -> None:
@@ -224,19 +225,19 @@ def _write(file: BinaryIO, content: bytes) -> None:
         view = view[file.write(view) :]
 
 
-def _spill(spills: list[BinaryIO], keys: KeyArray, payloads: PayloadArray) -> None:
+def _spill(spills: defaultdict[int, BinaryIO], keys: KeyArray, payloads: PayloadArray) -> None:
     tops = (keys >> np.uint64(64 - _SPILL_BITS)).astype(np.uint8)
     order = np.argsort(tops, kind="stable")
     rows = np.empty(keys.size, _SPILLED)
     rows["key"], rows["payload"] = keys[order], payloads[order]
-    ends = np.cumsum(np.bincount(tops, minlength=len(spills)))
-    for spill, rows_of_one in zip(spills, np.split(rows, ends[:-1]), strict=True):
+    ends = np.cumsum(np.bincount(tops, minlength=1 << _SPILL_BITS))
+    for top, rows_of_one in enumerate(np.split(rows, ends[:-1])):
         if rows_of_one.size:
-            _write(spill, rows_of_one.tobytes())
+            _write(spills[top], rows_of_one.tobytes())
 
 
-def _sorted_parts(spills: list[BinaryIO]) -> Iterator[tuple[KeyArray, KeyArray]]:
-    for spill in spills:
+def _sorted_parts(spills: Mapping[int, BinaryIO]) -> Iterator[tuple[KeyArray, KeyArray]]:
+    for _, spill in sorted(spills.items()):
         size = spill.seek(0, os.SEEK_END)
         rows = np.frombuffer(os.pread(spill.fileno(), size, 0), _SPILLED)
         unsorted = np.ascontiguousarray(rows["key"])

@@ -19,11 +19,12 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.messages import Message
 from lycosa.frontier.traps.shapes import NEAR, Shape, shape_of, titled_as_missing
 from lycosa.frontier.traps.trap_group import (

@@ -11,19 +11,21 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from lycosa.core.patterns import lazy_pattern
+
 MAX_FOLDERS = 3
 """Folders of a path that make a group; deeper URLs form one group (`/a/b/c/**`)."""
 
 _MAX_SEGMENT = 48  # characters of a segment in a group's name
 _MIN_ID = 16  # characters
 _MAX_NAMES = 12  # parameters in a group's name
-_ID = re.compile(
+_ID = lazy_pattern(
     r"[^/]*?(?:[0-9a-f]{16,}|[0-9A-F]{16,}|(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[0-9A-Za-z]{22,})",
     re.ASCII,
 )
 _VARIABLE: Final = frozenset(("{n}", "{id}"))
-_NUMBER = re.compile(r"\d+(?:[-_]\d+)*", re.ASCII)
-_DATE: Final = re.compile(
+_NUMBER = lazy_pattern(r"\d+(?:[-_]\d+)*", re.ASCII)
+_DATE: Final = lazy_pattern(
     r"[/=](?:1\d|20|21)\d\d(?:[/-]\d\d?)(?:[/-]\d\d?)?(?=[/&?T]|$)|[?&](?:month|day|date|week)=",
     re.ASCII,
 )
@@ -91,7 +93,7 @@ def _pattern(segment: str) -> str:
 NEAR = 3
 """Maximum number of different bits in the simhashes (64 bits) of nearly equal texts."""
 
-_NOT_FOUND: Final = re.compile(
+_NOT_FOUND: Final = lazy_pattern(
     r"\b(?:error\s*)?404\b|not\s+found|(?:does\s*n[o']t|no longer)\s+(?:exist|available)|cannot "
     r"be found|nicht gefunden|introuvable"
     r"|non\s+trovat[ao]|no\s+(?:se\s+ha\s+)?encontrad[ao]|n[aã]o\s+(?:foi\s+)?encontrad[ao]|niet\s+gevonden|nie\s+znaleziono|hittades\s+inte"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
+from lycosa.core.dataclass import dataclass
 from lycosa.frontier.traps.shapes import NEAR
 
 START = 6  # credit of a new group

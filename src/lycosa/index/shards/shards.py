@@ -17,8 +17,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.index import generation as generations
 from lycosa.index.generation import FOLDER, Generation, GenerationInfo, Place

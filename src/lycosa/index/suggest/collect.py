@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import polars as pl
 from icu4py.breakers import WordBreaker
 
+from lycosa.core.dataclass import dataclass
 from lycosa.index.suggest.file import ANCHOR, HEADING, TITLE, WORD
 from lycosa.index.suggest.normalise import folded_all
 from lycosa.index.suggest.writer import MAX_PHRASE_BYTES

@@ -31,13 +31,13 @@ import unicodedata
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import zstandard
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.snippets.texts import decompressor
 from lycosa.index.suggest.edit_distance import SYLLABLE, by_syllables, word_distance

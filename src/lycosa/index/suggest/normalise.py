@@ -6,25 +6,25 @@ prefix of the complete one, and a wrong letter is one edit.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 
 from icu4py.breakers import WordBreaker
 
+from lycosa.core.patterns import lazy_pattern
 from lycosa.text.fold import plain, without_accents
 
 MAX_STARTS = 8
 """Words of a phrase whose prefixes match it."""
 
 _CACHED_WORDS = 10_000  # about 2 MB
-_HANGUL = re.compile("[\uac00-\ud7a3]")
-_SPACES = re.compile(r"\s+")
-_LEADING = re.compile(r"^[^\w]+")
-_START = re.compile(r"(?<![^\W_])[^\W_]")
-_EAST_ASIAN = re.compile("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-_WORD = re.compile(r"[^\W\d_]")
+_HANGUL = lazy_pattern("[\uac00-\ud7a3]")
+_SPACES = lazy_pattern(r"\s+")
+_LEADING = lazy_pattern(r"^[^\w]+")
+_START = lazy_pattern(r"(?<![^\W_])[^\W_]")
+_EAST_ASIAN = lazy_pattern("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_UNSPACED = lazy_pattern("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_WORD = lazy_pattern(r"[^\W\d_]")
 
 
 def folded(text: str) -> str:

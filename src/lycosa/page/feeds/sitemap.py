@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from io import BytesIO
 from typing import Final, NamedTuple
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Refusal, UrlError
 from lycosa.http.codings import gunzip
 from lycosa.page.dates import parse_date

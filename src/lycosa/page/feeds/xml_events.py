@@ -13,6 +13,8 @@ from html.entities import name2codepoint
 from typing import Protocol, TypeVar
 from xml.parsers import expat
 
+from lycosa.core.patterns import lazy_pattern
+
 FAULT_XML = "xml_invalid"  # not well-formed: repaired, or read up to the fault
 FAULT_ENTITIES = "xml_entities"  # declares entities; read up to there
 FAULT_ELEMENTS = "xml_too_many_elements"  # read up to there
@@ -27,7 +29,7 @@ work.
 _MAX_MENDED = 16 * 2**20  # bytes, and as many `&` as follow: mending is for hand-made files
 _MAX_AMPERSANDS = 1_000_000
 
-_MENDABLE = re.compile(
+_MENDABLE = lazy_pattern(
     rb"<!\[CDATA\[(?:.*?\]\]>|.*)|&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)(?:([A-Za-z][A-Za-z0-9]{1,31});)?",
     re.DOTALL,
 )

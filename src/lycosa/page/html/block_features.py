@@ -9,11 +9,11 @@ prose around a block, tags, and how well the rules of `main_text` fit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lycosa.core.dataclass import dataclass
 from lycosa.page.html.region_classes import AWAY, NEVER
 from lycosa.page.html.tree import HEADINGS, TAG
 from lycosa.page.page_parts import ALT, FoundBlock, FoundElement, PageParts

@@ -7,9 +7,9 @@ A visitor begins an element and returns the child to visit; an end visitor ends 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from lycosa.core.dataclass import dataclass
 from lycosa.page.html.lines import (
     BREAK,
     CELL,

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 import numpy as np
 
+from lycosa.core.dataclass import dataclass
 from lycosa.page.html.block_features import Floats
 
 

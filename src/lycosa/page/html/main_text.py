@@ -19,12 +19,12 @@ probability from `block_features`, and the blocks with the highest expected F1 a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lycosa.core.dataclass import dataclass
 from lycosa.page.html.block_features import PROSE_LENGTH, Floats, block_features, page_shape
 from lycosa.page.html.content_model import content_model
 from lycosa.page.html.page_type import TYPES, type_features

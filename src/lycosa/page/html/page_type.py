@@ -7,9 +7,9 @@ A logistic regression over metadata, the URL and the shape of the page. Its numb
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
+from lycosa.core.patterns import lazy_pattern
 from lycosa.page.html.block_features import (
     IN_ARTICLE,
     IN_FORM,
@@ -23,7 +23,7 @@ from lycosa.page.page_parts import ALT, PageParts
 
 TYPES = ("article", "collection", "documentation", "forum", "listing", "product", "service")
 
-_SCHEMA_TYPE = re.compile(r'"@type"\s*:\s*(?:\[\s*)?"([A-Za-z]+)"')
+_SCHEMA_TYPE = lazy_pattern(r'"@type"\s*:\s*(?:\[\s*)?"([A-Za-z]+)"')
 _ARTICLES = frozenset(
     {
         "AnalysisNewsArticle",
@@ -38,11 +38,11 @@ _ARTICLES = frozenset(
 _PRODUCTS = frozenset({"Offer", "Product", "ProductGroup"})
 _FORUMS = frozenset({"DiscussionForumPosting", "QAPage", "Question"})
 _LISTS = frozenset({"CollectionPage", "ItemList", "SearchResultsPage"})
-_PRICE = re.compile(r"[$£¥₹]\s?\d")  # the euro sign may also follow the number
+_PRICE = lazy_pattern(r"[$£¥₹]\s?\d")  # the euro sign may also follow the number
 _PRICE_LENGTH = 20_000  # characters of a page that are searched for prices
 _LINKED_DATA_LENGTH = 200_000
 _URLS = tuple(
-    re.compile(pattern)
+    lazy_pattern(pattern)
     for pattern in (
         r"/(?:t|topics?|threads?|forums?|viewtopic|showthread|discussion|d|questions|comments|r)[/.?]",
         r"/(?:products?|p|dp|item|itm|shop)[/.]",

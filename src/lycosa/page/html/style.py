@@ -7,21 +7,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-_URL = re.compile(
+from lycosa.core.patterns import lazy_pattern
+
+_URL = lazy_pattern(
     r"/\*.*?(?:\*/|\Z)"
     r"|@import\s++(?:\"(?P<import1>[^\"\n]*+)\"|'(?P<import2>[^'\n]*+)')"
     r"|url\(\s*+(?:\"(?P<url1>[^\"\n]*+)\"|'(?P<url2>[^'\n]*+)'|(?P<url3>[^\"'()\n]*+))\s*+\)",
     re.IGNORECASE | re.DOTALL,
 )
-_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\r\n]?|([^\r\n]))")
-_STYLE = re.compile(rb"<style\b[^>]{0,2000}>", re.IGNORECASE)
-_STYLE_END = re.compile(rb"</style", re.IGNORECASE)
-_SRCSET = re.compile(rb"\s(?:image)?srcset\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
-CANDIDATE = re.compile(r"([^\s,]\S*[^\s,]|[^\s,])(\s+[^,]*)?(?:,|$)")
+_ESCAPE = lazy_pattern(r"\\(?:([0-9a-fA-F]{1,6})[ \t\r\n]?|([^\r\n]))")
+_STYLE = lazy_pattern(rb"<style\b[^>]{0,2000}>", re.IGNORECASE)
+_STYLE_END = lazy_pattern(rb"</style", re.IGNORECASE)
+_SRCSET = lazy_pattern(rb"\s(?:image)?srcset\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
+CANDIDATE = lazy_pattern(r"([^\s,]\S*[^\s,]|[^\s,])(\s+[^,]*)?(?:,|$)")
 """(URL, descriptor) of one image of a `srcset`. It begins with no white space: a search would try a
 long run of it from each place.
 """
-_ATTRIBUTE = re.compile(rb"\sstyle\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
+_ATTRIBUTE = lazy_pattern(rb"\sstyle\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
 
 
 def encoding_of(data: bytes) -> str:

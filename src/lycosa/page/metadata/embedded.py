@@ -6,9 +6,10 @@ have none. Items become objects in the form of JSON-LD.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from lycosa.core.dataclass import dataclass
 from lycosa.page.html.tree import Node
 from lycosa.page.metadata.bounds import clean
 from lycosa.page.metadata.linked_data import Entity

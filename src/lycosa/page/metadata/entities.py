@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lycosa.core.dataclass import dataclass
 from lycosa.page.metadata.linked_data import (
     Entity,
     entities,

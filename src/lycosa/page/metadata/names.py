@@ -5,24 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from lycosa.core.patterns import lazy_pattern
 from lycosa.page.metadata.bounds import clean
 
 MAX_NAME, MAX_WORDS = 100, 8
 
-_BY = re.compile(
+_BY = lazy_pattern(
     r"\A(?:(?:written |posted |submitted )?by\s*[:：]?\s+(?=\S)"
     r"|(?:by|authors?|written by|text|von|par|por|di|автор|作者|文|记者)\s*[:：]\s*)",
     re.IGNORECASE,
 )
 _AROUND = " ,;:\"'“”|•·–—»/-"
-_TAIL = re.compile(r"\s+(?:on|at|in)\Z", re.IGNORECASE)
-_SEPARATORS = re.compile(r"\s*[;|•·、]\s*|\s*,\s+(?:and\s+|&\s*)?|\s+(?:and|und|et|y|&)\s+")
+_TAIL = lazy_pattern(r"\s+(?:on|at|in)\Z", re.IGNORECASE)
+_SEPARATORS = lazy_pattern(r"\s*[;|•·、]\s*|\s*,\s+(?:and\s+|&\s*)?|\s+(?:and|und|et|y|&)\s+")
 _PLACEHOLDERS = """
     admin administrator author authors by anonymous editor guest null undefined none unknown user
     webmaster wordpress staff
     """
 _NO_NAME = frozenset(_PLACEHOLDERS.split())
-_ADDRESS = re.compile(r"https?://|www\.|@[\w-]+\.\w|\.(?:com|org|net)/")
+_ADDRESS = lazy_pattern(r"https?://|www\.|@[\w-]+\.\w|\.(?:com|org|net)/")
 
 
 def author_names(values: Iterable[str], limit: int) -> list[str]:

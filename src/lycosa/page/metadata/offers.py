@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from lycosa.core.dataclass import dataclass
 from lycosa.page.metadata.linked_data import Entity, short_type, text_of, texts_of, value_of
 
 MAX_OFFERS = 50

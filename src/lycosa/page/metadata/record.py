@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Metadata
 from lycosa.page.metadata.bounds import Budget, clean

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from lycosa.core.patterns import lazy_pattern
 from lycosa.page.html.tree import Node
 from lycosa.page.metadata.bounds import clean
 from lycosa.page.metadata.names import MAX_NAME, author_names
@@ -23,32 +24,34 @@ _AUTHOR_NODES = (
 )
 _DATE_NODES = '[class*="publish" i],[class*="date" i],[class*="posted" i]'
 _AUTHOR_MARKS = (b"uthor", b"yline", b"sername", b"poster")
-_PROFILE = re.compile(
+_PROFILE = lazy_pattern(
     r"/(?:authors?|users?|members?|profiles?|people|contributors?|writers?|columnists?|u)/[^/?#]+/?$"
     r"|mode=viewprofile|[?&](?:u|user|author|userid)=\w",
     re.IGNORECASE,
 )
-_BYLINE = re.compile(
+_BYLINE = lazy_pattern(
     r"(?:\A|[|•·]\s*)(?:(?:written |posted |submitted |published )?by|author)"
     r"\s*:?\s+(?P<name>\S.*)",
     re.IGNORECASE,
 )
 _MONTH = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
-_DATE = re.compile(
+_DATE = lazy_pattern(
     rf"\b(?:(?:{_MONTH})[a-z]*\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}"
     rf"|\d{{1,2}}(?:st|nd|rd|th)?\.?[\s-](?:{_MONTH})[a-z]*\.?,?[\s-]\d{{4}}"
     r"|\d{4}-\d\d-\d\d|\d{4}/\d\d?/\d\d?|\d{4}年\d\d?月\d\d?日|\d\d?\.\d\d?\.\d{4}|\d\d?/\d\d?/\d{4})(?!\d)",
     re.IGNORECASE,
 )
-_OTHER_DATE = re.compile(
+_OTHER_DATE = lazy_pattern(
     r"joined|founded|registered|member since|copyright|©|updated|modified|edited|expires",
     re.IGNORECASE,
 )
-_PUBLISHED = re.compile(r"\b(?:published|posted|submitted|written|created|date)\b", re.IGNORECASE)
-_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
-_CHINESE = re.compile(r"(\d{4})年(\d\d?)月(\d\d?)日")
-_DAY_FIRST = re.compile(r"(\d\d?)([./])(\d\d?)[./](\d{4})")
-_URL_DATE = re.compile(r"/((?:19|20)\d\d)[/-](0?[1-9]|1[0-2])[/-](0?[1-9]|[12]\d|3[01])(?:[/-]|$)")
+_PUBLISHED = lazy_pattern(r"\b(?:published|posted|submitted|written|created|date)\b", re.IGNORECASE)
+_ORDINAL = lazy_pattern(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
+_CHINESE = lazy_pattern(r"(\d{4})年(\d\d?)月(\d\d?)日")
+_DAY_FIRST = lazy_pattern(r"(\d\d?)([./])(\d\d?)[./](\d{4})")
+_URL_DATE = lazy_pattern(
+    r"/((?:19|20)\d\d)[/-](0?[1-9]|1[0-2])[/-](0?[1-9]|[12]\d|3[01])(?:[/-]|$)"
+)
 
 
 def visible_authors(parts: PageParts, headline: str, limit: int) -> list[str]:

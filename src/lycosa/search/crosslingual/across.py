@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.messages import Message
 from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
 from lycosa.search.crosslingual.translated import (

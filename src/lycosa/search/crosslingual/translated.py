@@ -7,8 +7,9 @@ may replace the alternatives of a word (`Edits`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from lycosa.core.dataclass import dataclass
 from lycosa.search.query.query import Clause, ParsedQuery, clauses
 from lycosa.text.analyze import Analysis, Analyzer, Unit
 from lycosa.translation.source import MAX_TRANSLATIONS, Sources, Translation, best

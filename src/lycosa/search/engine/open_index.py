@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tantivy
 from tantivy import Occur
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.generation import Generation, GenerationInfo
 from lycosa.index.schema import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
+from lycosa.core.dataclass import dataclass
 from lycosa.search.query.filters import Filters
 from lycosa.search.query.query import ParsedQuery
 from lycosa.search.query.reading import Reading, read

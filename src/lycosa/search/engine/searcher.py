@@ -7,8 +7,9 @@ of each shard.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.messages import Message
 from lycosa.index.generation import Generation, storage_of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lycosa.core.dataclass import dataclass
 from lycosa.search.crosslingual.translated import Across, TranslatedQuery
 from lycosa.search.presentation.snippet import Snippet
 from lycosa.search.ranking.feedback import AUTO

@@ -5,11 +5,11 @@ scores.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import tantivy
 from tantivy import FieldType, Occur, Query
 
+from lycosa.core.dataclass import dataclass
 from lycosa.index.schema import (
     AUTHOR,
     COLLECTION,

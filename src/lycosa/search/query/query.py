@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.messages import Message
 from lycosa.search.query.syntax import (
     AFTER,

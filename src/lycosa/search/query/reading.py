@@ -7,8 +7,9 @@ therefore analysed by every analyzer that the index has pages for; each result i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lycosa.core.dataclass import dataclass
 from lycosa.search.query.query import Clause, ClauseGroup, ParsedQuery, Part
 from lycosa.text.analyze import Analysis, Analyzer, Unit, analyzer_for
 

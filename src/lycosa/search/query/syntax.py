@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UrlError
 from lycosa.core.messages import Message
 from lycosa.text.fold import name_words

@@ -6,12 +6,12 @@ The same tree becomes tantivy's query and the exact score of one page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeGuard
 
 import tantivy
 from tantivy import Occur, Query
 
+from lycosa.core.dataclass import dataclass
 from lycosa.index.schema import located
 
 

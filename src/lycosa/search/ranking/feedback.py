@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from lycosa.core.dataclass import dataclass
 from lycosa.index.schema import BODY_ROLE, text_field
 from lycosa.search.ranking.expression import Leaf
 from lycosa.search.ranking.statistics import Statistics, Term, inverse_frequency

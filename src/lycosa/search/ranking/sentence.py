@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from lycosa.core.dataclass import dataclass
 from lycosa.index.schema import BODY_ROLE, text_field
 from lycosa.search.query.query import Clause, ParsedQuery
 from lycosa.search.query.reading import QueryPart, QueryWord, Reading

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from lycosa.core.dataclass import dataclass
 from lycosa.index.schema import BODY_ROLE, HEADINGS_ROLE, TITLE_ROLE, text_field
 from lycosa.search.ranking.expression import AtLeast, Expression, Leaf, leaves
 from lycosa.search.ranking.statistics import Term, inverse_frequency

@@ -11,12 +11,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import tantivy
 from tantivy import Query
 
+from lycosa.core.dataclass import dataclass
 from lycosa.index.schema import ROLES, URL_WORDS, located
 
 K1, B = 1.2, 0.75  # tantivy's parameters of BM25

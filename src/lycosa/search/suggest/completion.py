@@ -8,8 +8,8 @@ words that pages contain together with the words before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+from lycosa.core.dataclass import dataclass
 from lycosa.index.suggest.file import ANCHOR, HEADING, TITLE, WORD, Phrase, SuggestFile
 from lycosa.index.suggest.normalise import folded
 

@@ -14,10 +14,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from icu4py.breakers import WordBreaker
 
+from lycosa.core.dataclass import dataclass
 from lycosa.index.suggest.file import KnownWord, SuggestFile
 from lycosa.index.suggest.normalise import folded
 from lycosa.search.query.query import Clause, ParsedQuery, clauses

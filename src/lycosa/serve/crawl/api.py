@@ -10,11 +10,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
+from lycosa.commands.crawl_models import AddedUrls
 from lycosa.commands.crawling.submit import submit_urls
 from lycosa.commands.inspection.explain import explain_url
 from lycosa.commands.inspection.hosts import list_hosts
 from lycosa.commands.maintenance.exclude import exclude_and_purge
-from lycosa.commands.models import AddedUrls, ExclusionReport, HostTable, UrlExplanation
+from lycosa.commands.models import ExclusionReport, HostTable, UrlExplanation
 from lycosa.crawl.session.pausing import set_paused
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.services import WRITER, ServicesDep, Writer

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.responses import Response, StreamingResponse
 
-from lycosa.commands.models import HuntHit
+from lycosa.commands.crawl_models import HuntHit
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.core.units import parse_duration_ms
 from lycosa.hunt.hunt import StrategyName

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from lycosa.core.dataclass import dataclass
 from lycosa.store.storage.files import DataFile
 
 BASE, DELTA = "base", "delta"

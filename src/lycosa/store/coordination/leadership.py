@@ -36,9 +36,10 @@ import socket
 import threading
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import OwnedError
 from lycosa.core.units import format_time
 from lycosa.store.coordination.owner import FOLDER, decode_note, encode_note

@@ -11,10 +11,11 @@ import json
 import os
 import socket
 import time
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import OwnedError
 from lycosa.core.units import format_time
 from lycosa.store.storage.files import try_lock

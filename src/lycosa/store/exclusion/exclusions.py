@@ -7,8 +7,9 @@ subdomains), `prefix:www.example.org:8080/private/` (these URLs over http and ht
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname

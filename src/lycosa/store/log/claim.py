@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import ClaimLost
 from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME, folder_numbers
 from lycosa.store.log.entry import CLAIM, COMMIT, FOLDER, PURGE, RELEASE, Entry, new_attempt

@@ -6,12 +6,13 @@ import json
 import math
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 import xxhash
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import NewerError, WorkspaceError
 from lycosa.store.storage.files import DataFile
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import xxhash
 import zstandard
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.log.entry import FOLDER
 from lycosa.store.storage.storage import Storage

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import ClaimLost, NewerError, WorkspaceError
 from lycosa.store.exclusion.exclusions import Exclusions
 from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME, ArchiveFiles, folder_numbers

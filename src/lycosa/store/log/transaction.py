@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.log.entry import Entry, new_attempt
 from lycosa.store.log.snapshot import INTERVAL, write_snapshot

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from lycosa.core.dataclass import dataclass
 from lycosa.store.compaction.plan import base_place
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage

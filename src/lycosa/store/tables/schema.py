@@ -12,7 +12,7 @@ Every table starts with partition, host_key, url_key, and every file's rows are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from lycosa.core.dataclass import dataclass
 
 
 @dataclass(slots=True, frozen=True)

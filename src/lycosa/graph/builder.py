@@ -1,0 +1,107 @@
+"""Make a generation of `lycosa.graph.generation` from all tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import polars as pl
+
+from lycosa.core.clock import SystemClock
+from lycosa.core.errors import WorkspaceError
+from lycosa.graph.generation import (
+    DUPLICATES,
+    FOLDER,
+    FORMAT,
+    INFO,
+    MAX_GENERATIONS,
+    PAGES,
+    GraphInfo,
+    generation_numbers,
+    newest,
+)
+from lycosa.graph.ranking import page_ranks
+from lycosa.graph.redirect_duplicates import find_duplicates
+from lycosa.store.storage.staging import build_folder, write_list
+from lycosa.store.tables.buffers import writing
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.text.analyze import Analysis
+from lycosa.translation.training import train_tables
+
+
+def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> GraphInfo:
+    """Compute and publish a generation. Translation tables get keys by `analysis`.
+
+    Raises:
+        FileNotFoundError: a table's file went away meanwhile: call again.
+        OSError: storage failed.
+    """
+    state = workspace.state()
+    tables = LiveTables(workspace, state)
+    copies = find_duplicates(tables)
+    storage = workspace.storage
+    folder, before = _previous(workspace)
+    number = max(generation_numbers(workspace), default=0) + 1
+    with build_folder(storage, FOLDER) as build:
+        with writing(build / DUPLICATES):
+            copies.write_parquet(build / DUPLICATES, compression="zstd")
+        pages = page_ranks(tables, copies, before, number, build)
+        _write_pages(pages, build)
+        changed = pages.filter(pl.col("since") == number).height
+        grouped = pages.filter(pl.col("group") != 0)["group"]
+        translations = train_tables(tables, build, analysis, folder)
+        while True:
+            info = GraphInfo(
+                FORMAT,
+                number,
+                state.head,
+                copies.height,
+                pages.height,
+                changed,
+                SystemClock().now_ms(),
+                translations,
+                grouped.len(),
+                grouped.n_unique(),
+            )
+            (build / INFO).write_text(json.dumps(asdict(info), indent=1) + "\n", encoding="utf-8")
+            write_list(build)
+            if storage.folders.publish(str(build), f"{FOLDER}/{number:08d}"):
+                break
+            pages = pages.with_columns(
+                since=pl.when(pl.col("since") == number).then(number + 1).otherwise(pl.col("since"))
+            )
+            _write_pages(pages, build)
+            number += 1  # another process ranked at the same time
+        for older in generation_numbers(workspace)[:-MAX_GENERATIONS]:
+            storage.folders.remove(f"{FOLDER}/{older:08d}")
+    return info
+
+
+def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
+    """After a purge, replace all generations, which may contain purged pages, if there are any.
+
+    Raises what `make_generation` does.
+    """
+    if workspace.storage.names(FOLDER):  # or an unfinished folder
+        info = make_generation(workspace, analysis)
+        for older in generation_numbers(workspace):
+            if older < info.generation:
+                workspace.storage.folders.remove(f"{FOLDER}/{older:08d}")
+
+
+def _previous(workspace: Workspace) -> tuple[Path | None, pl.DataFrame | None]:
+    """Return the folder and `PAGES` of the newest generation; None for what cannot be read."""
+    folder = None
+    try:
+        latest = newest(workspace)
+        folder = latest[1] if latest is not None else None
+        return folder, pl.read_parquet(folder / PAGES) if folder is not None else None
+    except (WorkspaceError, OSError, pl.exceptions.PolarsError):
+        return folder, None  # damaged or removed: all pages count as changed
+
+
+def _write_pages(pages: pl.DataFrame, build: Path) -> None:
+    with writing(build / PAGES):
+        pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)
