@@ -99,13 +99,10 @@ def measure(language: str, limit: int, rounds: int, analysis: Analysis) -> dict[
     )
     analyzer = analysis.of(language)
     analyzer.terms("가")  # what is loaded at the first word is not the words'
-    # A native analyzer's own work is done by tantivy's indexing threads; asked from Python it also
-    # makes the strings.
-    ours: Callable[[str], object] = analyzer.terms if analyzer.native else analyzer.joined
     rates: dict[str, list[float]] = {"ours": [], "tantivy": [], "icu": []}
-    fresh = seconds(ours, texts[:once])
+    fresh = seconds(analyzer.joined, texts[:once])
     for _ in range(rounds):
-        rates["ours"].append(words / seconds(ours, texts))
+        rates["ours"].append(words / seconds(analyzer.joined, texts))
         rates["tantivy"].append(words / seconds(plain.analyze, texts))
         rates["icu"].append(words / seconds(lambda text: list(WordBreaker(text, language)), texts))
     return {name: statistics.median(values) for name, values in rates.items()} | {

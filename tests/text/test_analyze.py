@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.text.analyze import analyzer_for
-from lycosa.text.fold import MAX_TERM_BYTES, pieces, plain, with_names, without_accents
-from lycosa.text.segmented import _HANGUL, SegmentedAnalyzer
+from lycosa.text.analyze import NativeAnalyzer, analyzer_for
+from lycosa.text.fold import (
+    MAX_TERM_BYTES,
+    compatible,
+    pieces,
+    plain,
+    with_names,
+    without_accents,
+)
+from lycosa.text.segmented import _HANGUL, SegmentedAnalyzer, clean
 from lycosa.text.spaceless import _PLAIN_CJK, PartsAnalyzer
 from tests.text.data import declaration, declaration_languages, sib200
 
@@ -80,16 +87,13 @@ def test_terms(language: str, text: str, terms: str) -> None:
 
 @pytest.mark.parametrize("stem", declaration_languages())
 def test_joined_text_holds_the_terms(stem: str) -> None:
-    """What tantivy makes of `joined`, by its whitespace tokenizer or by the native one, is what
-    `terms` says.
-    """
+    """What tantivy's whitespace tokenizer makes of `joined` is what `terms` says."""
     analyzer = analyzer_for(stem.split("-")[0])
     text = "\n".join(declaration(stem).values())
     terms = analyzer.terms(text)
     assert len(terms) > 300
-    if not analyzer.native:
-        assert analyzer.joined(text).split() == terms
-        assert all(term.strip() == term and " " not in term for term in terms)
+    assert analyzer.joined(text).split() == terms
+    assert all(term.strip() == term and " " not in term for term in terms)
     assert analyzer.terms(text) == terms  # a memo changes nothing
 
 
@@ -183,7 +187,7 @@ def test_names_with_signs_are_those_of_one_pattern(parts: list[str]) -> None:
     assert with_names(text) == expected
 
 
-@pytest.mark.parametrize("language", ["tr", "ko", "th", ""])
+@pytest.mark.parametrize("language", ["en", "tr", "ko", "th", ""])
 def test_a_word_met_before_gives_the_same_terms(
     language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,7 +197,16 @@ def test_a_word_met_before_gives_the_same_terms(
     assert [analyzer.joined(text) for text in texts] == first
     monkeypatch.setattr("lycosa.text.segmented.MEMO_CHUNKS", 0)
     monkeypatch.setattr("lycosa.text.segmented.MEMO_WORDS", 0)
+    monkeypatch.setattr("lycosa.text.analyze.MEMO_WORDS", 0)
     assert [analyzer.joined(text) for text in texts] == first
+
+
+@pytest.mark.parametrize("language", ["en", "tr"])
+def test_the_cache_of_words_is_bounded(language: str) -> None:
+    analyzer = analyzer_for.__wrapped__(language)
+    analyzer.terms("x" * 1_000 + " word")
+    assert "word" in analyzer._terms
+    assert max(map(len, analyzer._terms)) == 4
 
 
 _SIGNS = "_.-'’:·;#+ \n№²½①㌔ŀﬁ™，。、：「」・々〆〜゛゜\u200d\u200b\u0301\u3099\ufe0f👩🇩→"
@@ -228,6 +241,24 @@ def test_without_icu_the_terms_are_those_with_it(language: str, text: str) -> No
         assert terms == PartsAnalyzer.joined(analyzer, text).split()
     else:
         assert terms == list(analyzer._words(analyzer.prepare(text)))
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr", "es", "pt", "it", "ru"])
+@given(
+    st.lists(
+        st.sampled_from(
+            ("Running", "C++", "don't", "x" * 201, "Häuser", "L\u2019école", "книгами", "½", "\xa0")
+        )
+        | st.text(max_size=5),
+        max_size=9,
+    ).map("".join)
+)
+@settings(max_examples=100)
+def test_cached_words_have_the_terms_of_the_whole_text(language: str, text: str) -> None:
+    """Tantivy gives the same terms when it analyses the text at once."""
+    analyzer = analyzer_for(language)
+    assert isinstance(analyzer, NativeAnalyzer)
+    assert analyzer.terms(text) == analyzer.tokenizer.analyze(clean(compatible(with_names(text))))
 
 
 @pytest.mark.parametrize("pattern", [_HANGUL, _PLAIN_CJK])

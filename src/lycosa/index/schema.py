@@ -244,10 +244,9 @@ def document(
     if page.title:
         title = prefixed(analyzer, page.title)
         # separate values, so that no phrase matches across two of them
-        for _ in range(TITLE_COPIES):
-            made.add_text(BODY_ROLE, title)
+        for role in (TITLE_ROLE, *(BODY_ROLE,) * TITLE_COPIES):
+            made.add_text(role, title)
     for role, text in (
-        (TITLE_ROLE, page.title),
         (HEADINGS_ROLE, "\n".join(headings)),
         (BODY_ROLE, page.body),
         (FULL_ROLE, "\n".join(filter(None, (page.full, page.description, *further)))),
@@ -269,9 +268,6 @@ def _about(page: IndexedPage) -> bytes:
 def prefixed(analyzer: Analyzer, text: str) -> str:
     """Return the terms of a text, separated by spaces, each with its language code as prefix."""
     mark = f"{analyzer.field_set}:"
-    if analyzer.native:
-        terms = analyzer.terms(text)
-        return mark + f" {mark}".join(terms) if terms else ""
     joined = analyzer.joined(text)
     return mark + joined.replace(" ", f" {mark}") if joined else ""
 

@@ -1,9 +1,10 @@
 """The analyzers of all languages, which turn text into terms of the index.
 
 Pages and queries use the same. *Native* analyzers are those of tantivy (simple tokenizer, lower
-case, Snowball stemmer, accents folded), for seven languages; Python only prepares the text.
-*Segmented* analyzers (`text.segmented`) fold and stem words in Python and join the terms by spaces
-for tantivy's whitespace tokenizer. docs/explanation/languages.md lists the languages.
+case, Snowball stemmer, accents folded), for seven languages. *Segmented* analyzers
+(`text.segmented`) fold and stem words in Python. Both cache the terms of words, and join the terms
+of a text by spaces for tantivy's whitespace tokenizer. docs/explanation/languages.md lists the
+languages.
 
 Accents are folded after stemming, since Snowball needs them (`mangèrent`, `città`).
 
@@ -24,11 +25,13 @@ from tantivy.tantivy import __version__ as TANTIVY_VERSION
 from lycosa.core.dataclass import dataclass
 from lycosa.text import fold, letters
 from lycosa.text.segmented import (
+    MEMO_WORDS,
     AccentAnalyzer,
     DictionaryAnalyzer,
     SegmentedAnalyzer,
     SyllableAnalyzer,
     SyllablePairAnalyzer,
+    Terms,
     Unit,
     clean,
     same,
@@ -57,8 +60,18 @@ BIGRAMS, KIWI = "bigrams", "kiwi"
 PAIRS = "syllable-pairs"
 
 
+_SEPARATED = bytes(
+    ord(chr(code).lower() if chr(code).isalnum() else " ") if code < 0x80 else code
+    for code in range(0x100)
+)
+"""For UTF-8: ASCII letters in lower case, and spaces for what separates words in ASCII."""
+
+
 class NativeAnalyzer:
-    """Tantivy's tokenizer and Snowball stemmer; Python normalises non-ASCII text."""
+    """Tantivy's tokenizer and Snowball stemmer; Python normalises non-ASCII text.
+
+    Stemming takes most of the time, so the terms of words are cached. Hot path: bench/analysis.py.
+    """
 
     native = True
 
@@ -75,17 +88,19 @@ class NativeAnalyzer:
             .filter(tantivy.Filter.ascii_fold())
             .build()
         )
+        self._terms = Terms(self.tokenizer.analyze)
 
     def joined(self, text: str) -> str:
-        return (
-            fold.with_names(text)
-            if text.isascii()
-            else clean(fold.compatible(fold.with_names(text)))
-        )
+        text = fold.with_names(text)
+        if not text.isascii():
+            text = clean(fold.compatible(text))
+        if len(self._terms) > MEMO_WORDS:
+            self._terms = Terms(self.tokenizer.analyze)  # another thread may be reading the old
+        words = text.encode().translate(_SEPARATED).decode().split()
+        return " ".join(filter(None, map(self._terms.__getitem__, words)))
 
     def terms(self, text: str) -> list[str]:
-        terms: list[str] = self.tokenizer.analyze(self.joined(text))
-        return terms
+        return self.joined(text).split()
 
     def each(self, chunks: Sequence[str]) -> list[list[str]]:
         return list(map(self.terms, chunks))

@@ -16,9 +16,9 @@ from icu4py.breakers import WordBreaker
 from lycosa.core.patterns import lazy_pattern
 from lycosa.text import fold
 
-# Entries of a cache before it is cleared: about 2 MB for each language of a crawl.
+# Entries of a cache before it is cleared: about 2 and 4 MB for each language of a crawl.
 MEMO_CHUNKS = 10_000
-MEMO_WORDS = 10_000
+MEMO_WORDS = 20_000
 
 MAX_CHARACTERS = fold.MAX_TERM_BYTES // 4  # characters of at most four bytes in UTF-8
 
@@ -51,13 +51,15 @@ class Unit(NamedTuple):
 
 
 class Terms(dict[str, str]):
-    """Cache of word -> joined terms."""
+    """Cache of word -> joined terms. Long words are not kept."""
 
     def __init__(self, terms_of: Callable[[str], Iterable[str]]) -> None:
         self._terms_of = terms_of
 
     def __missing__(self, word: str) -> str:
-        terms = self[word] = word if word == "\n" else " ".join(self._terms_of(word))
+        terms = word if word == "\n" else " ".join(self._terms_of(word))
+        if len(word) <= fold.MAX_TERM_BYTES:
+            self[word] = terms
         return terms
 
 
