@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import functools
 import os
 import re
 import resource
@@ -59,10 +60,16 @@ def drop_code() -> None:
     madvise, maps = _libc("madvise"), _PROC / "self" / "maps"
     if madvise is None or not maps.exists():
         return
-    for first, end in _CODE.findall(maps.read_text("utf-8", "replace")):
-        start, length = int(first, 16), int(end, 16) - int(first, 16)
-        if length >= _LARGE_CODE_BYTES:
-            madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), _MADV_DONTNEED)
+    for start, length in _large_code(maps, len(sys.modules)):
+        madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), _MADV_DONTNEED)
+
+
+@functools.lru_cache(maxsize=1)
+def _large_code(maps: Path, modules: int) -> list[tuple[int, int]]:
+    """Return start and length of the code of large libraries; `modules`: how many are imported."""
+    matches = _CODE.findall(maps.read_text("utf-8", "replace"))
+    ranges = ((int(first, 16), int(end, 16) - int(first, 16)) for first, end in matches)
+    return [(start, length) for start, length in ranges if length >= _LARGE_CODE_BYTES]
 
 
 def end_with_parent(parent: int, name: str = "") -> None:

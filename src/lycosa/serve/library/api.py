@@ -4,7 +4,7 @@ page's record, and the files of a day.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from datetime import date, datetime
 from typing import Annotated, Literal
 
@@ -16,6 +16,7 @@ from starlette.responses import FileResponse
 from lycosa.captures.page_record import MAX_LINKS, page_record
 from lycosa.commands.models import CollectionHoldings, GroupTable
 from lycosa.commands.page_models import PageRecord
+from lycosa.core.dataclass import dataclass
 from lycosa.core.models import doc, with_list_part
 from lycosa.serve.library.library import COLLECTION, LANGUAGE, Library, LibraryFile
 from lycosa.serve.services import WRITER, ServicesDep
