@@ -111,10 +111,13 @@ class SortedKeys:
                         fresh.put(key, payload)
             self._new = fresh
             return
-        spills = [self._unnamed() for _ in range(1 << _SPILL_BITS)]
+        spills: list[BinaryIO] = []  # none in a new crawl
         try:
             for keys, payloads in batches:
-                _spill(spills, keys, payloads)
+                if keys.size and not spills:
+                    spills.extend(self._unnamed() for _ in range(1 << _SPILL_BITS))
+                if keys.size:
+                    _spill(spills, keys, payloads)
             self._replace(_sorted_parts(spills))
         finally:
             for spill in spills:
