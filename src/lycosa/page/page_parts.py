@@ -14,13 +14,11 @@ FoundLink = tuple[str, str, str, str]
 """Kind (a LinkKind value), href as written, rel (lower case tokens joined by one space), anchor."""
 
 
-ALT = -1
-
 FoundBlock = tuple[int, int, int, int, int, int]
 """A run of text between two block boundaries: first and last (exclusive) line of the visible text,
 its characters, how many of them are in links, the block element around it (an index into
-`elements`), the tag id that began it (0: it follows the end of an element; ALT: it replaces an
-image). Tuples instead of records, because a page has hundreds.
+`elements`), the tag id that began it (0: it follows the end of an element). Tuples instead of
+records, because a page has hundreds.
 """
 
 FoundElement = tuple[int, int, int]

@@ -23,7 +23,7 @@ from lycosa.page.html.tree import (
     TAG,
     Node,
 )
-from lycosa.page.page_parts import ALT, PageParts, fold
+from lycosa.page.page_parts import PageParts, fold
 
 CELL_LENGTH = 80  # characters from which a table cell is a block of its own
 
@@ -96,7 +96,7 @@ class BlockWalker:
             self.flush()
 
     def flush(self) -> None:
-        """Make a block of the current line and of the texts of its images; both are empty then."""
+        """Make a block of the current line, and lines of the texts of its images."""
         pieces, lines = self.pieces, self.lines
         if self.in_links:
             self.carried += pieces[self.link_first :]
@@ -125,9 +125,7 @@ class BlockWalker:
             self.blocks.append((first, len(lines), size, in_links, self.element, self.block_tag))
         self.link_size = 0
         if self.alts:
-            for alt in self.alts:
-                self.blocks.append((len(lines), len(lines) + 1, len(alt), 0, self.element, ALT))
-                lines.append(alt)
+            lines += self.alts
             self.alts.clear()
 
     def open_region(

@@ -15,7 +15,6 @@ from typing import Any, Final
 from lycosa.page.html.blocks import BlockWalker, MarkedNodes
 from lycosa.page.html.tree import TAG, TEXT, Node
 from lycosa.page.html.walk import STARTS, PageWalker
-from lycosa.page.page_parts import ALT
 
 LIST, ORDERED, ITEM, QUOTE, TABLE, ROW, CELL_OF_ROW, DEFINITION = (
     "list",
@@ -121,7 +120,7 @@ class RichWalker(PageWalker):
         pieces, number = tuple(self.pieces), len(self.blocks)
         super().flush()
         block = RichBlock(self.container, pieces, self.listing)
-        if len(self.blocks) > number and self.blocks[number][5] != ALT:
+        if len(self.blocks) > number:
             self.rich.by_number[number] = block
         elif any(type(piece) is Markup and piece.kind == IMAGE for piece in pieces):
             self.rich.images.append((number, block))
