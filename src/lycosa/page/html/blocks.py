@@ -10,20 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lycosa.page.html.lines import (
-    BREAK,
-    CELL,
-    VERBATIM,
-    broken_lines,
-    listing,
-    row,
-)
+from lycosa.page.html.lines import BREAK, CELL, VERBATIM, lines_of
 from lycosa.page.html.region_classes import AWAY, NEUTRAL, NEVER, SECTION, mark_of_element
 from lycosa.page.html.tree import (
     TAG,
     Node,
 )
-from lycosa.page.page_parts import PageParts, fold
+from lycosa.page.page_parts import PageParts
 
 CELL_LENGTH = 80  # characters from which a table cell is a block of its own
 
@@ -104,22 +97,16 @@ class BlockWalker:
             self.link_size += text_size(pieces[self.line_link :])
             self.link_first = self.line_link = 0
         first = len(lines)
-        text = "".join(pieces)
+        text = "".join(pieces).strip()
         pieces.clear()
-        if VERBATIM in text or BREAK in text:
-            lines += listing(text) if VERBATIM in text else broken_lines(text)
-            size = sum(map(len, lines[first:]))
-        else:
-            if CELL in text:
-                text = row(text)
-            else:
-                text = text.strip()
-                # Most lines need no folding, and a call costs as much as both tests.
-                if "  " in text or not text.isprintable():
-                    text = fold(text)
+        # Most lines have nothing to fold or to split: the marks are not printable.
+        if text.isprintable() and "  " not in text:
             size = len(text)
             if size:
                 lines.append(text)
+        else:
+            lines += lines_of(text)
+            size = sum(map(len, lines[first:]))
         if size:
             in_links = self.link_size if self.link_size < size else size
             self.blocks.append((first, len(lines), size, in_links, self.element, self.block_tag))
