@@ -75,15 +75,9 @@ class PageParts:
 
         Bytes that were invalid in the assumed encoding.
         """
-        seen = (
-            self.text(),
-            self.title,
-            self.base or "",
-            *self.meta.values(),
-            *(link[1] for link in self.links),
-            *(each[1] for each in self.alternates),
-        )
-        return "\ufffd" in "".join(seen)
+        addresses = [link[1] for link in (*self.links, *self.alternates)]
+        seen = (self.title, self.base or "", *self.meta.values(), *addresses)
+        return "\ufffd" in self.text() or "\ufffd" in "".join(seen)
 
     def set_document(self, root: Node, data: bytes, *, has_items: bool) -> None:
         """Keep the tree for what is read from it after the walk."""

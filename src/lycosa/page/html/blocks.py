@@ -10,13 +10,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lycosa.page.html.lines import BREAK, CELL, VERBATIM, lines_of
+from lycosa.page.html.lines import (
+    BREAK,
+    CELL,
+    VERBATIM,
+    broken_lines,
+    listing,
+    row,
+)
 from lycosa.page.html.region_classes import AWAY, NEUTRAL, NEVER, SECTION, mark_of_element
 from lycosa.page.html.tree import (
     TAG,
     Node,
 )
-from lycosa.page.page_parts import PageParts
+from lycosa.page.page_parts import PageParts, fold
 
 CELL_LENGTH = 80  # characters from which a table cell is a block of its own
 
@@ -99,14 +106,18 @@ class BlockWalker:
         first = len(lines)
         text = "".join(pieces).strip()
         pieces.clear()
+        size = len(text)
         # Most lines have nothing to fold or to split: the marks are not printable.
-        if text.isprintable() and "  " not in text:
-            size = len(text)
-            if size:
-                lines.append(text)
-        else:
-            lines += lines_of(text)
-            size = sum(map(len, lines[first:]))
+        if "  " in text or not text.isprintable():
+            if VERBATIM in text or BREAK in text:
+                lines += listing(text) if VERBATIM in text else broken_lines(text)
+                size = sum(map(len, lines[first:]))
+                text = ""
+            else:
+                text = row(text) if CELL in text else fold(text)
+                size = len(text)
+        if text:
+            lines.append(text)
         if size:
             in_links = self.link_size if self.link_size < size else size
             self.blocks.append((first, len(lines), size, in_links, self.element, self.block_tag))

@@ -14,16 +14,6 @@ _NO_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _ANCHOR_PIECES = 200  # text nodes read for an anchor
 
 
-def lines_of(text: str) -> list[str]:
-    """Return the lines of a block with marks or with white space to fold."""
-    if VERBATIM in text:
-        return listing(text)
-    if BREAK in text:
-        return broken_lines(text)
-    line = row(text) if CELL in text else fold(text)
-    return [line] if line else []
-
-
 def row(text: str) -> str:
     """The cells of a line, folded, with tabs between them."""
     before, *cells = map(fold, text.split(CELL))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 
 from lycosa.page.html.block_features import (
     IN_ARTICLE,
@@ -71,7 +70,7 @@ def type_features(parts: PageParts, fit: RuleFit, scale: float, url: str) -> lis
     blocks, lines = parts.blocks, parts.lines
     flags = element_flags(parts.elements)
     sizes = sorted([block[2] for block in blocks])
-    tags = Counter([block[5] for block in blocks])
+    tags = [block[5] for block in blocks]
     sentences = sum([block[2] for block in blocks if lines[block[1] - 1][-1:] in SENTENCE_ENDS])
     within = dict.fromkeys(flags, 0)
     for block in blocks:
@@ -92,8 +91,8 @@ def type_features(parts: PageParts, fit: RuleFit, scale: float, url: str) -> lis
         math.log1p(total * scale),
         prices / count,
         prices > 0,
-        tags[_LI] / count,
-        sum([tags[tag] for tag in HEADINGS]) / count,
+        tags.count(_LI) / count,
+        sum([tag in HEADINGS for tag in tags]) / count,
         _PRE in tags,
         *(size / total for size in regions),
         _H1 in tags,
