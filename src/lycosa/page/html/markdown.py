@@ -219,7 +219,7 @@ def _chunks(walker: RichWalker, numbers: Sequence[int], writer: _Writer) -> list
     if not numbers:
         return []
     images = [
-        (number, block) for number, block in rich.images if numbers[0] <= number <= numbers[-1]
+        (number, block) for number, block in rich.images if numbers[0] < number <= numbers[-1]
     ]
     for number in numbers:
         while images and images[0][0] <= number:
