@@ -370,7 +370,8 @@ def _fenced(text: str, language: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return _ESCAPED.sub(r"\\\1", text)
+    # Most texts have nothing to escape, and a template costs more than the search.
+    return _ESCAPED.sub(r"\\\1", text) if _ESCAPED.search(text) else text
 
 
 def _inline(pieces: Iterable[str], writer: _Writer, in_table: bool = False) -> str:
