@@ -18,11 +18,16 @@ from typing import Any
 import numpy as np
 from bench.extract import MarkedPage, load_articles, load_wcxb
 
-from lycosa.page.html.block_features import Floats, PageShape, block_features, page_shape
+from lycosa.page.html.block_features import (
+    Floats,
+    PageShape,
+    RuleFit,
+    block_features,
+    page_shape,
+)
 from lycosa.page.html.document import read_html
-from lycosa.page.html.main_text import letters_worth, rule_ranges
+from lycosa.page.html.main_text import letters_worth, rule_blocks
 from lycosa.page.html.page_type import TYPES, type_features
-from lycosa.page.page_parts import ALT
 
 OUTPUT = Path(__file__).resolve().parents[1] / "src/lycosa/page/html/content_model.json"
 SHORT_WORDS = 6  # up to so many words, a block must be in the truth as it is
@@ -46,15 +51,15 @@ class TrainingPage:
 def training_page(page: MarkedPage) -> TrainingPage | None:
     """Read a page; None if it shows no text."""
     parts, _ = read_html(page.payload)
-    if all(block[5] == ALT for block in parts.blocks):
+    if not parts.blocks:
         return None
     scale = letters_worth(parts.lines)
-    ranges = rule_ranges(parts, scale)
-    shape = page_shape(parts, ranges, scale)
-    texts = ["\n".join(parts.lines[first:last]) for first, last, *_ in shape.blocks]
+    selected = rule_blocks(parts, scale)
+    fit = RuleFit.of(parts.blocks, selected)
+    texts = ["\n".join(parts.lines[first:last]) for first, last, *_ in parts.blocks]
     return TrainingPage(
-        shape,
-        np.array(type_features(parts, ranges, scale, page.url), float),
+        page_shape(parts, selected, scale),
+        np.array(type_features(parts, fit, scale, page.url), float),
         TYPES.index(page.type),
         labels(texts, page.text),
     )

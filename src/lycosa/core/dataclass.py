@@ -1,7 +1,7 @@
 """`dataclass` as in the standard library, but four times as fast to define.
 
 The standard library compiles six methods of each class, which took a fifth of the start of a crawl
-(docs/decisions/0033-start-up.md). Here only `__init__` is compiled; the others are shared code.
+(docs/decisions/0036-start-up.md). Here only `__init__` is compiled; the others are shared code.
 Type checkers refuse assignments to fields of frozen classes; at run time nothing does.
 """
 

@@ -15,13 +15,11 @@ FoundLink = tuple[str, str, str, str]
 """Kind (a LinkKind value), href as written, rel (lower case tokens joined by one space), anchor."""
 
 
-ALT = -1
-
 FoundBlock = tuple[int, int, int, int, int, int]
 """A run of text between two block boundaries: first and last (exclusive) line of the visible text,
 its characters, how many of them are in links, the block element around it (an index into
-`elements`), the tag id that began it (0: it follows the end of an element; ALT: it replaces an
-image). Tuples instead of records, because a page has hundreds.
+`elements`), the tag id that began it (0: it follows the end of an element). Tuples instead of
+records, because a page has hundreds.
 """
 
 FoundElement = tuple[int, int, int]
@@ -78,15 +76,9 @@ class PageParts:
 
         Bytes that were invalid in the assumed encoding.
         """
-        seen = (
-            self.text(),
-            self.title,
-            self.base or "",
-            *self.meta.values(),
-            *(link[1] for link in self.links),
-            *(each[1] for each in self.alternates),
-        )
-        return "\ufffd" in "".join(seen)
+        addresses = [link[1] for link in (*self.links, *self.alternates)]
+        seen = (self.title, self.base or "", *self.meta.values(), *addresses)
+        return "\ufffd" in self.text() or "\ufffd" in "".join(seen)
 
     def set_document(self, root: Node, data: bytes, *, has_items: bool) -> None:
         """Keep the tree for what is read from it after the walk."""

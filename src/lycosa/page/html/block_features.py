@@ -9,6 +9,7 @@ prose around a block, tags, and how well the rules of `main_text` fit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,12 @@ from numpy.typing import NDArray
 from lycosa.core.dataclass import dataclass
 from lycosa.page.html.region_classes import AWAY, NEVER
 from lycosa.page.html.tree import HEADINGS, TAG
-from lycosa.page.page_parts import ALT, FoundBlock, FoundElement, PageParts
+from lycosa.page.page_parts import FoundBlock, FoundElement, PageParts
 
 Floats = NDArray[np.float64]
 
 PROSE_LENGTH = 30  # characters of Latin text from which a block counts as prose
-SENTENCE_ENDS = tuple('.!?…:;"”。！？」।؟')
+SENTENCE_ENDS = frozenset('.!?…:;"”。！？」।؟')
 IN_MAIN, IN_ARTICLE, IN_FOOTER, IN_TABLE, IN_FORM, IN_EXCLUDED = (1 << bit for bit in range(6))
 """Bits of `element_flags`."""
 
@@ -32,6 +33,7 @@ _FLAGS = {
     TAG["table"]: IN_TABLE,
     TAG["form"]: IN_FORM,
 }
+_EXCLUDED = frozenset({AWAY, NEVER})
 _WINDOW = 5  # neighbours on each side
 _MAX_REPEATED = 50.0
 _P, _LI, _H1 = TAG["p"], TAG["li"], TAG["h1"]
@@ -42,18 +44,38 @@ def element_flags(elements: Sequence[FoundElement]) -> list[int]:
     """Return for each element the kinds of elements that it is in, itself included."""
     flags = [0]
     for parent, mark, tag in elements[1:]:
-        own = _FLAGS.get(tag, 0)
-        if mark in (AWAY, NEVER):
-            own |= IN_EXCLUDED
-        flags.append(flags[parent] | own)
+        inherited = flags[parent]
+        if tag in _FLAGS:
+            inherited |= _FLAGS[tag]
+        if mark in _EXCLUDED:
+            inherited |= IN_EXCLUDED
+        flags.append(inherited)
     return flags
+
+
+class RuleFit(NamedTuple):
+    """Characters of a page, and of what the rules of `main_text` select; how many are in links."""
+
+    total: int
+    linked: int
+    selected: int
+    selected_linked: int
+
+    @classmethod
+    def of(cls, blocks: Sequence[FoundBlock], selected: Sequence[FoundBlock]) -> Self:
+        """Return the sums of all blocks of a page, and of the selected ones."""
+        return cls(
+            sum([block[2] for block in blocks]),
+            sum([block[3] for block in blocks]),
+            sum([block[2] for block in selected]),
+            sum([block[3] for block in selected]),
+        )
 
 
 @dataclass(slots=True, frozen=True)
 class PageShape:
-    """A page as arrays. `blocks` leaves out the texts of images; sizes are in Latin letters."""
+    """A page as arrays; sizes are in Latin letters."""
 
-    blocks: list[FoundBlock]
     sizes: Floats
     link_sizes: Floats
     prose: Floats  # characters of prose in each block, 0 for blocks that are short or mostly links
@@ -66,25 +88,23 @@ class PageShape:
     flags: NDArray[np.intp]  # `element_flags` of the element around each block
 
 
-def page_shape(parts: PageParts, ranges: Sequence[tuple[int, int]], scale: float) -> PageShape:
-    """Return the arrays of a page. `ranges`: lines that the rules select; `scale`: Latin letters
+def page_shape(parts: PageParts, selected: Sequence[FoundBlock], scale: float) -> PageShape:
+    """Return the arrays of a page. `selected`: blocks that the rules select; `scale`: Latin letters
     that a character is worth.
     """
-    blocks = [block for block in parts.blocks if block[5] != ALT]
-    firsts, lasts, sizes, link_sizes, elements, tags = np.array(blocks).T
+    firsts, lasts, sizes, link_sizes, elements, tags = np.array(parts.blocks).T
     sizes = sizes * scale
     link_sizes = link_sizes * scale
     is_prose = (sizes >= PROSE_LENGTH) & (link_sizes * 3 < sizes)
-    starts = {first for first, _ in ranges}
+    starts = {block[0] for block in selected}
     lines = parts.lines
     parents, marks, element_tags = np.array(parts.elements).T
     return PageShape(
-        blocks,
         sizes,
         link_sizes,
         np.where(is_prose, sizes - link_sizes, 0.0),
         np.array([first in starts for first in firsts.tolist()], float),
-        np.array([lines[last - 1].endswith(SENTENCE_ENDS) for last in lasts.tolist()], float),
+        np.array([lines[last - 1][-1:] in SENTENCE_ENDS for last in lasts.tolist()], float),
         elements,
         tags,
         parents.tolist(),
@@ -108,7 +128,7 @@ def block_features(shape: PageShape, page_type: Floats) -> dict[str, Floats | fl
     Args:
         page_type: probabilities in the order of `page_type.TYPES`.
     """
-    count = len(shape.blocks)
+    count = len(shape.sizes)
     sizes, elements, tags, flags = shape.sizes, shape.elements, shape.tags, shape.flags
     article, collection, documentation, forum, listing, product, service = page_type.tolist()
     text_within = _sums_within(sizes, elements, shape.parents)

@@ -23,7 +23,7 @@ from lycosa.page.html.tree import (
     TAG,
     Node,
 )
-from lycosa.page.page_parts import ALT, PageParts, fold
+from lycosa.page.page_parts import PageParts, fold
 
 CELL_LENGTH = 80  # characters from which a table cell is a block of its own
 
@@ -96,7 +96,7 @@ class BlockWalker:
             self.flush()
 
     def flush(self) -> None:
-        """Make a block of the current line and of the texts of its images; both are empty then."""
+        """Make a block of the current line, and lines of the texts of its images."""
         pieces, lines = self.pieces, self.lines
         if self.in_links:
             self.carried += pieces[self.link_first :]
@@ -104,30 +104,26 @@ class BlockWalker:
             self.link_size += text_size(pieces[self.line_link :])
             self.link_first = self.line_link = 0
         first = len(lines)
-        text = "".join(pieces)
+        text = "".join(pieces).strip()
         pieces.clear()
-        if VERBATIM in text or BREAK in text:
-            lines += listing(text) if VERBATIM in text else broken_lines(text)
-            size = sum(map(len, lines[first:]))
-        else:
-            if CELL in text:
-                text = row(text)
+        size = len(text)
+        # Most lines have nothing to fold or to split: the marks are not printable.
+        if "  " in text or not text.isprintable():
+            if VERBATIM in text or BREAK in text:
+                lines += listing(text) if VERBATIM in text else broken_lines(text)
+                size = sum(map(len, lines[first:]))
+                text = ""
             else:
-                text = text.strip()
-                # Most lines need no folding, and a call costs as much as both tests.
-                if "  " in text or not text.isprintable():
-                    text = fold(text)
-            size = len(text)
-            if size:
-                lines.append(text)
+                text = row(text) if CELL in text else fold(text)
+                size = len(text)
+        if text:
+            lines.append(text)
         if size:
             in_links = self.link_size if self.link_size < size else size
             self.blocks.append((first, len(lines), size, in_links, self.element, self.block_tag))
         self.link_size = 0
         if self.alts:
-            for alt in self.alts:
-                self.blocks.append((len(lines), len(lines) + 1, len(alt), 0, self.element, ALT))
-                lines.append(alt)
+            lines += self.alts
             self.alts.clear()
 
     def open_region(

@@ -19,18 +19,25 @@ probability from `block_features`, and the blocks with the highest expected F1 a
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.core.dataclass import dataclass
-from lycosa.page.html.block_features import PROSE_LENGTH, Floats, block_features, page_shape
+from lycosa.page.html.block_features import (
+    PROSE_LENGTH,
+    Floats,
+    RuleFit,
+    block_features,
+    page_shape,
+)
 from lycosa.page.html.content_model import content_model
 from lycosa.page.html.page_type import TYPES, type_features
 from lycosa.page.html.region_classes import AWAY, BODY, NEUTRAL, NEVER, SECTION
 from lycosa.page.html.tree import HEADINGS, TAG
-from lycosa.page.page_parts import ALT, FoundBlock, PageParts
+from lycosa.page.page_parts import FoundBlock, PageParts
 
 ARTICLE = TYPES.index("article")
 # Shares of the text outside of links. If the rules select the first, the model has little to add;
@@ -68,34 +75,37 @@ class MainText:
 
 def main_text(parts: PageParts, url: str = "") -> MainText:
     """Select the main text of a page. `url` is a feature of the page type. Hot path."""
-    selection = main_ranges(parts, url)
+    selection = main_blocks(parts, url)
     lines = parts.lines
     selected: list[str] = []
-    for first, last in selection.ranges:
+    for first, last, *_ in selection.blocks:
         selected += lines[first:last]
     return MainText("\n".join(selected), selection.page_type)
 
 
 class Selection(NamedTuple):
-    """Ranges of lines, one for each selected block, and the type of the page."""
+    """The selected blocks in order, and the type of the page."""
 
-    ranges: list[tuple[int, int]]
+    blocks: list[FoundBlock]
     page_type: str
 
 
-def main_ranges(parts: PageParts, url: str = "") -> Selection:
+def main_blocks(parts: PageParts, url: str = "") -> Selection:
     """Select the blocks of the main text."""
-    if all(block[5] == ALT for block in parts.blocks):
+    if not parts.blocks:
         return Selection([], "")
     scale = letters_worth(parts.lines)
-    ranges = rule_ranges(parts, scale)
+    selected = rule_blocks(parts, scale)
+    fit = RuleFit.of(parts.blocks, selected)
     model = content_model()
-    types = model.type_probabilities(type_features(parts, ranges, scale, url))
+    types = model.type_probabilities(type_features(parts, fit, scale, url))
     page_type = TYPES[int(types.argmax())]
-    selected_size, coverage, unlinked = _coverage(parts, ranges)
-    is_article = types[ARTICLE] > 0.5 and selected_size * scale >= MIN_ARTICLE
-    if coverage < SURE_COVERAGE and not is_article and unlinked > TABLE_OF_CONTENTS:
-        shape = page_shape(parts, ranges, scale)
+    is_article = types[ARTICLE] > 0.5 and fit.selected * scale >= MIN_ARTICLE
+    unlinked = fit.total - fit.linked
+    coverage = (fit.selected - fit.selected_linked) / max(unlinked, 1)
+    is_contents = unlinked / max(fit.total, 1) <= TABLE_OF_CONTENTS
+    if coverage < SURE_COVERAGE and not is_article and not is_contents:
+        shape = page_shape(parts, selected, scale)
         probabilities = model.main_probabilities(block_features(shape, types))
         chosen = best_selection(shape.sizes, probabilities)
         by_rules = shape.in_rules > 0
@@ -104,26 +114,8 @@ def main_ranges(parts: PageParts, url: str = "") -> Selection:
             >= EQUAL_QUALITY * expected_f1(shape.sizes, probabilities, chosen)
         )
         if not rules_suffice:
-            ranges = [
-                block[:2] for block, keep in zip(shape.blocks, chosen.tolist(), strict=True) if keep
-            ]
-    return Selection(ranges, page_type)
-
-
-def _coverage(parts: PageParts, ranges: list[tuple[int, int]]) -> tuple[int, float, float]:
-    """Return the characters in ranges of lines, their share of those outside of links, and the
-    share of characters that are outside of links.
-    """
-    starts = {first for first, _ in ranges}
-    total = unlinked = selected = selected_unlinked = 0
-    for first, _, size, link_size, _, tag in parts.blocks:
-        if tag != ALT:
-            total += size
-            unlinked += size - link_size
-            if first in starts:
-                selected += size
-                selected_unlinked += size - link_size
-    return selected, selected_unlinked / max(unlinked, 1), unlinked / max(total, 1)
+            selected = list(compress(parts.blocks, chosen.tolist()))
+    return Selection(selected, page_type)
 
 
 def expected_f1(sizes: Floats, probabilities: Floats, chosen: NDArray[np.bool_]) -> float:
@@ -145,8 +137,8 @@ def best_selection(sizes: Floats, probabilities: Floats) -> NDArray[np.bool_]:
     return chosen
 
 
-def rule_ranges(parts: PageParts, scale: float) -> list[tuple[int, int]]:
-    """Return ranges of lines that the rules select, in order. Hot path: 0.2 ms for 340 elements.
+def rule_blocks(parts: PageParts, scale: float) -> list[FoundBlock]:
+    """Return the blocks that the rules select, in order. Hot path: 0.2 ms for 340 elements.
 
     Args:
         scale: letters that a character is worth (`letters_worth`).
@@ -157,8 +149,8 @@ def rule_ranges(parts: PageParts, scale: float) -> list[tuple[int, int]]:
     parents, marks, _ = zip(*parts.elements, strict=True)
     long = PROSE_LENGTH / scale
     prose = [0] * len(parents)
-    for _, _, size, link_size, element, tag in blocks:
-        if size >= long and link_size * 3 < size and tag != ALT:
+    for _, _, size, link_size, element, _ in blocks:
+        if size >= long and link_size * 3 < size:
             prose[element] += size - link_size
     away, remaining = _put_aside(parents, marks, prose)
     short = _short_page(blocks, away, scale)
@@ -167,27 +159,28 @@ def rule_ranges(parts: PageParts, scale: float) -> list[tuple[int, int]]:
     top, end = _tightest(parents, marks, remaining)
     away[:top] = [True] * top
     away[end:] = [True] * (len(away) - end)
-    inside = [block for block in blocks if not away[block[4]] and block[5] != ALT]
+    inside = [block for block in blocks if not away[block[4]]]
     return _best_run(inside, scale)
 
 
 def _short_page(
     blocks: list[FoundBlock], away: list[bool], scale: float
-) -> list[tuple[int, int]] | None:
+) -> list[FoundBlock] | None:
     """Of a short page, all that is neither put aside nor mostly links: there is too little to tell
     the main part by. None: it is long.
     """
     left = SHORT_PAGE / scale
-    lines_left = []
-    for first, last, size, link_size, element, tag in blocks:
-        if away[element] or tag == ALT:
+    unlinked = []
+    for block in blocks:
+        _, _, size, link_size, element, _ = block
+        if away[element]:
             continue
         left -= size
         if left < 0:
             return None
         if link_size * 2 <= size:
-            lines_left.append((first, last))
-    return lines_left
+            unlinked.append(block)
+    return unlinked
 
 
 def letters_worth(lines: list[str]) -> float:
@@ -255,7 +248,7 @@ def _tightest(
     return top, end
 
 
-def _best_run(blocks: list[FoundBlock], scale: float) -> list[tuple[int, int]]:
+def _best_run(blocks: list[FoundBlock], scale: float) -> list[FoundBlock]:
     best = current = 0.0
     start = best_start = best_end = 0
     long, linked = PROSE_LENGTH / scale, LINKED_LENGTH / scale
@@ -273,11 +266,9 @@ def _best_run(blocks: list[FoundBlock], scale: float) -> list[tuple[int, int]]:
         current += score
         if current > best:
             best, best_start, best_end = current, start, number
+    # no run: nothing but short lines
     return [
-        (first, last)
-        # else nothing but short lines
-        for first, last, size, link_size, _, tag in (
-            blocks[best_start:best_end] if best_end else blocks
-        )
-        if tag != _H1 and (link_size * 2 <= size or size - link_size >= linked)
+        block
+        for block in (blocks[best_start:best_end] if best_end else blocks)
+        if block[5] != _H1 and (block[3] * 2 <= block[2] or block[2] - block[3] >= linked)
     ]

@@ -17,7 +17,7 @@ from lycosa.page.encoding import decode
 from lycosa.page.html.block_features import IN_EXCLUDED, element_flags
 from lycosa.page.html.document import mark_nodes, self_closed
 from lycosa.page.html.lines import BREAK, CELL
-from lycosa.page.html.main_text import main_ranges
+from lycosa.page.html.main_text import main_blocks
 from lycosa.page.html.rich_walk import (
     CELL_OF_ROW,
     CHECKBOX,
@@ -40,7 +40,7 @@ from lycosa.page.html.rich_walk import (
 )
 from lycosa.page.html.tree import TAG, parse_html
 from lycosa.page.html.walk import PERMALINKS
-from lycosa.page.page_parts import ALT, PageParts, fold
+from lycosa.page.page_parts import PageParts, fold
 from lycosa.url.normalise import LinkResolver
 
 _LEVELS = {TAG[f"h{level}"]: level for level in range(1, 7)}
@@ -140,17 +140,17 @@ def text_markdown(text: str, headings: Sequence[str]) -> str:
     return "\n\n".join(chunks) + "\n" if chunks else ""
 
 
-def _selected(walker: RichWalker, url: str, mode: MarkdownMode) -> list[int]:
+def _selected(walker: RichWalker, url: str, mode: MarkdownMode) -> Sequence[int]:
     """Return the numbers of the blocks that become Markdown, in order.
 
     The main text has no title and no lists of links. Markdown has them, where they are in the
     element that holds the main text.
     """
     parts = walker.parts
-    visible = [number for number, block in enumerate(parts.blocks) if block[5] != ALT]
+    visible = range(len(parts.blocks))
     if mode is MarkdownMode.FULL or not visible:
         return visible
-    starts = {first for first, _ in main_ranges(parts, url).ranges}
+    starts = {block[0] for block in main_blocks(parts, url).blocks}
     selected = {number for number in visible if parts.blocks[number][0] in starts}
     if not selected:
         return []
@@ -219,7 +219,7 @@ def _chunks(walker: RichWalker, numbers: Sequence[int], writer: _Writer) -> list
     if not numbers:
         return []
     images = [
-        (number, block) for number, block in rich.images if numbers[0] <= number <= numbers[-1]
+        (number, block) for number, block in rich.images if numbers[0] < number <= numbers[-1]
     ]
     for number in numbers:
         while images and images[0][0] <= number:
@@ -370,7 +370,8 @@ def _fenced(text: str, language: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return _ESCAPED.sub(r"\\\1", text)
+    # Most texts have nothing to escape, and a template costs more than the search.
+    return _ESCAPED.sub(r"\\\1", text) if _ESCAPED.search(text) else text
 
 
 def _inline(pieces: Iterable[str], writer: _Writer, in_table: bool = False) -> str:

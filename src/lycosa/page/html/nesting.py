@@ -53,6 +53,8 @@ def bounded(data: bytes) -> tuple[bytes, tuple[str, ...]]:
     if cuts:
         data = _without(data, cuts)
         faults = (FAULT_ATTRIBUTES_CUT,)
+    if len(data) < _SAFE_TAGS * len("<a>"):
+        return data, faults
     array = np.frombuffer(data, dtype=np.uint8)
     begins = array == ord("<")
     count = int(np.count_nonzero(begins))  # three times as fast as bytes.count

@@ -7,7 +7,6 @@ A logistic regression over metadata, the URL and the shape of the page. Its numb
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from lycosa.core.patterns import lazy_pattern
 from lycosa.page.html.block_features import (
@@ -16,10 +15,11 @@ from lycosa.page.html.block_features import (
     IN_MAIN,
     IN_TABLE,
     SENTENCE_ENDS,
+    RuleFit,
     element_flags,
 )
 from lycosa.page.html.tree import HEADINGS, TAG
-from lycosa.page.page_parts import ALT, PageParts
+from lycosa.page.page_parts import PageParts
 
 TYPES = ("article", "collection", "documentation", "forum", "listing", "product", "service")
 
@@ -38,7 +38,8 @@ _ARTICLES = frozenset(
 _PRODUCTS = frozenset({"Offer", "Product", "ProductGroup"})
 _FORUMS = frozenset({"DiscussionForumPosting", "QAPage", "Question"})
 _LISTS = frozenset({"CollectionPage", "ItemList", "SearchResultsPage"})
-_PRICE = lazy_pattern(r"[$£¥₹]\s?\d")  # the euro sign may also follow the number
+_CURRENCIES = "$£¥₹"
+_PRICE = lazy_pattern(rf"[{_CURRENCIES}]\s?\d")  # the euro sign may also follow the number
 _PRICE_LENGTH = 20_000  # characters of a page that are searched for prices
 _LINKED_DATA_LENGTH = 200_000
 _URLS = tuple(
@@ -60,59 +61,42 @@ _LI, _PRE, _H1 = TAG["li"], TAG["pre"], TAG["h1"]
 _REGIONS = (IN_TABLE, IN_ARTICLE, IN_MAIN, IN_FORM)
 
 
-def type_features(
-    parts: PageParts, ranges: Sequence[tuple[int, int]], scale: float, url: str
-) -> list[float]:
+def type_features(parts: PageParts, fit: RuleFit, scale: float, url: str) -> list[float]:
     """Return the features of a page, in the order of the model's weights. Hot path.
 
     Args:
-        ranges: lines that the rules of `main_text` select.
         scale: Latin letters that a character is worth.
     """
-    starts = {first for first, _ in ranges}
+    blocks, lines = parts.blocks, parts.lines
     flags = element_flags(parts.elements)
-    lines = parts.lines
-    sizes: list[int] = []
-    linked = selected = sentences = items = headings = 0
-    within = [0, 0, 0, 0]
-    seen_tags: set[int] = set()
-    for first, last, size, link_size, element, tag in parts.blocks:
-        if tag == ALT:
-            continue
-        sizes.append(size)
-        seen_tags.add(tag)
-        linked += link_size
-        if first in starts:
-            selected += size
-        if lines[last - 1].endswith(SENTENCE_ENDS):
-            sentences += size
-        if tag == _LI:
-            items += 1
-        elif tag in HEADINGS:
-            headings += 1
-        if inside := flags[element]:
-            for place, flag in enumerate(_REGIONS):
-                if inside & flag:
-                    within[place] += size
-    count, total = len(sizes), max(sum(sizes), 1)
+    sizes = sorted([block[2] for block in blocks])
+    tags = [block[5] for block in blocks]
+    sentences = sum([block[2] for block in blocks if lines[block[1] - 1][-1:] in SENTENCE_ENDS])
+    within = dict.fromkeys(flags, 0)
+    for block in blocks:
+        within[flags[block[4]]] += block[2]
+    regions = [sum([within[kinds] for kinds in within if kinds & flag]) for flag in _REGIONS]
+    count, total = len(blocks), max(fit.total, 1)
     text = parts.text()[:_PRICE_LENGTH]
-    prices = len(_PRICE.findall(text)) + text.count("€")
+    prices = text.count("€")
+    if any(sign in text for sign in _CURRENCIES):
+        prices += len(_PRICE.findall(text))
     url = url.lower()
     return [
         *_declarations(parts),
-        math.log1p(selected * scale),
-        selected / total,
-        linked / total,
+        math.log1p(fit.selected * scale),
+        fit.selected / total,
+        fit.linked / total,
         math.log1p(count),
         math.log1p(total * scale),
         prices / count,
         prices > 0,
-        items / count,
-        headings / count,
-        _PRE in seen_tags,
-        *(size / total for size in within),
-        _H1 in seen_tags,
-        math.log1p(sorted(sizes)[count // 2] * scale),
+        tags.count(_LI) / count,
+        sum([tag in HEADINGS for tag in tags]) / count,
+        _PRE in tags,
+        *(size / total for size in regions),
+        _H1 in tags,
+        math.log1p(sizes[count // 2] * scale),
         sentences / total,
         *(pattern.search(url) is not None for pattern in _URLS),
     ]

@@ -15,7 +15,6 @@ from typing import Any, Final
 from lycosa.page.html.blocks import BlockWalker, MarkedNodes
 from lycosa.page.html.tree import TAG, TEXT, Node
 from lycosa.page.html.walk import STARTS, PageWalker
-from lycosa.page.page_parts import ALT
 
 LIST, ORDERED, ITEM, QUOTE, TABLE, ROW, CELL_OF_ROW, DEFINITION = (
     "list",
@@ -121,7 +120,7 @@ class RichWalker(PageWalker):
         pieces, number = tuple(self.pieces), len(self.blocks)
         super().flush()
         block = RichBlock(self.container, pieces, self.listing)
-        if len(self.blocks) > number and self.blocks[number][5] != ALT:
+        if len(self.blocks) > number:
             self.rich.by_number[number] = block
         elif any(type(piece) is Markup and piece.kind == IMAGE for piece in pieces):
             self.rich.images.append((number, block))
@@ -259,6 +258,7 @@ def _language(node: Node) -> str:
 def rich_walk(root: Node, marked: MarkedNodes) -> RichWalker:
     """Walk over the tree. Slower than `walk`: only for Markdown. Never raises."""
     walker = RichWalker(marked)
+    pieces, ends = walker.pieces, walker.ends
     starts = RICH_STARTS.get
     stack: list[Node] = []
     node: Node | None = root
@@ -266,8 +266,8 @@ def rich_walk(root: Node, marked: MarkedNodes) -> RichWalker:
         tag = node.tag_id
         child = None
         if tag == TEXT:
-            if walker.pieces or not node.is_empty_text_node:
-                walker.pieces.append(node.text_content or "")
+            if pieces or not node.is_empty_text_node:
+                pieces.append(node.text_content or "")
         else:
             start = starts(tag)
             child = node.first_child
@@ -280,8 +280,8 @@ def rich_walk(root: Node, marked: MarkedNodes) -> RichWalker:
         following = node.next
         while following is None and stack:
             ended = stack.pop()
-            while walker.ends[-1][0] is ended:
-                _, end, saved = walker.ends.pop()
+            while ends[-1][0] is ended:
+                _, end, saved = ends.pop()
                 end(walker, saved)
             following = ended.next
         node = following

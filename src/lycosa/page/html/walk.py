@@ -95,18 +95,18 @@ class PageWalker(BlockWalker):
         if "href" not in attributes and "xlink:href" not in attributes:
             return child
         text: Node | None = child
-        while (
-            text is not None
-            and text.next is None
-            and text.tag_id != TEXT
-            and (STARTS if self.unseen else _STARTS_NOTHING_HIDDEN).get(text.tag_id) is None
-        ):
+        while text is not None:
+            inner = text.tag_id
+            if text.next is not None or inner in (
+                STARTS if self.unseen else _STARTS_NOTHING_HIDDEN
+            ):
+                self.ends.append((node, PageWalker.end_link, self.open_link(attributes)))
+                return child
+            if inner == TEXT:
+                break
             text = text.first_child
-        if text is None or (text.tag_id == TEXT and text.next is None):
-            self.read_simple_link(attributes, text)
-            return None
-        self.ends.append((node, PageWalker.end_link, self.open_link(attributes)))
-        return child
+        self.read_simple_link(attributes, text)
+        return None
 
     def open_link(
         self, attributes: dict[str, str | None]

@@ -69,6 +69,8 @@ def read_subject(groups: Iterable[Sequence[Entity]], urls: Sequence[str]) -> Sub
     """
     subject = Subject()
     for values in groups:
+        if not values:
+            continue
         listed = entities(values)
         for entity in listed:
             identifier = entity.get("@id")

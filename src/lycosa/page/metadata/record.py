@@ -144,11 +144,12 @@ def raw_values(parts: PageParts, scripts: Sequence[Any], items: EmbeddedItems) -
         "rdfa": items.rdfa,
         "meta": plain,
     }
-    return json.dumps(
-        {name: kept for name, value in formats.items() if value and (kept := budget.value(value))},
-        ensure_ascii=False,
-        separators=(",", ":"),
+    return _encode(
+        {name: kept for name, value in formats.items() if value and (kept := budget.value(value))}
     )
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _named(parts: PageParts) -> Iterable[tuple[str, str]]:

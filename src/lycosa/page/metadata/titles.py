@@ -32,6 +32,8 @@ def page_headline(parts: PageParts, subject: Subject, site_name: str, url: str) 
     h1 = parts.headline
     if h1 and title.startswith(h1) and _SEPARATOR.match(title, len(h1)):
         return h1
+    if title == h1 and _SEPARATOR.search(title) is None:
+        return h1
     first = _words(h1)
     stripped = without_site(title, (site_name, parts.headline), url)
     words = _words(stripped)
