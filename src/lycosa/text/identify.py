@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lycosa.core.errors import UsageError
+from lycosa.core.patterns import lazy_pattern
 from lycosa.core.records import DECLARATION_DIFFERS, TITLE_DIFFERS_TOO
 from lycosa.text import ngrams
 from lycosa.text.stop_words import vote
@@ -85,8 +86,8 @@ _NO_LETTERS = re.compile(r"[\W\d_]+")
 _NAMES = re.compile(r"\S*[/@_\\]\S*|\w+(?:[.-]\w+)+")
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
 _NO_LATIN = re.compile("[^A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
-_KANA = re.compile(r"[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9d]")
-_HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_KANA = lazy_pattern(r"[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9d]")
+_HAN = lazy_pattern(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _SCRIPT_RANGES = {
     "ko": "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
     "lo": "\u0e80-\u0eff",
@@ -106,8 +107,8 @@ _SCRIPT_RANGES = {
     "si": "\u0d80-\u0dff",
     "bo": "\u0f00-\u0fff",
 }
-_SCRIPTS = {language: re.compile(f"[{ranges}]") for language, ranges in _SCRIPT_RANGES.items()}
-_ONE_LANGUAGE = re.compile(f"[{''.join(_SCRIPT_RANGES.values())}]")
+_SCRIPTS = {language: lazy_pattern(f"[{ranges}]") for language, ranges in _SCRIPT_RANGES.items()}
+_ONE_LANGUAGE = lazy_pattern(f"[{''.join(_SCRIPT_RANGES.values())}]")
 
 
 class Identified(NamedTuple):

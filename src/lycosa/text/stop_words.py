@@ -8,7 +8,6 @@ stop words, so that they rarely lead (Portuguese and Galician) and the caller as
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Collection, Sequence
 from itertools import repeat
 from typing import NamedTuple
@@ -115,9 +114,6 @@ def stop_words(language: str) -> frozenset[str]:
     return _STOP_WORDS.get(language, frozenset())
 
 
-_OTHER_SCRIPT = re.compile("[\u0370-\u1dff\u2c00-\ua71f\ua800-\ufaff\U00010000-\U0003ffff]")
-
-
 class Vote(NamedTuple):
     """`share`: of the stop words of the first two languages, 0 to 1."""
 
@@ -135,6 +131,10 @@ def _counters() -> dict[str, int]:
     return counters
 
 
+def _is_latin(letter: str) -> bool:
+    return letter < "\u0370" or "\u1e00" <= letter < "\u1f00"
+
+
 def vote(parts: Sequence[str]) -> Vote | None:
     """Return the language that leads in every part, or None.
 
@@ -144,7 +144,7 @@ def vote(parts: Sequence[str]) -> Vote | None:
     find, totals = _counters().get, [0] * len(_LANGUAGES)
     leaders = set()
     for part in parts:
-        if not part.isascii() and _OTHER_SCRIPT.search(part):
+        if not part.isascii() and not all(map(_is_latin, filter(str.isalpha, set(part)))):
             return None
         counts = sum(map(find, part.lower().split(), repeat(0))).to_bytes(len(_LANGUAGES), "little")
         most = max(counts)
