@@ -85,7 +85,6 @@ _NO_LETTERS = re.compile(r"[\W\d_]+")
 # Names of files and hosts, which are in no language.
 _NAMES = re.compile(r"\S*[/@_\\]\S*|\w+(?:[.-]\w+)+")
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
-_NO_LATIN = re.compile("[^A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
 _KANA = lazy_pattern(r"[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9d]")
 _HAN = lazy_pattern(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _SCRIPT_RANGES = {
@@ -356,7 +355,6 @@ def indonesian_or_malay(text: str) -> str:
 
 _CONFUSED = ({"id", "ms"}, {"no", "da"}, {"hr", "sr", "bs"}, {"fa", "tg"})
 """Languages that identification confuses in short texts."""
-_FOREIGN_TO_ENGLISH = re.compile(r"[^\W\d_a-zA-Z]")
 
 
 def language_share(language: str, declared: str, title: str, in_url: str = "") -> float:
