@@ -79,7 +79,11 @@ def proofs(folder: Path = ROOT / "tests") -> tuple[Proof, ...]:
 
 
 def _proofs_of(module: ast.Module, path: Path) -> Iterator[Proof]:
-    unused = {id(node): node for node in ast.walk(module) if _is_mark(node, MARKER)}
+    unused = {
+        id(node): node
+        for node in ast.walk(module)
+        if isinstance(node, ast.Attribute) and _is_mark(node, MARKER)
+    }
     module_marks = [node for node in module.body if isinstance(node, ast.Assign)]
     for function in module.body:
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -186,7 +186,7 @@ BLOCKS = re.findall(
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 SLOW = reasons(DelayRules.of(Collection()), duration_ms=3 * SECOND)
 FETCH, COLLECTION = FetchSettings(), Collection()
-AFTER_AN_OUTAGE = list(accumulate([100, False, False, False, False], failures_after))[1:]
+AFTER_AN_OUTAGE = list(accumulate([True] * 100 + [False] * 4, failures_after, initial=0))[101:]
 """Counted failures after 100 of them and then one to four successes."""
 
 
