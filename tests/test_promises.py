@@ -4,11 +4,12 @@ page that is generated from them.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.promises import BadMarker, Proof, problems, promises, proofs
+from tests.promises import ROOT, BadMarker, Proof, problems, promises, proofs
 
 
 def test_every_promise_has_a_proof_and_every_marker_names_a_promise() -> None:
@@ -27,6 +28,16 @@ def test_promises_and_markers_without_each_other_are_reported() -> None:
     assert list(problems([Proof("a.py::test_a", (*known, "durability-prayer"), "test")])) == [
         "a.py::test_a: tests/promises.toml has no promise 'durability-prayer'"
     ]
+
+
+@pytest.mark.parametrize("page", ["explanation/protocol.md", "explanation/security.md"])
+def test_every_section_of_the_pages_about_guarantees_states_a_promise(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    titles = re.findall(r"^## (.+)$", text, flags=re.M)
+    sections = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    stated = {promise.stated.partition("#")[2] for promise in promises() if page in promise.stated}
+    assert len(sections) >= 4
+    assert stated - {""} == sections
 
 
 def _marked(folder: Path, source: str, name: str = "test_x.py") -> tuple[Proof, ...]:
