@@ -215,7 +215,7 @@ def test_no_response_waits_longer_than_the_interval_for_its_commit(tmp_path: Pat
             .to_list()
         )
         waits = [times[-1] - times[0] for times in commits]
-        assert len(waits) > 5
+        assert len(waits) > 3
         assert max(waits) <= interval_ms + one.longest_wait_ms
 
 
