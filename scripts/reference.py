@@ -1,5 +1,5 @@
 """Reference pages generated from the code: settings and columns from their schemas, the query
-language from its parser, the JSON API from its routes.
+language from its parser, the JSON API from its routes, the promises from the tests.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
+from tests.promises import promises_page
 
 from lycosa.config.credentials import BasicAuth, FormLogin
 from lycosa.config.monitor import Monitor
@@ -266,5 +267,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "tables.md": tables_page,
     "query.md": syntax_page,
     "http-routes.md": routes_page,
+    "promises.md": promises_page,
 }
 """File in docs/reference/ -> what it must contain."""

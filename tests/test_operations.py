@@ -63,6 +63,7 @@ def _work(root: str, stop: Event) -> None:
         vacuum(workspace)
 
 
+@pytest.mark.proves("durability-backup")
 def test_backup_of_a_living_workspace(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "crawl"), partitions=4)
     (tmp_path / "crawl" / "lycosa.toml").write_text("")

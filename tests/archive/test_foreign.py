@@ -108,6 +108,7 @@ def test_bytes_that_changed_are_told(tmp_path: Path) -> None:
     assert len(actual) < len(ANSWERS)
 
 
+@pytest.mark.proves("isolation-any-input")
 @settings(max_examples=200)
 @given(st.data())
 def test_no_bytes_raise_anything_else(

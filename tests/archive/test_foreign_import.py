@@ -218,6 +218,7 @@ def test_damage_is_told_and_the_rest_is_taken(tmp_path: Path) -> None:
         take(tmp_path / "w", tmp_path / "none.warc")
 
 
+@pytest.mark.proves("consistency-archive")
 def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
     """Crawl, export, import elsewhere: the same pages, links, URLs and search results."""
     site = {
@@ -284,6 +285,7 @@ def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
     sound(two)
 
 
+@pytest.mark.proves("durability-import-kill")
 def test_killed_in_the_middle_it_goes_on(tmp_path: Path) -> None:
     path, root = tmp_path / "many.warc.gz", tmp_path / "w"
     path.write_bytes(

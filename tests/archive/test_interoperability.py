@@ -224,6 +224,7 @@ def written(tmp_path: Path) -> tuple[Path, WarcWriter, list[tuple[Exchange, Visi
     return path, writer, pairs
 
 
+@pytest.mark.proves("consistency-other-readers")
 def test_they_come_back_as_they_were(
     written: tuple[Path, WarcWriter, list[tuple[Exchange, Visit]]],
 ) -> None:
@@ -236,6 +237,7 @@ def test_they_come_back_as_they_were(
     assert read_response(path, pairs[3][1].warc_offset, pairs[3][1].warc_length).status == 404
 
 
+@pytest.mark.proves("consistency-other-readers")
 def test_other_readers_take_them(
     written: tuple[Path, WarcWriter, list[tuple[Exchange, Visit]]], tmp_path: Path
 ) -> None:

@@ -125,6 +125,7 @@ def test_fields_that_differ_between_exchange_and_visit_are_kept(tmp_path: Path) 
     assert read(tmp_path / "a.warc.gz") == pairs
 
 
+@pytest.mark.proves("durability-torn-archive")
 @pytest.mark.parametrize("last", ["page", "stored", "failure"])
 def test_a_file_cut_at_any_byte_gives_every_earlier_exchange_and_nothing_else(
     tmp_path: Path, last: str
@@ -158,6 +159,7 @@ def test_a_file_cut_in_its_first_record_holds_nothing(tmp_path: Path) -> None:
         assert read(torn) == []
 
 
+@pytest.mark.proves("durability-torn-archive")
 def test_a_tail_of_zeros_or_noise_is_a_torn_tail(path: Path) -> None:
     pairs = [pair(), pair("http://a.example/b")]
     *_, before, _ = write(path, *pairs)
@@ -182,6 +184,7 @@ def hostile_body() -> bytes:
     return gzip_record(fields, block, b"", store_body=False)
 
 
+@pytest.mark.proves("durability-torn-archive")
 def test_nothing_is_read_out_of_a_body_whatever_is_torn_or_damaged(
     tmp_path: Path, path: Path
 ) -> None:
@@ -344,6 +347,7 @@ def test_the_records_of_another_writer_are_read(path: Path) -> None:
     assert list(read_exchanges(path)) == []
 
 
+@pytest.mark.proves("durability-torn-archive")
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

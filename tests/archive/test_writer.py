@@ -111,6 +111,7 @@ def test_every_record_is_a_gzip_member_and_they_follow_each_other(path: Path) ->
     assert kinds == [b"WARC-Type: warcinfo", *triple, b"WARC-Type: metadata", *triple]
 
 
+@pytest.mark.proves("consistency-other-readers")
 def test_a_page_reads_back_byte_for_byte_here_and_elsewhere(path: Path) -> None:
     exchange, visit = pair(body=os.urandom(300_000))
     write(path, pair(), (exchange, visit))
@@ -147,6 +148,7 @@ def fast_digests(path: Path) -> Iterator[tuple[str, bool, bool]]:
     )
 
 
+@pytest.mark.proves("consistency-other-readers")
 def test_other_readers_agree_with_every_digest(path: Path) -> None:
     first, first_visit = pair()
     packed = gzip.compress(b"hi" * 50)
@@ -320,6 +322,7 @@ def test_no_head_however_odd_makes_the_file_unreadable_for_others(
     assert after.exchange.url == "http://www.example.org/after"
 
 
+@pytest.mark.proves("durability-full-disk")
 def test_a_full_disk_leaves_whole_exchanges_and_says_so(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -404,6 +407,7 @@ for number in range(10_000_000):
 """
 
 
+@pytest.mark.proves("durability-archive-first")
 def test_what_append_returned_from_outlives_a_kill(tmp_path: Path) -> None:
     for kill_after in (1, 23, 57):
         path = tmp_path / f"{kill_after}.warc.gz"
@@ -420,6 +424,7 @@ def test_what_append_returned_from_outlives_a_kill(tmp_path: Path) -> None:
         assert said <= len(actual) <= said + 1
 
 
+@pytest.mark.proves("durability-torn-archive")
 def test_nothing_follows_a_tail_that_could_not_be_cut_off(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -460,6 +465,7 @@ def test_short_writes_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch)
     assert next(read_exchanges(path)).exchange == exchange
 
 
+@pytest.mark.proves("consistency-immutable")
 def test_a_file_is_never_written_twice(tmp_path: Path, path: Path) -> None:
     write(path, pair())
     before = path.read_bytes()
@@ -484,6 +490,7 @@ def test_a_file_that_cannot_be_begun_leaves_nothing_open(
     assert (tmp_path / "a.warc.gz").stat().st_size == 0
 
 
+@pytest.mark.proves("durability-archive-first")
 def test_append_is_in_the_kernel_when_it_returns(path: Path) -> None:
     writer = new_writer(path)
     exchange, visit = pair()

@@ -158,6 +158,7 @@ def test_two_versions_are_compared(versions: Versions) -> None:
     assert versions.compare(captures, captures[-1], captures[-2]).of == ""
 
 
+@pytest.mark.proves("consistency-exclusion")
 def test_excluded_and_purged_pages_have_no_versions(root: str, versions: Versions) -> None:
     versions.history.captures(URL)
     exclude(Workspace.open(root), ["prefix:http://a.example/pa"])

@@ -186,6 +186,7 @@ def test_bytes_that_are_not_utf8_are_no_traceback(
     done.stdout.decode("utf-8")
 
 
+@pytest.mark.proves("access-sql")
 @pytest.mark.parametrize(
     "statement",
     [

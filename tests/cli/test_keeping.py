@@ -45,6 +45,7 @@ def _on_disk(root: str, text: bytes) -> list[str]:
     return found
 
 
+@pytest.mark.proves("politeness-exclusions", "consistency-exclusion")
 def test_what_is_excluded_is_hidden_at_once_and_kept(
     lycosa: Lycosa, here: Lycosa, site: str, root: str
 ) -> None:
@@ -59,6 +60,7 @@ def test_what_is_excluded_is_hidden_at_once_and_kept(
     assert "archive.warc.gz" in _on_disk(root, b"A compound eye sees movement")
 
 
+@pytest.mark.proves("consistency-purge")
 def test_a_purge_leaves_no_byte(lycosa: Lycosa, here: Lycosa, site: str, root: str) -> None:
     report = lycosa("-w", root, "exclude", "--purge", "--json", f"prefix:{site}/eyes").json
     assert report["pending"] == {}

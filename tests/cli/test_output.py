@@ -142,6 +142,7 @@ def test_every_command_is_tried() -> None:
     assert sorted(untried) == sorted(WITHOUT_TEXT_OF_PAGES)
 
 
+@pytest.mark.proves("access-terminal")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_lets_control_characters_through(
     lycosa: Lycosa, here: Lycosa, crawled: tuple[str, str], command: str
@@ -176,6 +177,7 @@ def _on_a_terminal(*words: str) -> str:
     return written.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.proves("access-terminal")
 @pytest.mark.parametrize(
     "command",
     [
@@ -210,6 +212,7 @@ def _print_hostile(report: Callable[[News, str], None]) -> None:
     print(HOSTILE, file=sys.stderr, flush=True)
 
 
+@pytest.mark.proves("access-terminal")
 def test_child_processes_escape_what_they_print(capfd: pytest.CaptureFixture[str]) -> None:
     child = Child("hostile", _print_hostile)
     assert child.wait(60)

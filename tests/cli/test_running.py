@@ -52,6 +52,7 @@ def crawling(workspace: Path, seed: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@pytest.mark.proves("durability-signal")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_commits_and_ends_and_the_next_call_goes_on(
     lycosa: Lycosa, slow_site: str, tmp_path: Path, number: signal.Signals
@@ -73,6 +74,7 @@ def test_a_signal_commits_and_ends_and_the_next_call_goes_on(
     assert lycosa("-w", str(workspace), "check", "--deep").code == 0
 
 
+@pytest.mark.proves("cluster-single-crawl")
 def test_search_and_status_while_it_crawls(lycosa: Lycosa, slow_site: str, tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with crawling(workspace, slow_site) as process:

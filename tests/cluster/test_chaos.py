@@ -38,6 +38,7 @@ def troubled(begun: int, ended: int = 0) -> tuple[int, int]:
     return begun - LOST_MS, max(begun, ended) + HOLD_MS + BUSY_MS
 
 
+@pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-deaths")
 @pytest.mark.prove
 def test_processes_of_a_machine_die(tmp_path: Path) -> None:
     """Engine local, three workers: one is killed, one is cut off for longer than its partitions are
@@ -75,6 +76,7 @@ def cluster() -> Iterator[RayCluster]:
         yield running
 
 
+@pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-deaths")
 @pytest.mark.prove
 @pytest.mark.parametrize("run", range(20))
 def test_nodes_die(tmp_path: Path, cluster: RayCluster, run: int) -> None:

@@ -141,6 +141,7 @@ def same(one: Path, other: Path) -> None:
         assert facts(one, table, *columns) == facts(other, table, *columns), table
 
 
+@pytest.mark.proves("cluster-same-result")
 def test_three_workers_hold_what_one_holds(tmp_path: Path) -> None:
     with sites(tmp_path / "sites", "127.0.41", 5, 12) as web:
         alone = crawl(tmp_path / "one", web, web.home)
@@ -158,6 +159,7 @@ def test_three_workers_hold_what_one_holds(tmp_path: Path) -> None:
     check(tmp_path / "three")
 
 
+@pytest.mark.proves("cluster-quotas")
 @pytest.mark.prove  # how budgets are shared out is tested by tests/cluster/test_coordinator.py too
 def test_a_page_budget_holds_over_all_workers_and_the_next_call_goes_on(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
@@ -185,6 +187,7 @@ def worker_pids(workspace: Path) -> list[int]:
     ]
 
 
+@pytest.mark.proves("cluster-deaths")
 def test_a_daemon_of_two_workers_lives_through_deaths_and_changes(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.43", 4, 30) as web:
@@ -250,6 +253,7 @@ def test_a_killed_worker_delays_no_end_and_the_summary_is_that_of_status(tmp_pat
     check(workspace)
 
 
+@pytest.mark.proves("cluster-driver")
 def test_nobody_outlives_a_driver_that_is_killed_and_the_next_takes_over(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.44", 3, 10) as web:

@@ -149,6 +149,7 @@ def test_a_worker_that_joins_gets_its_share_from_the_others(workspace: Workspace
     assert [worker.claims for worker in cluster.workers.values()] == claims
 
 
+@pytest.mark.proves("cluster-reassign")
 def test_a_silent_workers_partitions_go_to_the_others_after_reassign(workspace: Workspace) -> None:
     cluster = settled(workspace, "abc")
     before = cluster.workers["a"].holds
@@ -161,6 +162,7 @@ def test_a_silent_workers_partitions_go_to_the_others_after_reassign(workspace: 
     assert all(4 <= size <= 7 for size in cluster.sizes().values())
 
 
+@pytest.mark.proves("cluster-reassign", "cluster-coordinator")
 @pytest.mark.parametrize(
     ("change", "waits_s", "then_s"),
     [
@@ -197,6 +199,7 @@ def test_who_leaves_is_told_to_stop_and_is_followed_at_once(workspace: Workspace
     assert cluster.sizes() == {"a": 0, "b": PARTITIONS}
 
 
+@pytest.mark.proves("cluster-coordinator")
 def test_a_new_coordinator_moves_nothing_and_says_nothing_at_first(workspace: Workspace) -> None:
     cluster = settled(workspace, "ab")
     held = {name: worker.holds for name, worker in cluster.workers.items()}
@@ -236,6 +239,7 @@ def test_a_crawl_ends_when_all_are_idle_at_the_logs_head(workspace: Workspace) -
     assert cluster.sizes() == {"a": 0, "b": 0}
 
 
+@pytest.mark.proves("cluster-quotas")
 def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) -> None:
     cluster = settled(workspace, "ab", ends=True, budgets=[PageBudget("news", 100)])
     granted = [
@@ -255,6 +259,7 @@ def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) 
     assert ended(cluster) == "max_pages"
 
 
+@pytest.mark.proves("cluster-quotas")
 def test_what_the_dead_might_have_archived_is_not_granted_again_until_it_is_taken_up(
     workspace: Workspace,
 ) -> None:

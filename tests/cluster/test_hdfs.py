@@ -84,6 +84,7 @@ def test_a_whole_crawl(tmp_path: Path, cluster: HdfsCluster) -> None:
     )
 
 
+@pytest.mark.proves("durability-datanode")
 def test_a_datanode_dies(
     tmp_path: Path, cluster: HdfsCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

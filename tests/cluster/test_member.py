@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lycosa.cluster.coordinator import CoordinatorPlan
 from lycosa.cluster.coordinator_service import CoordinatorOrder, CoordinatorService
 from lycosa.cluster.engine import Remote, Unreachable
@@ -126,6 +128,7 @@ def shared_out(workspace: Workspace) -> set[str]:
     return holders if len(state.holders) == workspace.partitions else set()
 
 
+@pytest.mark.proves("cluster-one-worker", "cluster-lease", "cluster-reassign")
 def test_a_worker_that_is_cut_off_stops_in_time_and_cannot_commit_when_it_comes_back(
     tmp_path: Path,
 ) -> None:

@@ -209,6 +209,7 @@ CASES = (
 )  # fmt: skip
 
 
+@pytest.mark.proves("consistency-check")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_damage_is_found_and_named_and_mended_where_it_can_be(damaged: Path, case: Case) -> None:
     case.harm(damaged)
@@ -280,6 +281,7 @@ def test_without_its_first_file_nothing_can_be_said(damaged: Path, harm: Harm) -
         check_workspace(str(damaged))
 
 
+@pytest.mark.proves("consistency-archive")
 def test_tables_that_are_lost_come_back_by_import(damaged: Path, tmp_path: Path) -> None:
     """What the remedy of a damaged table says: the archive alone makes a new workspace, with the
     same pages.

@@ -71,6 +71,7 @@ def snapshot_of_another_form(root: Path) -> None:
     (root / "log/00000100.snapshot").write_bytes(json.dumps(header).encode() + b"\n" + body)
 
 
+@pytest.mark.proves("consistency-versions")
 @pytest.mark.parametrize(
     "future",
     [

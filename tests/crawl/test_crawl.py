@@ -35,6 +35,7 @@ CHAIN = {
 }
 
 
+@pytest.mark.proves("consistency-once")
 def test_breadth_first_each_page_once(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(CHAIN)
     crawled = run(web.url())
@@ -44,6 +45,7 @@ def test_breadth_first_each_page_once(serve: ServeWeb, run: RunCrawl) -> None:
     assert_counts_add_up(crawled)
 
 
+@pytest.mark.proves("politeness-robots-first")
 def test_robots_comes_first_and_once_for_each_origin(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(CHAIN, {"/index.html": page()})
     run(web.url(), web.url(host=2))
@@ -125,6 +127,7 @@ def test_depth_is_exact_although_a_slow_host_finds_the_short_way_last(
     assert_counts_add_up(crawled)
 
 
+@pytest.mark.proves("limits-quotas")
 def test_max_pages_is_exact_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) -> None:
     site = {"/index.html": page(*(f"/{number}.html" for number in range(20)))} | {
         f"/{number}.html": page() for number in range(20)
@@ -144,6 +147,7 @@ def test_a_collections_budget_counts_all_calls(serve: ServeWeb, run: RunCrawl) -
     assert (second.count("pages"), second.progress.ended) == (3, "max_pages")
 
 
+@pytest.mark.proves("politeness-robots")
 def test_robots_rules_are_obeyed_and_explainable(serve: ServeWeb, run: RunCrawl) -> None:
     robots = (
         "User-agent: lycosa\nDisallow: /private\nAllow: /private/open\n\nUser-agent: "
@@ -164,6 +168,7 @@ def test_robots_rules_are_obeyed_and_explainable(serve: ServeWeb, run: RunCrawl)
     assert_counts_add_up(crawled)
 
 
+@pytest.mark.proves("politeness-robots-unreachable")
 @pytest.mark.parametrize("answer", ["return 503;", "return 500;", "return 444;"])
 def test_nothing_is_fetched_while_robots_cannot_be_had(
     serve: ServeWeb, run: RunCrawl, answer: str
@@ -183,6 +188,7 @@ def test_a_robots_file_that_is_not_there_allows_all(
     assert len(run(web.url()).pages()) == 5
 
 
+@pytest.mark.proves("politeness-robots")
 def test_robots_redirects_are_followed_to_another_host(serve: ServeWeb, run: RunCrawl) -> None:
     other = serve({}, {"/there.txt": "User-agent: *\nDisallow: /1.html\n"})
     there = other.url("/there.txt", host=2)
@@ -192,6 +198,7 @@ def test_robots_redirects_are_followed_to_another_host(serve: ServeWeb, run: Run
     assert "/2.html" in crawled.pages()
 
 
+@pytest.mark.proves("politeness-exclusions")
 def test_robots_redirects_do_not_lead_to_an_excluded_host(
     serve: ServeWeb, run: RunCrawl, tmp_path: Path
 ) -> None:
@@ -210,6 +217,7 @@ def test_robots_redirects_do_not_lead_to_an_excluded_host(
     assert not [each for each in web.server.requests() if each.uri == "/there.txt"]
 
 
+@pytest.mark.proves("limits-redirects")
 def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None:
     hops = "".join(
         f"location = /hop{number} {{ return 302 /hop{number + 1}; }}\n" for number in range(15)
@@ -240,6 +248,7 @@ def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None
     assert_counts_add_up(crawled)
 
 
+@pytest.mark.proves("politeness-pause")
 def test_the_pause_between_two_fetches_holds_in_the_servers_log(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
@@ -255,6 +264,7 @@ def test_the_pause_between_two_fetches_holds_in_the_servers_log(
     assert crawled.progress.pages == 5
 
 
+@pytest.mark.proves("politeness-crawl-delay")
 def test_crawl_delay_outranks_ours(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve({**CHAIN, "/robots.txt": "User-agent: *\nCrawl-delay: 0.4\n"})
     run(web.url(), depth=1)
@@ -262,6 +272,7 @@ def test_crawl_delay_outranks_ours(serve: ServeWeb, run: RunCrawl) -> None:
     assert min(after - before for before, after in itertools.pairwise(times)) >= 395
 
 
+@pytest.mark.proves("politeness-retry-after")
 def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
@@ -305,6 +316,7 @@ def test_gone_and_other_answers(serve: ServeWeb, run: RunCrawl) -> None:
     assert_counts_add_up(crawled)
 
 
+@pytest.mark.proves("politeness-noindex")
 def test_what_pages_say_about_following_and_indexing(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(
         {
@@ -328,6 +340,7 @@ def test_what_pages_say_about_following_and_indexing(serve: ServeWeb, run: RunCr
     assert [hit.url for hit in results.hits] == [web.url("/seen.html")]
 
 
+@pytest.mark.proves("access-addresses")
 def test_private_addresses_that_nobody_named_are_not_dialled(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
@@ -357,6 +370,7 @@ def test_several_hosts_at_once_share_nothing_but_the_loop(serve: ServeWeb, run: 
     assert max(times) - min(times) < 8 * 5 * 200 / 2  # one after the other would take 8 s
 
 
+@pytest.mark.proves("durability-signal")
 def test_stop_commits_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) -> None:
     site = {"/index.html": page(*(f"/{number}.html" for number in range(40)))} | {
         f"/{number}.html": page() for number in range(40)
@@ -375,6 +389,7 @@ def test_stop_commits_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) 
     assert (run().count("pages"), Counter(web.asked()).most_common(1)[0][1]) == (41, 1)
 
 
+@pytest.mark.proves("durability-full-disk")
 def test_a_disk_that_fills_during_a_commit_loses_nothing(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -428,6 +443,7 @@ def test_a_depth_that_fell_is_walked_again_by_the_next_call(
     assert_counts_add_up(crawled)
 
 
+@pytest.mark.proves("cluster-single-crawl")
 def test_only_one_crawl_at_a_time(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(CHAIN)
     failures: list[str] = []

@@ -82,6 +82,7 @@ def operations(crawled: Crawled) -> Counter[tuple[str, str]]:
     )
 
 
+@pytest.mark.proves("limits-sitemaps")
 def test_what_only_sitemaps_and_feeds_name_is_found_and_foreign_urls_are_not(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
@@ -241,6 +242,7 @@ def test_a_feed_that_redirects_out_of_scope_is_not_followed(serve: ServeWeb, run
     assert "/rss.xml" not in web.asked()
 
 
+@pytest.mark.proves("limits-sitemaps")
 def test_indexes_that_name_one_another_end(serve: ServeWeb, run: RunCrawl) -> None:
     site = {
         "/robots.txt": robots("/a.xml"),
@@ -255,6 +257,7 @@ def test_indexes_that_name_one_another_end(serve: ServeWeb, run: RunCrawl) -> No
     assert sorted(web.asked()) == ["/", "/a.xml", "/alone.html", "/b.xml", "/c.xml"]
 
 
+@pytest.mark.proves("limits-redirects", "limits-sitemaps")
 def test_endless_indexes_and_redirects_end(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:

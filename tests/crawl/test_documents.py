@@ -65,6 +65,7 @@ def test_a_child_reads_as_this_process_does(pool: DocumentPool, form: str) -> No
     assert understood.error == ""
 
 
+@pytest.mark.proves("isolation-document")
 @pytest.mark.parametrize(
     ("body", "fault"), [(LONG, "document_timeout"), (docx()[:-200], "document_broken")]
 )
@@ -72,6 +73,7 @@ def test_a_hostile_file_costs_that_file_only(pool: DocumentPool, body: bytes, fa
     costs_itself_only(pool, body, fault)
 
 
+@pytest.mark.proves("isolation-document", "isolation-document-limits")
 def test_a_file_that_takes_all_memory_costs_that_file_only() -> None:
     # on a busy machine it takes seconds to fill that
     limits = DocumentLimits(processes=1, timeout_ms=20_000, memory=400 * 2**20)
@@ -88,6 +90,7 @@ def costs_itself_only(pool: DocumentPool, body: bytes, fault: str) -> None:
     assert (after.page.faults, after.page.headline) == ([], "Wolf spiders")
 
 
+@pytest.mark.proves("isolation-document-limits")
 def test_a_child_may_start_no_process_and_write_little(pool: DocumentPool) -> None:
     pool.read(_exchange(docx()))
     pid = pool._children[0].process.pid
@@ -97,6 +100,7 @@ def test_a_child_may_start_no_process_and_write_little(pool: DocumentPool) -> No
     assert resource.prlimit(pid, resource.RLIMIT_AS)[0] == pool.limits.memory
 
 
+@pytest.mark.proves("isolation-document")
 def test_a_child_that_is_killed_costs_its_document_only(pool: DocumentPool) -> None:
     pool.read(_exchange(docx()))
     pool.begin(_exchange(LONG, url="http://h/long"))
@@ -147,6 +151,7 @@ def test_bodies_that_wait_need_no_memory(
     ]
 
 
+@pytest.mark.proves("isolation-document")
 def test_a_reply_that_is_no_page_is_refused() -> None:
     good = json.loads(
         encode_reply(parse_document(docx(), kind_of(docx()), url="http://h/"), "", False)  # type: ignore[arg-type]
@@ -198,6 +203,7 @@ def test_bytes_decide_whatever_the_server_says(pool: DocumentPool, content_type:
     assert not pool.wants(_exchange(html, head=head))
 
 
+@pytest.mark.proves("isolation-documents-off")
 def test_where_documents_are_not_to_be_read_no_process_starts() -> None:
     with closing(DocumentPool(DocumentLimits(processes=0))) as documents:
         body, head = (

@@ -44,6 +44,7 @@ def _outcomes(crawled: Crawled) -> dict[str, list[str]]:
     return seen
 
 
+@pytest.mark.proves("limits-outcome", "limits-time")
 def test_every_endpoint_is_a_counted_outcome_and_the_good_host_does_not_wait(
     server: HostileServer, run: RunCrawl
 ) -> None:

@@ -28,6 +28,7 @@ from tests.sites.walk import expected_urls
 SEED = int(os.environ.get("LYCOSA_KILL_SEED", "20261121"))
 
 
+@pytest.mark.proves("durability-kill", "consistency-once", "consistency-index")
 @pytest.mark.parametrize("kills", [5, pytest.param(60, marks=pytest.mark.prove)])
 def test_kill_nine_fetches_nothing_twice(tmp_path: Path, kills: int) -> None:
     chance = random.Random(SEED)
@@ -49,6 +50,7 @@ def test_kill_nine_fetches_nothing_twice(tmp_path: Path, kills: int) -> None:
     print(f"{done} kills in {rounds} crawls, seed {SEED}")
 
 
+@pytest.mark.proves("durability-kill", "consistency-index")
 @pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.prove)])
 def test_kill_nine_with_recrawl_merges_sitemaps_and_an_inbox_loses_nothing(
     tmp_path: Path, kills: int
@@ -91,6 +93,7 @@ def test_a_child_reads_as_this_process_does() -> None:
         assert child(exchange, headers) == reader(exchange, headers)
 
 
+@pytest.mark.proves("durability-archive-first", "isolation-parser-crash")
 def test_what_kills_the_parser_is_recorded_and_the_crawl_goes_on(
     serve: ServeWeb, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ def assert_whole(root: Path) -> None:
     assert report.ok, [finding.what for finding in report.findings]
 
 
+@pytest.mark.proves("limits-recrawl")
 def test_some_days_of_a_small_web(tmp_path: Path) -> None:
     """Two days, and after a day of rest a third, for which all hosts rest in the tables at
     first.
@@ -63,6 +64,7 @@ def test_some_days_of_a_small_web(tmp_path: Path) -> None:
     assert_whole(tmp_path)
 
 
+@pytest.mark.proves("limits-memory", "limits-recrawl")
 @pytest.mark.prove
 def test_sixty_days(tmp_path: Path) -> None:
     """600 pages, 300 fetches a day."""
@@ -101,6 +103,7 @@ def crawl(folder: Path, urls: int, hosts: int) -> dict[str, Any]:
     return results
 
 
+@pytest.mark.proves("limits-memory")
 @pytest.mark.prove
 def test_memory_and_disk_do_not_depend_on_how_much_is_known(tmp_path: Path) -> None:
     small, large = crawl(tmp_path, 1_000_000, 100_000), crawl(tmp_path, 10_000_000, 1_000_000)

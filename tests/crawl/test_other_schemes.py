@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
@@ -140,6 +141,7 @@ def _assert_archive(workspace: Path, expected: set[str]) -> None:
     lycosa(workspace, "check", "--deep")
 
 
+@pytest.mark.proves("politeness-robots")
 def test_a_folder_and_below_with_its_robots(tmp_path: Path) -> None:
     """Scope `prefix`; what robots.txt (RFC 9309 section 2.3 has it for FTP too) forbids is not
     asked for.
@@ -195,6 +197,7 @@ def test_files_that_did_not_change_are_not_sent_again(tmp_path: Path) -> None:
     lycosa(workspace, "check", "--deep")
 
 
+@pytest.mark.proves("durability-kill")
 def test_kill_nine_and_reparse(tmp_path: Path) -> None:
     root, workspace = tmp_path / "root", tmp_path / "workspace"
     _lay(root)

@@ -89,6 +89,7 @@ def test_redirects_need_a_location(status: int) -> None:
     assert outcome(exchange(status, "Location:  \r\n")) == ("later", "bad_redirect", False, 0)
 
 
+@pytest.mark.proves("politeness-retry-after")
 def test_retry_after_is_heard_on_429_and_503_only() -> None:
     assert outcome(exchange(503, "Retry-After: 7\r\n")) == ("retry", "http_503", True, 7_000)
     assert outcome(exchange(429, "Retry-After: 7\r\n")) == ("retry", "http_429", True, 7_000)
@@ -102,6 +103,7 @@ def test_a_retry_after_of_a_server_whose_clock_is_slow_means_its_own_time() -> N
     assert outcome(exchange(503, at + "Date: Tue, 14 Nov 2023 22:08:30 GMT\r\n"))[3] == 90_000
 
 
+@pytest.mark.proves("limits-outcome")
 @pytest.mark.parametrize("error", list(FetchError))
 def test_every_error_has_an_outcome(error: FetchError) -> None:
     kind, reason, host_failed, _ = outcome(exchange(0, error=error))

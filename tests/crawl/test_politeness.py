@@ -52,6 +52,16 @@ BUSY_MS = 2_000
 """How much later a busy server may read a request that was on its way when the robot died."""
 
 
+@pytest.mark.proves(
+    "politeness-robots-first",
+    "politeness-robots",
+    "politeness-pause",
+    "politeness-retry-after",
+    "politeness-back-off",
+    "politeness-connections",
+    "politeness-domain",
+    "politeness-restart",
+)
 @pytest.mark.parametrize(
     ("hosts", "pages", "kills", "longest_s", "finish"),
     [
@@ -94,6 +104,7 @@ def test_polite_over_kills(
     assert {200, 302, 304, 404, 429, 503} - {304} <= statuses.keys()
 
 
+@pytest.mark.proves("politeness-pause", "politeness-restart")
 @pytest.mark.parametrize(
     ("hosts", "kills", "seed"),
     [(60, 5, 1), *(pytest.param(150, 25, seed, marks=pytest.mark.prove) for seed in (0, 2, 3, 4))],
@@ -254,6 +265,7 @@ def hosts(robot: SimulatedRobot) -> pl.DataFrame:
     return LiveTables(Workspace.open(str(robot.workspace))).scan("hosts").collect()
 
 
+@pytest.mark.proves("politeness-domain", "politeness-restart")
 def test_a_domain_that_asked_for_a_rest_still_rests(tmp_path: Path) -> None:
     web = Web(
         WebPlan.calm(seed=4, hosts=30, pages=60, subdomains=1.0, limiting=0.3, failing_share=1.0)
@@ -280,6 +292,7 @@ def test_a_domain_that_asked_for_a_rest_still_rests(tmp_path: Path) -> None:
         assert {web.registrable(host) for host in request_log} == set(stored["registrable_domain"])
 
 
+@pytest.mark.proves("politeness-restart")
 def test_a_domain_rests_as_its_slowest_host_wants_even_before_that_is_at_hand(
     tmp_path: Path,
 ) -> None:
@@ -298,6 +311,7 @@ def test_a_domain_rests_as_its_slowest_host_wants_even_before_that_is_at_hand(
             assert session.crawl.frontier.clocks.domain_ready_at(domain) == now + delay
 
 
+@pytest.mark.proves("politeness-workers")
 def test_a_host_that_is_new_to_a_successor_may_have_been_asked(tmp_path: Path) -> None:
     robot = simulated_robot(Web(WebPlan.calm(hosts=2, pages=4)), tmp_path / "workspace")
     for expected in (0, DELAY_MS):
@@ -308,6 +322,7 @@ def test_a_host_that_is_new_to_a_successor_may_have_been_asked(tmp_path: Path) -
             assert max(session.crawl.frontier.ready_at(identity.host_key) - now, 0) == expected
 
 
+@pytest.mark.proves("politeness-crawl-delay", "politeness-restart")
 def test_crawl_delay_is_known_though_robots_txt_was_not_fetched_again(tmp_path: Path) -> None:
     web = Web(WebPlan.calm(seed=4, hosts=20, pages=40, crawl_delay=0.9))
     robot = simulated_robot(web, tmp_path / "workspace", courtesy_factor=0.0)

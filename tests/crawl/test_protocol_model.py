@@ -258,6 +258,7 @@ def explore(
     )
 
 
+@pytest.mark.proves("cluster-one-worker", "cluster-fencing", "cluster-deaths")
 @pytest.mark.usefixtures("short_hundreds")
 @pytest.mark.parametrize(
     ("schedules", "steps"), [(15, 30), pytest.param(1_000, 50, marks=pytest.mark.prove)]

@@ -222,6 +222,7 @@ def test_where_it_does_not_pay_it_is_left(run: RunCrawl) -> None:
     assert counters["rendered"] <= FIRST_SAMPLES
 
 
+@pytest.mark.proves("politeness-rendering", "isolation-browser-network")
 @pytest.mark.prove
 def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
     with members(Scripted(pages=2)) as site:
@@ -238,6 +239,7 @@ def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
     assert min(after - before for before, after in itertools.pairwise(times)) >= 0.29
 
 
+@pytest.mark.proves("isolation-browser-network")
 @pytest.mark.parametrize("named", [(), ("localhost",)])
 def test_other_sites_are_left_alone(run: RunCrawl, named: tuple[str, ...]) -> None:
     """Even one that is named is not asked where the guard does not allow its address: nobody typed
@@ -336,6 +338,7 @@ def test_learning(share: float, rendered_at_least: int, rendered_at_most: int) -
     assert rendered_at_least <= rendered <= rendered_at_most
 
 
+@pytest.mark.proves("durability-kill")
 @pytest.mark.prove
 def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_path: Path) -> None:
     """What has come is archived: it is read as it was sent, and nothing is asked for twice."""
@@ -372,6 +375,7 @@ def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_pat
     crawled.assert_sound()
 
 
+@pytest.mark.proves("politeness-rendering", "isolation-browser")
 @pytest.mark.prove
 def test_hostile_pages_in_a_crawl(run: RunCrawl) -> None:
     """Every page comes to its end, the well ones rendered; nothing else is asked for than robots,

@@ -41,6 +41,7 @@ def everything_on_disk(root: Path) -> bytes:
     return b"\n".join(parts)
 
 
+@pytest.mark.proves("politeness-cookies")
 def test_language_and_referrer(run: RunCrawl) -> None:
     with members(Members()) as site:
         run(site.url(), depth=1, accept_language="de, en;q=0.5", referer=True)
@@ -61,6 +62,7 @@ def test_a_collections_language_is_asked_for(run: RunCrawl) -> None:
     assert [each.headers.get("accept-language") for each in site.asked] == [None, "fi", "xx"]
 
 
+@pytest.mark.proves("politeness-cookies")
 def test_cookies_are_kept_if_asked_for(run: RunCrawl) -> None:
     with members(Members()) as site:
         crawled = run(site.url(), depth=1, cookies=True)
@@ -73,6 +75,7 @@ def test_cookies_are_kept_if_asked_for(run: RunCrawl) -> None:
     assert b"\nCookie: seen" not in everything_on_disk(crawled.root)
 
 
+@pytest.mark.proves("politeness-cookies")
 def test_basic_credentials_go_where_they_belong(run: RunCrawl) -> None:
     with members(Members()) as site:
         auth = [{"url": site.url("/basic"), "user": USER, "password_env": "LYCOSA_TEST_PASSWORD"}]
@@ -94,6 +97,7 @@ def test_without_its_password_nothing_begins(run: RunCrawl, tmp_path: Path) -> N
     assert not list((tmp_path / "workspace").glob("data/*"))
 
 
+@pytest.mark.proves("politeness-forms")
 def test_a_form_is_sent_once_and_its_session_kept(run: RunCrawl) -> None:
     with members(Members()) as site:
         crawled = run(
@@ -134,6 +138,7 @@ def test_who_is_logged_out_logs_in_again(run: RunCrawl) -> None:
     assert crawled.progress.errors["logged_out"] == 1
 
 
+@pytest.mark.proves("politeness-robots", "politeness-forms")
 @pytest.mark.parametrize(
     ("password", "robots", "requests", "failures"),
     [

@@ -30,6 +30,7 @@ def many(number: int) -> dict[str, str]:
     }
 
 
+@pytest.mark.proves("limits-memory")
 def test_more_waits_than_memory_may_hold_and_all_is_fetched(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(many(260), many(120))
     # a busy machine is no retry
@@ -40,6 +41,7 @@ def test_more_waits_than_memory_may_hold_and_all_is_fetched(serve: ServeWeb, run
     assert_counts_add_up(crawled)
 
 
+@pytest.mark.proves("limits-memory")
 def test_more_hosts_than_places(serve: ServeWeb, run: RunCrawl) -> None:
     """One place: each host's pages link to the next host."""
     web = serve(*({} for _ in range(6)))

@@ -247,6 +247,7 @@ def test_a_claim_is_heeded_as_far_as_the_hosts_claims_were_right(
     assert claims["/"] == 0.0
 
 
+@pytest.mark.proves("politeness-conditional")
 def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(
     serve: ServeWeb, run: RunCrawl
 ) -> None:

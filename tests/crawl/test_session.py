@@ -101,6 +101,7 @@ def test_a_seed_that_cannot_be_used_is_told_and_the_next_call_goes_on(
     assert work(tmp_path / "w", [(collection("default"), [web.url()])]).pages() == ["/", "/a.html"]
 
 
+@pytest.mark.proves("cluster-fencing")
 def test_what_an_outranked_session_fetched_meanwhile_is_kept_and_changes_nothing(
     serve: ServeWeb, tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_what_an_outranked_session_fetched_meanwhile_is_kept_and_changes_nothing
     assert verify(workspace, deep=True).ok
 
 
+@pytest.mark.proves("cluster-fencing")
 def test_a_second_session_outranks_the_first(serve: ServeWeb, tmp_path: Path) -> None:
     """The first fetches until it looks at the log; what it then holds is taken up by whoever comes
     next, and committed once.
@@ -231,6 +233,7 @@ def test_seeds_come_from_the_file_too_and_else_from_earlier_calls(tmp_path: Path
     }
 
 
+@pytest.mark.proves("politeness-contact")
 def test_public_hosts_need_a_contact() -> None:
     public = GOOD.replace("127.0.0.1", "www.debian.org")
     with pytest.raises(ConfigError, match=r"fetch\.contact is not set"):

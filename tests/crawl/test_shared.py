@@ -19,6 +19,7 @@ from lycosa.core.errors import ClaimLost
 from lycosa.crawl.admission.inbox import submission
 from lycosa.crawl.membership import Lease, PingReply
 from lycosa.crawl.state.task import Job
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from tests.crawl.conftest import ServeWeb, page
 from tests.crawl.crew import PARTITIONS, Crew, job
@@ -97,6 +98,7 @@ def assert_one_worker_a_host(logs: dict[str, list[Logged]]) -> None:
             )
 
 
+@pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-same-result")
 @pytest.mark.parametrize("workers", [2, 4])
 def test_many_find_what_one_finds(tmp_path: Path, expected: Facts, workers: int) -> None:
     with crew(tmp_path / "many") as many:
@@ -113,6 +115,7 @@ def test_many_find_what_one_finds(tmp_path: Path, expected: Facts, workers: int)
         assert not verify(many.workspace()).findings
 
 
+@pytest.mark.proves("cluster-same-result")
 def test_a_depth_limit_gives_the_same_pages_however_many_work(
     tmp_path: Path, expected: Facts
 ) -> None:
@@ -127,6 +130,7 @@ def test_a_depth_limit_gives_the_same_pages_however_many_work(
         assert results[table] == shallow[table], table
 
 
+@pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-deaths")
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(1, 21))]
 )
@@ -195,6 +199,27 @@ def test_nobody_commits_between_two_fetches_from_a_host(tmp_path: Path) -> None:
         assert many.table("pages").height > 5 * many.workspace().state().head
 
 
+@pytest.mark.proves("durability-commit-interval")
+def test_no_response_waits_longer_than_the_interval_for_its_commit(tmp_path: Path) -> None:
+    """In simulated time: 600 pages in which the number of pages alone would make no commit."""
+    interval_ms = 20_000
+    with crew(tmp_path / "one", WebPlan.calm(seed=3, hosts=6, pages=600)) as one:
+        one.settings = ("crawl.commit_pages=100000", f"crawl.commit_interval={interval_ms}ms")
+        one.join("one", None).worker.run()
+        one.leave("one")
+        visits = LiveTables(one.workspace()).scan("visits", entry=True).collect()
+        commits = (
+            visits.group_by("entry")
+            .agg(pl.col("fetched_at").dt.epoch("ms").sort())
+            .sort("entry")["fetched_at"]
+            .to_list()
+        )
+        waits = [times[-1] - times[0] for times in commits]
+        assert len(waits) > 3
+        assert max(waits) <= interval_ms + one.longest_wait_ms
+
+
+@pytest.mark.proves("cluster-lease")
 def test_without_a_lease_nothing_starts_and_what_is_in_flight_waits_again(tmp_path: Path) -> None:
     with crew(tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=400.0)) as many:
         lease = Lease(many.clock, 20_000)
@@ -260,6 +285,7 @@ def test_a_robots_txt_that_was_dropped_is_asked_for_again_after_the_pause(tmp_pa
         assert all(other.arrived_at_ms >= one.answered_at_ms + 1_000 for one, other in again)
 
 
+@pytest.mark.proves("cluster-fencing")
 def test_one_that_was_outranked_commits_nothing(tmp_path: Path) -> None:
     with crew(tmp_path / "w") as many:
         many.share(["a", "b"])
@@ -278,6 +304,7 @@ def test_one_that_was_outranked_commits_nothing(tmp_path: Path) -> None:
         assert many.workspace().state().head == before
 
 
+@pytest.mark.proves("cluster-quotas")
 def test_a_grant_is_never_exceeded_and_may_grow(tmp_path: Path) -> None:
     with crew(tmp_path / "w", max_pages=1_000) as many:
         sessions = [
@@ -339,6 +366,7 @@ def test_partitions_that_are_claimed_later_see_what_changed_in_the_settings(
         assert set(many.table("urls")["url"]) == wide
 
 
+@pytest.mark.proves("cluster-one-worker")
 def test_real_servers_see_one_worker_each(tmp_path: Path, serve: ServeWeb) -> None:
     hosts = 6
     sites = []

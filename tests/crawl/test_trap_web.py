@@ -116,6 +116,7 @@ def mixed(seed: int, hosts: int, pages: int, traps: float, **more: float) -> Web
     )
 
 
+@pytest.mark.proves("limits-traps")
 def test_traps_cost_little_and_every_real_page_is_found(tmp_path: Path) -> None:
     crawled = crawl_web(tmp_path / "w", mixed(1, 24, 700, 0.34), most=2_000)
     assert (crawled.progress.ended, crawled.missing) == ("finished", [])
@@ -231,6 +232,7 @@ def test_a_small_site_that_says_the_same_on_every_page_is_taken_whole(
     assert (set(crawled.pages()), crawled.progress.refused.total()) == ({"/", *paths}, 0)
 
 
+@pytest.mark.proves("limits-traps")
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from tests.crawl.conftest import Crawled, ServeWeb, page, path_of
@@ -38,6 +39,7 @@ def responses(root: Path) -> Counter[str]:
     return results
 
 
+@pytest.mark.proves("consistency-once")
 def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(
     serve: ServeWeb, tmp_path: Path
 ) -> None:
@@ -68,6 +70,7 @@ def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(
     crawled.assert_sound()
 
 
+@pytest.mark.proves("politeness-collections")
 def test_of_two_pauses_the_longer_holds(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(SITE)
     work(

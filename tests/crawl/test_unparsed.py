@@ -109,6 +109,7 @@ def _request_counts(server: Nginx) -> Counter[str]:
     return Counter(request.uri for request in server.requests())
 
 
+@pytest.mark.proves("durability-kill-document")
 def test_kill_nine_while_a_document_is_read_fetches_nothing_twice(tmp_path: Path) -> None:
     """The crawl goes on meanwhile, and commits; the document is read from the archive by the next
     one.

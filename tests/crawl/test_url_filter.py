@@ -29,6 +29,7 @@ SITE = {
 }
 
 
+@pytest.mark.proves("politeness-exclusions")
 def test_the_exclusion_list_holds_from_the_start_and_is_lifted_with_it(
     serve: ServeWeb, run: RunCrawl, tmp_path: Path
 ) -> None:
@@ -47,6 +48,7 @@ def test_the_exclusion_list_holds_from_the_start_and_is_lifted_with_it(
     assert sorted(web.asked(mark)) == ["/", "/b.html"]
 
 
+@pytest.mark.proves("politeness-exclusions")
 def test_a_url_that_waits_is_excluded_when_its_turn_comes(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +71,7 @@ def test_a_url_that_waits_is_excluded_when_its_turn_comes(
     assert crawled.count("pages") == 8
 
 
+@pytest.mark.proves("politeness-exclusions")
 @pytest.mark.parametrize("interval", ["300ms", "1h"])
 def test_an_exclusion_in_the_log_is_obeyed_by_a_worker_that_runs(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: str
@@ -151,6 +154,7 @@ TRAPS = {
 }
 
 
+@pytest.mark.proves("limits-traps")
 def test_each_lexical_trap_is_refused_and_counted_by_its_name(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
@@ -216,6 +220,7 @@ def prefixed(number: int) -> dict[str, str]:
     return {"/index.html": page(*paths)} | {path: page(text=path) for path in paths}
 
 
+@pytest.mark.proves("limits-quotas")
 def test_budgets_of_a_host_count_all_calls_and_a_larger_one_goes_on(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
@@ -238,6 +243,7 @@ def test_a_first_path_segment_takes_no_more_than_its_share(serve: ServeWeb, run:
     assert reasons == Counter({"prefix_budget": 28})
 
 
+@pytest.mark.proves("limits-quotas")
 def test_a_domains_budget_counts_its_hosts_together_and_all_calls(
     serve: ServeWeb, run: RunCrawl
 ) -> None:

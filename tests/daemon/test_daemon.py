@@ -39,6 +39,7 @@ def requested(server: Nginx) -> Counter[str]:
     return Counter(request.uri for request in server.requests() if request.uri != "/robots.txt")
 
 
+@pytest.mark.proves("durability-signal")
 def test_collections_share_what_is_fetched_and_sigterm_commits(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.1", 20) as server:
@@ -124,6 +125,7 @@ def _has_new_worker(running: Running, killed: int) -> bool:
     return running.worker not in (0, killed)
 
 
+@pytest.mark.proves("durability-kill", "isolation-supervision")
 def test_a_killed_worker_is_started_again_and_nothing_is_fetched_twice(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.3", 60) as server:
@@ -147,6 +149,7 @@ def test_a_killed_worker_is_started_again_and_nothing_is_fetched_twice(tmp_path:
     check(workspace)
 
 
+@pytest.mark.proves("isolation-children")
 def test_children_do_not_outlive_a_daemon_that_is_killed(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with (
@@ -184,6 +187,7 @@ def deadly(workspace: Path) -> tuple[str, ...]:
     return (sys.executable, str(DEADLY), str(workspace))
 
 
+@pytest.mark.proves("isolation-parser-crash")
 def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.5", 1, DEADLY_SITE) as server:
@@ -207,6 +211,7 @@ def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> No
     check(workspace)
 
 
+@pytest.mark.proves("isolation-parser-hang")
 def test_a_worker_that_hangs_at_a_page_is_killed(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(
@@ -223,6 +228,7 @@ def test_a_worker_that_hangs_at_a_page_is_killed(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.proves("isolation-supervision")
 def test_too_many_deaths_end_it_and_it_says_why(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.6", 1, DEADLY_SITE) as server:
@@ -239,6 +245,7 @@ def test_too_many_deaths_end_it_and_it_says_why(tmp_path: Path) -> None:
     assert f"while parsing http://127.0.6.6:{server.port}/deadly.html" in last
 
 
+@pytest.mark.proves("durability-full-disk")
 def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_path: Path) -> None:
     with (
         site(tmp_path / "site", "127.0.6.7", 80) as server,
@@ -271,6 +278,7 @@ def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_pat
         check(workspace)
 
 
+@pytest.mark.proves("durability-full-disk")
 def test_a_full_disk_is_waited_for_and_costs_no_restart(tmp_path: Path) -> None:
     with (
         site(tmp_path / "site", "127.0.6.8", 80) as server,

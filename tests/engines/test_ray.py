@@ -64,6 +64,7 @@ def call(
     )
 
 
+@pytest.mark.proves("access-cluster")
 def test_nobody_joins_without_the_secret(cluster: RayCluster) -> None:
     secret = cluster.environment["RAY_AUTH_TOKEN"]
     for program, sign in ((DRIVER, "3 nodes"), (NODE, "joined")):
@@ -123,6 +124,7 @@ def test_a_node_needs_nothing_but_python_and_ray(
             node.terminate()
 
 
+@pytest.mark.proves("cluster-driver")
 def test_a_cluster_of_one_machine_listens_on_loopback_alone_and_dies_with_its_driver() -> None:
     program = """
 import time
@@ -181,6 +183,7 @@ def arguments(cluster: RayCluster, workers: int | None) -> list[str]:
     ]
 
 
+@pytest.mark.proves("cluster-same-result")
 def test_four_workers_on_three_nodes_hold_what_one_process_holds(
     tmp_path: Path, cluster: RayCluster
 ) -> None:
@@ -225,6 +228,7 @@ def hits(workspace: Path, words: str) -> list[tuple[str, float]]:
     return sorted((hit["url"], round(hit["score"], 3)) for hit in json.loads(called.stdout)["hits"])
 
 
+@pytest.mark.proves("cluster-joining")
 def test_a_node_that_joins_has_work_within_ten_seconds(tmp_path: Path, cluster: RayCluster) -> None:
     with sites(tmp_path / "sites", "127.0.47", 12, 80) as web:
         before = {str(node.node_id) for node in cluster.nodes}

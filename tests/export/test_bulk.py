@@ -281,6 +281,7 @@ def test_retry_after_is_obeyed() -> None:
     assert retry_after_s("soon") == retry_after_s(None) == 0.0
 
 
+@pytest.mark.proves("consistency-purge-derived")
 def test_exclusions_and_purges_arrive_as_deletions(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:

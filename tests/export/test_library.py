@@ -368,6 +368,7 @@ export_library(Workspace.open(sys.argv[1]), sys.argv[2], FORMATS["xml"], Library
 """
 
 
+@pytest.mark.proves("durability-export-kill")
 def test_killed_at_any_step_it_goes_on(tmp_path: Path) -> None:
     workspace = made(tmp_path / "w", many(120))
     export(workspace, tmp_path / "whole", file_bytes=20_000)

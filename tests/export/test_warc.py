@@ -240,6 +240,7 @@ def test_a_second_run_gives_the_same_bytes(workspace: Workspace, tmp_path: Path)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
+@pytest.mark.proves("durability-export-kill")
 def test_an_interrupted_export_goes_on_where_it_stopped(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

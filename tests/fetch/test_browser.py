@@ -118,6 +118,7 @@ def test_what_scripts_make_is_there(render: Rendering) -> None:
     assert (page.requests, page.token) == (2, None)
 
 
+@pytest.mark.proves("isolation-browser-state")
 def test_each_page_has_its_own_storage(render: Rendering) -> None:
     script = (
         "<script>document.body.append('found:' + localStorage.x + document.cookie); "
@@ -170,6 +171,7 @@ FAILS = {
 }
 
 
+@pytest.mark.proves("isolation-browser")
 @pytest.mark.prove
 def test_hostile_pages_cost_themselves() -> None:
     """Each beside two that are well: those come out whole, and so does one that is rendered
@@ -203,6 +205,7 @@ def test_where_a_script_leads_is_kept(render: Rendering) -> None:
     assert page.requests == 0
 
 
+@pytest.mark.proves("isolation-browser-state")
 def test_the_browser_is_told_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LYCOSA_TEST_PASSWORD", "spider")
     process = BrowserProcess(
@@ -214,6 +217,7 @@ def test_the_browser_is_told_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
         process.close()
 
 
+@pytest.mark.proves("isolation-browser")
 def test_a_hostile_page_and_the_one_after_it(render: Rendering) -> None:
     hostile, well = (
         job(HOSTILE["endless alerts"]),
@@ -224,6 +228,7 @@ def test_a_hostile_page_and_the_one_after_it(render: Rendering) -> None:
     assert b" done" in well.html
 
 
+@pytest.mark.proves("isolation-browser")
 @pytest.mark.prove
 def test_memory_is_bounded() -> None:
     eats = job(
@@ -237,6 +242,7 @@ def test_memory_is_bounded() -> None:
     assert b"well" in well.html
 
 
+@pytest.mark.proves("isolation-browser")
 @pytest.mark.prove
 def test_a_browser_that_dies_is_started_again() -> None:
     with rendering() as render:
@@ -258,6 +264,7 @@ def test_a_browser_that_dies_is_started_again() -> None:
     assert all(each.html for each in pages)
 
 
+@pytest.mark.proves("politeness-rendering", "isolation-browser-network")
 def test_nothing_gets_out_but_through_us(render: Rendering) -> None:
     """Whatever a page tries, no packet of its browser arrives: not at a web server, not by UDP, not
     at a WebSocket.
@@ -318,6 +325,7 @@ def test_nothing_gets_out_but_through_us(render: Rendering) -> None:
     assert {f"http://{origin}/x"} <= set(render.asked)
 
 
+@pytest.mark.proves("isolation-children")
 def test_who_kills_the_worker_ends_the_browser(tmp_path: Path) -> None:
     """The pipes close, so nothing is left running."""
     require_program("chromium")

@@ -48,6 +48,7 @@ def server() -> Iterator[HostileServer]:
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
 
+@pytest.mark.proves("politeness-cookies")
 @pytest.mark.parametrize(
     "path",
     ["/", "/a/../b/./c", "//double//slashes", "/%7e%2F%zz", "/a?b=c&d=%20", "/?", "/a;b,c'd(e)!*$&+=:@~", "?query", "", '/"<>^`{|}\\'],
@@ -330,6 +331,7 @@ def test_more_connections_than_select_could_watch(server: HostileServer) -> None
     assert [exchange.status for exchange in done] == [200] * GOOD_PAGES
 
 
+@pytest.mark.proves("limits-outcome")
 @pytest.mark.parametrize(
     ("url", "error"),
     [("ftp://a.test/", "unsupported_scheme"), ("file:///etc/passwd", "unsupported_scheme"), ("javascript:1", "unsupported_scheme"),
@@ -372,6 +374,7 @@ def test_a_port_that_never_accepts() -> None:
     assert 250 < exchange.duration_ms < 1500
 
 
+@pytest.mark.proves("limits-size")
 def test_a_body_of_exactly_the_limit_is_whole_and_one_byte_more_is_not() -> None:
     for size, truncated in ((2048, ""), (2049, "length")):
         with (
@@ -387,6 +390,7 @@ def test_a_body_of_exactly_the_limit_is_whole_and_one_byte_more_is_not() -> None
         )
 
 
+@pytest.mark.proves("politeness-cookies")
 def test_nothing_is_taken_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object, server: HostileServer
 ) -> None:

@@ -79,6 +79,7 @@ def test_an_unwanted_type_is_not_read(files: Path) -> None:
         assert (exchange.status, exchange.truncated, exchange.body) == (200, "unspecified", b"")
 
 
+@pytest.mark.proves("access-redirects")
 def test_data_comes_from_where_the_control_connection_leads() -> None:
     """A server that names another machine for its data (an inner one, say) is not believed."""
     for named in ("10.0.0.1", "127.0.0.1", "192.0.2.1"):
@@ -87,6 +88,7 @@ def test_data_comes_from_where_the_control_connection_leads() -> None:
             assert (exchange.body, exchange.ip, exchange.error) == (b"the text", LOCAL, "")
 
 
+@pytest.mark.proves("access-redirects")
 def test_private_addresses_are_refused(files: Path) -> None:
     with ftp(files) as port, open_fetcher([]) as fetcher:
         for url in (f"ftp://{LOCAL}:{port}/", f"gopher://{LOCAL}/"):
@@ -187,6 +189,7 @@ def test_a_gopher_server_says_what_is_not_there() -> None:
         assert fetch(fetcher, f"gopher://{LOCAL}:{port}/0/three").status == 200
 
 
+@pytest.mark.proves("limits-size")
 def test_a_greeting_without_end() -> None:
     with flooding_ftp() as port, open_fetcher([(LOCAL, port)]) as fetcher:
         exchange = fetch(fetcher, f"ftp://{LOCAL}:{port}/")

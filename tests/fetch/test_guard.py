@@ -42,6 +42,7 @@ def test_public_addresses_are_permitted(ip: str) -> None:
     assert AddressGuard().permits(ip, 80, "example.org")
 
 
+@pytest.mark.proves("access-addresses")
 @pytest.mark.parametrize("ip", NOT_PUBLIC)
 def test_other_addresses_are_not(ip: str) -> None:
     assert not is_public(ip)
@@ -50,6 +51,7 @@ def test_other_addresses_are_not(ip: str) -> None:
     )
 
 
+@pytest.mark.proves("access-addresses")
 def test_a_named_host_may_be_private_at_its_port_only() -> None:
     guard = AddressGuard([("Intranet.Test", 8080), ("::1", 80), ("10.0.0.1", 80)])
     assert guard.permits("10.1.2.3", 8080, "intranet.test")
@@ -61,6 +63,7 @@ def test_a_named_host_may_be_private_at_its_port_only() -> None:
     assert not guard.permits("10.0.0.1", 80, "other.test")
 
 
+@pytest.mark.proves("access-addresses")
 def test_nothing_is_sent_to_a_refused_address(server: HostileServer) -> None:
     before = len(server.requests("good"))
     port = server.port
@@ -76,6 +79,7 @@ def test_nothing_is_sent_to_a_refused_address(server: HostileServer) -> None:
     assert len(server.requests("good")) == before
 
 
+@pytest.mark.proves("access-dns-rebinding")
 def test_a_name_that_resolves_to_loopback_passes_only_if_it_is_named() -> None:
     """`localhost` against a listener on 127.0.0.1: the name resolves, the guard decides."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -90,6 +94,7 @@ def test_a_name_that_resolves_to_loopback_passes_only_if_it_is_named() -> None:
         listener.accept()[0].close()
 
 
+@pytest.mark.proves("access-redirects")
 @pytest.mark.parametrize(
     "name",
     [

@@ -71,6 +71,7 @@ def test_there_are_at_least_forty_and_all_have_names_of_their_own() -> None:
     assert len({endpoint.description for endpoint in ENDPOINTS}) == len(ENDPOINTS)
 
 
+@pytest.mark.proves("limits-outcome", "limits-time", "limits-size")
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
 def test_each_endpoint_has_its_outcome(endpoint: Endpoint, exchanges: dict[str, Exchange]) -> None:
     exchange, expected = exchanges[endpoint.name], endpoint.expected
@@ -117,6 +118,7 @@ def test_what_was_sent_is_what_is_recorded(
         assert exchange.request_head == received[f"/{name}"]
 
 
+@pytest.mark.proves("limits-time")
 def test_a_hanging_host_does_not_hold_up_another(server: HostileServer) -> None:
     hanging = [
         name
@@ -151,6 +153,7 @@ def test_the_front_page_leads_to_every_endpoint(server: HostileServer) -> None:
         assert f'href="/{endpoint.name}"'.encode() in payload
 
 
+@pytest.mark.proves("politeness-robots-unreachable")
 @pytest.mark.parametrize("host", ROBOTS_HOSTS, ids=lambda host: host.name)
 def test_each_bad_robots_txt_is_understood(host: RobotsHost, server: HostileServer) -> None:
     opened = open_impatient_fetcher if host.error in LIMITS else open_fetcher
@@ -221,6 +224,7 @@ def mutate(random_: random.Random) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.proves("limits-outcome")
 @pytest.mark.parametrize("seed", range(4))
 def test_mutated_answers(seed: int) -> None:
     random_ = random.Random(seed)

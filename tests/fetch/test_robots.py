@@ -28,6 +28,7 @@ def allowed(body: str, path: str, agent: str = AGENT) -> bool:
     return Robots(body, agent).allowed(SITE + path)
 
 
+@pytest.mark.proves("politeness-robots", "limits-robots-size")
 @pytest.mark.parametrize(
     ("clause", "body", "path", "expected"),
     [
@@ -94,6 +95,7 @@ def test_the_deciding_line_is_named(body: str, path: str, line: str) -> None:
     assert Robots(body, AGENT).line(SITE + path) == line
 
 
+@pytest.mark.proves("politeness-crawl-delay")
 @pytest.mark.parametrize(
     ("body", "delay"),
     [
@@ -152,6 +154,7 @@ def test_product_token(agent: str, token: str) -> None:
     assert product_token(agent) == token
 
 
+@pytest.mark.proves("politeness-robots-unreachable")
 @pytest.mark.parametrize(
     ("status", "error", "verdict"),
     [
@@ -168,6 +171,7 @@ def test_verdicts(status: int, error: str, verdict: str) -> None:
     assert robots_verdict(status, error) == verdict
 
 
+@pytest.mark.proves("limits-robots-size")
 @pytest.mark.parametrize(
     ("cache_control", "lifetime"),
     [
@@ -213,6 +217,7 @@ LINES = st.lists(
 )
 
 
+@pytest.mark.proves("politeness-robots")
 @given(LINES, st.text("ab/", max_size=5))
 @settings(max_examples=200)
 def test_the_verdict_is_protegos_and_the_line_agrees(lines: list[str], path: str) -> None:
@@ -229,6 +234,7 @@ def test_the_verdict_is_protegos_and_the_line_agrees(lines: list[str], path: str
     assert line == "" or line.startswith("Allow" if robots.allowed(url) else "Disallow")
 
 
+@pytest.mark.proves("isolation-any-input")
 @given(st.text(max_size=200), st.text(max_size=30))
 @settings(max_examples=200)
 def test_no_text_raises(body: str, path: str) -> None:

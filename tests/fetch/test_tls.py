@@ -61,12 +61,14 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
         yield Tls(port, authority.certificate, certificate)
 
 
+@pytest.mark.proves("access-tls")
 def test_an_unknown_authority_is_refused(tls: Tls) -> None:
     with open_fetcher([], connect_to=tls.connect_to("good.test")) as fetcher:
         exchange = fetch(fetcher, "https://good.test/1.html")
     assert (exchange.status, exchange.error, exchange.request_head) == (0, "tls_certificate", b"")
 
 
+@pytest.mark.proves("access-tls")
 def test_a_wrong_name_is_refused(tls: Tls) -> None:
     with open_fetcher(
         [], connect_to=tls.connect_to("wrong.test"), ca_file=str(tls.authority)

@@ -236,6 +236,7 @@ def test_no_window_holds_more_than_its_share_and_ten_minutes_worth() -> None:
     assert budget.spent == len(fetches)
 
 
+@pytest.mark.proves("limits-recrawl")
 def test_a_budget_saves_up_ten_minutes_and_not_more() -> None:
     budget = Budget(1_440.0, START)
     later = START + 10 * DAY_MS

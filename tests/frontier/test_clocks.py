@@ -58,6 +58,7 @@ def test_connections_to_one_host_may_be_more_than_the_domain_has() -> None:
     assert clocks.ready_at(1, SITE) == clocks.ready_at(2, SITE) == BUSY
 
 
+@pytest.mark.proves("politeness-domain")
 def test_a_domain_is_asked_as_if_it_were_two_hosts() -> None:
     clocks = Clocks(ClockRules())
     clocks.started(1, SITE, 0)
@@ -131,6 +132,7 @@ def test_when_hosts_may_be_asked_after_fetches_of_the_first(
     assert {host: clocks.ready_at(host, SITE) for host in ready} == ready
 
 
+@pytest.mark.proves("politeness-domain")
 def test_after_a_429_the_whole_domain_rests() -> None:
     clocks = Clocks(ClockRules())
     fetch(clocks, 1, 0, 10, 120_000)
@@ -138,6 +140,7 @@ def test_after_a_429_the_whole_domain_rests() -> None:
     assert clocks.ready_at(2, SITE) == 120_010
 
 
+@pytest.mark.proves("politeness-address")
 def test_hosts_behind_one_address_share_its_connections() -> None:
     assert Clocks(ClockRules()).ready_at(1, SITE, "192.0.2.1") == 0
     single = Clocks(ClockRules(address_connections=1))
@@ -196,6 +199,7 @@ def test_what_was_not_sent_leaves_no_pause() -> None:
         clocks.finished(1, SITE, 0, 0)
 
 
+@pytest.mark.proves("politeness-workers")
 def test_a_host_that_is_taken_up_counts_as_fetched_at_the_claim() -> None:
     now_ms, monotonic = 1_700_000_000_000, 9_000
     clocks = Clocks(ClockRules(), claimed_at=8_000)
@@ -255,6 +259,7 @@ def test_a_host_that_rests_long_can_be_kept_elsewhere() -> None:
         clocks.remove(2)
 
 
+@pytest.mark.proves("politeness-collections")
 def test_rules_of_several_collections_are_the_strictest() -> None:
     one = Collection.model_validate(
         {"connections_per_host": 3, "domain_connections": 2, "burst": 5}
@@ -459,6 +464,7 @@ TestRobot = Robot.TestCase
 TestRobot.settings = settings(max_examples=150, stateful_step_count=50)
 
 
+@pytest.mark.proves("politeness-address")
 def test_workers_share_what_an_address_is_given() -> None:
     clocks = Clocks(ClockRules(address_connections=4))
     clocks.share(2)

@@ -8,10 +8,12 @@ import heapq
 import random
 import re
 from collections import Counter, defaultdict
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from pydantic import ValidationError
 
 from lycosa.config.settings import Collection, FetchSettings
 from lycosa.core.records import HostRow
@@ -31,6 +33,7 @@ from lycosa.frontier.politeness.delay import (
     HOST_BACKOFF_MS,
     RETRY_AFTER_CAP_MS,
     DelayRules,
+    backoff_ms,
     failures_after,
     pause_ms,
     reasons,
@@ -183,8 +186,11 @@ BLOCKS = re.findall(
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 SLOW = reasons(DelayRules.of(Collection()), duration_ms=3 * SECOND)
 FETCH, COLLECTION = FetchSettings(), Collection()
+AFTER_AN_OUTAGE = list(accumulate([True] * 100 + [False] * 4, failures_after, initial=0))[101:]
+"""Counted failures after 100 of them and then one to four successes."""
 
 
+@pytest.mark.proves("politeness-figures")
 @pytest.mark.parametrize(
     ("promise", "is_kept"),
     [
@@ -202,7 +208,12 @@ FETCH, COLLECTION = FetchSettings(), Collection()
         ("takes at least twice its usual time", SLOW_FROM == 2),
         ("up to eight times", MAX_SLOW_DOWN == 8),
         ("no response arrives within 20 seconds", FETCH.first_byte_timeout == 20 * SECOND),
-        ("each success halves the remaining back-off", failures_after(8, False) == 4),
+        (
+            "the pauses that follow its first successes are about 32, 4 and 1 minutes",
+            failures_after(8, False) == 4
+            and [backoff_ms(HOST_BACKOFF_MS, failures) for failures in AFTER_AN_OUTAGE]
+            == [32 * MINUTE, 4 * MINUTE, MINUTE, 0],
+        ),
         ("share two connections", COLLECTION.domain_connections == 2),
         ("pauses the others, for up to ten minutes", DOMAIN_CAP_MS == 10 * MINUTE),
         ("share four connections", COLLECTION.address_connections == 4),
@@ -231,6 +242,26 @@ FETCH, COLLECTION = FetchSettings(), Collection()
 def test_every_figure_is_that_of_the_code(promise: str, is_kept: bool) -> None:
     assert promise in PAGE
     assert is_kept
+
+
+@pytest.mark.proves("politeness-connections", "politeness-figures")
+@pytest.mark.parametrize(
+    ("row", "setting", "least", "most"),
+    [
+        ("| connections per host | 1 | 1 to 16 |", "connections_per_host", 1, 16),
+        ("| connections per registrable domain | 2 | 1 to 64 |", "domain_connections", 1, 64),
+        ("| connections per IP address | 4 | 0 (no limit) to 256 |", "address_connections", 0, 256),
+    ],
+)
+def test_limits_that_an_operator_can_set_are_those_of_the_page(
+    row: str, setting: str, least: int, most: int
+) -> None:
+    assert row in PAGE
+    for value in (least, most):
+        assert getattr(Collection.model_validate({setting: value}), setting) == value
+    for value in (least - 1, most + 1):
+        with pytest.raises(ValidationError, match=setting):
+            Collection.model_validate({setting: value})
 
 
 def test_the_examples_behave_as_described() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -141,6 +142,7 @@ def test_removed_urls_are_not_given() -> None:
     assert len(frontier) == 0
 
 
+@pytest.mark.proves("politeness-pause", "politeness-connections", "consistency-once")
 @given(
     st.lists(
         st.tuples(st.integers(1, 4), st.integers(0, 3), st.sampled_from([0, 0, 40])), max_size=60

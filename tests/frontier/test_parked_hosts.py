@@ -191,6 +191,7 @@ def graphs(draw: st.DrawFn) -> dict[Page, list[Page]]:
     return graph
 
 
+@pytest.mark.proves("consistency-once")
 @given(
     graph=graphs(),
     hosts=st.integers(1, 4),

@@ -41,6 +41,7 @@ PACE = DelayRules(delay_ms=1_000, courtesy_factor=10, max_delay_ms=600_000, back
 SCOOTER = DelayRules(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
 
 
+@pytest.mark.proves("politeness-pause", "politeness-crawl-delay")
 @pytest.mark.parametrize(
     ("inputs", "rule", "expected"),
     [
@@ -97,6 +98,7 @@ def test_every_part_is_told_longest_first() -> None:
     ]
 
 
+@pytest.mark.proves("politeness-crawl-delay")
 def test_no_delay_means_none_but_what_the_site_asks_for_still_holds() -> None:
     free = DelayRules(0, 0, 600_000, 5_000)
     assert (
@@ -124,6 +126,7 @@ def test_the_pace_of_a_collection() -> None:
     assert DelayRules.of(collection, 7).backoff_ms == 7
 
 
+@pytest.mark.proves("politeness-domain")
 def test_what_a_fetch_means_for_the_rest_of_its_domain() -> None:
     down = reasons(PACE, duration_ms=20, failures=20)
     assert domain_pause_ms(down) == 1_000
@@ -146,6 +149,7 @@ def test_what_a_fetch_means_for_the_rest_of_its_domain() -> None:
     assert domain_pause_ms([]) == domain_wide_pause_ms(429, []) == 0
 
 
+@pytest.mark.proves("politeness-back-off")
 def test_back_off_doubles_up_to_a_day() -> None:
     assert [backoff_ms(5_000, failures) for failures in range(4)] == [0, 5_000, 10_000, 20_000]
     assert backoff_ms(5_000, 10_000) == BACKOFF_CAP_MS
@@ -184,6 +188,7 @@ def test_a_first_back_off_close_to_the_cap_is_not_made_shorter() -> None:
     assert all(80_000_000 <= backoff_ms(80_000_000, 1, key) <= BACKOFF_CAP_MS for key in range(50))
 
 
+@pytest.mark.proves("politeness-back-off")
 def test_failures_are_forgiven_step_by_step() -> None:
     assert failures_after(0, True) == 1
     assert failures_after(0, False) == failures_after(1, False) == 0
@@ -196,6 +201,7 @@ def test_failures_are_forgiven_step_by_step() -> None:
 NOW = 1_445_412_480_000  # Wed, 21 Oct 2015 07:28:00 GMT
 
 
+@pytest.mark.proves("politeness-retry-after")
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -194,6 +194,7 @@ def test_what_is_gone_does_not_come_back_with_a_ranking(corpus: Corpus) -> None:
         assert Searcher(corpus.root).search(SearchRequest("-site:none.test", 20)).total == 10
 
 
+@pytest.mark.proves("consistency-purge-derived")
 def test_what_excluded_pages_said_leaves_the_index(corpus: Corpus) -> None:
     """At once, though the graph still says it; what others say comes back with the next ranking."""
     corpus.commit(fleet("spaceport"))

@@ -33,6 +33,7 @@ def test_an_unknown_argument_is_refused_at_registration() -> None:
         Plugins([("wrong", SimpleNamespace(admit_url=hook(admit_url)))])
 
 
+@pytest.mark.proves("isolation-plugins")
 def test_a_plugin_that_raises_is_reported_and_switched_off(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -256,6 +256,7 @@ def test_chunks_of_one_byte_take_little_memory() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.proves("limits-decompression")
 @pytest.mark.parametrize(
     ("coding", "bomb"), [("gzip", gzip_bomb), ("br", brotli_bomb), ("zstd", zstd_bomb)]
 )
@@ -316,6 +317,7 @@ def test_zstd_is_whole_where_its_own_decoder_says_so(
     assert (not actual.short and not actual.broken) == whole
 
 
+@pytest.mark.proves("limits-decompression", "isolation-any-input")
 @given(st.sampled_from(sorted(CODINGS)), st.binary(max_size=400), st.integers(0, 100))
 @settings(max_examples=300)
 def test_no_body_raises_and_limits_hold(coding: str, noise: bytes, limit: int) -> None:

@@ -319,6 +319,7 @@ def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(root: Path
     assert "0 relevant of 1 page" in nothing.stdout
 
 
+@pytest.mark.proves("durability-kill")
 def test_a_killed_hunt_loses_nothing(root: Path, web: str) -> None:
     words = ["hunt", QUESTION, "--seed", f"{web}/", "--delay", "50ms", "--time", "60s", "--jsonl"]
     events, *_ = hunted(lycosa(root, *words), 3, signal.SIGKILL)
@@ -426,6 +427,7 @@ def test_a_hunt_over_the_api(root: Path, web: str) -> None:
     assert set(fields) == set(next(event for event in events if event["event"] == "found"))
 
 
+@pytest.mark.proves("access-callers")
 def test_seeds_of_the_api_open_no_private_addresses(root: Path, web: str) -> None:
     Workspace.create(str(root))
     report, hits = go(

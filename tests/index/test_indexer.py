@@ -121,6 +121,7 @@ def test_the_newest_of_several_rows_in_one_commit_wins(corpus: Corpus) -> None:
     assert (corpus.urls("first"), corpus.urls("last")) == ([], ["http://a.test/1"])
 
 
+@pytest.mark.proves("consistency-index")
 def test_updates_in_one_go_and_one_by_one_agree(corpus: Corpus, tmp_path: Path) -> None:
     other = Corpus(str(tmp_path / "other"))
     with Indexer(corpus.root, index_settings()) as follower:
@@ -140,6 +141,7 @@ def test_updates_in_one_go_and_one_by_one_agree(corpus: Corpus, tmp_path: Path) 
     assert len(corpus.urls("common")) == 5
 
 
+@pytest.mark.proves("consistency-index")
 @pytest.mark.parametrize("state", ["gone", "excluded"])
 def test_a_page_that_is_gone_is_removed(corpus: Corpus, state: str) -> None:
     corpus.commit_and_index(
@@ -164,6 +166,7 @@ def test_the_last_state_of_a_commit_counts(corpus: Corpus) -> None:
     assert corpus.urls("words") == ["http://a.test/1"]
 
 
+@pytest.mark.proves("politeness-noindex")
 def test_a_page_that_may_not_be_indexed_is_not(corpus: Corpus) -> None:
     corpus.commit_and_index(
         [("http://a.test/1", page("words")), ("http://a.test/2", page("words", may_index=False))]
@@ -215,6 +218,7 @@ def test_collections_that_share_urls_keep_them_in_the_first_index_and_a_rebuild(
             assert corpus.urls("words", collection=name) == [url]
 
 
+@pytest.mark.proves("consistency-index")
 def test_a_rebuild_gives_the_same_answers(corpus: Corpus) -> None:
     for number in range(4):
         corpus.commit_and_index(
@@ -254,6 +258,7 @@ def test_only_two_generations_are_kept_and_files_are_shared(corpus: Corpus) -> N
     assert inodes[2] & inodes[3]
 
 
+@pytest.mark.proves("consistency-generations")
 def test_a_reader_outlives_its_generation(corpus: Corpus) -> None:
     corpus.commit_and_index([("http://a.test/0", page("words zero"))])
     searcher = Searcher(corpus.root)
@@ -378,6 +383,7 @@ with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB"})) as in
 """
 
 
+@pytest.mark.proves("durability-index-kill", "consistency-generations")
 def test_a_kill_at_any_moment_leaves_a_whole_generation(corpus: Corpus) -> None:
     seen, start = 0, 0
     for delay in (0.05, 0.11, 0.23):

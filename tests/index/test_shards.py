@@ -93,6 +93,7 @@ def test_more_shards_than_partitions_leave_some_empty(spread: Corpus) -> None:
     assert documents.count(0) >= 2
 
 
+@pytest.mark.proves("consistency-index")
 def test_shards_follow_the_log(spread: Corpus) -> None:
     with Indexer(spread.root, index_settings(3)) as indexer:
         indexer.update()
@@ -164,6 +165,7 @@ def test_a_kill_before_the_new_number_counts(spread: Corpus) -> None:
     assert adopt(spread.root, 3)
 
 
+@pytest.mark.proves("consistency-purge")
 def test_an_exclusion_leaves_nothing_in_any_shard(spread: Corpus) -> None:
     spread.index(3)
     exclude_and_purge(spread.root, Config(index=index_settings(3)), ["host:h1.test"], remove=False)
@@ -239,6 +241,7 @@ for number in range(1_000):
 """
 
 
+@pytest.mark.proves("durability-index-kill")
 def test_a_kill_during_a_build_leaves_whole_shards(spread: Corpus) -> None:
     root = Path(__file__).parents[2]
     for delay in (0.0, 0.07):
@@ -329,6 +332,7 @@ def test_an_error_is_kept_and_raised_at_the_end(corpus: Corpus) -> None:
 EAGER = CompactionSettings(gather=2)
 
 
+@pytest.mark.proves("consistency-index")
 def test_a_gone_page_stays_gone_when_a_merge_brings_its_row_with_newer_ones(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))], [("http://a.test/1", "visited")])
     corpus.commit_and_index(states=[("http://a.test/1", "gone")])
@@ -370,6 +374,7 @@ def test_two_collections_after_a_merge_are_one_document(corpus: Corpus) -> None:
     assert corpus.urls("words") == ["http://a.test/1"]
 
 
+@pytest.mark.proves("consistency-purge")
 def test_what_is_excluded_leaves_every_generation(corpus: Corpus) -> None:
     corpus.commit_and_index(
         [("http://a.test/1", page("words")), ("http://b.test/1", page("words"))]
@@ -383,6 +388,7 @@ def test_what_is_excluded_leaves_every_generation(corpus: Corpus) -> None:
     assert not corpus.index().changed
 
 
+@pytest.mark.proves("consistency-purge")
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_rebuild_that_was_asked_for_removes_generations_with_excluded_text(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, killed: bool

@@ -261,6 +261,7 @@ def test_titles_headings_and_words_of_pages(corpus: Corpus) -> None:
     assert word.pages == 4
 
 
+@pytest.mark.proves("consistency-purge-derived")
 def test_nothing_of_what_was_excluded_is_left(corpus: Corpus) -> None:
     corpus.commit(
         [

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import pytest
 
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.commands.maintenance.export import LibraryTask, export_on, export_task
@@ -59,6 +60,7 @@ def test_tables_are_folded_side_by_side_and_hold_the_same(tmp_path: Path) -> Non
     assert same(before, facts(workspace))
 
 
+@pytest.mark.proves("durability-maintenance-kill")
 def test_a_merge_whose_processes_are_killed_is_done_all_the_same(tmp_path: Path) -> None:
     workspace = filled(tmp_path / "w")
     before = facts(workspace)

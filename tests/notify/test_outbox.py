@@ -71,6 +71,7 @@ def target() -> Target:
     return Target()
 
 
+@pytest.mark.proves("durability-notifications")
 def test_what_fails_is_tried_again_ever_later_and_in_order(tmp_path: Path) -> None:
     clock, target = ManualClock(), Target()
     box = box_of(tmp_path, target, clock)
@@ -140,6 +141,7 @@ def test_it_is_bounded(tmp_path: Path, target: Target) -> None:
     assert target.got == ["n3", "n4", "n5", "n6", "n7"]
 
 
+@pytest.mark.proves("consistency-purge-derived")
 def test_what_is_excluded_is_forgotten_on_disk_too(tmp_path: Path, target: Target) -> None:
     box = box_of(tmp_path, target)
     box.put([notice(1), notice(2)])
@@ -211,6 +213,7 @@ print("done", flush=True)
 """
 
 
+@pytest.mark.proves("durability-notifications")
 @pytest.mark.parametrize("wanted", [2, pytest.param(40, marks=pytest.mark.prove)])
 def test_kill_nine_loses_no_notice(tmp_path: Path, wanted: int) -> None:
     most, target = 400, f"file {tmp_path}/got.jsonl"

@@ -84,6 +84,7 @@ def test_what_a_webhook_says(
         assert len(end.came) == 1  # no redirect was followed
 
 
+@pytest.mark.proves("access-callers")
 def test_the_guard_stands_before_webhooks() -> None:
     with hook() as end:
         with pytest.raises(UsageError, match="not a public address"):

@@ -96,6 +96,7 @@ def test_passwords_are_a_fault() -> None:
     assert read(locked).faults == ["document_encrypted"]
 
 
+@pytest.mark.proves("limits-decompression")
 def test_zip_bombs_are_read_to_a_limit() -> None:
     big = b"<w:p><w:r><w:t>" + b"word " * 40_000_000 + b"</w:t></w:r></w:p>"
     page = read(docx(more={"word/footnotes.xml": big}))
@@ -104,6 +105,7 @@ def test_zip_bombs_are_read_to_a_limit() -> None:
     assert "They hunt at night." in page.text  # what came before stands
 
 
+@pytest.mark.proves("limits-entities")
 def test_entities_do_not_grow() -> None:
     laughs = '<!DOCTYPE d [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
     page = read(

@@ -207,6 +207,7 @@ def test_equal_links_stay_once() -> None:
     ]
 
 
+@pytest.mark.proves("limits-links")
 def test_links_and_anchors_are_bounded() -> None:
     page = parsed(
         "".join(f"<a href=/{number}>t</a>" for number in range(MAX_LINKS + 10))

@@ -47,6 +47,7 @@ def test_a_page_is_understood() -> None:
     ]
 
 
+@pytest.mark.proves("isolation-any-input")
 @settings(max_examples=200)
 @given(
     st.binary(max_size=300),
@@ -169,6 +170,7 @@ def test_zones_and_years_of_rfc_822(text: str, utc: str) -> None:
 PAGE_URL = "http://www.example.org/"
 
 
+@pytest.mark.proves("politeness-noindex")
 @pytest.mark.parametrize(
     ("html", "headers", "may_index", "may_follow"),
     [
@@ -295,6 +297,7 @@ def parse_in_time(
     return page.text, page.faults
 
 
+@pytest.mark.proves("limits-markup")
 @pytest.mark.parametrize(
     "opening",
     [
@@ -313,11 +316,13 @@ def test_deep_nesting(opening: bytes) -> None:
     assert "nesting_cut" in faults
 
 
+@pytest.mark.proves("limits-markup")
 def test_nesting_that_is_closed_again() -> None:
     text, faults = parse_in_time(b"<div>" * DEEP + b"deep" + b"</div>" * DEEP + b"<p>after")
     assert (text, faults) == ("deep\nafter", ["nesting_cut"])
 
 
+@pytest.mark.proves("limits-markup")
 def test_formatting_that_each_block_reopens() -> None:
     text, _ = parse_in_time(b"".join(b"<font size=%d><p>x" % number for number in range(50_000)))
     assert text.count("x") == 50_000
@@ -342,6 +347,7 @@ def test_a_usual_page_is_not_touched_by_the_guard() -> None:
     assert (faults, text.count("\n")) == ([], 6_000)
 
 
+@pytest.mark.proves("limits-markup")
 def test_one_line_of_ten_megabytes() -> None:
     text, faults = parse_in_time(b"<p>" + b"word " * 2_000_000)
     assert (len(text), faults) == (9_999_999, [])
@@ -373,6 +379,7 @@ def test_a_sequence_cut_in_the_middle() -> None:
     assert (text, faults) == ("слов", ["charset_invalid"])
 
 
+@pytest.mark.proves("limits-markup")
 @pytest.mark.parametrize(
     "payload",
     [
@@ -429,6 +436,7 @@ def test_nothing_else_imports_the_html_parser() -> None:
     assert [path.parts[-3:] for path in sources] == [("page", "html", "tree.py")]
 
 
+@pytest.mark.proves("limits-entities")
 def test_entities_of_a_document_are_not_expanded() -> None:
     bomb = b'<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><a>before &b;&b;</a>'
     text, faults = parse_in_time(bomb, "text/xml")

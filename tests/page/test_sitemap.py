@@ -155,6 +155,7 @@ def test_common_mistakes_are_mended() -> None:
     assert sitemap.faults == ["xml_invalid"]
 
 
+@pytest.mark.proves("limits-entities")
 def test_entities_are_refused() -> None:
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
     for trick in (
@@ -169,6 +170,7 @@ def test_entities_are_refused() -> None:
     assert urls(declared_late) == ["https://www.example.org/a"]
 
 
+@pytest.mark.proves("limits-sitemaps")
 def test_bounds() -> None:
     many = HEAD + "".join(f"<url><loc>/{number}</loc></url>" for number in range(20)) + "</urlset>"
     few = read(many, limit=7)
@@ -200,6 +202,7 @@ def test_gzip_is_bounded_and_tolerant() -> None:
     assert read(b"\x1f\x8b\x08broken").kind == "none"
 
 
+@pytest.mark.proves("limits-decompression")
 def test_a_gzip_bomb_costs_no_more_than_the_bound() -> None:
     bomb = gzip.compress(bytes(60_000_000))
     tracemalloc.start()
@@ -210,6 +213,7 @@ def test_a_gzip_bomb_costs_no_more_than_the_bound() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.proves("limits-sitemaps")
 def test_who_may_speak_for_a_host() -> None:
     assert speaks_for(BASE, "http://www.example.org:8080/a")
     assert not speaks_for(BASE, "https://example.org/a")
@@ -278,6 +282,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.proves("isolation-any-input")
 @given(
     st.binary(max_size=300)
     | st.lists(PIECES, max_size=30).map(lambda pieces: "".join(pieces).encode())

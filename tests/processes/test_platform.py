@@ -197,6 +197,7 @@ child.wait()
 """
 
 
+@pytest.mark.proves("isolation-children")
 @pytest.mark.parametrize("calls", ["linux", "portable"])
 def test_a_process_ends_with_its_parent(calls: str) -> None:
     if calls == "linux" and sys.platform != "linux":

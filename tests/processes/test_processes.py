@@ -75,6 +75,7 @@ main.main()
     assert done.stdout.splitlines()[-1] == str(threads)
 
 
+@pytest.mark.proves("isolation-children")
 def test_a_job_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     (tmp_path / "sleeper.py").write_text(
         "import time\nfrom lycosa.processes.jobs import job_order\nprint(job_order('x'), "

@@ -230,6 +230,7 @@ _PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.proves("isolation-any-input")
 @given(
     st.lists(
         st.one_of(_PIECES, st.text(alphabet=st.characters(exclude_categories=()), max_size=6)),

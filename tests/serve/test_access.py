@@ -72,6 +72,7 @@ def write(client: Client, **headers: str) -> httpx.Response:
     )
 
 
+@pytest.mark.proves("access-token-storage")
 def test_a_token_is_shown_once_and_kept_as_a_digest(root: str, tokens: Tokens) -> None:
     token = tokens.add("ada")
     assert token.startswith(PREFIX)
@@ -118,6 +119,7 @@ def test_commands_on_this_machine_come_with_the_owner_s(root: str, tokens: Token
     assert tokens.holder("secret") is None
 
 
+@pytest.mark.proves("access-token")
 def test_a_program_writes_with_its_token_and_not_without(client: Client, tokens: Tokens) -> None:
     token = tokens.add("ada")
     refused = write(client)
@@ -133,6 +135,7 @@ def test_a_program_writes_with_its_token_and_not_without(client: Client, tokens:
     assert write(client, authorization=f"Basic {token}").status_code == 401
 
 
+@pytest.mark.proves("access-token", "access-session")
 def test_a_revoked_token_is_worth_nothing(
     client: Client, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_revoked_token_is_worth_nothing(
     )
 
 
+@pytest.mark.proves("access-csrf")
 def test_a_person_comes_in_by_the_page(root: str, tokens: Tokens) -> None:
     token = tokens.add("ada")
     client = Client(create_app(root, dict))
@@ -187,6 +191,7 @@ def test_a_person_comes_in_by_the_page(root: str, tokens: Tokens) -> None:
     assert f'{COOKIE}=""' in left.headers["set-cookie"]
 
 
+@pytest.mark.proves("access-session")
 def test_a_forged_session_is_none(client: Client, tokens: Tokens) -> None:
     cookie = client.request("POST", "/enter", {"token": tokens.add("ada")}).json()["cookie"]
     until, name, signature = cookie.split(".")
@@ -203,6 +208,7 @@ def test_a_forged_session_is_none(client: Client, tokens: Tokens) -> None:
         assert write(client, cookie=f"{COOKIE}={forged}").status_code == 401
 
 
+@pytest.mark.proves("access-rates")
 def test_wrong_tokens_are_few(client: Client, tokens: Tokens) -> None:
     token = tokens.add("ada")
     codes = [
@@ -214,12 +220,14 @@ def test_wrong_tokens_are_few(client: Client, tokens: Tokens) -> None:
     assert int(blocked.headers["retry-after"]) >= 1
 
 
+@pytest.mark.proves("access-rates")
 def test_one_token_writes_so_often_and_no_more(client: Client, tokens: Tokens) -> None:
     token = tokens.add("ada")
     codes = [write(client, authorization=f"Bearer {token}").status_code for _ in range(5)]
     assert codes == [200, 200, 200, 429, 429]
 
 
+@pytest.mark.proves("access-rates")
 def test_readers_elsewhere_are_held_to_their_rate(client: Client) -> None:
     far = [client.request("GET", "/healthz", address="203.0.113.9").status_code for _ in range(60)]
     assert far[:8] == [200] * 8
@@ -331,6 +339,7 @@ def _routes(app: FastAPI) -> Iterator[tuple[str, str]]:
                 yield method, re.sub(r"{\w+}", "x", route.path)
 
 
+@pytest.mark.proves("access-token")
 def test_page_and_api_ask_for_a_token_alike(root: str, tokens: Tokens) -> None:
     key = {"Authorization": f"Bearer {tokens.add('reader')}"}
     app = create_app(root, dict, limits=ServeSettings(public_form=True))

@@ -142,6 +142,7 @@ def test_nothing_found_offers_to_drop_the_filters(client: Client) -> None:
     assert "/?q=egg+sac" in [link["href"] for link in page.all("a")]
 
 
+@pytest.mark.proves("access-escaping")
 @pytest.mark.parametrize(
     "query",
     [
@@ -176,6 +177,7 @@ def test_page_asks_nothing_of_other_machines(client: Client) -> None:
     assert "@import" not in style
 
 
+@pytest.mark.proves("access-policy")
 @pytest.mark.parametrize(
     "path",
     [
@@ -257,6 +259,7 @@ def test_no_workspace_is_said(tmp_path: object) -> None:
     assert client.get("/healthz").json() == {"status": "ok"}
 
 
+@pytest.mark.proves("access-errors")
 def test_our_own_fault_is_a_problem_too(empty_workspace: str) -> None:
     def status() -> dict[str, object]:
         raise ZeroDivisionError
@@ -279,6 +282,7 @@ def test_head_is_get_without_the_body(client: Client, path: str) -> None:
     assert head.headers["content-type"] == client.get(path).headers["content-type"]
 
 
+@pytest.mark.proves("access-errors")
 @settings(max_examples=60)
 @given(
     query=st.text(max_size=60),
@@ -329,6 +333,7 @@ def test_openapi_describes_the_api(client: Client) -> None:
     }
 
 
+@pytest.mark.proves("access-loopback")
 def test_foreign_host_header_is_refused(workspace: str) -> None:
     app = create_app(workspace, dict, allowed_hosts("127.0.0.1"))
     client = Client(app, base_url="http://127.0.0.1:8000")

@@ -59,6 +59,7 @@ def test_choose_a_language_and_page_on(page: Browser) -> None:
     assert not set(shown) & set(page.evaluate(TITLES))
 
 
+@pytest.mark.proves("access-escaping")
 def test_nothing_of_a_hostile_page_runs(page: Browser, address: str) -> None:
     page.asked.clear()
     page.open(f"{address}?q=venomous+paragraph")
@@ -74,6 +75,7 @@ def test_nothing_of_a_hostile_page_runs(page: Browser, address: str) -> None:
     assert {urlsplit(url).netloc for url in page.asked} == {urlsplit(address).netloc}
 
 
+@pytest.mark.proves("access-policy")
 def test_the_policy_stops_scripts_even_if_one_got_in(page: Browser) -> None:
     page.evaluate(
         "document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:9/beacon\">');"

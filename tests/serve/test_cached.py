@@ -124,6 +124,7 @@ def test_the_frame_says_what_it_is(client: Client) -> None:
     assert "Second block." in client.get(Document(earlier.text).all("iframe")[0]["src"]).text
 
 
+@pytest.mark.proves("access-cached-copies")
 def test_a_hostile_page_is_only_text_and_links(client: Client) -> None:
     answer = client.get("/cached/raw", {"url": f"{BASE}venom"})
     assert answer.headers["content-security-policy"] == RAW_POLICY
@@ -175,6 +176,7 @@ def test_links_to_pages_that_the_index_has_lead_to_our_copy() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.proves("access-cached-copies")
 @pytest.mark.parametrize(
     ("name", "type_", "body"),
     [
@@ -210,6 +212,7 @@ def test_files_are_saved_under_harmless_names(client: Client) -> None:
     assert file_name("http://h/" + "a" * 300, b"") == "a" * 60 + ".bin"
 
 
+@pytest.mark.proves("limits-decompression")
 def test_a_bomb_stays_small(client: Client) -> None:
     answer = client.get("/cached/raw", {"url": f"{BASE}bomb"})
     assert MOST_BYTES * 0.9 < len(answer.content) < MOST_BYTES * 1.1
@@ -225,6 +228,7 @@ def test_markup_that_grows_stays_bounded(html: str) -> None:
     assert len(safe_page(html.encode(), "text/html", BASE, lambda target: target)) < 64 * 2**20
 
 
+@pytest.mark.proves("consistency-exclusion")
 def test_excluded_and_unknown_pages_are_not_found(client: Client) -> None:
     for path in (
         "/cached",

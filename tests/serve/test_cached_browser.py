@@ -91,6 +91,7 @@ def page(chromium: Browser) -> Browser:
     return chromium
 
 
+@pytest.mark.proves("access-cached-copies")
 def test_a_hostile_page_runs_nothing_and_asks_nobody(
     page: Browser, address: str, listener: Listener
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_hostile_page_runs_nothing_and_asks_nobody(
     assert (listener.asked, listener.connections) == ([], 0)
 
 
+@pytest.mark.proves("access-cached-copies")
 def test_the_policy_holds_even_where_the_cleaning_failed(page: Browser, address: str) -> None:
     """What is put into the document by force is stopped by the policy that came with it."""
     page.open(f"{address}cached/raw?url={quote(VENOM, safe='')}")

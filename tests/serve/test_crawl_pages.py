@@ -124,6 +124,7 @@ def test_a_url_is_explained(client: Client, workspace: str) -> None:
     assert client.get("/crawl/explain").status_code == 200
 
 
+@pytest.mark.proves("access-callers", "access-csrf")
 def test_adding_needs_a_token_and_stays_in_scope(writer: Client, copy: str, token: str) -> None:
     seed = LiveTables(Workspace.open(copy)).scan("pages").collect()["url"][0]
     body = f'{{"urls": ["{seed}?new=1"]}}'

@@ -83,6 +83,7 @@ def in_loop(scenario: Callable[P, Coroutine[None, None, None]]) -> Callable[P, N
     return run
 
 
+@pytest.mark.proves("limits-places")
 @in_loop
 async def test_a_crowd_is_let_in_in_turn() -> None:
     works = Works()
@@ -148,6 +149,7 @@ def test_whoever_comes_while_a_new_index_is_opened_gets_the_old_one(workspace: s
         assert source.languages() == before
 
 
+@pytest.mark.proves("limits-places")
 @in_loop
 async def test_anonymous_readers_leave_places_to_those_who_signed_in() -> None:
     works = Works()
@@ -175,6 +177,7 @@ async def test_anonymous_readers_leave_places_to_those_who_signed_in() -> None:
     await asyncio.gather(*crowd, *logins, *signed)
 
 
+@pytest.mark.proves("limits-places")
 @in_loop
 async def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lycosa.serve.web.concurrency.MAX_WAITING", 3)
@@ -234,6 +237,7 @@ async def _post(
     return sent
 
 
+@pytest.mark.proves("limits-places")
 def test_clients_that_send_slowly_occupy_no_place() -> None:
     async def scenario() -> None:
         app = BufferedBodies(ConcurrencyLimiter(_echo, signed_in=lambda scope: False))
@@ -252,11 +256,13 @@ def test_clients_that_send_slowly_occupy_no_place() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.proves("limits-requests")
 def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "READ_S", 0.05)
     assert asyncio.run(_post(BufferedBodies(_echo), [b"token="], ends=False))[0]["status"] == 408
 
 
+@pytest.mark.proves("limits-requests")
 def test_large_bodies_share_a_bounded_memory_and_small_ones_are_always_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -277,6 +283,7 @@ def test_large_bodies_share_a_bounded_memory_and_small_ones_are_always_taken(
     asyncio.run(scenario())
 
 
+@pytest.mark.proves("limits-requests")
 @pytest.mark.parametrize("path", ["/api/v1/urls", "/login", "/api/v1/peer/find", "/no-such-page"])
 def test_no_route_reads_more_than_the_limit(workspace: str, path: str) -> None:
     client = Client(create_app(workspace, dict))
@@ -306,6 +313,7 @@ def seen(trusted: tuple[str, ...], sender: str, *headers: tuple[str, str]) -> tu
 PROXY = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
 
 
+@pytest.mark.proves("access-proxies")
 @pytest.mark.parametrize(
     ("sender", "headers", "client"),
     [

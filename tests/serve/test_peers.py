@@ -271,6 +271,7 @@ ACROSS = Across(("en", "de"))
 WRONG = [_silent, _drip, _garbage, _deep, _gigabyte, _elsewhere, _headers, _compressed]
 
 
+@pytest.mark.proves("limits-peers")
 @pytest.mark.parametrize(
     ("act", "across"),
     [
@@ -352,6 +353,7 @@ LIES: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
+@pytest.mark.proves("limits-peers")
 @pytest.mark.parametrize("lie", LIES)
 def test_a_peer_that_lies_is_left_out_or_harmless(made: Halves, peer: str, lie: str) -> None:
     """Between us and an honest peer stands one that changes what it says."""
@@ -396,6 +398,7 @@ def test_a_peer_that_failed_is_left_alone_for_a_while(made: Halves) -> None:
         together.close()
 
 
+@pytest.mark.proves("limits-peers")
 @pytest.mark.parametrize(
     ("route", "body"),
     [

@@ -83,6 +83,7 @@ def test_facets_that_would_narrow_the_search_are_links() -> None:
     ]
 
 
+@pytest.mark.proves("access-escaping")
 @pytest.mark.parametrize(
     ("url", "href"),
     [
@@ -222,6 +223,7 @@ def test_languages_are_those_of_the_index_and_the_chosen_one() -> None:
     ]
 
 
+@pytest.mark.proves("access-escaping")
 @given(
     st.text(),
     st.text(),

@@ -79,6 +79,7 @@ def _try_all(
     return routes
 
 
+@pytest.mark.proves("access-errors")
 @pytest.mark.slow
 def test_nobody_s_requests(api: schemathesis.BaseSchema) -> None:
     assert _try_all(api, {}, BRIEF, derandomize=True) > 15
@@ -89,6 +90,7 @@ def test_requests_with_a_token(api: schemathesis.BaseSchema, token: str) -> None
     assert _try_all(api, {"Authorization": f"Bearer {token}"}, BRIEF, derandomize=True) > 15
 
 
+@pytest.mark.proves("access-errors")
 @pytest.mark.prove
 def test_many_requests(api: schemathesis.BaseSchema, token: str) -> None:
     assert _try_all(api, {"Authorization": f"Bearer {token}"}, LONG, derandomize=False) > 15

@@ -24,6 +24,7 @@ from tests.index.corpus import Corpus, page
 from tests.serve.conftest import lycosa
 
 
+@pytest.mark.proves("access-loopback")
 def test_serves_until_interrupted(workspace: str) -> None:
     command = lycosa("-w", workspace, "serve", "--port", "0")
     with subprocess.Popen(

@@ -119,6 +119,7 @@ def test_reading_and_writing_take_a_token_and_reports_say_what_was_committed(
     assert client.request("DELETE", "/api/v1/uptime", {"url": URL}, key).status_code == 400
 
 
+@pytest.mark.proves("access-callers", "access-remote-targets")
 def test_what_only_the_operator_may_watch_or_tell_is_refused(
     workspace: Workspace, client: Client, key: dict[str, str]
 ) -> None:

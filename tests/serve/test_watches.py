@@ -74,6 +74,7 @@ def test_a_watch_is_added_listed_matched_and_removed(root: str) -> None:
     assert client.request("DELETE", "/api/v1/watches/w", headers=token).status_code == 400
 
 
+@pytest.mark.proves("access-remote-targets")
 def test_nobody_without_a_token_and_nothing_that_runs_here(root: str) -> None:
     client = Client(create_app(root, lambda: workspace_status(root)))
     token = JSON | {"authorization": f"Bearer {Tokens(open_storage(root)).add('ada')}"}
@@ -144,6 +145,7 @@ def storage(empty_workspace: str) -> Storage:
     return open_storage(empty_workspace)
 
 
+@pytest.mark.proves("access-proposals")
 def test_it_is_off_unless_asked_for(client: Client) -> None:
     assert client.get("/propose").status_code == 404
     assert client.send("POST", "/propose", "url=https://example.org/", FORM).status_code in (
@@ -152,6 +154,7 @@ def test_it_is_off_unless_asked_for(client: Client) -> None:
     )
 
 
+@pytest.mark.proves("access-proposals")
 @pytest.mark.parametrize(
     "url",
     [
@@ -177,6 +180,7 @@ def test_what_may_not_be_proposed(storage: Storage, url: str) -> None:
     assert proposals(storage) == []
 
 
+@pytest.mark.proves("access-proposals")
 def test_proposals_are_kept_once_and_bounded(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +197,7 @@ def test_proposals_are_kept_once_and_bounded(
     assert MAX_WAITING >= 100
 
 
+@pytest.mark.proves("access-csrf", "access-proposals")
 def test_from_the_form_to_the_crawl(crawled_root: str) -> None:
     client = Client(create_app(crawled_root, dict, limits=ServeSettings(public_form=True)))
     seed = LiveTables(Workspace.open(crawled_root)).scan("pages").collect()["url"][0]

@@ -118,6 +118,7 @@ def test_an_empty_workspace_has_no_faults(workspace: Workspace) -> None:
     assert verify(workspace, deep=True).findings == []
 
 
+@pytest.mark.proves("consistency-check")
 def test_checking_changes_nothing(crawled: Workspace) -> None:
     def everything() -> dict[str, bytes]:
         return {
@@ -193,6 +194,7 @@ def flip_byte(path: Path, share: int) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.proves("consistency-check")
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
@@ -220,6 +222,7 @@ def test_rows_out_of_order(crawled: Workspace) -> None:
     assert_errors(crawled, "not sorted")
 
 
+@pytest.mark.proves("consistency-check")
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_missing_and_a_cut_archive(crawled: Workspace, deep: bool) -> None:
     first, second = crawled.state().warcs
@@ -228,6 +231,7 @@ def test_a_missing_and_a_cut_archive(crawled: Workspace, deep: bool) -> None:
     assert_errors(crawled, f"{first}: it is missing", f"{second}: it has 50 bytes", deep=deep)
 
 
+@pytest.mark.proves("consistency-check")
 def test_a_changed_byte_of_an_archive_needs_a_deep_check(crawled: Workspace) -> None:
     name = next(iter(crawled.state().warcs))
     flip_byte(Path(crawled.path(name)), 2)

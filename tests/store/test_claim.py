@@ -99,6 +99,7 @@ def test_a_commit_with_nothing_new_writes_nothing(workspace: Workspace, claim: C
     assert claim.commit(folder, {}, CommitContents(applied={3: 1})) == 2
 
 
+@pytest.mark.proves("cluster-fencing")
 def test_a_stale_claim_cannot_commit_and_leaves_the_state_unchanged(workspace: Workspace) -> None:
     stale = workspace.claim("w1")
     commit_urls(workspace, stale, ["http://a.example.org/"])
@@ -115,6 +116,7 @@ def test_a_stale_claim_cannot_commit_and_leaves_the_state_unchanged(workspace: W
     assert commit_urls(workspace, newer, ["http://c.example.org/"]) == 4
 
 
+@pytest.mark.proves("cluster-fencing")
 def test_a_claim_that_is_taken_between_check_and_entry_is_noticed(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +210,7 @@ def test_a_commit_made_again_after_a_full_disk_counts_once(
     assert workspace.state().rows("urls") == 1
 
 
+@pytest.mark.proves("durability-synced-before-entry")
 def test_data_files_are_on_disk_before_the_entry_that_names_them(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:

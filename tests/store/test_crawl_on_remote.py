@@ -116,6 +116,7 @@ def answers(machine: Machine, out: Path) -> dict[str, object]:
     }
 
 
+@pytest.mark.proves("durability-remote-kill")
 @pytest.mark.parametrize("kind", REMOTE)
 def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(
     kind: str, places: Places, tmp_path: Path

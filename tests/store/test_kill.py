@@ -72,6 +72,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.proves("durability-atomic-commit")
 def test_a_kill_before_any_step_leaves_the_old_or_the_new_state(tmp_path: Path) -> None:
     origin = Workspace.create(str(tmp_path / "w"), partitions=8)
     before = origin.claim("earlier")
@@ -169,6 +170,7 @@ REWRITING = """
 """
 
 
+@pytest.mark.proves("durability-maintenance-kill")
 @pytest.mark.parametrize(
     ("first", "stride"),
     [(17, 45), *(pytest.param(first, 10, marks=pytest.mark.prove) for first in range(10))],

@@ -54,6 +54,7 @@ def test_the_first_leader_need_not_wait(workspace: Workspace, clock: ManualClock
     assert leadership.assigns_from == leadership.answers_from == clock.monotonic_ms()
 
 
+@pytest.mark.proves("cluster-coordinator")
 def test_leading_runs_out_before_workers_leases_do(
     workspace: Workspace, clock: ManualClock
 ) -> None:
@@ -66,6 +67,7 @@ def test_leading_runs_out_before_workers_leases_do(
     assert leadership.holds
 
 
+@pytest.mark.proves("cluster-coordinator")
 def test_another_cluster_waits_until_the_note_stands_still(
     workspace: Workspace, clock: ManualClock
 ) -> None:
@@ -131,6 +133,7 @@ def test_an_old_leaders_late_note_does_not_make_a_new_one_ended(
     assert second.touch()
 
 
+@pytest.mark.proves("cluster-coordinator")
 def test_of_many_only_one_wins_an_epoch(workspace: Workspace) -> None:
     won = []
 
@@ -169,6 +172,7 @@ def test_who_slept_through_many_lives_leads_nothing(
     assert newest_epoch(workspace.storage) == RETAINED_EPOCHS + 3
 
 
+@pytest.mark.proves("cluster-single-crawl")
 def test_a_plain_crawl_keeps_out_of_a_living_cluster_and_takes_over_a_dead_one(
     workspace: Workspace,
 ) -> None:
@@ -217,6 +221,7 @@ def start_holder(workspace: Workspace) -> subprocess.Popen[str]:
     return holder
 
 
+@pytest.mark.proves("cluster-single-crawl")
 def test_a_second_owner_is_refused_and_told_about_the_first(workspace: Workspace) -> None:
     holder = start_holder(workspace)
     try:

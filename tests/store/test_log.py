@@ -165,6 +165,7 @@ def test_a_torn_entry_stops_readers_and_writers_with_its_name(
         log.append(draft(), seen=0, on_newer=no_newer)
 
 
+@pytest.mark.proves("consistency-versions")
 @pytest.mark.parametrize("change", [{"kind": "snapshot"}, {"epoch": 7}])
 def test_what_a_newer_program_wrote_is_refused_with_the_remedy(
     log: Log, tmp_path: Path, change: dict[str, object]
@@ -176,6 +177,7 @@ def test_what_a_newer_program_wrote_is_refused_with_the_remedy(
         log.entries()
 
 
+@pytest.mark.proves("consistency-check")
 def test_any_changed_byte_of_an_entry_is_noticed() -> None:
     content = encode_entry(entry := replace(draft(), number=1, claim=1))
     assert decode_entry(content, 1) == entry
@@ -237,6 +239,7 @@ def test_a_failure_before_the_entry_is_there_is_raised_and_leaves_nothing(
     assert log.append(draft(), seen=0, on_newer=no_newer).number == 1
 
 
+@pytest.mark.proves("consistency-log")
 def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +262,7 @@ def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(
     assert {len(part) for part in won} == {rounds}
 
 
+@pytest.mark.proves("consistency-log")
 def test_processes_commit_side_by_side_and_lose_nothing(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
     rounds = 60

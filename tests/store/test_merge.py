@@ -38,6 +38,7 @@ _steps = st.lists(
 )
 
 
+@pytest.mark.proves("consistency-compaction")
 @settings(max_examples=15)
 @given(
     _steps,
@@ -144,6 +145,7 @@ def test_collections_lie_apart_and_one_without_news_stays_as_it_is(
     assert LiveTables(workspace).scan("urls").collect().height == 28
 
 
+@pytest.mark.proves("consistency-compaction")
 def test_commits_that_land_while_a_merge_runs_keep_their_place(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +176,7 @@ def test_commits_that_land_while_a_merge_runs_keep_their_place(
     assert verify(workspace, deep=True).ok
 
 
+@pytest.mark.proves("consistency-compaction")
 def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:

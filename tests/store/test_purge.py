@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +15,7 @@ import pytest
 from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.reader import read_exchanges, read_response
 from lycosa.archive.warc.writer import WarcWriter
+from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import HostRow, UrlState
 from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.plan import CompactionSettings
@@ -158,6 +160,7 @@ def claim(workspace: Workspace) -> Claim:
     return claim
 
 
+@pytest.mark.proves("consistency-exclusion")
 def test_an_exclusion_hides_at_once_from_every_reader(workspace: Workspace, claim: Claim) -> None:
     follower, before = LogState(workspace.log), good_facts(workspace)
     follower.refresh()
@@ -194,6 +197,7 @@ def test_an_exclusion_hides_at_once_from_every_reader(workspace: Workspace, clai
     assert LiveTables(workspace).sql("SELECT count(*) AS n FROM visits").item() == 10
 
 
+@pytest.mark.proves("consistency-purge")
 @pytest.mark.parametrize("first", ["nothing", "merge", "whole"])
 @pytest.mark.parametrize("rule", [f"host:{BAD}", "domain:example.com", f"prefix:http://{BAD}/"])
 def test_a_purge_removes_the_last_byte_and_nothing_else(
@@ -263,6 +267,33 @@ def test_an_archive_of_nothing_else_goes_whole(workspace: Workspace, claim: Clai
     assert workspace.claim("heir").orphans() == []
 
 
+@pytest.mark.proves("access-links")
+@pytest.mark.parametrize("linked", ["data", "data/00000001-1"])
+def test_nothing_changes_behind_a_link_to_a_folder(
+    workspace: Workspace, claim: Claim, tmp_path: Path, linked: str
+) -> None:
+    """A log from elsewhere may name any file below the link: it is read, and that is all."""
+    claim.release()
+    outside, folder = tmp_path / "outside", Path(workspace.path(linked))
+    folder.rename(outside)
+    folder.symlink_to(outside)
+    before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
+    rows = facts(workspace)
+    assert len(before) >= 8
+    with pytest.raises(WorkspaceError, match=f"{linked} is a symbolic link to {outside}"):
+        purge(workspace, [f"host:{BAD}"])
+    head = workspace.state().head
+    compact(workspace, whole=True)
+    assert workspace.state().head > head
+    # links within a folder are not listed, so vacuum does not find files behind them
+    found = pytest.raises(WorkspaceError, match="is a symbolic link")
+    with found if linked == "data" else nullcontext():
+        vacuum(workspace, keep_replaced_ms=0, now_ms=2**42)
+    assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
+    assert rows["visits"].height > facts(workspace)["visits"].height > 0
+
+
+@pytest.mark.proves("consistency-purge")
 def test_orphans_of_the_dead_are_purged_and_those_of_the_living_are_pending(
     workspace: Workspace, claim: Claim
 ) -> None:

@@ -41,6 +41,7 @@ def is_entry(method: str, key: str) -> bool:
     return method == "PUT" and "/log/" in key
 
 
+@pytest.mark.proves("durability-remote-storage")
 def test_a_lost_answer_to_an_entry_is_settled_by_reading(location: str, server: S3Server) -> None:
     workspace = Workspace.create(location, partitions=4)
     server.faults.drop = once_each(is_entry)
@@ -70,6 +71,7 @@ def test_answers_lost_again_and_again_leave_one_entry_a_commit(
     assert Workspace.open(location).state().counters == {"rounds": 1}
 
 
+@pytest.mark.proves("durability-remote-storage")
 @pytest.mark.parametrize("status", [500, 503, 409])
 def test_refusals_that_pass_are_waited_out(location: str, server: S3Server, status: int) -> None:
     workspace = Workspace.create(location, partitions=4)
@@ -97,6 +99,7 @@ def test_a_store_that_refuses_for_good_fails_the_commit_which_may_be_made_again(
     assert Workspace.open(location).state().head == 2
 
 
+@pytest.mark.proves("durability-remote-storage")
 def test_a_listing_that_lacks_what_is_new_loses_nothing(location: str, server: S3Server) -> None:
     workspace = Workspace.create(location, partitions=4)
     claim = workspace.claim("w")
@@ -188,6 +191,7 @@ def test_a_stale_listing_after_a_sweep_finds_the_snapshot_all_the_same(
     assert len(Workspace.open(location).state().exclusions.rules) == 220
 
 
+@pytest.mark.proves("durability-remote-storage")
 def test_processes_commit_side_by_side_under_all_faults_and_lose_nothing(
     location: str, server: S3Server
 ) -> None:

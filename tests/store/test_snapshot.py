@@ -73,6 +73,7 @@ def aged(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return workspace
 
 
+@pytest.mark.proves("consistency-snapshots")
 def test_every_hundredth_entry_is_followed_by_a_snapshot_that_says_what_the_entries_say(
     aged: Workspace,
 ) -> None:
@@ -124,6 +125,7 @@ def test_opening_reads_one_snapshot_and_the_entries_after_it(aged: Workspace) ->
     assert (storage.reads, storage.listed) == ([entry_path(351)], [])
 
 
+@pytest.mark.proves("consistency-snapshots")
 def test_a_damaged_snapshot_is_passed_over_and_named_by_a_check(aged: Workspace) -> None:
     path = Path(aged.path(snapshot_path(300)))
     content = bytearray(path.read_bytes())

@@ -38,6 +38,42 @@ def test_a_pipe_or_a_device_is_an_empty_file(tmp_path: Path) -> None:
         storage.read("")
 
 
+@pytest.mark.proves("access-links")
+def test_nothing_is_written_or_deleted_behind_a_link_to_a_folder(
+    storage: LocalStorage, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As in the workspace of another person: the folder is one of this machine."""
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "1").mkdir()
+    for name in ("a.json", "1/b"):
+        (outside / name).write_text("mine")
+    Path(storage.path("inbox")).symlink_to(outside)
+    assert storage.read("inbox/a.json") == b"mine"
+    acts: list[Callable[[], object]] = [
+        lambda: storage.create("inbox/new", b""),
+        lambda: storage.replace("inbox/a.json", b""),
+        lambda: storage.remove("inbox/a.json"),
+        lambda: storage.remove("inbox/1/b"),
+        lambda: storage.make_folder("inbox/new"),
+        lambda: storage.remove_empty_folders("inbox"),
+        lambda: storage.folders.remove("inbox/1"),
+        lambda: storage.files.draft_path("inbox/1/new"),
+    ]
+    for act in acts:
+        with pytest.raises(WorkspaceError, match=f"inbox is a symbolic link to {outside}"):
+            act()
+    found = {str(path.relative_to(outside)) for path in outside.rglob("*")}
+    assert found == {"a.json", "1", "1/b"}
+    assert (outside / "a.json").read_text() == (outside / "1/b").read_text() == "mine"
+
+
+def test_the_workspace_itself_may_be_a_link(storage: LocalStorage, tmp_path: Path) -> None:
+    (tmp_path / "log" / "link").symlink_to(tmp_path)
+    linked = LocalStorage(str(tmp_path / "log" / "link"))
+    linked.replace("log/x", b"new")
+    assert storage.read("log/x") == b"new"
+
+
 def test_a_file_system_without_hard_links(
     storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

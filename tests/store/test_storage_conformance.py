@@ -24,6 +24,7 @@ from tests.waiting import side_by_side
 pytestmark = pytest.mark.parametrize("storage", KINDS, indirect=True)
 
 
+@pytest.mark.proves("consistency-log")
 @pytest.mark.usefixtures("quick")
 def test_of_creators_exactly_one_wins_every_time(storage: Storage) -> None:
     """Looking first and writing then let both win 1,305 of 2,000 rounds on a local disk."""
@@ -117,6 +118,7 @@ def test_of_creators_exactly_one_wins_a_thousand_times(
     )
 
 
+@pytest.mark.proves("consistency-immutable")
 def test_a_file_is_created_whole_and_never_overwritten(storage: Storage) -> None:
     assert storage.create("log/x", b"first")
     assert not storage.create("log/x", b"second")
@@ -205,6 +207,7 @@ def test_many_names(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(storage.files_below("log")) == 25
 
 
+@pytest.mark.proves("access-paths")
 @pytest.mark.parametrize("path", ["/abs", "..", "log/../../x"])
 def test_paths_stay_inside(storage: Storage, path: str) -> None:
     for act in (
@@ -330,6 +333,7 @@ def test_a_folder_is_published_whole_once(
     assert storage.files_below("index") == []
 
 
+@pytest.mark.proves("consistency-generations")
 def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def merged(workspace: Workspace) -> Workspace:
     return workspace
 
 
+@pytest.mark.proves("consistency-vacuum")
 def test_replaced_files_go_after_a_day_and_archives_stay(merged: Workspace) -> None:
     before, retained = facts(merged), archives(merged)
     assert (len(tables(merged)), vacuum(merged, now_ms=NOW + DAY_MS - 1).files) == (18, 0)
@@ -78,6 +79,7 @@ def test_replaced_files_go_after_a_day_and_archives_stay(merged: Workspace) -> N
     assert vacuum(merged, now_ms=NOW + 9 * DAY_MS).files == 0
 
 
+@pytest.mark.proves("consistency-vacuum")
 def test_what_a_worker_is_writing_is_left_alone(workspace: Workspace, claim: Claim) -> None:
     commit_pages(workspace, claim, range(2))
     folder = claim.next_folder()
@@ -132,6 +134,7 @@ def test_an_orphan_goes_when_it_is_replayed_and_all_its_partitions_were_claimed_
     assert verify(workspace).ok
 
 
+@pytest.mark.proves("consistency-vacuum")
 def test_found_rows_stay_until_their_partition_has_applied_them(workspace: Workspace) -> None:
     claim = workspace.claim("w", clock=ManualClock(NOW))
     urls = [identify(workspace, f"http://{name}.example/") for name in ("a", "b", "c", "d")]

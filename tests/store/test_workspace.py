@@ -126,6 +126,7 @@ def test_file_urls_and_home_are_understood(tmp_path: Path, monkeypatch: pytest.M
     assert Workspace.create("~/b").root == f"{tmp_path}/b"
 
 
+@pytest.mark.proves("consistency-versions")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -189,6 +190,7 @@ def test_a_place_that_cannot_be_written_is_refused_in_words(
         Workspace.create(str(tmp_path / "w"))
 
 
+@pytest.mark.proves("access-paths")
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "data/../../x"])
 def test_paths_do_not_lead_out(workspace: Workspace, path: str) -> None:
     with pytest.raises(WorkspaceError, match="is outside the workspace"):

@@ -246,6 +246,7 @@ def _newest_table(corpus: Corpus, language: str) -> Path:
     return result[1] / table_name("en", language)
 
 
+@pytest.mark.proves("consistency-purge-derived")
 def test_nothing_of_a_purged_page_stays_in_a_table(
     taught: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -229,6 +229,7 @@ def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFacto
     return Outcome(rows, counted, summary["refused"], usage.ru_maxrss / 1024, summary["ended"])
 
 
+@pytest.mark.proves("limits-bombs")
 def test_the_crawl_ends_and_each_bomb_has_its_outcome(
     outcome: Outcome, web: tuple[Nginx, list[str]]
 ) -> None:
@@ -238,16 +239,19 @@ def test_the_crawl_ends_and_each_bomb_has_its_outcome(
         assert outcome.requests[path] == 1, path
 
 
+@pytest.mark.proves("limits-bombs")
 def test_memory_stays_bounded(outcome: Outcome) -> None:
     print(f"{outcome.peak_mib:.0f} MiB at the highest")
     assert outcome.peak_mib < MAX_MIB
 
 
+@pytest.mark.proves("limits-redirects")
 def test_redirects_round_the_hosts_end_where_the_setting_says(outcome: Outcome) -> None:
     hops = [path for path in outcome.requests if path.startswith("/round")]
     assert len(hops) == 1 + 10  # fetch.max_redirects
 
 
+@pytest.mark.proves("limits-sitemaps")
 def test_a_million_entries_of_sitemaps_are_read_once_and_the_index_that_names_itself_ends(
     outcome: Outcome,
 ) -> None:

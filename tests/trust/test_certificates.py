@@ -113,6 +113,7 @@ KINDS: dict[str, tuple[dict[str, object], str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.proves("access-tls")
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_certificate_is_judged(tmp_path: Path, trusted: Certificate, kind: str) -> None:
     made, host, why = KINDS[kind]
@@ -173,6 +174,7 @@ HANDSHAKES: dict[str, tuple[Talk, str]] = {
 }
 
 
+@pytest.mark.proves("access-tls")
 @pytest.mark.parametrize("kind", HANDSHAKES)
 def test_each_handshake_that_fails_has_its_outcome(trusted: Certificate, kind: str) -> None:
     talk, error = HANDSHAKES[kind]
@@ -184,6 +186,7 @@ def test_each_handshake_that_fails_has_its_outcome(trusted: Certificate, kind: s
     assert exchange.error_text
 
 
+@pytest.mark.proves("access-tls")
 def test_tls_1_0_is_not_spoken(tmp_path: Path, trusted: Certificate) -> None:
     with server(over_tls(make_certificate(tmp_path, "old", "DNS:a.test", trusted), old)) as port:
         for settings in ({}, {"verify_tls": False}):

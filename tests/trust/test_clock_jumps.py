@@ -152,6 +152,7 @@ JUMPS = {
 }
 
 
+@pytest.mark.proves("durability-clock")
 @pytest.mark.parametrize(
     "jumps",
     [
@@ -191,6 +192,7 @@ def test_the_next_crawl_does_not_wait_for_the_dates_of_a_clock_that_was_wrong(
     assert_all_was_fetched_politely(web, mark, tmp_path / "w")
 
 
+@pytest.mark.proves("durability-clock")
 @pytest.mark.parametrize("restart", [False, True])
 def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
     tmp_path: Path, restart: bool
@@ -240,6 +242,7 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
     assert verify(crew.workspace(), deep=True).ok
 
 
+@pytest.mark.proves("durability-clock")
 @pytest.mark.prove
 @pytest.mark.parametrize(
     "dates", [("-1h",), ("+1y",), ("+1y", "+0"), ("-1d", "+1d", "-1y")], ids=",".join

@@ -48,6 +48,7 @@ def indexed(workspace: Path) -> int:
     return generation.log_entry if generation is not None else 0
 
 
+@pytest.mark.proves("durability-clock")
 @pytest.mark.prove
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(

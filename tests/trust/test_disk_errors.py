@@ -81,11 +81,13 @@ def fail(young: str, root: Path, fault: Fault, at: int) -> Faults:
     return faults
 
 
+@pytest.mark.proves("durability-full-disk")
 def test_a_disk_that_fails_once_loses_nothing(young: str, tmp_path: Path) -> None:
     at = random.Random(SEED).randint(1, 400)
     assert fail(young, tmp_path / "w", Fault.UNANSWERED, at).happened
 
 
+@pytest.mark.proves("durability-full-disk")
 @pytest.mark.prove
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name.lower())
 def test_a_disk_that_fails_at_any_call_loses_nothing(
@@ -113,6 +115,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.proves("durability-full-disk")
 @pytest.mark.prove
 @pytest.mark.parametrize(
     "limit", [100, 300, 600, 1_000, 2_000, 3_000, 4_500, 6_500, 9_000, 13_000, 20_000]
@@ -180,6 +183,7 @@ def crawl(root: Path, url: str, delay_s: float) -> dict[str, float]:
     return result
 
 
+@pytest.mark.proves("durability-slow-disk")
 @pytest.mark.prove
 def test_two_batches_wait_for_a_slow_disk_and_no_more(serve: ServeWeb, tmp_path: Path) -> None:
     chance = random.Random(7)
@@ -251,10 +255,12 @@ def fail_sync(young: str, root: Path, at: int) -> FailedSync:
     return recorder
 
 
+@pytest.mark.proves("durability-failed-fsync")
 def test_what_is_promised_rests_on_no_file_whose_fsync_failed(young: str, tmp_path: Path) -> None:
     assert fail_sync(young, tmp_path / "w", random.Random(SEED).randint(1, 60)).failed
 
 
+@pytest.mark.proves("durability-failed-fsync")
 @pytest.mark.prove
 def test_any_fsync_may_fail(young: str, tmp_path: Path) -> None:
     print(strides(lambda at: fail_sync(young, tmp_path / "w", at).failed))
@@ -276,6 +282,7 @@ class SlowDisk:
         return run
 
 
+@pytest.mark.proves("durability-slow-disk")
 @pytest.mark.prove
 @pytest.mark.parametrize("delay_s", [0.05, 0.2])
 def test_a_crawl_on_a_slow_disk_goes_on_and_readers_do_not_wait(

@@ -125,6 +125,7 @@ BREAKS = {
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "fetch-errors.md"
 
 
+@pytest.mark.proves("limits-outcome")
 def test_every_outcome_is_documented_and_says_whether_it_is_tried_again() -> None:
     rows = re.findall(
         r"^\| `(\w+)` \| [^|]+ \| (yes|no) \| ?[^|]* \|$",
@@ -134,6 +135,7 @@ def test_every_outcome_is_documented_and_says_whether_it_is_tried_again() -> Non
     assert dict(rows) == {error.value: "yes" if error.retry else "no" for error in FetchError}
 
 
+@pytest.mark.proves("limits-size")
 @pytest.mark.prove
 def test_nothing_is_archived_as_whole_that_is_not(tmp_path: Path) -> None:
     """Of every endpoint: what came with an error, or was cut at a limit, says so in the archive
@@ -174,6 +176,9 @@ def test_nothing_is_archived_as_whole_that_is_not(tmp_path: Path) -> None:
     assert limited & whole == set()
 
 
+@pytest.mark.proves(
+    "access-addresses", "access-redirects", "access-dns-rebinding", "access-callers"
+)
 def test_no_name_and_no_site_leads_inside() -> None:
     """Name servers that lie (island_names.py), and every way into private space
     (island_guard.py).
@@ -181,6 +186,7 @@ def test_no_name_and_no_site_leads_inside() -> None:
     ashore("--durations=5")
 
 
+@pytest.mark.proves("isolation-browser-network", "access-redirects", "access-callers")
 @pytest.mark.prove
 def test_what_takes_longer() -> None:
     ashore("-m", "prove")

@@ -76,6 +76,7 @@ def cut_at(
     return len(seen)
 
 
+@pytest.mark.proves("durability-power-cut")
 def test_a_power_cut_loses_nothing_that_was_promised(recorded: Recorded, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     _, recorder = recorded
@@ -103,6 +104,7 @@ def test_the_first_line_of_an_old_snapshot_is_on_the_disk(tmp_path: Path) -> Non
     assert wrote(left, INTERVAL, 1, attempts[0])
 
 
+@pytest.mark.proves("durability-power-cut")
 @pytest.mark.prove
 def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
     """Of old snapshots the first lines stay: they say that their entries were written."""
@@ -136,6 +138,7 @@ def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
             shutil.rmtree(left.root)
 
 
+@pytest.mark.proves("durability-power-cut")
 @pytest.mark.prove
 @pytest.mark.parametrize("leaves", list(Leaves), ids=lambda leaves: leaves.name.lower())
 def test_a_power_cut_between_any_two_operations(
@@ -258,6 +261,7 @@ def assert_a_cut_loses_nothing(
     shutil.rmtree(root)
 
 
+@pytest.mark.proves("durability-power-cut")
 def test_a_crawl_goes_on_after_a_power_cut(recorder: Recorder, web: Web, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     for leaves in (Leaves.NOTHING, Leaves.CHANCE):
@@ -265,6 +269,7 @@ def test_a_crawl_goes_on_after_a_power_cut(recorder: Recorder, web: Web, tmp_pat
         assert_a_cut_loses_nothing(recorder, web, tmp_path / "w", moment, leaves, chance)
 
 
+@pytest.mark.proves("durability-power-cut")
 def test_a_crawl_goes_on_after_a_power_cut_that_left_zeros_for_the_open_archive(
     recorder: Recorder, web: Web, tmp_path: Path
 ) -> None:
@@ -294,6 +299,7 @@ def is_gzip(content: bytes) -> bool:
     return content.startswith(b"\x1f\x8b")
 
 
+@pytest.mark.proves("durability-power-cut")
 @pytest.mark.prove
 @pytest.mark.parametrize("leaves", list(Leaves), ids=lambda leaves: leaves.name.lower())
 def test_a_crawl_goes_on_after_any_of_many_power_cuts(

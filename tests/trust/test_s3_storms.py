@@ -91,6 +91,7 @@ def test_bodies_that_always_break_off_are_an_error_with_a_name(
     assert Workspace.open(location).state().counters == {"rounds": 1}
 
 
+@pytest.mark.proves("durability-remote-storage")
 @pytest.mark.prove
 def test_an_answer_that_comes_too_late_is_settled_by_reading(
     location: str, server: S3Server, hasty: None
@@ -225,6 +226,7 @@ def test_a_list_that_is_empty_loses_nothing(
     assert Workspace.open(location).state().counters == {"rounds": 4}
 
 
+@pytest.mark.proves("durability-remote-storage")
 @pytest.mark.prove
 def test_commits_in_a_storm_lose_nothing(location: str, server: S3Server, hasty: None) -> None:
     """Every fault at once, again and again; a commit that fails is made again, as the worker does

@@ -213,6 +213,7 @@ def test_the_secrets_were_used(run: Run) -> None:
     }
 
 
+@pytest.mark.proves("access-secrets")
 def test_no_secret_lies_in_the_workspace(run: Run) -> None:
     """But a webhook's own address where it must be kept: in files that nobody else may read."""
     result = {}
@@ -229,6 +230,7 @@ def test_no_secret_lies_in_the_workspace(run: Run) -> None:
     assert result == {}
 
 
+@pytest.mark.proves("access-secrets")
 def test_no_secret_is_printed(run: Run) -> None:
     assert "wolf" in run.printed
     secrets = {name: secret for name, secret in all_secrets(run).items() if name != "token"}
@@ -237,6 +239,7 @@ def test_no_secret_is_printed(run: Run) -> None:
     assert run.printed.count(run.token) == 1  # `token add` shows it, once
 
 
+@pytest.mark.proves("access-secrets")
 def test_no_secret_is_served(run: Run) -> None:
     client = Client(create_app(str(run.root), lambda: workspace_status(str(run.root))))
     paths = [

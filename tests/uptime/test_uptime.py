@@ -80,6 +80,7 @@ def urls_of(found: list[dict[str, Any]], kind: str) -> set[str]:
     }
 
 
+@pytest.mark.proves("politeness-checks")
 @pytest.mark.prove  # the same decisions are tested in simulated time
 def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
     tmp_path: Path,
@@ -227,6 +228,7 @@ def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
         remove_monitor(root, config, "http://example.org/")
 
 
+@pytest.mark.proves("consistency-purge-derived")
 def test_a_purge_forgets_the_monitors_of_what_is_excluded(tmp_path: Path) -> None:
     root = str(tmp_path / "ws")
     for url in ("http://a.example/", "http://b.example/"):

@@ -231,6 +231,7 @@ def test_a_certificate_that_ends_soon_is_told_once_and_again_when_another_one_do
     assert (notice.kind, notice.facts["days"]) == ("certificate", 9)
 
 
+@pytest.mark.proves("politeness-checks")
 def test_checks_of_a_host_keep_its_pause_and_their_intervals() -> None:
     urls = [f"http://one.example/{place}" for place in range(20)]
     asked: list[int] = []

@@ -147,6 +147,7 @@ def test_the_longest_url_is_a_fixed_point() -> None:
     assert normalise(longest) == longest
 
 
+@pytest.mark.proves("consistency-urls")
 @given(hrefs | absolute)
 def test_any_text_gives_a_url_or_a_reason(text: str) -> None:
     try:
@@ -162,6 +163,7 @@ def test_any_text_gives_a_url_or_a_reason(text: str) -> None:
         assert "#" not in outcome
 
 
+@pytest.mark.proves("consistency-urls")
 @given(absolute)
 def test_idempotent_and_a_fixed_point_of_the_parser(text: str) -> None:
     try:

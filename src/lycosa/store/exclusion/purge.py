@@ -219,7 +219,7 @@ class Purge:
             reason = "its worker has not committed it yet: call again after the next commit"
             return PurgeReport(pending=((path, reason),))
         before = storage.files.draft_size(path) or 0
-        replace_in_place(self.workspace.path(path), cut)
+        replace_in_place(storage.files.draft_path(path), cut)
         freed = before - (storage.files.draft_size(path) or 0)
         return PurgeReport(records=len(cut.removed), archives=1, bytes_deleted=freed)
 

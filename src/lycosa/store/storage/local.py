@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from lycosa.core.errors import WorkspaceError
 from lycosa.processes.platform import rename_exclusive
 from lycosa.store.storage.files import (
     ASIDE_SUFFIX,
@@ -43,6 +44,7 @@ class LocalStorage:
         return os.path.join(self.root, inside(relative, self.root))
 
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
+        self.refuse_links(os.path.dirname(relative))
         target = self.path(relative)
         aside = _aside(target)
         try:
@@ -59,6 +61,7 @@ class LocalStorage:
     def replace(
         self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
     ) -> None:
+        self.refuse_links(os.path.dirname(relative))
         target = self.path(relative)
         aside = _aside(target)
         try:
@@ -109,6 +112,7 @@ class LocalStorage:
 
     def make_folder(self, relative: str, *, fresh: bool = False) -> str:
         """Create a folder and its parents durably. With `fresh`, raises FileExistsError."""
+        self.refuse_links(relative)
         target = os.path.normpath(self.path(relative))
         missing = []
         parent = os.path.dirname(target)
@@ -126,11 +130,28 @@ class LocalStorage:
         return target
 
     def remove(self, relative: str) -> None:
+        self.refuse_links(os.path.dirname(relative))
         Path(self.path(relative)).unlink(missing_ok=True)
 
     def remove_empty_folders(self, relative: str) -> int:
+        self.refuse_links(relative)
         walk = os.walk(self.path(relative), topdown=False)
         return sum(map(_remove_empty, (folder for folder, _, _ in walk)))
+
+    def refuse_links(self, folder: str) -> None:
+        """Raise WorkspaceError if a folder in which something changes is behind a symbolic link.
+
+        In the workspace of another person, the link may lead to any folder of this machine.
+        """
+        path = self.root
+        for name in Path(folder).parts:
+            path = os.path.join(path, name)
+            if os.path.islink(path):
+                raise WorkspaceError(
+                    f"{path} is a symbolic link to {os.path.realpath(path)}: nothing is written or "
+                    "deleted there; if the folder belongs to this workspace, move it to the place "
+                    "of the link"
+                )
 
     def sync(self, relative: str) -> None:
         """Make the bytes of a file durable."""
@@ -223,6 +244,7 @@ class LocalFolders:
         return path if os.path.isdir(path) else None
 
     def remove(self, relative: str) -> None:
+        self._storage.refuse_links(relative)
         path = self._storage.path(relative)
         aside = _aside(path)
         try:
