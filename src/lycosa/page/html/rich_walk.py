@@ -29,7 +29,7 @@ LIST, ORDERED, ITEM, QUOTE, TABLE, ROW, CELL_OF_ROW, DEFINITION = (
 )
 """Kinds of containers."""
 
-LINK, IMAGE, STRONG, EMPHASIS, CODE, DELETED, CHECKBOX, MATH = (
+LINK, IMAGE, STRONG, EMPHASIS, CODE, DELETED, CHECKBOX, MATH, FOOTNOTE = (
     "link",
     "image",
     "strong",
@@ -38,6 +38,7 @@ LINK, IMAGE, STRONG, EMPHASIS, CODE, DELETED, CHECKBOX, MATH = (
     "deleted",
     "checkbox",
     "math",
+    "footnote",
 )
 """Kinds of markup."""
 
@@ -68,7 +69,7 @@ class Markup(str):
     kind: str
     begins: bool
     url: str  # of a link or image
-    text: str  # of an image or formula, "x" for a checked box
+    text: str  # of an image or formula, "x" for a checked box, the number of a footnote
 
     @classmethod
     def make(cls, kind: str, begins: bool, url: str = "", text: str = "") -> Markup:
