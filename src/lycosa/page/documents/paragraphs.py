@@ -244,7 +244,7 @@ class WordParagraphs(Paragraphs):
 
     def _write(self, paragraph: _Paragraph) -> None:
         styles, cell = self._styles, self._tables.cell
-        if self._label:
+        if self._label and paragraph.text.strip():
             note = Markup.make(FOOTNOTE, True, text=self._label)
             paragraph.runs.insert(0, Run(": "))
             paragraph.runs.insert(0, Run(note))

@@ -70,6 +70,7 @@ class Sink:
         self.parts = PageParts()
         self.structured = structured
         self._blocks: list[tuple[BlockPlace, MarkdownBlock]] = []
+        self._in_listing = False  # the last block is code, to which lines may be added
         self._left = MAX_TEXT
         self._left_in_blocks = MAX_TEXT
 
@@ -103,14 +104,25 @@ class Sink:
     def code_line(
         self, line: str, container: Container | None = None, place: BlockPlace = _MAIN
     ) -> None:
-        """Add a line of code as it is; lines that follow each other make one listing."""
+        """Add code as it is. Lines that follow each other make one listing; `line` may also be a
+        complete listing.
+        """
         line = _without_controls(line)
         if not self._has_space((line,)):
             return
         last = self._blocks[-1][1].block if self._blocks else None
-        if last is not None and last.listing is not None and last.container is container:
+        if (
+            self._in_listing
+            and "\n" not in line
+            and last is not None
+            and last.listing is not None
+            and last.container is container
+        ):
             line = f"{last.listing[0]}\n{line}"
             self._blocks.pop()
+            self._in_listing = True
+        else:
+            self._in_listing = "\n" not in line
         self._blocks.append((place, MarkdownBlock(RichBlock(container, (), (line, "")), 0)))
 
     def blocks(self, *, asides: bool) -> list[MarkdownBlock]:
