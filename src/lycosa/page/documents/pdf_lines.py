@@ -1,0 +1,210 @@
+"""The lines of a PDF page with their places, fonts and links: what its structure is seen from."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import pypdfium2 as pdfium
+import pypdfium2.raw as raw
+
+from lycosa.page.documents.structure import Run
+from lycosa.page.documents.word_styles import is_monospaced
+from lycosa.page.html.rich_walk import CODE, EMPHASIS, STRONG
+
+_WORD = re.compile(r"\S+")
+_LINE = re.compile(r"[^\r\n]+")
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_BOLD_WEIGHT = 600
+_FIXED_PITCH, _ITALIC = 1, 64  # flags of a font (PDF 32000-1:2008 table 123)
+_SLANTED = re.compile(r"italic|oblique", re.IGNORECASE)
+_HEAVY = re.compile(r"bold|black|heavy|cmbx", re.IGNORECASE)
+_NAME_BYTES = 128
+_CELL_GAP = 1.1  # times the size of the letters: between words that are in different cells
+_LINK_TOLERANCE = 2.0  # points
+
+
+class LinkArea(NamedTuple):
+    """The rectangle of a link on its page, in points from its lower left corner."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+    target: str
+
+
+@dataclass(slots=True, frozen=True)
+class PdfWord:
+    """A word: its first point on the baseline, where it ends, and its font."""
+
+    text: str
+    left: float
+    right: float
+    baseline: float
+    size: float
+    marks: frozenset[str]
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class PdfLine:
+    """Words on one baseline, of a page whose number counts from 0."""
+
+    words: tuple[PdfWord, ...]
+    page: int
+
+    @cached_property
+    def text(self) -> str:
+        return " ".join([word.text for word in self.words])
+
+    @cached_property
+    def size(self) -> float:
+        """The size of most letters, rounded."""
+        sizes: dict[float, int] = {}
+        for word in self.words:
+            sizes[word.size] = sizes.get(word.size, 0) + len(word.text)
+        return max(sizes, key=lambda size: sizes[size])
+
+    @property
+    def left(self) -> float:
+        return self.words[0].left
+
+    @property
+    def right(self) -> float:
+        return self.words[-1].right
+
+    @property
+    def baseline(self) -> float:
+        return self.words[0].baseline
+
+    def is_all(self, mark: str) -> bool:
+        """Return whether all words have a mark."""
+        return all(mark in word.marks for word in self.words)
+
+    @cached_property
+    def cells(self) -> tuple[tuple[PdfWord, ...], ...]:
+        """The words in groups that are far from each other."""
+        groups: list[list[PdfWord]] = [[self.words[0]]]
+        for before, word in zip(self.words, self.words[1:], strict=False):
+            if word.left - before.right > _CELL_GAP * self.size:
+                groups.append([])
+            groups[-1].append(word)
+        return tuple(map(tuple, groups))
+
+
+def runs_of(words: Sequence[PdfWord]) -> list[Run]:
+    """Return words as runs. A space has the markup that the words around it share."""
+    runs: list[Run] = []
+    before: PdfWord | None = None
+    for word in words:
+        if before is not None:
+            link = word.link if word.link == before.link else ""
+            runs.append(Run(" ", word.marks & before.marks, link))
+        runs.append(Run(word.text, word.marks, word.link))
+        before = word
+    return runs
+
+
+class LineReader:
+    """Reads the lines of the pages of one document. Fonts are remembered."""
+
+    def __init__(self) -> None:
+        self._fonts: dict[tuple[bytes, int, int], frozenset[str]] = {}
+        self._name = ctypes.create_string_buffer(_NAME_BYTES)
+        self._flags = ctypes.c_int()
+        self._numbers = [ctypes.c_double() for _ in range(4)]
+
+    def read(self, text: pdfium.PdfTextPage, page: int, links: Sequence[LinkArea]) -> list[PdfLine]:
+        """Return the lines of a page that hold words, in the order of the file."""
+        count = text.count_chars()
+        content = text.get_text_range() if count > 0 else ""
+        shown = _ASTRAL.sub("\ufffd\ufffd", content)  # positions are in units of UTF-16
+        units = content.encode("utf-16-le", "surrogatepass")
+        is_same = len(shown) == count
+        lines = []
+        for line in _LINE.finditer(shown):
+            words = []
+            for match in _WORD.finditer(shown, line.start(), line.end()):
+                first, last = match.start(), match.end() - 1
+                if not is_same:
+                    first, last = _character(text, first), _character(text, last)
+                if first < 0 or last < 0:
+                    continue
+                written = units[2 * match.start() : 2 * match.end()]
+                word = self._word(text, written.decode("utf-16-le", "replace"), first, last)
+                words.append(_linked(word, links) if links else word)
+            if words:
+                lines.append(PdfLine(tuple(words), page))
+        return lines
+
+    def _word(self, text: pdfium.PdfTextPage, written: str, first: int, last: int) -> PdfWord:
+        left, right, bottom, top = self._numbers
+        raw.FPDFText_GetCharBox(text, last, left, right, bottom, top)
+        end = right.value
+        raw.FPDFText_GetCharOrigin(text, first, left, bottom)
+        size = raw.FPDFText_GetFontSize(text, first)
+        height = abs(top.value - bottom.value)
+        return PdfWord(
+            written,
+            left.value,
+            max(end, left.value),
+            bottom.value,
+            round(self._scaled(text, first, size) or height, 1),
+            self._marks(text, first),
+        )
+
+    def _scaled(self, text: pdfium.PdfTextPage, index: int, size: float) -> float:
+        """Return the size of a letter on the page: many files scale letters of size 1."""
+        matrix = raw.FS_MATRIX()
+        if not raw.FPDFText_GetMatrix(text, index, matrix):
+            return size
+        return size * math.hypot(matrix.c, matrix.d)
+
+    def _marks(self, text: pdfium.PdfTextPage, index: int) -> frozenset[str]:
+        length = raw.FPDFText_GetFontInfo(text, index, self._name, _NAME_BYTES, self._flags)
+        name = self._name.value if 0 < length <= _NAME_BYTES else b""
+        weight = raw.FPDFText_GetFontWeight(text, index)
+        key = name, self._flags.value, weight
+        if key not in self._fonts:
+            self._fonts[key] = _marks_of(*key)
+        return self._fonts[key]
+
+
+def _marks_of(name: bytes, flags: int, weight: int) -> frozenset[str]:
+    font = name.decode("latin-1")
+    found = {
+        STRONG: weight >= _BOLD_WEIGHT or bool(_HEAVY.search(font)),
+        EMPHASIS: bool(flags & _ITALIC) or bool(_SLANTED.search(font)),
+        CODE: bool(flags & _FIXED_PITCH) or is_monospaced(font),
+    }
+    return frozenset(mark for mark, is_set in found.items() if is_set)
+
+
+def _character(text: pdfium.PdfTextPage, index: int) -> int:
+    return int(raw.FPDFText_GetCharIndexFromTextIndex(text, index))
+
+
+def _linked(word: PdfWord, links: Sequence[LinkArea]) -> PdfWord:
+    middle = (word.left + word.right) / 2
+    height = word.baseline + word.size / 4
+    for area in links:
+        if (
+            area.left - _LINK_TOLERANCE <= middle <= area.right + _LINK_TOLERANCE
+            and area.bottom - _LINK_TOLERANCE <= height <= area.top + _LINK_TOLERANCE
+        ):
+            return PdfWord(
+                word.text,
+                word.left,
+                word.right,
+                word.baseline,
+                word.size,
+                word.marks,
+                area.target,
+            )
+    return word
