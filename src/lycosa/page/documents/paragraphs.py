@@ -38,6 +38,8 @@ _CHARACTER_STYLES = {"strong": STRONG, "emphasis": EMPHASIS}
 _RUN_ATTRIBUTES = {"b": STRONG, "i": EMPHASIS, "strike": DELETED}
 _WEAK = frozenset({STRONG, EMPHASIS})
 _TITLES = {"ctrTitle": 1, "title": 2}  # levels of the titles of slides
+_BOLD_LEVEL = 3  # of a bold paragraph within a slide
+_HEADING_CHARACTERS = 100
 _BULLETED = frozenset({"", "obj", "body"})  # placeholders; others are titles and running texts
 _RUNNING = frozenset({"dt", "ftr", "hdr", "sldNum"})
 ENDNOTES = "e"  # distinguishes the numbers of endnotes from those of footnotes
@@ -57,6 +59,16 @@ class _Paragraph:
     @property
     def text(self) -> str:
         return "".join([" " if run.text == BREAK else run.text for run in self.runs])
+
+    @property
+    def is_code(self) -> bool:
+        """Whether all of its text has a font for code."""
+        return self.is_all(CODE)
+
+    def is_all(self, mark: str) -> bool:
+        """Return whether all of its text has a mark."""
+        filled = [run for run in self.runs if run.text != BREAK and run.text.strip()]
+        return bool(filled) and all(mark in run.marks for run in filled)
 
 
 _Visitor = Callable[[Any, dict[str, str]], None]
@@ -177,12 +189,19 @@ class Paragraphs:
     def _end_cell(self) -> None:
         self._tables.end_cell()
 
-    def _block(self, paragraph: _Paragraph, container: Container | None) -> MarkdownBlock:
-        """Return a paragraph as a block; a heading is bold anyway."""
+    def _add_block(
+        self, paragraph: _Paragraph, container: Container | None, *, is_code: bool
+    ) -> None:
+        """Add a paragraph as a block; a heading is bold anyway."""
         runs = paragraph.runs
+        if is_code and not paragraph.level:
+            text = "".join(["\n" if run.text == BREAK else run.text for run in runs])
+            self._sink.code_line(text, container, self._place)
+            return
         if paragraph.level:
             runs = [run._replace(marks=run.marks - _WEAK) for run in runs]
-        return MarkdownBlock(RichBlock(container, tuple(pieces_of(runs))), paragraph.level)
+        block = RichBlock(container, tuple(pieces_of(runs)))
+        self._sink.block(MarkdownBlock(block, paragraph.level), self._place)
 
 
 _COMMON_STARTS: Mapping[str, _Visitor] = {
@@ -259,17 +278,8 @@ class WordParagraphs(Paragraphs):
             if cell is None and styles.is_quote(paragraph.style):
                 container = quote = self._quote or Container(QUOTE, None)
         self._quote = quote
-        if cell is None and place is None and not paragraph.level and self._is_code(paragraph):
-            text = "".join(["\n" if run.text == BREAK else run.text for run in paragraph.runs])
-            self._sink.code_line(text, container, self._place)
-        else:
-            self._sink.block(self._block(paragraph, container), self._place)
-
-    def _is_code(self, paragraph: _Paragraph) -> bool:
-        filled = [run for run in paragraph.runs if run.text.strip()]
-        return self._styles.is_code(paragraph.style) or (
-            bool(filled) and all(CODE in run.marks for run in filled)
-        )
+        is_code = paragraph.is_code or styles.is_code(paragraph.style)
+        self._add_block(paragraph, container, is_code=is_code and cell is None and place is None)
 
     def _set_style(self, attributes: dict[str, str]) -> None:
         if self._open:
@@ -437,6 +447,8 @@ class SlideParagraphs(Paragraphs):
     def _write(self, paragraph: _Paragraph) -> None:
         cell = self._tables.cell
         container = cell or self._base
+        if container is None and not paragraph.bullet and self._is_heading(paragraph):
+            paragraph.level = _BOLD_LEVEL
         if paragraph.bullet and cell is None and not paragraph.level:
             ordered = paragraph.bullet == "number"
             level = paragraph.list_level or 0
@@ -444,7 +456,14 @@ class SlideParagraphs(Paragraphs):
             container = self._lists.item(place, around=self._base)
         elif paragraph.runs:
             self._lists.end()
-        self._sink.block(self._block(paragraph, container), self._place)
+        self._add_block(paragraph, container, is_code=paragraph.is_code and cell is None)
+
+    @staticmethod
+    def _is_heading(paragraph: _Paragraph) -> bool:
+        """Return whether a paragraph is a heading within a slide: slides have no styles for it."""
+        text = paragraph.text.strip()
+        is_short = len(text) <= _HEADING_CHARACTERS and not text.endswith((".", ",", ";", ":"))
+        return is_short and paragraph.is_all(STRONG)
 
     def start_paragraph(self, attributes: dict[str, str]) -> None:
         self._open.append(_Paragraph(level=self._level, bullet=self._bullet))

@@ -10,11 +10,13 @@ from itertools import islice
 import pypdfium2 as pdfium
 import pypdfium2.raw as raw
 
-from lycosa.page.documents.pdf_lines import LineReader, LinkArea, PdfLine
-from lycosa.page.documents.pdf_structure import NO_SPACES, SOFT_HYPHEN, PdfStructure
+from lycosa.page.documents.pdf_lines import SOFT_HYPHEN, LineReader, LinkArea, PdfLine
+from lycosa.page.documents.pdf_structure import NO_SPACES, PdfStructure
 from lycosa.page.documents.sink import FAULT_BROKEN, Broken, Encrypted, Sink, is_web
+from lycosa.page.documents.structure import text_block
 
 _MAX_PAGES = 5_000
+_STRUCTURED_PAGES = 500  # 10 ms of CPU each; later ones are paragraphs in Markdown
 _MAX_OUTLINE = 500
 _MAX_PAGE_LINKS = 2_000
 _MAX_ADDRESS = 4_096
@@ -98,7 +100,7 @@ def _read_pages(document: pdfium.PdfDocument, sink: Sink, outline: list[tuple[st
             sink.describe("title", _largest(text))
         pages.append(text.get_text_bounded().splitlines())
         links = _read_links(document, page, text, sink)
-        if sink.structured:
+        if sink.structured and number < _STRUCTURED_PAGES:
             placed.append(reader.read(text, number, links))
         text.close()
         page.close()
@@ -109,9 +111,11 @@ def _read_pages(document: pdfium.PdfDocument, sink: Sink, outline: list[tuple[st
     if sink.structured:
         unique = [line for lines in placed for line in _content(lines, repeated)]
         PdfStructure(unique, outline).write(sink)
-    for lines in pages:
+    for number, lines in enumerate(pages):
         unique_lines = [line for line in lines if _shape(line) not in repeated]
         for line in _paragraphs(unique_lines):
+            if number >= _STRUCTURED_PAGES:
+                sink.block(text_block(line))
             sink.line(line)
 
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import pypdfium2 as pdfium
@@ -18,7 +20,12 @@ from lycosa.page.documents.word_styles import is_monospaced
 from lycosa.page.html.rich_walk import CODE, EMPHASIS, STRONG
 
 _WORD = re.compile(r"\S+")
-_LINE = re.compile(r"[^\r\n]+")
+_LINE = re.compile("[^\r\n\u0002\ufffe]+[\u0002\ufffe]?")  # a divided word is divided again
+_SAME_BASELINE = 0.5  # points
+_MIN_LEADERS = 4
+SOFT_HYPHEN = re.compile("[\u00ad\u0002\ufffe]\\s*")
+"""A hyphen at the end of a line: PDFium writes U+0002 or U+FFFE for it."""
+
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _BOLD_WEIGHT = 600
 _FIXED_PITCH, _ITALIC = 1, 64  # flags of a font (PDF 32000-1:2008 table 123)
@@ -101,13 +108,11 @@ class PdfLine:
 def runs_of(words: Sequence[PdfWord]) -> list[Run]:
     """Return words as runs. A space has the markup that the words around it share."""
     runs: list[Run] = []
-    before: PdfWord | None = None
-    for word in words:
-        if before is not None:
-            link = word.link if word.link == before.link else ""
-            runs.append(Run(" ", word.marks & before.marks, link))
-        runs.append(Run(word.text, word.marks, word.link))
-        before = word
+    for (marks, link), group in groupby(words, attrgetter("marks", "link")):
+        if runs:
+            before = runs[-1]
+            runs.append(Run(" ", marks & before.marks, link if link == before.link else ""))
+        runs.append(Run(" ".join([word.text for word in group]), marks, link))
     return runs
 
 
@@ -119,61 +124,81 @@ class LineReader:
         self._name = ctypes.create_string_buffer(_NAME_BYTES)
         self._flags = ctypes.c_int()
         self._numbers = [ctypes.c_double() for _ in range(4)]
+        self._matrix = raw.FS_MATRIX()
 
     def read(self, text: pdfium.PdfTextPage, page: int, links: Sequence[LinkArea]) -> list[PdfLine]:
         """Return the lines of a page that hold words, in the order of the file."""
         count = text.count_chars()
         content = text.get_text_range() if count > 0 else ""
         shown = _ASTRAL.sub("\ufffd\ufffd", content)  # positions are in units of UTF-16
-        units = content.encode("utf-16-le", "surrogatepass")
+        units = content.encode("utf-16-le", "surrogatepass") if shown != content else b""
         is_same = len(shown) == count
-        lines = []
+        lines: list[list[PdfWord]] = []
         for line in _LINE.finditer(shown):
             words = []
             for match in _WORD.finditer(shown, line.start(), line.end()):
-                first, last = match.start(), match.end() - 1
+                begin, end = match.span()
+                first, last = begin, end - 1
                 if not is_same:
                     first, last = _character(text, first), _character(text, last)
                 if first < 0 or last < 0:
                     continue
-                written = units[2 * match.start() : 2 * match.end()]
-                word = self._word(text, written.decode("utf-16-le", "replace"), first, last)
+                written = match[0]
+                if units:
+                    written = units[2 * begin : 2 * end].decode("utf-16-le", "replace")
+                word = self._word(text, written, first, last)
                 words.append(_linked(word, links) if links else word)
-            if words:
-                lines.append(PdfLine(tuple(words), page))
-        return lines
+            words = _without_leaders(words)
+            if words and lines and _is_same_line(lines[-1][-1], words[0]):
+                lines[-1] += words
+            elif words:
+                lines.append(words)
+        return [PdfLine(tuple(words), page) for words in lines]
 
     def _word(self, text: pdfium.PdfTextPage, written: str, first: int, last: int) -> PdfWord:
+        handle = text.raw
         left, right, bottom, top = self._numbers
-        raw.FPDFText_GetCharBox(text, last, left, right, bottom, top)
-        end = right.value
-        raw.FPDFText_GetCharOrigin(text, first, left, bottom)
-        size = raw.FPDFText_GetFontSize(text, first)
-        height = abs(top.value - bottom.value)
+        raw.FPDFText_GetCharBox(handle, last, left, right, bottom, top)
+        end, height = right.value, top.value - bottom.value
+        raw.FPDFText_GetCharOrigin(handle, first, left, bottom)
+        size = raw.FPDFText_GetFontSize(handle, first)
+        # Many files scale letters of size 1.
+        if raw.FPDFText_GetMatrix(handle, first, self._matrix):
+            size *= math.hypot(self._matrix.c, self._matrix.d)
         return PdfWord(
             written,
             left.value,
             max(end, left.value),
             bottom.value,
-            round(self._scaled(text, first, size) or height, 1),
-            self._marks(text, first),
+            round(size or height, 1),
+            self._marks(handle, first),
         )
 
-    def _scaled(self, text: pdfium.PdfTextPage, index: int, size: float) -> float:
-        """Return the size of a letter on the page: many files scale letters of size 1."""
-        matrix = raw.FS_MATRIX()
-        if not raw.FPDFText_GetMatrix(text, index, matrix):
-            return size
-        return size * math.hypot(matrix.c, matrix.d)
-
-    def _marks(self, text: pdfium.PdfTextPage, index: int) -> frozenset[str]:
-        length = raw.FPDFText_GetFontInfo(text, index, self._name, _NAME_BYTES, self._flags)
+    def _marks(self, handle: object, index: int) -> frozenset[str]:
+        length = raw.FPDFText_GetFontInfo(handle, index, self._name, _NAME_BYTES, self._flags)
         name = self._name.value if 0 < length <= _NAME_BYTES else b""
-        weight = raw.FPDFText_GetFontWeight(text, index)
+        weight = raw.FPDFText_GetFontWeight(handle, index)
         key = name, self._flags.value, weight
         if key not in self._fonts:
             self._fonts[key] = _marks_of(*key)
         return self._fonts[key]
+
+
+def _is_same_line(before: PdfWord, word: PdfWord) -> bool:
+    """Return whether a word follows another one on its baseline: cells come one by one."""
+    return (
+        abs(before.baseline - word.baseline) < _SAME_BASELINE
+        and word.left >= before.right - _SAME_BASELINE
+        and not SOFT_HYPHEN.search(before.text[-1:])
+    )
+
+
+def _without_leaders(words: list[PdfWord]) -> list[PdfWord]:
+    """Return words without the dots that lead to the page numbers of a contents list."""
+    dots = [word for word in words if not word.text.strip(".")]
+    if sum(len(word.text) for word in dots) < _MIN_LEADERS:
+        return words
+    return [word for word in words if word.text.strip(".")]
 
 
 def _marks_of(name: bytes, flags: int, weight: int) -> frozenset[str]:

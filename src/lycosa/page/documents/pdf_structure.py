@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median_low
 
-from lycosa.page.documents.pdf_lines import PdfLine, PdfWord, runs_of
+from lycosa.page.documents.pdf_lines import SOFT_HYPHEN, PdfLine, PdfWord, runs_of
 from lycosa.page.documents.pdf_tables import PdfTable
 from lycosa.page.documents.sink import MAX_LEVEL, Sink
 from lycosa.page.documents.structure import (
@@ -24,9 +24,6 @@ from lycosa.page.documents.structure import (
 )
 from lycosa.page.html.markdown import MarkdownBlock
 from lycosa.page.html.rich_walk import CELL_OF_ROW, CODE, ROW, STRONG, Container, RichBlock
-
-SOFT_HYPHEN = re.compile("[\u00ad\u0002\ufffe]\\s*")
-"""A hyphen at the end of a line: PDFium writes U+0002 or U+FFFE for it."""
 
 NO_SPACES = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]")
 """Scripts that write no spaces between lines."""
@@ -72,6 +69,7 @@ class PdfStructure:
         self._edges = _edges(lines)
         self._has_gaps = self._are_paragraphs_apart()
         self._words = {word.text.casefold() for line in lines for word in line.words}
+        self._titles = [self._in_outline(place) for place in range(len(lines))]
         self._levels = self._heading_levels()
         self._lists = Lists()
         self._lefts: list[float] = []  # of the open lists
@@ -95,7 +93,7 @@ class PdfStructure:
         stated: defaultdict[tuple[float, bool], Counter[int]] = defaultdict(Counter)
         looks: set[tuple[float, bool]] = set()
         for place, line in enumerate(self._lines):
-            count, level = self._in_outline(place)
+            count, level = self._titles[place]
             if count:
                 stated[_look(line)][level] += 1
             elif self._looks_like_heading(place):
@@ -109,9 +107,9 @@ class PdfStructure:
 
     def _in_outline(self, place: int) -> tuple[int, int]:
         """Return how many lines from a place on are a title of the outline, and its level."""
-        if not self._outline:
-            return 0, 0
         text = ""
+        if not self._outline or self._lines[place].is_all(CODE):
+            return 0, 0
         for count, line in enumerate(self._lines[place : place + _HEADING_LINES], 1):
             text += _key(line.text)
             for key in (text, text.lstrip("0123456789")):
@@ -156,7 +154,7 @@ class PdfStructure:
     def _write_heading(self, sink: Sink, place: int) -> int:
         """Add the heading at a place; return the place after it, 0 if there is none."""
         line = self._lines[place]
-        count, level = self._in_outline(place)
+        count, level = self._titles[place]
         if not count:
             if not self._looks_like_heading(place):
                 return 0
@@ -280,7 +278,7 @@ class PdfStructure:
             or len(line.cells) > 1
             or (self._has_code and line.is_all(CODE))
             or self._looks_like_heading(place)
-            or self._in_outline(place)[0]
+            or self._titles[place][0]
         ):
             return False
         if before.page != line.page or before.baseline < line.baseline:
@@ -300,7 +298,10 @@ class PdfStructure:
         return wide > _WIDE_SHARE * len(distances)
 
     def _joined(self, lines: Sequence[PdfLine], skipped: int = 0) -> list[Run]:
-        """Return lines as runs, without hyphens that divide words. `skipped`: words of the first."""
+        """Return lines as runs, without hyphens that divide words.
+
+        `skipped`: words of the first line.
+        """
         runs: list[Run] = []
         for line in lines:
             added = runs_of(line.words[skipped:])
@@ -308,25 +309,28 @@ class PdfStructure:
             if runs and added:
                 last, first = runs[-1], added[0]
                 bare = self._without_hyphen(last.text, first.text)
-                if bare != last.text:
+                if len(bare) < len(last.text):
                     runs[-1] = last._replace(text=bare)
                 elif not (NO_SPACES.match(last.text[-1:]) and NO_SPACES.match(first.text[:1])):
                     link = last.link if last.link == first.link else ""
                     runs.append(Run(" ", last.marks & first.marks, link))
             runs += added
-        return [run._replace(text=SOFT_HYPHEN.sub("-", run.text)) for run in runs]
+        return [
+            run._replace(text=SOFT_HYPHEN.sub("", run.text)) if not run.text.isprintable() else run
+            for run in runs
+        ]
 
-    def _without_hyphen(self, word: str, following: str) -> str:
-        """Return the last word of a line without a hyphen that divides it from the next line's.
+    def _without_hyphen(self, text: str, following: str) -> str:
+        """Return the end of a line without a hyphen that divides its last word.
 
-        A word that the text has with the hyphen elsewhere keeps it.
+        A word that the document has with the hyphen elsewhere keeps it.
         """
-        bare = SOFT_HYPHEN.sub("", word)
-        if bare != word:
-            return bare
-        if not (word[-1:] in "-\u2010" and word[-2:-1].isalpha() and following[:1].islower()):
-            return word
-        return word if f"{word}{following}".casefold() in self._words else word[:-1]
+        if SOFT_HYPHEN.search(text[-1:]):
+            return text[:-1]
+        if not (text[-1:] in "-\u2010" and text[-2:-1].isalpha() and following[:1].islower()):
+            return text
+        word = f"{text.rpartition(' ')[2]}{following.partition(' ')[0]}"
+        return text if word.casefold() in self._words else text[:-1]
 
 
 def _letters(lines: Iterable[PdfLine]) -> Counter[float]:
