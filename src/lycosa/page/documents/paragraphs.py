@@ -340,10 +340,10 @@ class WordParagraphs(Paragraphs):
     def _set_field(self, attributes: dict[str, str]) -> None:
         """The begin of a field, of its result, or its end."""
         kind, target = value_of(attributes, "fldCharType"), self._end_field()
-        if kind == "begin" and len(self._field_links) < _MAX_FIELDS:
+        if kind == "separate":  # what follows is shown
+            self._field_links[-1:] = [target]
+        elif kind == "begin" and len(self._field_links) < _MAX_FIELDS:
             self._field_links.append("")
-        elif self._field_links and kind == "separate":
-            self._field_links[-1] = target
         elif self._field_links and kind == "end":
             self._field_links.pop()
 

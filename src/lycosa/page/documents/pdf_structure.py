@@ -31,6 +31,7 @@ NO_SPACES = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]")
 _LARGE = 1.12  # times the size of the text: from which a line is a heading
 _HEADING_CHARACTERS = 160  # that a heading has at most
 _HEADING_LINES = 4
+_HEADING_PITCH = 1.8  # times the size: at most that between lines of a heading
 _SAME_PITCH = 1.3  # times the usual distance of lines: at most that in a paragraph
 _WIDE_SHARE = 0.1  # of distances that are wider, from which paragraphs are apart
 _FULL_SHARE = 0.75  # of its width that a line fills which continues, where paragraphs are apart
@@ -163,7 +164,7 @@ class PdfStructure:
                 if (
                     _look(after) != _look(line)
                     or before.page != after.page
-                    or not 0 < before.baseline - after.baseline < 1.6 * line.size
+                    or not 0 < before.baseline - after.baseline < _HEADING_PITCH * line.size
                 ):
                     break
                 count += 1
