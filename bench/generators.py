@@ -35,7 +35,9 @@ markdown_extensions:
   - sane_lists
   - toc: {permalink: true}
 """
-_SPHINX = "project = 'A site'\nextensions = ['myst_parser']\nhtml_theme = 'furo'\n"
+_SPHINX = (
+    "project = 'A site'\nextensions = ['myst_parser']\nhtml_theme = 'furo'\nsmartquotes = False\n"
+)
 
 
 def without_images(text: str, base: str) -> str:

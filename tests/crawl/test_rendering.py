@@ -286,9 +286,11 @@ def test_rendered_pages_are_read_by_the_reader_that_a_daemon_watches(tmp_path: P
     read: list[str] = []
 
     def watched(reader: Reader) -> ParseFunction:
-        def parse(exchange: Exchange, headers: Headers) -> ParsedExchange:
+        def parse(
+            exchange: Exchange, headers: Headers, *, markdown: MarkdownMode | None = None
+        ) -> ParsedExchange:
             read.append(exchange.url)
-            return reader(exchange, headers)
+            return reader(exchange, headers, markdown=markdown)
 
         return parse
 

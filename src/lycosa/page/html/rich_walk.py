@@ -160,8 +160,10 @@ class RichWalker(PageWalker):
         return super().start_image(node, tag, child)
 
     def start_input(self, node: Node, tag: int, child: Node | None) -> Node | None:
+        """A checkbox is text in a list of tasks only; others control the page."""
         attributes = node.attributes
-        if (attributes.get("type") or "").lower() == "checkbox":
+        is_item = self.container is not None and self.container.kind == ITEM
+        if is_item and (attributes.get("type") or "").lower() == "checkbox":
             checked = "x" if "checked" in attributes else " "
             self.pieces.append(Markup.make(CHECKBOX, True, "", checked))
         return None
