@@ -27,6 +27,7 @@ from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.http.decode import Headers, parse_head
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl
 from tests.crawl.sessions import LaterClock, collection, work
