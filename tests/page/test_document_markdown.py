@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 import docx
 import pptx
@@ -324,3 +325,51 @@ def test_without_structure_lines_are_paragraphs() -> None:
 def test_sheets_are_tables() -> None:
     expected = "## Wolf spiders\n\n| They hunt | 42 |\n| --- | --- |\n| at night. |  |\n"
     assert markdown(MADE["xlsx"]()) == expected
+
+
+def _cell(text: str, span: int = 1) -> str:
+    width = f'<w:tcPr><w:gridSpan w:val="{span}"/></w:tcPr>' if span > 1 else ""
+    return f"<w:tc>{width}<w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
+
+
+def test_tables_inside_of_each_other_stay_bounded() -> None:
+    depth = 3_000
+    start = f"<w:tbl><w:tr><w:tc>{'<w:tbl><w:tr><w:tc>' * depth}"
+    end = "</w:tc></w:tr></w:tbl>" * (depth + 1)
+    found = markdown(made_docx(f"{start}<w:p><w:r><w:t>deep</w:t></w:r></w:p>{end}"))
+    assert found == "deep\n"
+
+
+def test_wide_and_long_tables_stay_bounded() -> None:
+    wide = f"<w:tr>{_cell('wide', 99) * 500}</w:tr>"
+    long = f"<w:tr>{_cell('long')}</w:tr>" * 10_000
+    started = time.process_time()
+    found = markdown(made_docx(f"<w:tbl>{wide}{long}</w:tbl>"))
+    assert (found.count("wide"), found.count("long")) == (500, 4_000)
+    assert time.process_time() - started < 20
+
+
+def test_long_listings_stay_bounded() -> None:
+    styles = (
+        f'<w:styles {W}><w:style w:styleId="c"><w:name w:val="Source Code"/></w:style></w:styles>'
+    )
+    line = '<w:p><w:pPr><w:pStyle w:val="c"/></w:pPr><w:r><w:t>line</w:t></w:r></w:p>'
+    started = time.process_time()
+    found = markdown(made_docx(line * 15_000, {"word/styles.xml": styles}))
+    assert found.count("line\n") == 15_000
+    assert time.process_time() - started < 20
+
+
+def test_a_pdf_whose_lines_nearly_are_tables_stays_bounded() -> None:
+    """One page of short lines in two columns, of which no table is made."""
+    document = FPDF(format=(400, 12_000))
+    document.add_page()
+    document.set_font("Helvetica", size=4)
+    for _ in range(2_000):
+        document.cell(200, 2, "x" * 60)
+        document.cell(150, 2, "y" * 60, new_x="LMARGIN", new_y="NEXT")
+    started = time.process_time()
+    found = markdown(bytes(document.output()))
+    assert found.count("y" * 60) == 2_000
+    assert "|" not in found
+    assert time.process_time() - started < 20

@@ -168,10 +168,10 @@ def read_pptx(payload: bytes, sink: Sink) -> None:
         related = targets_of(package, slide)
         orders |= {name: number for name in related.values() if "/notesSlides/" in name}
         layout = next((name for name in related.values() if "/slideLayouts/" in name), "")
-        if sink.structured and layout not in layouts:
+        if layout not in layouts:
             layouts[layout] = _layout_bullets(package, layout)
-        plain = layouts.get(layout, frozenset())
-        package.events(slide, SlideParagraphs(sink, related, plain, BlockPlace(number)))
+        reader = SlideParagraphs(sink, related, layouts[layout], BlockPlace(number))
+        package.events(slide, reader)
     for part in package.matching(r"ppt/diagrams/data\d*\.xml"):
         package.events(part, SlideParagraphs(sink, targets_of(package, part), None))
     for part in package.matching(r"ppt/notesSlides/notesSlide\d+\.xml"):

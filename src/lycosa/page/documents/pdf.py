@@ -17,6 +17,7 @@ from lycosa.page.documents.structure import text_block
 
 _MAX_PAGES = 5_000
 _STRUCTURED_PAGES = 500  # 10 ms of CPU each; later ones are paragraphs in Markdown
+_STRUCTURED_CHARACTERS = 1_000_000
 _MAX_OUTLINE = 500
 _MAX_PAGE_LINKS = 2_000
 _MAX_ADDRESS = 4_096
@@ -100,7 +101,7 @@ def _read_pages(document: pdfium.PdfDocument, sink: Sink, outline: list[tuple[st
             sink.describe("title", _largest(text))
         pages.append(text.get_text_bounded().splitlines())
         links = _read_links(document, page, text, sink)
-        if sink.structured and number < _STRUCTURED_PAGES:
+        if sink.structured and number < _STRUCTURED_PAGES and held < _STRUCTURED_CHARACTERS:
             placed.append(reader.read(text, number, links))
         text.close()
         page.close()
@@ -114,7 +115,7 @@ def _read_pages(document: pdfium.PdfDocument, sink: Sink, outline: list[tuple[st
     for number, lines in enumerate(pages):
         unique_lines = [line for line in lines if _shape(line) not in repeated]
         for line in _paragraphs(unique_lines):
-            if number >= _STRUCTURED_PAGES:
+            if sink.structured and number >= len(placed):
                 sink.block(text_block(line))
             sink.line(line)
 

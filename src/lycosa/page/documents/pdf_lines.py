@@ -6,9 +6,9 @@ import ctypes
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ _HEAVY = re.compile(r"bold|black|heavy|cmbx", re.IGNORECASE)
 _NAME_BYTES = 128
 _CELL_GAP = 1.1  # times the size of the letters: between words that are in different cells
 _LINK_TOLERANCE = 2.0  # points
+_MAX_LINE_LINKS = 20
 
 
 class LinkArea(NamedTuple):
@@ -135,7 +136,8 @@ class LineReader:
         is_same = len(shown) == count
         lines: list[list[PdfWord]] = []
         for line in _LINE.finditer(shown):
-            words = []
+            words: list[PdfWord] = []
+            areas: Sequence[LinkArea] = ()
             for match in _WORD.finditer(shown, line.start(), line.end()):
                 begin, end = match.span()
                 first, last = begin, end - 1
@@ -147,7 +149,9 @@ class LineReader:
                 if units:
                     written = units[2 * begin : 2 * end].decode("utf-16-le", "replace")
                 word = self._word(text, written, first, last)
-                words.append(_linked(word, links) if links else word)
+                if links and not words:
+                    areas = _beside(word, links)
+                words.append(_linked(word, areas) if areas else word)
             words = _without_leaders(words)
             if words and lines and _is_same_line(lines[-1][-1], words[0]):
                 lines[-1] += words
@@ -215,21 +219,20 @@ def _character(text: pdfium.PdfTextPage, index: int) -> int:
     return int(raw.FPDFText_GetCharIndexFromTextIndex(text, index))
 
 
+def _beside(word: PdfWord, links: Sequence[LinkArea]) -> list[LinkArea]:
+    """Return the links on the line of a word."""
+    height = word.baseline + word.size / 4
+    found = (
+        area
+        for area in links
+        if area.bottom - _LINK_TOLERANCE <= height <= area.top + _LINK_TOLERANCE
+    )
+    return list(islice(found, _MAX_LINE_LINKS))
+
+
 def _linked(word: PdfWord, links: Sequence[LinkArea]) -> PdfWord:
     middle = (word.left + word.right) / 2
-    height = word.baseline + word.size / 4
     for area in links:
-        if (
-            area.left - _LINK_TOLERANCE <= middle <= area.right + _LINK_TOLERANCE
-            and area.bottom - _LINK_TOLERANCE <= height <= area.top + _LINK_TOLERANCE
-        ):
-            return PdfWord(
-                word.text,
-                word.left,
-                word.right,
-                word.baseline,
-                word.size,
-                word.marks,
-                area.target,
-            )
+        if area.left - _LINK_TOLERANCE <= middle <= area.right + _LINK_TOLERANCE:
+            return replace(word, link=area.target)
     return word

@@ -42,6 +42,7 @@ _BULLET = re.compile(
     "[\u2022\u2023\u25e6\u2043\u2219\u25aa\u25ab\u25cf\u25cb\u25a0\u25a1\u2013\u2014\u00b7\u27a2\u2713\uf0b7\uf0a7*-]$"
 )
 _NUMBER = re.compile(r"\(?(\d{1,3})[.)]$")
+_MAX_COLUMNS = 50
 _INDENT = 3.0  # points by which items of another level differ
 _NO_HEADING_END = (".", ",", ";", ":")
 _SPACES = re.compile(r"\W+")
@@ -74,6 +75,7 @@ class PdfStructure:
         self._levels = self._heading_levels()
         self._lists = Lists()
         self._lefts: list[float] = []  # of the open lists
+        self._no_table = 0  # the place up to which no table begins
 
     def write(self, sink: Sink) -> None:
         """Add the blocks to the sink."""
@@ -242,7 +244,8 @@ class PdfStructure:
 
     def _write_table(self, sink: Sink, place: int) -> int:
         first = self._lines[place]
-        if len(first.cells) < 2 or _is_marker(first.words[0]):
+        is_table = 1 < len(first.cells) <= _MAX_COLUMNS and not _is_marker(first.words[0])
+        if not is_table or place < self._no_table:
             return 0
         table = PdfTable(first, self._pitch.get(first.size, _DEFAULT_PITCH * first.size))
         end = place + 1
@@ -250,6 +253,7 @@ class PdfStructure:
             end += 1
         rows, count = table.rows()
         if not rows:
+            self._no_table = end
             return 0
         self._end_lists()
         container = new_table()

@@ -45,6 +45,8 @@ class PdfTable:
         lowest = self._rows[-1].lowest
         if line.page != self._page or lowest - line.baseline > _MAX_DISTANCE * self._pitch:
             return False
+        if len(line.cells) > len(self._columns):
+            return False
         columns = [self._column_of(cell) for cell in line.cells]
         if None in columns or len(set(columns)) < len(columns):
             return False

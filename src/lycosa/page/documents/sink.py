@@ -70,7 +70,8 @@ class Sink:
         self.parts = PageParts()
         self.structured = structured
         self._blocks: list[tuple[BlockPlace, MarkdownBlock]] = []
-        self._in_listing = False  # the last block is code, to which lines may be added
+        self._listing: list[str] = []  # lines of the code that is open
+        self._listing_place: tuple[Container | None, BlockPlace] = None, _MAIN
         self._left = MAX_TEXT
         self._left_in_blocks = MAX_TEXT
 
@@ -98,6 +99,7 @@ class Sink:
         """Add a paragraph or heading with its markup."""
         pieces = block.block.pieces
         if self._has_space(pieces) and any(piece.strip() for piece in pieces):
+            self._end_listing()
             cleaned = replace(block.block, pieces=tuple(map(_without_controls, pieces)))
             self._blocks.append((place, MarkdownBlock(cleaned, min(block.level, MAX_LEVEL))))
 
@@ -110,23 +112,23 @@ class Sink:
         line = _without_controls(line)
         if not self._has_space((line,)):
             return
-        last = self._blocks[-1][1].block if self._blocks else None
-        if (
-            self._in_listing
-            and "\n" not in line
-            and last is not None
-            and last.listing is not None
-            and last.container is container
-        ):
-            line = f"{last.listing[0]}\n{line}"
-            self._blocks.pop()
-            self._in_listing = True
-        else:
-            self._in_listing = "\n" not in line
-        self._blocks.append((place, MarkdownBlock(RichBlock(container, (), (line, "")), 0)))
+        if "\n" in line or self._listing_place != (container, place):
+            self._end_listing()
+        self._listing.append(line)
+        self._listing_place = container, place
+        if "\n" in line:
+            self._end_listing()
+
+    def _end_listing(self) -> None:
+        if self._listing:
+            container, place = self._listing_place
+            code = RichBlock(container, (), ("\n".join(self._listing), ""))
+            self._blocks.append((place, MarkdownBlock(code, 0)))
+            self._listing = []
 
     def blocks(self, *, asides: bool) -> list[MarkdownBlock]:
         """Return the blocks in their order, with or without those aside of the main content."""
+        self._end_listing()
         placed = sorted(self._blocks, key=lambda each: each[0].order)
         return [block for place, block in placed if asides or not place.aside]
 

@@ -24,7 +24,8 @@ from lycosa.page.html.rich_walk import (
     RichBlock,
 )
 
-MAX_LISTS = 9  # inside of each other
+MAX_LISTS = MAX_TABLES = 9  # inside of each other
+_MAX_NUMBERED = 1_000  # lists whose numbers are remembered
 _NESTING = (LINK, STRONG, EMPHASIS, DELETED, CODE)  # outermost first
 
 
@@ -91,6 +92,8 @@ class Lists:
         else:
             kind = ORDERED if place.format.ordered else LIST
             outer = Container(kind, self._open[-1][3] if self._open else around)
+        if len(self._numbers) > _MAX_NUMBERED:
+            self._numbers.clear()
         for counted in [each for each in self._numbers if each[0] == key and each[1] > level]:
             del self._numbers[counted]
         number = self._numbers.get((key, level), place.format.start - 1) + 1
@@ -122,7 +125,10 @@ class Tables:
         return self._open[-1][2] if self._open else None
 
     def start_table(self) -> None:
-        self._open.append((Container(TABLE, self.cell), None, None))
+        if len(self._open) < MAX_TABLES:
+            self._open.append((Container(TABLE, self.cell), None, None))
+        else:  # its rows are those of the table around it
+            self._open.append(self._open[-1])
 
     def end_table(self) -> None:
         if self._open:

@@ -50,6 +50,7 @@ _SIGNS = {STRONG: "**", EMPHASIS: "*", DELETED: "~~"}
 _ESCAPED = re.compile(r"([\\`*_\[\]<])")
 _LINE_START = re.compile(r"^(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
 MAX_GAP = 12  # unselected blocks between two selected ones that may belong to them
+MAX_CELLS = 100_000  # of a table, the empty ones included; a larger one is written cell by cell
 MIN_SHARE = 0.5  # of an element's text that is main text, from which all of it becomes Markdown
 
 
@@ -308,9 +309,9 @@ def _write_table(parts: Sequence[MarkdownBlock], table: Container, writer: _Writ
         if cell.is_header:
             headers.add((row, cell.number))
     width = max((column for _, column in cells), default=0)
-    if width < 2:
-        return _write_cells(parts, table, writer)
     rows = sorted({row for row, _ in cells})
+    if width < 2 or width * len(rows) > MAX_CELLS:
+        return _write_cells(parts, table, writer)
     lines = [
         "| "
         + " | ".join("<br>".join(cells.get((row, column), [])) for column in range(1, width + 1))
