@@ -1,12 +1,13 @@
 """Markdown by round trip: documents are rendered to pages of sites, and recovered from them.
 
-    python -m bench.markdown [DIR …] [--template NAME] [--show N]
+    python -m bench.markdown [DIR …] [--template NAME] [--generators] [--count N] [--show N]
 
 The documents are the Markdown descriptions of the installed Python packages, and the `.md` files
 below each DIR (such as /usr/share/doc/nodejs). Those with raw HTML are left out: their source has
 no plain form to compare with. Each is rendered by markdown-it into a template: documentation sites
 in the manner of MkDocs Material, Sphinx and Docusaurus, a blog in the manner of WordPress, and a
-news site. They add navigation, cookie note, sidebar, permalinks and footer.
+news site. They add navigation, cookie note, sidebar, permalinks and footer. With `--generators`,
+real programs render them (`bench.generators`): MkDocs Material, Sphinx, and DOCX, PPTX and PDF files.
 
 Blocks are compared by kind and text, as multisets: headings with their level, paragraphs, list
 items, table cells, listings (byte by byte) and links. Prints F1 by template and by kind, and CPU
@@ -29,8 +30,8 @@ from urllib.parse import urljoin
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from bench.generators import GENERATORS, generated, recovered, without_images
 from bench.harness import arguments, report, table
-from lycosa.page.html.markdown import page_markdown
 
 URL = "https://docs.example.org/guide/page/"
 MIN_LENGTH, MAX_LENGTH = 800, 60_000
@@ -262,36 +263,50 @@ def f1(true: Blocks, recovered: Blocks) -> float:
 def main() -> None:
     parser = arguments(__doc__, runs=1, show=(0, "print the worst documents"))
     parser.add_argument("folders", nargs="*", type=Path)
-    parser.add_argument("--template", choices=TEMPLATES, action="append")
+    parser.add_argument("--template", choices=[*TEMPLATES, *GENERATORS], action="append")
+    parser.add_argument("--generators", action="store_true", help="render by real programs")
+    parser.add_argument("--count", type=int, help="number of documents, spread over all")
     options = parser.parse_args()
     texts = documents(options.folders)
-    rows = []
-    for template in options.template or TEMPLATES:
-        chance = random.Random(template)
-        scores: list[tuple[float, str, str]] = []
-        by_kind: dict[str, list[Blocks]] = defaultdict(lambda: [Counter(), Counter()])
-        spent_s = 0.0
-        for text in texts:
-            payload = page(text, template, chance)
-            start = time.process_time()
-            result = page_markdown(payload, url=URL)
-            spent_s += time.process_time() - start
-            true, recovered = blocks(text, URL), blocks(result, URL)
-            scores.append((f1(true, recovered), text, result))
-            for side, side_blocks in enumerate((true, recovered)):
-                for (kind, content), count in side_blocks.items():
-                    by_kind[kind.split()[0]][side][kind, content] += count
-        scores.sort()
-        for score, text, result in scores[: options.show]:
-            true, recovered = blocks(text, URL), blocks(result, URL)
-            print(f"--- {template} {score:.3f} {text[:60]!r}")
-            print("  lost ", list((true - recovered).elements())[:6])
-            print("  added", list((recovered - true).elements())[:6])
-        figures = [f"{f1(*by_kind[kind]):.3f}" for kind in KINDS]
-        mean = statistics.mean(score for score, _, _ in scores)
-        rows.append((template, f"{mean:.3f}", *figures, f"{spent_s * 1000 / len(texts):.2f}"))
+    texts = texts[:: max(1, len(texts) // (options.count or len(texts)))]
+    names = options.template or (GENERATORS if options.generators else TEMPLATES)
+    rows = [_compared(name, texts, options.show) for name in names]
     body = table(("template", "F1, mean", *KINDS, "CPU ms per page"), rows)
     report(options, "Markdown", f"{body}\n\n{len(texts)} documents", rows)
+
+
+def _rendered(name: str, texts: Sequence[str]) -> list[tuple[str, bytes]]:
+    """Return documents and what a template or program makes of them."""
+    if name in TEMPLATES:
+        chance = random.Random(name)
+        return [(text, page(text, name, chance)) for text in texts]
+    plain = [without_images(text, URL) for text in texts]
+    pairs = zip(plain, generated(name, plain), strict=True)
+    return [(text, payload) for text, payload in pairs if payload]
+
+
+def _compared(name: str, texts: Sequence[str], shown: int) -> tuple[str, ...]:
+    """Return the row of a template or program: F1, also by kind, and CPU."""
+    scores: list[tuple[float, str, str]] = []
+    by_kind: dict[str, list[Blocks]] = defaultdict(lambda: [Counter(), Counter()])
+    spent_s = 0.0
+    for text, payload in _rendered(name, texts):
+        start = time.process_time()
+        result = recovered(payload, URL)
+        spent_s += time.process_time() - start
+        true, found = blocks(text, URL), blocks(result, URL)
+        scores.append((f1(true, found), text, result))
+        for side, side_blocks in enumerate((true, found)):
+            for (kind, content), count in side_blocks.items():
+                by_kind[kind.split()[0]][side][kind, content] += count
+    for score, text, result in sorted(scores)[:shown]:
+        true, found = blocks(text, URL), blocks(result, URL)
+        print(f"--- {name} {score:.3f} {text[:60]!r}")
+        print("  lost ", list((true - found).elements())[:6])
+        print("  added", list((found - true).elements())[:6])
+    figures = [f"{f1(*by_kind[kind]):.3f}" for kind in KINDS]
+    mean = statistics.mean(score for score, _, _ in scores)
+    return name, f"{mean:.3f}", *figures, f"{spent_s * 1000 / len(scores):.2f}"
 
 
 KINDS = ("heading", "paragraph", "item", "cell", "listing", "link")

@@ -114,6 +114,7 @@ COLLECTION_GROUPS: Mapping[str, tuple[str, ...]] = {
             "fetches_per_day",
         ),
     ),
+    "Stored content": ("markdown",),
     "URLs": (
         "traps",
         "max_url_length",

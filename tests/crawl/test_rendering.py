@@ -27,6 +27,7 @@ from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.http.decode import Headers, parse_head
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl
 from tests.crawl.sessions import LaterClock, collection, work
@@ -288,9 +289,11 @@ def test_rendered_pages_are_read_by_the_reader_that_a_daemon_watches(tmp_path: P
     read: list[str] = []
 
     def watched(reader: Reader) -> ParseFunction:
-        def parse(exchange: Exchange, headers: Headers) -> ParsedExchange:
+        def parse(
+            exchange: Exchange, headers: Headers, *, markdown: MarkdownMode | None = None
+        ) -> ParsedExchange:
             read.append(exchange.url)
-            return reader(exchange, headers)
+            return reader(exchange, headers, markdown=markdown)
 
         return parse
 

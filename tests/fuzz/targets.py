@@ -29,6 +29,7 @@ from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.encoding import decode
 from lycosa.page.feeds.sitemap import read_sitemap
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.page.parse import Fetch, parse_page
 from lycosa.search.query.query import parse_query
 from lycosa.store.log.entry import decode_entry, encode_entry
@@ -147,7 +148,7 @@ def documents(data: bytes) -> None:
     """PDF, office files, images: a page or none."""
     kind = kind_of(data)
     if kind is not None:
-        _require_page(parse_document(data, kind, url=BASE))
+        _require_page(parse_document(data, kind, url=BASE, markdown=MarkdownMode.FULL))
 
 
 def warcs(data: bytes) -> None:

@@ -57,6 +57,7 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
             "<ul><li><input type=checkbox checked> done<li><input type=checkbox> open</ul>",
             "- [x] done\n- [ ] open",
         ),
+        ("<input type=checkbox id=menu><p>a", "a"),
         ("<blockquote><p>a</p><ul><li>b</ul></blockquote>", "> a\n>\n> - b"),
         (
             "<table><tr><th>A<th>B<tr><td>1|2<td><b>x</b><br>y</table>",

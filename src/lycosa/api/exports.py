@@ -16,6 +16,7 @@ from lycosa.commands.maintenance.export import (
     load_bulk,
 )
 from lycosa.core.units import parse_size
+from lycosa.crawl.documents.pool import document_limits
 from lycosa.export.archives.wacz import WaczReport, export_wacz
 from lycosa.export.archives.warc import WarcReport, WarcSelection, export_warc
 from lycosa.export.bulk.actions import BulkSelection
@@ -109,11 +110,18 @@ class Exports(Part):
             site=site,
             collection=collection,
             mode=MarkdownMode(mode),
+            documents=document_limits(self._workspace.config()),
         )
 
     def llms(self, site: str, target: str, *, collection: str = "") -> MarkdownReport:
         """Write `llms.txt` and `llms-full.txt` of a site into a directory."""
-        return export_llms(Store.open(self._root), site, target, collection=collection)
+        return export_llms(
+            Store.open(self._root),
+            site,
+            target,
+            collection=collection,
+            documents=document_limits(self._workspace.config()),
+        )
 
     def jsonl(self, output: BinaryIO, selection: BulkSelection = BulkSelection()) -> int:
         """Write every live page as one line of JSON; return their number."""

@@ -115,16 +115,18 @@ class CaptureHistory:
         except UrlError as error:
             raise UsageError(f"{url!r} is not the URL of a page: {error}") from None
 
-    def live_texts(self, capture: Capture) -> tuple[str, str, str] | None:
-        """Return title, main text and text if the capture is the newest parse of its page.
+    def live_texts(self, capture: Capture) -> tuple[str, str, str, str | None] | None:
+        """Return title, main text, text and Markdown (None: not stored) if the capture is the
+        newest parse of its page.
 
         Raises:
             FileNotFoundError: a replaced table file was deleted meanwhile.
         """
         identity = self.identify(capture.url)
-        rows = self._rows("pages", identity, ("title", "main_text", "text", "record_id"))
+        columns = ("title", "main_text", "text", "markdown")
+        rows = self._rows("pages", identity, (*columns, "record_id"))
         parses = rows.filter(pl.col("record_id") == capture.record_id)
-        texts = parses.tail(1).select("title", "main_text", "text").rows()
+        texts = parses.tail(1).select(columns).rows()
         return texts[0] if texts else None
 
     def _captures(self, identity: UrlId) -> list[Capture]:

@@ -21,7 +21,6 @@ from lycosa.fetch.robots_txt import product_token
 from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.html.markdown import MarkdownMode
-from lycosa.page.markdown import document_markdown
 from lycosa.page.media import MediaFormat, format_of
 from lycosa.text.difference import Difference, difference
 
@@ -82,11 +81,14 @@ class Version:
 
 @dataclass(slots=True, frozen=True)
 class CaptureTexts:
-    """The extracted texts of a version; empty if it has none."""
+    """The extracted texts of a version; empty if it has none. `markdown` is None if it is neither
+    stored nor requested.
+    """
 
     title: str
     main_text: str
     text: str
+    markdown: str | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -143,9 +145,14 @@ class Versions:
         exchange = self._exchange(source, response)
         return _version(capture, source, exchange, self._max_decoded)
 
-    def texts(self, captures: Sequence[Capture], capture: Capture) -> CaptureTexts:
+    def texts(
+        self,
+        captures: Sequence[Capture],
+        capture: Capture,
+        markdown: MarkdownMode | None = None,
+    ) -> CaptureTexts:
         """Return the texts of a capture, from the tables if it is the newest parse, else from the
-        archive. Raises NoVersion like `read`.
+        archive. `markdown`: return Markdown too. Raises NoVersion like `read`.
         """
         originals = (
             other
@@ -156,37 +163,19 @@ class Versions:
         stored = self._live(capture)
         if stored is None and original is not None:
             stored = self._live(original)
-        if stored is not None:
+        if stored is not None and (
+            markdown is None or (markdown is MarkdownMode.MAIN and stored.markdown is not None)
+        ):
             return stored
         source, response = self._response(captures, capture)
         exchange = self._exchange(source, response)
         headers = parse_head(exchange.response_head)
         is_document = exchange.body and not exchange.rendered and self._documents.wants(exchange)
         with self._reading if is_document else nullcontext():
-            page = self._reader(exchange, headers).page
+            page = self._reader(exchange, headers, markdown=markdown).page
         if page is None:
-            return CaptureTexts("", "", "")
-        return CaptureTexts(page.title, page.main_text, page.text)
-
-    def markdown(
-        self,
-        captures: Sequence[Capture],
-        capture: Capture,
-        texts: CaptureTexts,
-        mode: MarkdownMode,
-    ) -> str:
-        """Return a capture as Markdown. `texts`: those of the capture, for what is not HTML.
-        Raises NoVersion like `read`.
-        """
-        version = self.read(captures, capture)
-        return document_markdown(
-            version.payload,
-            url=capture.url,
-            content_type=RENDERED_TYPE if version.rendered else version.content_type,
-            texts=(texts.main_text, texts.text),
-            headings=(),
-            mode=mode,
-        )
+            return CaptureTexts("", "", "", "")
+        return CaptureTexts(page.title, page.main_text, page.text, page.markdown)
 
     def compare(self, captures: Sequence[Capture], before: Capture, after: Capture) -> Compared:
         """Compare the main texts of two versions, or all text if these are equal. Raises NoVersion

@@ -13,7 +13,9 @@ from lycosa.core.models import doc
 
 @dataclass(frozen=True)
 class PageRecord:
-    """The record of a page: text and metadata."""
+    """The record of a page: text and metadata. `markdown`: the main content, if it is stored or
+    requested.
+    """
 
     url: str
     collection: str
@@ -28,6 +30,7 @@ class PageRecord:
     headings: Sequence[str]
     main_text: str
     text: str
+    markdown: str
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,12 @@ class PageMetadata:
 
 @dataclass(frozen=True)
 class FetchedPage(PageRecord):
-    """A page that was just fetched, with its links, its metadata, its main text as Markdown, and
-    the status of the response.
+    """A page that was just fetched, with its links, its metadata, and the status of the
+    response.
     """
 
     status: int
     links: Sequence[str]
-    markdown: str = ""
     metadata: PageMetadata = field(default_factory=PageMetadata)
 
 

@@ -215,6 +215,11 @@ class Collection(SettingsSection):
     drop_trailing_dot: bool = Field(
         False, description="Replace the host `example.org.` by `example.org`."
     )
+    markdown: bool = Field(
+        False,
+        description="Store the main content of each page as Markdown, in the column `markdown` of "
+        "the table `pages`. `lycosa reparse` adds it to pages that are already stored.",
+    )
     requisites: bool = Field(
         False,
         description="Also fetch page requisites within the scope: images, style sheets and what "
@@ -312,6 +317,7 @@ OTHER_SETTINGS = (
     "sitemaps",
     "feeds",
     "feed_urls",
+    "markdown",
     "accept_language",
     "referer",
     "cookies",

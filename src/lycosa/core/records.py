@@ -144,6 +144,7 @@ class Page:
     headings: list[str] = field(default_factory=list)  # h1 to h6 in order
     main_text: str = ""  # blocks joined by newline; a subsequence of the lines of `text`
     text: str = ""  # all that is visible, blocks joined by newline
+    markdown: str | None = None  # of the main content; None: not requested
     language: str = ""  # ISO 639-1 (or -3) code identified from the text; "" unknown
     language_score: float = 0.0  # 0 to 1
     other_languages: list[str] = field(default_factory=list)

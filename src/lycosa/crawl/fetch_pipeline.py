@@ -76,7 +76,7 @@ class FetchPipeline:
         in the browser requests something.
         """
         for document in self._left:
-            self._documents.begin(*document)
+            self._documents.begin(document.exchange, document.load)
         self._left = []
         self._documents.rest()
         self._pass_on_requisites()

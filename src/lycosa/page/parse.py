@@ -54,7 +54,7 @@ class Fetch:
     at_ms: int | None = None
 
 
-_UNKNOWN = Fetch()
+UNKNOWN_FETCH = Fetch()
 
 
 def understands(content_type: str, payload: bytes) -> bool:
@@ -70,7 +70,7 @@ def parse_page(
     link_headers: Sequence[str] = (),
     x_robots_tag: Sequence[str] = (),
     content_language: str = "",
-    fetch: Fetch = _UNKNOWN,
+    fetch: Fetch = UNKNOWN_FETCH,
 ) -> Page:
     """Parse one document. Never raises on any bytes; `faults` lists their faults.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
+from typing import Any
 
 from lycosa.config.settings import Config
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
@@ -26,9 +28,8 @@ def reparse_workspace(
     """
     workspace = Workspace.open(root)
     with workspace.own("reparse"):
-        settings = {
-            name: {**values, REPARSED: True} for name, values in workspace.state().settings.items()
-        }
+        stated = workspace.state().settings
+        settings = {name: {**values, REPARSED: True} for name, values in stated.items()}
         claim = workspace.claim(worker, settings=settings)
         with closing(DocumentPool(document_limits(config))) as documents:
             reader = Reader(
@@ -41,8 +42,18 @@ def reparse_workspace(
                 workspace.path,
                 collection=collection,
                 since_ms=since_ms,
+                with_markdown=_with_markdown(config, stated),
             )
         claim.release()
     if report.changed:
         Indexer(root, config.index).update()
     return report
+
+
+def _with_markdown(config: Config, stated: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Return the collections whose pages are stored as Markdown too: those of the configuration,
+    others by the settings of their last crawl.
+    """
+    chosen = {name: bool(values.get("markdown")) for name, values in stated.items()}
+    chosen |= {each.name: each.markdown for each in config.collection}
+    return {name for name, stored in chosen.items() if stored}

@@ -40,7 +40,8 @@ class PageTable:
     def __iter__(self) -> Iterator[PageRecord]:
         needed = (*_COLUMNS, "host_key")
         for frame in self._tables.batches("pages", needed):
-            for row in frame.filter(self._filter).select(_COLUMNS).iter_rows():
+            rows = frame.filter(self._filter).with_columns(pl.col("markdown").fill_null(""))
+            for row in rows.select(_COLUMNS).iter_rows():
                 yield PageRecord(*row)
 
     def polars(self) -> pl.LazyFrame:

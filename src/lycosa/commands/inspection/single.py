@@ -6,7 +6,7 @@ Nothing is stored.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from lycosa.commands.page_models import FetchedPage, FetchHop, PageMetadata, RobotsReport
@@ -15,9 +15,8 @@ from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Metadata, Page
 from lycosa.crawl.session.single_fetch import Hop, OneOff, file_exchange, read_page
 from lycosa.fetch.robots_txt import Robots, product_token, robots_url, robots_verdict
-from lycosa.http.decode import decode_body, parse_head
+from lycosa.http.decode import decode_body
 from lycosa.page.html.markdown import MarkdownMode
-from lycosa.page.markdown import document_markdown
 
 
 def fetch_hops(settings: FetchSettings, url: str) -> tuple[list[FetchHop], bytes]:
@@ -59,20 +58,8 @@ def fetch_page(
         WorkError: it is not allowed, there is no response, or it cannot be parsed.
     """
     exchange = _last_exchange(settings, url)
-    page = read_page(exchange, settings)
-    found = fetched_page(exchange.url, exchange.status, page)
-    return replace(found, markdown=_markdown(exchange, page, settings, mode))
-
-
-def _markdown(exchange: Exchange, page: Page, settings: FetchSettings, mode: MarkdownMode) -> str:
-    return document_markdown(
-        decode_body(exchange, settings.max_decoded).payload,
-        url=exchange.url,
-        content_type=parse_head(exchange.response_head).get("content-type") or "",
-        texts=(page.main_text, page.text),
-        headings=page.headings,
-        mode=mode,
-    )
+    page = read_page(exchange, settings, markdown=mode)
+    return fetched_page(exchange.url, exchange.status, page)
 
 
 def parse_url(settings: FetchSettings, url: str) -> Page:
@@ -119,6 +106,7 @@ def fetched_page(url: str, status: int, page: Page, collection: str = "") -> Fet
         headings=page.headings,
         main_text=page.main_text,
         text=page.text,
+        markdown=page.markdown or "",
         status=status,
         links=[link.target for link in page.links],
         metadata=page_metadata(page.metadata),

@@ -50,10 +50,9 @@ def version_markdown(
     """Return a version as Markdown, by default the newest. `at`: as of `compare_versions`."""
     captures = archive.history.captures(url)
     capture = _select(captures, at)
-    texts = archive.texts(captures, capture)
-    markdown = archive.markdown(captures, capture, texts, mode)
+    texts = archive.texts(captures, capture, mode)
     version = version_info(captures.index(capture) + 1, capture)
-    return VersionMarkdown(capture.url, version, texts.title, mode, markdown)
+    return VersionMarkdown(capture.url, version, texts.title, mode, texts.markdown or "")
 
 
 def compare_versions(archive: Versions, url: str, one: str, other: str = "") -> VersionComparison:

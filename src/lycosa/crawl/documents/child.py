@@ -30,6 +30,8 @@ from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.documents.sink import FAULT_MEMORY
+from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.parse import Fetch
 from lycosa.processes.platform import limit_memory
 from lycosa.text.identify import identify
 
@@ -48,13 +50,13 @@ def main() -> None:
         identify(_WARMING)
         pipe.send_bytes(READY)
         while True:
-            exchange: Exchange = pipe.recv()
+            exchange, markdown = pipe.recv()
             _renew(limits.timeout_ms / 1000)
-            pipe.send_bytes(_parse(exchange, limits))
+            pipe.send_bytes(_parse(exchange, limits, markdown))
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _parse(exchange: Exchange, limits: DocumentLimits) -> bytes:
+def _parse(exchange: Exchange, limits: DocumentLimits, markdown: MarkdownMode | None) -> bytes:
     try:
         headers = parse_head(exchange.response_head)
         decoded = decode_with(exchange, headers, limits.max_decoded)
@@ -67,8 +69,8 @@ def _parse(exchange: Exchange, limits: DocumentLimits) -> bytes:
             url=exchange.url,
             link_headers=headers.get_all("link"),
             x_robots_tag=headers.get_all("x-robots-tag"),
-            product_token=limits.product_token,
-            fetched_at=exchange.started_at or None,
+            fetch=Fetch(limits.product_token, exchange.started_at or None),
+            markdown=markdown,
         )
         if decoded.error:
             page.faults.append(decoded.error)

@@ -35,6 +35,7 @@ from lycosa.fetch.robots_txt import product_token
 from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.documents.kinds import begins_as_document, kind_of
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_MEMORY, FAULT_TIMEOUT
+from lycosa.page.html.markdown import MarkdownMode
 
 # then a new one: libraries leak, and state left by an earlier file is discarded
 _DOCUMENTS_PER_CHILD = 500
@@ -71,11 +72,12 @@ def document_limits(config: Config) -> DocumentLimits:
 
 class PendingDocument(NamedTuple):
     """A document to be parsed. `load` returns its body again, so that it need not stay in memory;
-    None: it stays.
+    None: it stays. `markdown`: what `Page.markdown` contains; None: it has none.
     """
 
     exchange: Exchange
     load: Callable[[], bytes] | None = None
+    markdown: MarkdownMode | None = None
 
 
 class _Child:
@@ -109,22 +111,21 @@ class _Child:
         if not self._pipe.poll(_START_S) or self._pipe.recv_bytes(len(READY)) != READY:
             raise EOFError
 
-    def send(self, exchange: Exchange) -> None:
+    def send(self, exchange: Exchange, markdown: MarkdownMode | None) -> None:
         """Send a document: of the exchange only what parsing needs."""
         self._timer = threading.Timer(self._seconds, self._time_out)
         self._timer.start()
-        self._pipe.send(
-            Exchange(
-                exchange.url,
-                "page",
-                0,
-                0,
-                response_head=exchange.response_head,
-                body=exchange.body,
-                status=200,
-                truncated=exchange.truncated,
-            )
+        document = Exchange(
+            exchange.url,
+            "page",
+            0,
+            0,
+            response_head=exchange.response_head,
+            body=exchange.body,
+            status=200,
+            truncated=exchange.truncated,
         )
+        self._pipe.send((document, markdown))
 
     def receive(self) -> ParsedExchange:
         """Wait for the page. Raises BadReply too."""
@@ -160,11 +161,13 @@ class _Child:
 
 class DocumentPool:
     """Parses documents in other processes, which start with the first document. Its methods are for
-    one thread. Pickled, it is its limits: each process has children of its own.
+    one thread. Pickled, it is its limits: each process has children of its own. `markdown`: of
+    documents that are begun, see `PendingDocument`.
     """
 
-    def __init__(self, limits: DocumentLimits) -> None:
+    def __init__(self, limits: DocumentLimits, markdown: MarkdownMode | None = None) -> None:
         self.limits = limits
+        self._markdown = markdown
         self._threads: ThreadPoolExecutor | None = None
         self._pending: dict[Future[ParsedExchange], PendingDocument] = {}
         self._ended: SimpleQueue[Future[ParsedExchange]] = SimpleQueue()
@@ -203,7 +206,7 @@ class DocumentPool:
         held = sum(len(document.exchange.body) for document in self._pending.values())
         if load is not None and held + len(exchange.body) > _MAX_HELD_BYTES:
             exchange.drop_body()
-        self._submit(PendingDocument(exchange, load))
+        self._submit(PendingDocument(exchange, load, self._markdown))
 
     def wait(self, timeout_ms: int) -> list[tuple[Exchange, ParsedExchange]]:
         """Return what has been parsed, waiting for the first one at most `timeout_ms`."""
@@ -219,7 +222,7 @@ class DocumentPool:
         self._latest = {id(exchange): (exchange, parsed) for exchange, parsed in ended}
         return ended
 
-    def read(self, exchange: Exchange) -> ParsedExchange:
+    def read(self, exchange: Exchange, markdown: MarkdownMode | None = None) -> ParsedExchange:
         """Return a document's page: as the last `wait` returned it, or parsed now. Where no process
         may parse, there is none.
         """
@@ -227,7 +230,7 @@ class DocumentPool:
             return ParsedExchange(None)
         if id(exchange) in self._latest:
             return self._latest[id(exchange)][1]
-        future = self._submit(PendingDocument(exchange))
+        future = self._submit(PendingDocument(exchange, markdown=markdown))
         try:
             return future.result()
         finally:
@@ -280,7 +283,7 @@ class DocumentPool:
             if document.load is not None and not exchange.body:
                 exchange.restore_body(document.load())
             try:
-                child.send(exchange)
+                child.send(exchange, document.markdown)
             except OSError:  # it died while it was idle
                 self._end(child)
                 continue

@@ -16,6 +16,7 @@ from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange
 from lycosa.crawl.processing.page_reader import ParsedExchange, Reader
 from lycosa.http.decode import Headers, parse_head
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.processes.terminal import escape_output
 
 _MAX_CHILDREN = 2
@@ -30,10 +31,10 @@ def _serve(reader: Reader, pipe: Connection) -> None:
     escape_output()
     while True:
         try:
-            exchange = pipe.recv()
+            exchange, markdown = pipe.recv()
         except EOFError:
             return
-        pipe.send(reader(exchange, parse_head(exchange.response_head)))
+        pipe.send(reader(exchange, parse_head(exchange.response_head), markdown=markdown))
 
 
 class ChildReader:
@@ -50,17 +51,19 @@ class ChildReader:
         self._child.start()
         theirs.close()
 
-    def __call__(self, exchange: Exchange, headers: Headers) -> ParsedExchange:
+    def __call__(
+        self, exchange: Exchange, headers: Headers, *, markdown: MarkdownMode | None = None
+    ) -> ParsedExchange:
         documents = self._reader.documents
         if (
             documents is not None
             and exchange.truncated != "unspecified"
             and documents.wants(exchange)
         ):
-            return documents.read(exchange)
+            return documents.read(exchange, markdown)
         for _ in range(_MAX_CHILDREN):
             try:
-                self._pipe.send(replace(exchange, token=None))
+                self._pipe.send((replace(exchange, token=None), markdown))
                 if self._pipe.poll(_MAX_SECONDS):
                     parsed: ParsedExchange = self._pipe.recv()
                     return parsed

@@ -10,6 +10,7 @@ from multiprocessing.sharedctypes import RawArray, RawValue
 from lycosa.core.records import Exchange
 from lycosa.crawl.processing.page_reader import ParsedExchange, Reader, ReadsDocuments
 from lycosa.http.decode import Headers
+from lycosa.page.html.markdown import MarkdownMode
 
 MAX_PAGE_MS = 180_000
 """A worker that reads one page for so long hangs, and is killed: the slowest page of the hostile
@@ -57,9 +58,9 @@ class _Unmarked:
     def wants(self, exchange: Exchange) -> bool:
         return self._documents.wants(exchange)
 
-    def read(self, exchange: Exchange) -> ParsedExchange:
+    def read(self, exchange: Exchange, markdown: MarkdownMode | None = None) -> ParsedExchange:
         self._mark.set("")
-        return self._documents.read(exchange)
+        return self._documents.read(exchange, markdown)
 
 
 class MarkingReader:
@@ -70,8 +71,10 @@ class MarkingReader:
         self._reader = replace(reader, documents=documents)
         self._mark = mark
 
-    def __call__(self, exchange: Exchange, headers: Headers) -> ParsedExchange:
+    def __call__(
+        self, exchange: Exchange, headers: Headers, *, markdown: MarkdownMode | None = None
+    ) -> ParsedExchange:
         self._mark.set(exchange.url)
-        parsed = self._reader(exchange, headers)
+        parsed = self._reader(exchange, headers, markdown=markdown)
         self._mark.set("")
         return parsed

@@ -7,8 +7,8 @@ give the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from collections.abc import Iterable, Sequence
+from dataclasses import field, replace
 from itertools import chain
 from typing import Protocol
 
@@ -19,6 +19,8 @@ from lycosa.core.records import Exchange, Link, LinkKind, Page
 from lycosa.http.decode import Headers, decode_with
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.html import style
+from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.markdown import html_markdown, text_markdown
 from lycosa.page.parse import Fetch, parse_page, understands
 from lycosa.url.file_types import unindexable_type
 from lycosa.url.normalise import LinkResolver
@@ -39,8 +41,14 @@ class ParsedExchange:
     links: list[Link] = field(default_factory=list)  # of what is no page: a style sheet's
 
 
-ParseFunction = Callable[[Exchange, Headers], ParsedExchange]
-"""How a worker understands an answer: in this process, or in a child that may die of it."""
+class ParseFunction(Protocol):
+    """How a worker understands an answer: in this process, or in a child that may die of it."""
+
+    def __call__(
+        self, exchange: Exchange, headers: Headers, *, markdown: MarkdownMode | None = None
+    ) -> ParsedExchange:
+        """Parse an answer. `markdown`: what `Page.markdown` contains; None: it has none."""
+        ...
 
 
 class ReadsDocuments(Protocol):
@@ -52,8 +60,8 @@ class ReadsDocuments(Protocol):
         """Whether an answer is a document."""
         ...
 
-    def read(self, exchange: Exchange) -> ParsedExchange:
-        """Parse a document; it may take seconds."""
+    def read(self, exchange: Exchange, markdown: MarkdownMode | None = None) -> ParsedExchange:
+        """Parse a document; it may take seconds. `markdown`: as of `ParseFunction`."""
         ...
 
 
@@ -67,11 +75,13 @@ class Reader:
     product_token: str
     documents: ReadsDocuments | None = None
 
-    def __call__(self, exchange: Exchange, headers: Headers) -> ParsedExchange:
+    def __call__(
+        self, exchange: Exchange, headers: Headers, *, markdown: MarkdownMode | None = None
+    ) -> ParsedExchange:
         if exchange.truncated == "unspecified":
             return ParsedExchange(None)  # the transfer was ended for its media type
         if exchange.rendered:
-            page = self._parse(exchange, headers, exchange.rendered, RENDERED_TYPE)
+            page = self._parse(exchange, headers, exchange.rendered, RENDERED_TYPE, markdown)
             page.faults.append(FAULT_RENDERED)
             return ParsedExchange(page)
         decoded = decode_with(exchange, headers, self.max_decoded)
@@ -79,10 +89,10 @@ class Reader:
         if decoded.error and not decoded.payload:
             return ParsedExchange(None, decoded.error)
         if self.documents is not None and kind_of(decoded.payload) is not None:
-            return self.documents.read(exchange)
+            return self.documents.read(exchange, markdown)
         if not understands(content_type, decoded.payload):
             return ParsedExchange(None, decoded.error, decoded.truncated)
-        page = self._parse(exchange, headers, decoded.payload, content_type)
+        page = self._parse(exchange, headers, decoded.payload, content_type, markdown)
         if decoded.error:
             page.faults.append(decoded.error)
         if decoded.truncated or exchange.truncated:
@@ -90,9 +100,14 @@ class Reader:
         return ParsedExchange(page, "", decoded.truncated)
 
     def _parse(
-        self, exchange: Exchange, headers: Headers, payload: bytes, content_type: str
+        self,
+        exchange: Exchange,
+        headers: Headers,
+        payload: bytes,
+        content_type: str,
+        mode: MarkdownMode | None,
     ) -> Page:
-        return parse_page(
+        page = parse_page(
             payload,
             url=exchange.url,
             content_type=content_type,
@@ -101,6 +116,27 @@ class Reader:
             content_language=headers.get("content-language") or "",
             fetch=Fetch(self.product_token, exchange.started_at or None),
         )
+        if mode is None:
+            return page
+        markdown = html_markdown(payload, exchange.url, content_type, mode)
+        if markdown is None:
+            markdown = text_markdown(page.text, page.headings)
+        return replace(page, markdown=markdown)
+
+    def markdown(self, exchange: Exchange, headers: Headers, mode: MarkdownMode) -> str:
+        """Return an answer as Markdown; "" if it has no text. HTML is not parsed to a page."""
+        content_type = headers.get("content-type") or ""
+        payload = exchange.rendered
+        if payload:
+            content_type = RENDERED_TYPE
+        else:
+            payload = decode_with(exchange, headers, self.max_decoded).payload
+        if kind_of(payload) is None:
+            markdown = html_markdown(payload, exchange.url, content_type, mode)
+            if markdown is not None:
+                return markdown
+        page = self(exchange, headers, markdown=mode).page
+        return "" if page is None else page.markdown or ""
 
 
 _MAX_LINKS = 5_000
@@ -112,6 +148,7 @@ def understand_requisites(
     parse: ParseFunction,
     media_types: Sequence[str],
     max_decoded: int,
+    markdown: MarkdownMode | None = None,
 ) -> ParsedExchange:
     """Understand an answer with the URLs that its styles name. What none of `media_types` names
     becomes no page.
@@ -127,7 +164,7 @@ def understand_requisites(
         )
     if unindexable_type(content_type, media_types):
         return ParsedExchange(None)
-    parsed = parse(exchange, headers)
+    parsed = parse(exchange, headers, markdown=markdown)
     page = parsed.page
     if page is not None and "html" in media_type:
         body = decode_with(exchange, headers, max_decoded)

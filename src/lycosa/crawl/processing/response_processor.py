@@ -31,6 +31,7 @@ from lycosa.crawl.state.events import PageMatcher
 from lycosa.crawl.state.task import Task, build_visit
 from lycosa.fetch.robots_txt import product_token
 from lycosa.http.decode import Headers, parse_head
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.normalise import LinkResolver
 from lycosa.url.schemes import OTHERS
 
@@ -75,7 +76,11 @@ class ResponseProcessor:
     ) -> None:
         fetch = crawl.config.fetch
         self.crawl = crawl
-        self.documents = DocumentPool(document_limits(crawl.config))
+        jobs = (each.collection for each in crawl.assignments.values())
+        self.documents = DocumentPool(
+            document_limits(crawl.config),
+            markdown=MarkdownMode.MAIN if any(each.markdown for each in jobs) else None,
+        )
         self._reader = Reader(fetch.max_decoded, product_token(fetch.user_agent), self.documents)
         self._read: ParseFunction = (
             self._reader if wrap_reader is None else wrap_reader(self._reader)
@@ -179,9 +184,11 @@ class ResponseProcessor:
             last_attempt=any(row.fails >= self._retries for row in task.rows),
         )
 
-    def parse(self, exchange: Exchange, headers: Headers) -> ParsedExchange:
+    def parse(
+        self, exchange: Exchange, headers: Headers, *, markdown: MarkdownMode | None = None
+    ) -> ParsedExchange:
         """Parse the page of an exchange."""
-        return self._read(exchange, headers)
+        return self._read(exchange, headers, markdown=markdown)
 
     @contextmanager
     def parsing_in_a_child(self) -> Iterator[None]:

@@ -33,6 +33,7 @@ from lycosa.frontier.recrawl.change_rate import observe as observe_change
 from lycosa.frontier.recrawl.due import RecrawlRules, retry_wait_ms
 from lycosa.http.decode import Headers
 from lycosa.page.documents.sink import FAULTS
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.file_types import READ_TYPES
 
 _public = lru_cache(4_096)(is_public)
@@ -112,13 +113,20 @@ class RowProcessor(CrawlListener):
         self, exchange: Exchange, headers: Headers, rows: tuple[UrlRow, ...]
     ) -> ParsedExchange:
         collections = [self.crawl.assignments[row.collection].collection for row in rows]
+        stored = any(collection.markdown for collection in collections)
+        markdown = MarkdownMode.MAIN if stored else None
         if not any(collection.requisites for collection in collections):
-            return self._parse_page(exchange, headers)
+            return self._parse_page(exchange, headers, markdown=markdown)
         types = [
             each for collection in collections for each in collection.media_types or READ_TYPES
         ]
         return understand_requisites(
-            exchange, headers, self._parse_page, types, self.crawl.config.fetch.max_decoded
+            exchange,
+            headers,
+            self._parse_page,
+            types,
+            self.crawl.config.fetch.max_decoded,
+            markdown,
         )
 
     def _read_row(
@@ -196,6 +204,9 @@ class RowProcessor(CrawlListener):
         for fault in FAULTS.intersection(page.faults):
             progress.errors[fault] += 1
         crawl.urls.settle(row, UrlState.VISITED)
+        assignment = crawl.assignments[row.collection]
+        if page.markdown is not None and not assignment.collection.markdown:
+            page = replace(page, markdown=None)  # another collection of the URL stores it
         values = crawl.plugins.merged("page_parsed", page=page, visit=visit)
         crawl.buffer.batch.add_page(visit, page, row.redirect_from, values, links=first)
         if (
@@ -206,7 +217,6 @@ class RowProcessor(CrawlListener):
             self.before_commit()
         if not was_held:
             crawl.urls.count_page(row)
-        assignment = crawl.assignments[row.collection]
         host = crawl.hosts.queue(row.id).row
         if first and not visited_before and assignment.collection.traps:
             crawl.traps.observe(host, row.id, page, visit.http_status)

@@ -8,7 +8,7 @@ New links are admitted by the next crawl.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from lycosa.core.records import Exchange, Page, UrlState, Visit
 from lycosa.crawl.processing.page_reader import FAULT_RENDERED, Reader
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.http.decode import parse_head
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers, LinksBuffer, TableBuffer
@@ -54,9 +55,10 @@ def reparse(
     *,
     collection: str | None = None,
     since_ms: int | None = None,
-    observer: Callable[[Reparsed], None] | None = None,
+    with_markdown: Collection[str] = (),
 ) -> Reparsed:
-    """Parse again what is live. `locate` gives the absolute path of a workspace-relative one.
+    """Parse again what is live. `locate` gives the absolute path of a workspace-relative one;
+    `with_markdown`: collections whose pages are stored as Markdown too.
 
     Raises:
         ArchiveError: a record cannot be read.
@@ -72,7 +74,8 @@ def reparse(
         parsed = []
         for row in rows:
             counts["pages"] += 1
-            page = _read(row, reader, locate)
+            mode = MarkdownMode.MAIN if row["collection"] in with_markdown else None
+            page = _read(row, reader, locate, mode)
             if page is None:
                 counts["unreadable"] += 1
             else:
@@ -98,8 +101,6 @@ def reparse(
                 CommitContents(counters={"reparsed": buffers.pages.rows}),
             )
             buffers = Buffers()
-        if observer is not None:
-            observer(Reparsed(**counts))
     if buffers.pages.rows:
         claim.commit(
             claim.next_folder(),
@@ -202,7 +203,12 @@ def _visit(row: dict[str, object]) -> Visit:
     return Visit(host="", depth=0, duration_ms=0, **take)  # type: ignore[arg-type]
 
 
-def _read(row: dict[str, object], reader: Reader, locate: Callable[[str], str]) -> Page | None:
+def _read(
+    row: dict[str, object],
+    reader: Reader,
+    locate: Callable[[str], str],
+    markdown: MarkdownMode | None,
+) -> Page | None:
     path, offset, length = (
         locate(str(row["warc_file"])),
         int(str(row["warc_offset"])),
@@ -218,7 +224,7 @@ def _read(row: dict[str, object], reader: Reader, locate: Callable[[str], str]) 
         truncated="" if row["truncated"] == "decoded" else str(row["truncated"]),
         rendered=read_rendered(path, offset + length) if was_rendered else b"",
     )  # fmt: skip
-    return reader(exchange, parse_head(response.head)).page
+    return reader(exchange, parse_head(response.head), markdown=markdown).page
 
 
 def _differs(row: dict[str, object], visit: Visit, page: Page, values: Mapping[str, Any]) -> bool:

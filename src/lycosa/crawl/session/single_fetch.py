@@ -24,6 +24,7 @@ from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.robots_txt import product_token, robots_url
 from lycosa.http.decode import parse_head
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.normalise import LinkResolver, normalise, typed_url
 from lycosa.url.schemes import DEFAULT_PORTS, OTHERS
 from lycosa.url.scope import hostname, url_origin
@@ -109,8 +110,14 @@ class OneOff:
         return ended[0]
 
 
-def read_page(exchange: Exchange, settings: FetchSettings, source: str = "") -> Page:
+def read_page(
+    exchange: Exchange,
+    settings: FetchSettings,
+    source: str = "",
+    markdown: MarkdownMode | None = None,
+) -> Page:
     """Parse an answer as the crawl does. `source`: its name in errors, if that is not its URL.
+    `markdown`: what `Page.markdown` contains; None: it has none.
 
     Raises:
         WorkError: it is of a media type that is not read, or does not decode.
@@ -120,7 +127,8 @@ def read_page(exchange: Exchange, settings: FetchSettings, source: str = "") -> 
     with closing(
         DocumentPool(DocumentLimits(max_decoded=settings.max_decoded, product_token=token))
     ) as documents:
-        parsed = Reader(settings.max_decoded, token, documents)(exchange, headers)
+        reader = Reader(settings.max_decoded, token, documents)
+        parsed = reader(exchange, headers, markdown=markdown)
     if parsed.page is None:
         kind = headers.get("content-type") or "no Content-Type"
         raise WorkError(

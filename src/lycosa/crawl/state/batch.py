@@ -131,7 +131,7 @@ class Batch:
         self._buffers.add_page(visit, page, redirect_from, values)
         if links:
             self._buffers.links.add_links(visit, page.links)
-        self.text_bytes += len(page.text) + len(page.main_text)
+        self.text_bytes += len(page.text) + len(page.main_text) + len(page.markdown or "")
         self.counters["pages"] += 1
 
     def add_match(self, visit: Visit, match: PatternMatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,25 +15,25 @@ from urllib.parse import urlsplit
 import polars as pl
 
 from lycosa.archive.warc.reader import read_rendered, read_response
-from lycosa.archive.warc.record import RENDERED_TYPE
 from lycosa.core.errors import ArchiveError, UsageError, WorkError
 from lycosa.core.records import Exchange, VisitKind
+from lycosa.crawl.documents.pool import DocumentPool
+from lycosa.crawl.documents.wire import DocumentLimits
+from lycosa.crawl.processing.page_reader import Reader
 from lycosa.export.mirror.file_names import file_names
-from lycosa.http.decode import decode_with, parse_head
+from lycosa.http.decode import parse_head
 from lycosa.page.html.markdown import MarkdownMode
-from lycosa.page.markdown import document_markdown
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import site_name
 
 MEDIA_TYPE = "text/markdown"
-_DECODED_LIMIT = 1 << 28  # bytes
 _DECLARED = ("authors", "schema_type", "modified_at", "declared_headline")
 _COLUMNS = (
     *("url", "title", "description", "language", "page_type", "published_at", "fetched_at"),
-    *("text_digest", "headings", "main_text", "text"),
+    *("text_digest", "markdown"),
     *_DECLARED,
-    *("content_type", "warc_file", "warc_offset", "warc_length"),
+    *("warc_file", "warc_offset", "warc_length"),
 )
 _IDENTITY = ["collection", "host_key", "url_key"]
 
@@ -95,6 +96,7 @@ def markdown_pages(
     site: str = "",
     collection: str = "",
     mode: MarkdownMode = MarkdownMode.MAIN,
+    documents: DocumentLimits = DocumentLimits(),
     unreadable: list[str] | None = None,
 ) -> Iterator[MarkdownPage]:
     """Yield the newest version of each page that robots directives allow to index, by archive
@@ -103,24 +105,27 @@ def markdown_pages(
     Args:
         site: a host, host:port or URL; "" all.
         collection: pages of this collection only; "" all, each URL once.
+        documents: limits for parsing documents.
         unreadable: gets the URLs whose response cannot be read.
 
     Raises:
         UsageError: `site` is invalid, or there are no such pages.
     """
     empty = True
-    for values in _rows(workspace, site, collection):
-        empty = False
-        try:
-            text = _markdown(workspace, values, mode)
-        except (ArchiveError, FileNotFoundError):
-            if unreadable is not None:
-                unreadable.append(values["url"])
-            continue
-        if text:
-            facts = {name: values[name] for name in (*_COLUMNS[:7], *_DECLARED)}
-            digest = f"xxh3:{values['text_digest']:016x}"
-            yield MarkdownPage(**facts, digest=digest, markdown=text)
+    with closing(DocumentPool(documents)) as pool:
+        reader = Reader(documents.max_decoded, documents.product_token, pool)
+        for values in _rows(workspace, site, collection):
+            empty = False
+            try:
+                text = _markdown(workspace, values, reader, mode)
+            except (ArchiveError, FileNotFoundError):
+                if unreadable is not None:
+                    unreadable.append(values["url"])
+                continue
+            if text:
+                facts = {name: values[name] for name in (*_COLUMNS[:7], *_DECLARED)}
+                digest = f"xxh3:{values['text_digest']:016x}"
+                yield MarkdownPage(**facts, digest=digest, markdown=text)
     if empty:
         raise UsageError(
             "there are no such pages: `lycosa status --by host` lists the hosts of the workspace"
@@ -134,7 +139,7 @@ def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[dict[str
         pages = pages.filter(pl.col("collection") == collection)
     if site:
         pages = pages.filter(site_name(site).rows())
-    places = ("content_type", "warc_file", "warc_offset", "warc_length")
+    places = ("warc_file", "warc_offset", "warc_length")
     visits = tables.scan("visits").filter(pl.col("warc_file") != "")
     declared = tables.scan("metadata").select(
         *_IDENTITY,
@@ -158,28 +163,34 @@ def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[dict[str
     yield from rows.collect(engine="streaming").iter_rows(named=True)
 
 
-def _markdown(workspace: Workspace, page: dict[str, Any], mode: MarkdownMode) -> str:
-    """Return the Markdown of a page. Raises ArchiveError: its record is damaged."""
+def _markdown(
+    workspace: Workspace, page: dict[str, Any], reader: Reader, mode: MarkdownMode
+) -> str:
+    """Return the Markdown of a page: as it is stored, else from the archive.
+
+    Raises:
+        ArchiveError: its record is damaged.
+    """
+    if mode is MarkdownMode.MAIN and page["markdown"] is not None:
+        return str(page["markdown"])
     path = workspace.path(page["warc_file"])
     offset, length = page["warc_offset"], page["warc_length"]
-    url, content_type = page["url"], page["content_type"]
     stored = read_response(path, offset, length)
-    exchange = Exchange(
-        url, VisitKind.PAGE, 0, 0, response_head=stored.head, body=stored.body, status=stored.status
-    )
-    payload = decode_with(exchange, parse_head(stored.head), _DECODED_LIMIT).payload
     try:
         rendered = read_rendered(path, offset + length)
     except (ArchiveError, FileNotFoundError):
         rendered = b""
-    return document_markdown(
-        rendered or payload,
-        url=url,
-        content_type=RENDERED_TYPE if rendered else content_type,
-        texts=(page["main_text"], page["text"]),
-        headings=page["headings"],
-        mode=mode,
+    exchange = Exchange(
+        page["url"],
+        VisitKind.PAGE,
+        0,
+        0,
+        response_head=stored.head,
+        body=stored.body,
+        status=stored.status,
+        rendered=rendered,
     )
+    return reader.markdown(exchange, parse_head(stored.head), mode)
 
 
 def export_markdown(
@@ -189,6 +200,7 @@ def export_markdown(
     site: str = "",
     collection: str = "",
     mode: MarkdownMode = MarkdownMode.MAIN,
+    documents: DocumentLimits = DocumentLimits(),
 ) -> MarkdownReport:
     """Write each page to `target/HOST/PATH.md`, with front matter: URL, title, type, language,
     dates, digest of the text. A file that would not change is left alone.
@@ -203,7 +215,12 @@ def export_markdown(
     urls = LiveTables(workspace).scan("pages").select(pl.col("url").unique()).collect()["url"]
     names = file_names((url, MEDIA_TYPE) for url in urls)
     pages = markdown_pages(
-        workspace, site=site, collection=collection, mode=mode, unreadable=unreadable
+        workspace,
+        site=site,
+        collection=collection,
+        mode=mode,
+        documents=documents,
+        unreadable=unreadable,
     )
     try:
         for page in pages:
@@ -219,7 +236,12 @@ def export_markdown(
 
 
 def export_llms(
-    workspace: Workspace, site: str, target: str | Path, *, collection: str = ""
+    workspace: Workspace,
+    site: str,
+    target: str | Path,
+    *,
+    collection: str = "",
+    documents: DocumentLimits = DocumentLimits(),
 ) -> MarkdownReport:
     """Write `llms.txt` (an index of the pages of a site, llmstxt.org) and `llms-full.txt` (their
     Markdown) into a folder.
@@ -230,7 +252,9 @@ def export_llms(
     """
     folder = Path(target)
     unreadable: list[str] = []
-    found = markdown_pages(workspace, site=site, collection=collection, unreadable=unreadable)
+    found = markdown_pages(
+        workspace, site=site, collection=collection, documents=documents, unreadable=unreadable
+    )
     pages = sorted(found, key=lambda page: (_depth(page.url), page.url))
     home = pages[0] if pages else None
     title = (home.title if home else "") or site

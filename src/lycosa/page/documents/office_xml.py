@@ -8,39 +8,22 @@ notes and fields.
 from __future__ import annotations
 
 import re
-from posixpath import dirname, join, normpath
+from posixpath import basename, dirname, join, normpath
 from typing import ClassVar
 
-from lycosa.page.documents.sink import Sink
-from lycosa.page.documents.zipped import Package
+from lycosa.page.documents.paragraphs import (
+    ENDNOTES,
+    LayoutBullets,
+    SlideParagraphs,
+    WordParagraphs,
+)
+from lycosa.page.documents.sink import LAST, BlockPlace, Sink
+from lycosa.page.documents.structure import text_block
+from lycosa.page.documents.word_styles import WordStyles
+from lycosa.page.documents.zipped import Attributes, Package
 from lycosa.page.feeds.xml_events import local_name
 
-_FIELD = re.compile(r'HYPERLINK\s+(?:\\[a-z]\s+)*"([^"]+)"', re.IGNORECASE)
-# repeats its alternative; deleted text
-_SKIPPED = frozenset({"Fallback", "delText"})
-_HEADING = re.compile(r"(?:heading [1-9]|title)$", re.IGNORECASE)
 _CHART_PIECES = 20_000
-_FIELD_PIECES = 100
-
-
-class Attributes:
-    """Collects the attributes of elements with given names (relationships, styles)."""
-
-    def __init__(self, *names: str) -> None:
-        self._names = frozenset(names)
-        self.elements: list[tuple[str, dict[str, str]]] = []
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        if local_name(tag) in self._names:
-            self.elements.append(
-                (local_name(tag), {local_name(name): value for name, value in attributes.items()})
-            )
-
-    def end(self, tag: str) -> None:
-        pass
-
-    def text(self, text: str) -> None:
-        pass
 
 
 class CoreProperties:
@@ -78,103 +61,6 @@ class CoreProperties:
             self._text.append(text)
 
 
-class Paragraphs:
-    """The paragraphs of one part of a text document or of a slide, with its links and headings."""
-
-    def __init__(
-        self, sink: Sink, targets: dict[str, str], headings: frozenset[str] = frozenset()
-    ) -> None:
-        self._sink = sink
-        self._targets = targets
-        self._headings = headings
-        self._open: list[list[str]] = []  # a paragraph may be in another's text box
-        self._heading = False
-        self._title_shape = False
-        self._skipped = 0
-        self._taking = False
-        self._field: list[str] = []  # the instruction of a field, which may come in several pieces
-        self._in_field = False
-        self._links: list[tuple[str, int]] = []  # target, where in the paragraph its anchor begins
-        self._run_link = ""
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        name = local_name(tag)
-        if self._skipped or name in _SKIPPED:
-            self._skipped += 1
-            return
-        if name == "t":
-            self._taking = True
-        elif name == "p":
-            self._open.append([])
-            self._heading = self._title_shape
-        elif name in ("tab", "br", "cr", "ptab"):
-            self._add(" ")
-        elif name == "noBreakHyphen":
-            self._add("-")
-        elif name == "pStyle":
-            self._heading = _value(attributes, "val") in self._headings
-        elif name == "ph":
-            self._title_shape = _value(attributes, "type") in ("title", "ctrTitle")
-        elif name == "sp":
-            self._title_shape = False
-        elif name == "hyperlink":
-            self._links.append((self._targets.get(_value(attributes, "id"), ""), self._size()))
-        elif name == "instrText":
-            self._in_field = True
-        elif name == "fldChar":
-            self._end_field()
-        elif name == "fldSimple":
-            self._field = [_value(attributes, "instr")]
-            self._end_field()
-        elif name in ("hlinkClick", "hlinkHover"):
-            self._run_link = self._targets.get(_value(attributes, "id"), "")
-            if self._run_link and not self._taking and not self._open:
-                self._sink.link(self._run_link)
-                self._run_link = ""
-
-    def end(self, tag: str) -> None:
-        name = local_name(tag)
-        if self._skipped:
-            self._skipped -= 1
-            return
-        if name == "t":
-            self._taking = False
-        elif name == "instrText":
-            self._in_field = False
-        elif name == "p" and self._open:
-            self._sink.line("".join(self._open.pop()), heading=self._heading)
-            self._heading = False
-        elif name == "hyperlink" and self._links:
-            target, begin = self._links.pop()
-            self._sink.link(target, "".join(self._open[-1])[begin:] if self._open else "")
-        elif name == "r" and self._run_link:
-            self._sink.link(
-                self._run_link, self._open[-1][-1] if self._open and self._open[-1] else ""
-            )
-            self._run_link = ""
-
-    def text(self, text: str) -> None:
-        if self._skipped:
-            return
-        if self._in_field and len(self._field) < _FIELD_PIECES:
-            self._field.append(text)
-        elif self._taking:
-            self._add(text)
-
-    def _add(self, text: str) -> None:
-        if self._open:
-            self._open[-1].append(text)
-
-    def _size(self) -> int:
-        return sum(map(len, self._open[-1])) if self._open else 0
-
-    def _end_field(self) -> None:
-        match = _FIELD.search("".join(self._field))
-        self._field = []
-        if match:
-            self._sink.link(match[1])
-
-
 class Chart:
     """Titles, categories and values of a chart, as one line."""
 
@@ -189,7 +75,9 @@ class Chart:
     def end(self, tag: str) -> None:
         self._taking = False
         if local_name(tag) == "chartSpace":
-            self._sink.line(" ".join(self._texts))
+            text = " ".join(self._texts)
+            self._sink.line(text)
+            self._sink.block(text_block(text), BlockPlace(LAST))
 
     def text(self, text: str) -> None:
         if self._taking and len(self._texts) < _CHART_PIECES:
@@ -200,10 +88,6 @@ def read_charts(package: Package, sink: Sink) -> None:
     """Read the texts of all charts."""
     for part in package.matching(r"(?:word|ppt|xl)/charts/chart\d*\.xml"):
         package.events(part, Chart(sink))
-
-
-def _value(attributes: dict[str, str], attribute: str) -> str:
-    return next((value for name, value in attributes.items() if local_name(name) == attribute), "")
 
 
 def targets_of(package: Package, part: str) -> dict[str, str]:
@@ -249,21 +133,22 @@ def read_docx(payload: bytes, sink: Sink) -> None:
     package = Package(payload, sink)
     describe(package, sink)
     main = main_part(package, "word/document.xml")
-    styles = Attributes("style", "name")
     folder = dirname(main)
-    package.events(f"{folder}/styles.xml", styles)
-    headings, style = set(), ""
-    for name, attributes in styles.elements:
-        if name == "style":
-            style = attributes.get("styleId", "")
-        elif style and _HEADING.match(attributes.get("val", "")):
-            headings.add(style)
+    styles = WordStyles(package, folder)
     parts = [main, *package.matching(rf"{re.escape(folder)}/(?:footnotes|endnotes|comments)\.xml")]
     parts += package.matching(rf"{re.escape(folder)}/(?:header|footer)\d*\.xml") + package.matching(
         r"word/diagrams/data\d*\.xml"
     )
     for part in parts:
-        package.events(part, Paragraphs(sink, targets_of(package, part), frozenset(headings)))
+        name = basename(part)
+        reader = WordParagraphs(
+            sink,
+            targets_of(package, part),
+            styles,
+            BlockPlace(aside=name.startswith(("comments", "header", "footer"))),
+            notes=ENDNOTES if name.startswith("endnotes") else "",
+        )
+        package.events(part, reader)
     read_charts(package, sink)
 
 
@@ -277,10 +162,26 @@ def read_pptx(payload: bytes, sink: Sink) -> None:
     targets = targets_of(package, main)
     shown = [targets[each["id"]] for _, each in order.elements if each.get("id") in targets]
     slides = [*dict.fromkeys([*shown, *package.matching(r"ppt/slides/slide\d+\.xml")])]
-    for part in [
-        *slides,
-        *package.matching(r"ppt/diagrams/data\d*\.xml"),
-        *package.matching(r"ppt/notesSlides/notesSlide\d+\.xml"),
-    ]:
-        package.events(part, Paragraphs(sink, targets_of(package, part)))
+    layouts: dict[str, frozenset[str]] = {}
+    orders: dict[str, int] = {}  # of slides and their notes
+    for number, slide in enumerate(slides):
+        related = targets_of(package, slide)
+        orders |= {name: number for name in related.values() if "/notesSlides/" in name}
+        layout = next((name for name in related.values() if "/slideLayouts/" in name), "")
+        if layout not in layouts:
+            layouts[layout] = _layout_bullets(package, layout)
+        reader = SlideParagraphs(sink, related, layouts[layout], BlockPlace(number))
+        package.events(slide, reader)
+    for part in package.matching(r"ppt/diagrams/data\d*\.xml"):
+        package.events(part, SlideParagraphs(sink, targets_of(package, part), None))
+    for part in package.matching(r"ppt/notesSlides/notesSlide\d+\.xml"):
+        place = BlockPlace(orders.get(part, LAST))
+        reader = SlideParagraphs(sink, targets_of(package, part), None, place, quoted=True)
+        package.events(part, reader)
     read_charts(package, sink)
+
+
+def _layout_bullets(package: Package, layout: str) -> frozenset[str]:
+    bullets = LayoutBullets()
+    package.events(layout, bullets)
+    return frozenset(bullets.plain)

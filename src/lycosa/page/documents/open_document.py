@@ -6,9 +6,9 @@ from posixpath import dirname, join, normpath
 from typing import ClassVar
 from urllib.parse import unquote
 
-from lycosa.page.documents.office_xml import Attributes, CoreProperties
+from lycosa.page.documents.office_xml import CoreProperties
 from lycosa.page.documents.sink import Encrypted, Sink
-from lycosa.page.documents.zipped import Package
+from lycosa.page.documents.zipped import Attributes, Package
 from lycosa.page.feeds.xml_events import local_name
 from lycosa.page.html.document import read_html
 

@@ -6,6 +6,7 @@ Runs in a child process: a hostile document may need any time and memory, or cra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lycosa.core.records import Page
 from lycosa.page.documents.compound import read_doc, read_ppt
@@ -24,7 +25,9 @@ from lycosa.page.documents.sink import (
     TextFull,
 )
 from lycosa.page.documents.workbook import read_xls, read_xlsx
-from lycosa.page.parse import PageSource, build_page
+from lycosa.page.html.markdown import MarkdownMode, blocks_markdown
+from lycosa.page.markdown import text_markdown
+from lycosa.page.parse import UNKNOWN_FETCH, Fetch, PageSource, build_page
 
 
 def _refuse(payload: bytes, sink: Sink) -> None:
@@ -48,9 +51,11 @@ _READERS: dict[Kind, Callable[[bytes, Sink], None]] = {
 }
 
 
-def read_document(payload: bytes, kind: Kind) -> Sink:
-    """Read a document as far as possible; `parts.faults` lists its faults."""
-    sink = Sink()
+def read_document(payload: bytes, kind: Kind, *, structured: bool = False) -> Sink:
+    """Read a document as far as possible; `parts.faults` lists its faults. `structured`: collect
+    its blocks too.
+    """
+    sink = Sink(structured=structured)
     faults = sink.parts.faults
     try:
         _READERS[kind](payload, sink)
@@ -73,15 +78,25 @@ def parse_document(
     url: str,
     link_headers: Sequence[str] = (),
     x_robots_tag: Sequence[str] = (),
-    product_token: str = "lycosa",
-    fetched_at: int | None = None,
+    fetch: Fetch = UNKNOWN_FETCH,
+    markdown: MarkdownMode | None = None,
 ) -> Page:
     """Parse one document as `lycosa.page.parse.parse_page` does a web page. Never raises; the
-    process may die of it.
+    process may die of it. `markdown`: what `Page.markdown` contains; None: it has none.
     """
-    parts = read_document(payload, kind).parts
+    sink = read_document(payload, kind, structured=markdown is not None)
+    parts = sink.parts
     parts.set_title(parts.headline)
     source = PageSource(
-        url, tuple(link_headers), tuple(x_robots_tag), product_token, fetched_at=fetched_at
+        url,
+        tuple(link_headers),
+        tuple(x_robots_tag),
+        fetch.product_token,
+        fetched_at=fetch.at_ms,
     )
-    return build_page(parts, source, size=len(payload), whole=True)
+    page = build_page(parts, source, size=len(payload), whole=True)
+    if markdown is None:
+        return page
+    blocks = sink.blocks(asides=markdown is MarkdownMode.FULL)
+    written = blocks_markdown(blocks, url, markdown) or text_markdown(page.text, page.headings)
+    return replace(page, markdown=written)

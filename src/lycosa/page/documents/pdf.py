@@ -5,22 +5,24 @@ from __future__ import annotations
 import ctypes
 import re
 from collections import Counter
+from itertools import islice
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as raw
 
-from lycosa.page.documents.sink import FAULT_BROKEN, Broken, Encrypted, Sink
+from lycosa.page.documents.pdf_lines import SOFT_HYPHEN, LineReader, LinkArea, PdfLine
+from lycosa.page.documents.pdf_structure import NO_SPACES, PdfStructure
+from lycosa.page.documents.sink import FAULT_BROKEN, Broken, Encrypted, Sink, is_web
+from lycosa.page.documents.structure import text_block
 
 _MAX_PAGES = 5_000
+_STRUCTURED_PAGES = 500  # 10 ms of CPU each; later ones are paragraphs in Markdown
+_STRUCTURED_CHARACTERS = 1_000_000
 _MAX_OUTLINE = 500
 _MAX_PAGE_LINKS = 2_000
 _MAX_ADDRESS = 4_096
-# a hyphen at the end of a line: PDFium writes U+0002 or U+FFFE for it
-_SOFT = re.compile("[\u00ad\u0002\ufffe]\\s*")
 _END = tuple('.!?:;。！？：；।॥۔؟…”"»)]）」』')
 _FULL_SHARE = 0.75  # of the page's long lines from which a line goes on in the next one
-# scripts that write no spaces between lines
-_NO_SPACES = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uff9f]")
 _DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d)?'?(\d\d)?")
 _REPEATED_SHARE, _REPEATED_PAGES = 0.5, 4
 _NO_TITLE = re.compile(
@@ -45,13 +47,14 @@ def read_pdf(payload: bytes, sink: Sink) -> None:
             raise Encrypted from None
         raise Broken(str(error)) from None
     try:
-        _describe(document, sink)
-        _read_pages(document, sink)
+        outline = _describe(document, sink)
+        _read_pages(document, sink, outline)
     finally:
         document.close()
 
 
-def _describe(document: pdfium.PdfDocument, sink: Sink) -> None:
+def _describe(document: pdfium.PdfDocument, sink: Sink) -> list[tuple[str, int]]:
+    """Read the properties; return the titles of the outline and their levels from 1."""
     about = document.get_metadata_dict(skip_empty=True)
     title = about.get("Title", "").strip()
     if not _NO_TITLE.fullmatch(title):
@@ -61,10 +64,12 @@ def _describe(document: pdfium.PdfDocument, sink: Sink) -> None:
     sink.describe("keywords", about.get("Keywords"))
     sink.describe("date", _iso(about.get("CreationDate", "")))
     sink.describe("modified", _iso(about.get("ModDate", "")))
-    for number, bookmark in enumerate(document.get_toc(max_depth=4)):
-        if number >= _MAX_OUTLINE:
-            break
-        sink.parts.add_heading(" ".join(bookmark.get_title().split()), is_h1=False)
+    outline = []
+    for bookmark in islice(document.get_toc(max_depth=4), _MAX_OUTLINE):
+        title = " ".join(bookmark.get_title().split())
+        sink.parts.add_heading(title, is_h1=False)
+        outline.append((title, bookmark.level + 1))
+    return outline
 
 
 def _iso(written: str) -> str:
@@ -79,8 +84,10 @@ def _iso(written: str) -> str:
     return f"{date}T{hour}:{minute or '00'}:{second or '00'}{offset or ''}"
 
 
-def _read_pages(document: pdfium.PdfDocument, sink: Sink) -> None:
+def _read_pages(document: pdfium.PdfDocument, sink: Sink, outline: list[tuple[str, int]]) -> None:
     pages: list[list[str]] = []
+    placed: list[list[PdfLine]] = []
+    reader = LineReader()
     held = 0
     for number in range(min(len(document), _MAX_PAGES)):
         try:
@@ -93,17 +100,34 @@ def _read_pages(document: pdfium.PdfDocument, sink: Sink) -> None:
         if number == 0 and not sink.parts.title:
             sink.describe("title", _largest(text))
         pages.append(text.get_text_bounded().splitlines())
-        _read_links(document, page, text, sink)
+        links = _read_links(document, page, text, sink)
+        if sink.structured and number < _STRUCTURED_PAGES and held < _STRUCTURED_CHARACTERS:
+            placed.append(reader.read(text, number, links))
         text.close()
         page.close()
         held += sum(map(len, pages[-1]))
         if held > 3_000_000:  # more than the sink takes
             break
     repeated = _running_lines(pages)
-    for lines in pages:
+    if sink.structured:
+        unique = [line for lines in placed for line in _content(lines, repeated)]
+        PdfStructure(unique, outline).write(sink)
+    for number, lines in enumerate(pages):
         unique_lines = [line for line in lines if _shape(line) not in repeated]
         for line in _paragraphs(unique_lines):
+            if sink.structured and number >= len(placed):
+                sink.block(text_block(line))
             sink.line(line)
+
+
+def _content(lines: list[PdfLine], repeated: frozenset[str]) -> list[PdfLine]:
+    """Return the lines of a page without running ones and page numbers."""
+    ends = {0, len(lines) - 1}
+    return [
+        line
+        for place, line in enumerate(lines)
+        if _shape(line.text) not in repeated and not (place in ends and line.text.isdecimal())
+    ]
 
 
 def _shape(line: str) -> str:
@@ -136,15 +160,15 @@ def _paragraphs(lines: list[str]) -> list[str]:
         if not line:
             goes_on = False
             continue
-        ends_soft = bool(_SOFT.search(line[-1:]))
+        ends_soft = bool(SOFT_HYPHEN.search(line[-1:]))
         text = line[:-1] if ends_soft else line
-        text = _SOFT.sub("", text)
+        text = SOFT_HYPHEN.sub("", text)
         if goes_on and joined:
             before = joined[-1]
             glue = (
                 ""
                 if before.endswith("\0")
-                or (_NO_SPACES.match(before[-1:]) and _NO_SPACES.match(text[:1]))
+                or (NO_SPACES.match(before[-1:]) and NO_SPACES.match(text[:1]))
                 else " "
             )
             joined[-1] = before.rstrip("\0") + glue + text
@@ -178,11 +202,12 @@ def _largest(text: pdfium.PdfTextPage) -> str:
 
 def _read_links(
     document: pdfium.PdfDocument, page: pdfium.PdfPage, text: pdfium.PdfTextPage, sink: Sink
-) -> None:
-    """Return link annotations with an address, then addresses in the text.
+) -> list[LinkArea]:
+    """Read link annotations with an address, then addresses in the text. Return the first.
 
     PDF 32000-1:2008 section 12.6.4.7.
     """
+    areas = []
     position, link = ctypes.c_int(0), raw.FPDF_LINK()
     for _ in range(_MAX_PAGE_LINKS):
         if not raw.FPDFLink_Enumerate(page, position, link):
@@ -194,11 +219,14 @@ def _read_links(
         size = raw.FPDFAction_GetURIPath(document, action, buffer, _MAX_ADDRESS)
         if not 1 < size <= _MAX_ADDRESS:
             continue
+        target = buffer.raw[: size - 1].decode("utf-8", "replace")
         box = raw.FS_RECTF()
         anchor = ""
         if raw.FPDFLink_GetAnnotRect(link, box):
             anchor = text.get_text_bounded(box.left, box.bottom, box.right, box.top)
-        sink.link(buffer.raw[: size - 1].decode("utf-8", "replace"), anchor)
+            if is_web(target):
+                areas.append(LinkArea(box.left, box.bottom, box.right, box.top, target))
+        sink.link(target, anchor)
     written = raw.FPDFLink_LoadWebLinks(text)
     for number in range(min(raw.FPDFLink_CountWebLinks(written), _MAX_PAGE_LINKS)):
         size = raw.FPDFLink_GetURL(written, number, None, 0)
@@ -208,3 +236,4 @@ def _read_links(
             address = bytes(units).decode("utf-16-le", "replace").rstrip("\0")
             sink.link(address, address)
     raw.FPDFLink_CloseWebLinks(written)
+    return areas

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from lycosa.core.records import LinkKind
+from lycosa.page.html.lines import BREAK
+from lycosa.page.html.markdown import MarkdownBlock
+from lycosa.page.html.rich_walk import Container, RichBlock
 from lycosa.page.page_parts import ANCHOR_LENGTH, PageParts, fold
 
 MAX_TEXT = 2_000_000
 """Characters kept of a document: some 700 pages of print, and 4 MB in the tables."""
 
 MAX_LINKS = 20_000
+
+MAX_LEVEL = 6
+"""Of headings in Markdown."""
 
 FAULT_CUT = "document_cut"  # longer than we read
 FAULT_BROKEN = "document_broken"  # read up to the fault
@@ -38,12 +47,33 @@ class Encrypted(Exception):
     """The document cannot be read without a password."""
 
 
-class Sink:
-    """Collects the text, links and metadata of one document."""
+LAST = 1_000_000
+"""The place of blocks that follow all others."""
 
-    def __init__(self) -> None:
+
+class BlockPlace(NamedTuple):
+    """`order`: blocks of a lower one come first. `aside`: no main content, such as a header."""
+
+    order: int = 0
+    aside: bool = False
+
+
+_MAIN = BlockPlace()
+
+
+class Sink:
+    """Collects the text, links and metadata of one document; if `structured`, also the blocks that
+    Markdown is made from. Readers without structure add none.
+    """
+
+    def __init__(self, *, structured: bool = False) -> None:
         self.parts = PageParts()
+        self.structured = structured
+        self._blocks: list[tuple[BlockPlace, MarkdownBlock]] = []
+        self._listing: list[str] = []  # lines of the code that is open
+        self._listing_place: tuple[Container | None, BlockPlace] = None, _MAIN
         self._left = MAX_TEXT
+        self._left_in_blocks = MAX_TEXT
 
     def line(self, text: str, *, heading: bool = False) -> None:
         """Add a paragraph; white space is folded.
@@ -65,9 +95,50 @@ class Sink:
         if heading:
             parts.add_heading(text, is_h1=not parts.headline)
 
+    def block(self, block: MarkdownBlock, place: BlockPlace = _MAIN) -> None:
+        """Add a paragraph or heading with its markup."""
+        pieces = block.block.pieces
+        if self._has_space(pieces) and any(piece.strip() for piece in pieces):
+            self._end_listing()
+            cleaned = replace(block.block, pieces=tuple(map(_without_controls, pieces)))
+            self._blocks.append((place, MarkdownBlock(cleaned, min(block.level, MAX_LEVEL))))
+
+    def code_line(
+        self, line: str, container: Container | None = None, place: BlockPlace = _MAIN
+    ) -> None:
+        """Add code as it is. Lines that follow each other make one listing; `line` may also be a
+        complete listing.
+        """
+        line = _without_controls(line)
+        if not self._has_space((line,)):
+            return
+        if "\n" in line or self._listing_place != (container, place):
+            self._end_listing()
+        self._listing.append(line)
+        self._listing_place = container, place
+        if "\n" in line:
+            self._end_listing()
+
+    def _end_listing(self) -> None:
+        if self._listing:
+            container, place = self._listing_place
+            code = RichBlock(container, (), ("\n".join(self._listing), ""))
+            self._blocks.append((place, MarkdownBlock(code, 0)))
+            self._listing = []
+
+    def blocks(self, *, asides: bool) -> list[MarkdownBlock]:
+        """Return the blocks in their order, with or without those aside of the main content."""
+        self._end_listing()
+        placed = sorted(self._blocks, key=lambda each: each[0].order)
+        return [block for place, block in placed if asides or not place.aside]
+
+    def _has_space(self, pieces: Sequence[str]) -> bool:
+        self._left_in_blocks -= sum(map(len, pieces)) + 1
+        return self.structured and self._left_in_blocks > 0
+
     def link(self, target: str, anchor: str = "") -> None:
         """Add a link to the web; links to files, bookmarks and mail addresses are ignored."""
-        if _WEB.match(target) and len(self.parts.links) < MAX_LINKS:
+        if is_web(target) and len(self.parts.links) < MAX_LINKS:
             self.parts.links.append(
                 (
                     LinkKind.A.value,
@@ -88,10 +159,19 @@ class Sink:
             self.parts.meta.setdefault(name, text)
 
 
+def is_web(target: str) -> bool:
+    """Return whether a link leads to the web."""
+    return bool(_WEB.match(target))
+
+
 def clean(text: str) -> str:
     """Fold white space; remove control characters and lone surrogates."""
-    text = fold(text)
-    if text.isprintable():
+    return _without_controls(fold(text))
+
+
+def _without_controls(text: str) -> str:
+    """Return the text as it is, or without control characters. Markup and breaks stay."""
+    if text.isprintable() or text == BREAK:
         return text
     text = _CONTROLS.sub("", text)
     if _SURROGATES.search(text):

@@ -9,21 +9,20 @@ from __future__ import annotations
 import io
 import re
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 import python_calamine
 
-from lycosa.page.documents.office_xml import (
-    Attributes,
-    Paragraphs,
-    describe,
-    main_part,
-    read_charts,
-    targets_of,
-)
+from lycosa.page.documents.office_xml import describe, main_part, read_charts, targets_of
+from lycosa.page.documents.paragraphs import SlideParagraphs
 from lycosa.page.documents.sink import Broken, Encrypted, Sink
-from lycosa.page.documents.zipped import Package
+from lycosa.page.documents.structure import new_table, row_blocks, text_block
+from lycosa.page.documents.zipped import Attributes, Package
 from lycosa.page.feeds.xml_events import local_name
+from lycosa.page.html.rich_walk import Container
 
+_COLUMN_LETTERS = 3
+_MAX_COLUMNS = 200  # of which the place is kept; cells further right follow each other
 _MAX_STRINGS = 64 * 2**20  # characters of shared strings held
 _DATE_FORMATS = frozenset(
     str(number) for number in (*range(14, 18), 22, *range(27, 37), *range(50, 59))
@@ -72,7 +71,9 @@ class _Sheet:
         self._strings = strings
         self._dates = dates
         self._style = ""
-        self._cells: list[str] = []
+        self._cells: list[tuple[int, str]] = []  # column, text
+        self._column = 0
+        self._table = new_table()
         self._type = ""
         self._value: list[str] = []
         self._taking = False
@@ -85,8 +86,9 @@ class _Sheet:
                 attributes.get("s", ""),
                 [],
             )
+            self._column = _column(attributes.get("r", "")) or self._column + 1
         elif name == "row":
-            self._cells = []
+            self._cells, self._column = [], 0
         self._taking = name in ("v", "t")
 
     def end(self, tag: str) -> None:
@@ -102,13 +104,33 @@ class _Sheet:
             elif self._type == "n" and self._style in self._dates:
                 value = _date(value)
             if value:
-                self._cells.append(value)
+                self._cells.append((self._column, value))
         elif name == "row":
-            self._sink.line(" ".join(self._cells))
+            _add_row(self._sink, self._cells, self._table)
 
     def text(self, text: str) -> None:
         if self._taking:
             self._value.append(text)
+
+
+def _column(cell: str) -> int:
+    """Return the number of the column of a cell such as `B3`; 0: it is not stated."""
+    number = 0
+    for letter in cell.rstrip("0123456789")[:_COLUMN_LETTERS]:
+        number = number * 26 + ord(letter) - 64 if "A" <= letter <= "Z" else 0
+    return number if number <= _MAX_COLUMNS else 0
+
+
+def _add_sheet(sink: Sink, name: str) -> None:
+    sink.line(name, heading=True)
+    sink.block(text_block(name, level=2))
+
+
+def _add_row(sink: Sink, cells: list[tuple[int, str]], table: Container) -> None:
+    sink.line(" ".join([text for _, text in cells]))
+    if sink.structured:
+        for block in row_blocks(cells, table):
+            sink.block(block)
 
 
 def _date_styles(package: Package) -> frozenset[str]:
@@ -167,7 +189,7 @@ def read_xlsx(payload: bytes, sink: Sink) -> None:
         ),
     ]:
         if part in package:
-            sink.line(sheets.get(part, ""), heading=True)
+            _add_sheet(sink, sheets.get(part, ""))
             package.events(part, _Sheet(sink, strings.strings, dates))
             for target in targets_of(package, part).values():
                 sink.link(target)
@@ -176,21 +198,14 @@ def read_xlsx(payload: bytes, sink: Sink) -> None:
     read_charts(package, sink)
 
 
-class _Lines(Paragraphs):
+class _Lines(SlideParagraphs):
     """Drawings and comments of a workbook: comments have texts without paragraphs."""
 
     def __init__(self, sink: Sink) -> None:
-        super().__init__(sink, {})
+        super().__init__(sink, {}, None)
 
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        if local_name(tag) == "comment":
-            self._open.append([])
-        super().start(tag, attributes)
-
-    def end(self, tag: str) -> None:
-        if local_name(tag) == "comment" and self._open:
-            self._sink.line("".join(self._open.pop()))
-        super().end(tag)
+    STARTS: ClassVar = {**SlideParagraphs.STARTS, "comment": SlideParagraphs.start_paragraph}
+    ENDS: ClassVar = {**SlideParagraphs.ENDS, "comment": SlideParagraphs.end_paragraph}
 
 
 def read_xls(payload: bytes, sink: Sink) -> None:
@@ -208,9 +223,11 @@ def read_xls(payload: bytes, sink: Sink) -> None:
         raise Broken(str(error)) from None
     with book:
         for number, name in enumerate(book.sheet_names):
-            sink.line(name, heading=True)
+            _add_sheet(sink, name)
+            table = new_table()
             for row in book.get_sheet_by_index(number).iter_rows():
-                sink.line(" ".join([text for text in map(_written, row) if text]))
+                values = enumerate(map(_written, row), 1)
+                _add_row(sink, [(column, text) for column, text in values if text], table)
 
 
 def _written(value: object) -> str:

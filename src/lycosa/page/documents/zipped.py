@@ -10,13 +10,44 @@ from collections.abc import Iterator
 from xml.parsers import expat
 
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_CUT, Broken, Encrypted, Sink, TextFull
-from lycosa.page.feeds.xml_events import Enough, EntityDeclared, EventReader, new_parser
+from lycosa.page.feeds.xml_events import (
+    Enough,
+    EntityDeclared,
+    EventReader,
+    local_name,
+    new_parser,
+)
 
 MAX_PART = 64 * 2**20  # bytes of one part, unpacked
 MAX_ALL = 192 * 2**20  # bytes of all parts together
 _CHUNK = 65_536
 _ENCRYPTED_FLAG = 1
 _NUMBER = re.compile(r"(\d+)")
+
+
+class Attributes:
+    """Collects the attributes of elements with given names (relationships, styles)."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = frozenset(names)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if local_name(tag) in self._names:
+            self.elements.append(
+                (local_name(tag), {local_name(name): value for name, value in attributes.items()})
+            )
+
+    def end(self, tag: str) -> None:
+        pass
+
+    def text(self, text: str) -> None:
+        pass
+
+
+def value_of(attributes: dict[str, str], attribute: str) -> str:
+    """Return an attribute by its local name; "" if there is none."""
+    return next((value for name, value in attributes.items() if local_name(name) == attribute), "")
 
 
 class Package:

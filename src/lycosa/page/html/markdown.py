@@ -24,6 +24,7 @@ from lycosa.page.html.rich_walk import (
     CODE,
     DELETED,
     EMPHASIS,
+    FOOTNOTE,
     IMAGE,
     LINK,
     LIST,
@@ -49,6 +50,7 @@ _SIGNS = {STRONG: "**", EMPHASIS: "*", DELETED: "~~"}
 _ESCAPED = re.compile(r"([\\`*_\[\]<])")
 _LINE_START = re.compile(r"^(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
 MAX_GAP = 12  # unselected blocks between two selected ones that may belong to them
+MAX_CELLS = 100_000  # of a table, the empty ones included; a larger one is written cell by cell
 MIN_SHARE = 0.5  # of an element's text that is main text, from which all of it becomes Markdown
 
 
@@ -117,26 +119,29 @@ def page_markdown(
         resolved = LinkResolver(url).resolve(walker.parts.base)
         base = url if isinstance(resolved, Refusal) else resolved
     writer = _Writer(LinkResolver(base, decoded.charset or "utf-8"), mode is MarkdownMode.CITATIONS)
-    numbers = _selected(walker, url, mode)
-    chunks = _chunks(walker, numbers, writer)
+    return _written(_main_blocks(walker, _selected(walker, url, mode)), writer)
+
+
+def blocks_markdown(blocks: Sequence[MarkdownBlock], url: str, mode: MarkdownMode) -> str:
+    """Return the blocks of a document that is not HTML as Markdown.
+
+    Args:
+        url: where it came from, normalised; links become absolute.
+    """
+    return _written(blocks, _Writer(LinkResolver(url), mode is MarkdownMode.CITATIONS))
+
+
+def _written(blocks: Sequence[MarkdownBlock], writer: _Writer) -> str:
+    chunks = _write(blocks, None, writer)
     if writer.references:
         chunks.append(
             "\n".join(f"[{number}]: {target}" for target, number in writer.references.items())
         )
-    return "\n\n".join(chunks) + "\n" if chunks else ""
+    return joined_chunks(chunks)
 
 
-def text_markdown(text: str, headings: Sequence[str]) -> str:
-    """Return the Markdown of a document that is not HTML: its lines as paragraphs, and those that
-    are the next heading as headings.
-    """
-    chunks = []
-    expected = list(reversed(headings))
-    for line in text.split("\n"):
-        if expected and line == expected[-1]:
-            chunks.append(f"## {expected.pop()}")
-        elif line.strip():
-            chunks.append(_line_as_text(_escape(line.strip())))
+def joined_chunks(chunks: Sequence[str]) -> str:
+    """Return blocks of Markdown as a document; "" if there are none."""
     return "\n\n".join(chunks) + "\n" if chunks else ""
 
 
@@ -205,30 +210,30 @@ def _gaps(visible: Sequence[int], selected: set[int], allowed: set[int]) -> list
 
 
 @dataclass(slots=True, frozen=True)
-class _Part:
+class MarkdownBlock:
     """A block to be written: its markup and the level of a heading, or 0."""
 
     block: RichBlock
     level: int
 
 
-def _chunks(walker: RichWalker, numbers: Sequence[int], writer: _Writer) -> list[str]:
-    """Return the blocks as Markdown, one string a block, list or table."""
-    parts = []
+def _main_blocks(walker: RichWalker, numbers: Sequence[int]) -> list[MarkdownBlock]:
+    """Return the blocks of these numbers, and the images between them."""
+    parts: list[MarkdownBlock] = []
     blocks, rich = walker.parts.blocks, walker.rich
     if not numbers:
-        return []
+        return parts
     images = [
         (number, block) for number, block in rich.images if numbers[0] < number <= numbers[-1]
     ]
     for number in numbers:
         while images and images[0][0] <= number:
-            parts.append(_Part(images.pop(0)[1], 0))
-        parts.append(_Part(rich.by_number[number], _LEVELS.get(blocks[number][5], 0)))
-    return _write(parts, None, writer)
+            parts.append(MarkdownBlock(images.pop(0)[1], 0))
+        parts.append(MarkdownBlock(rich.by_number[number], _LEVELS.get(blocks[number][5], 0)))
+    return parts
 
 
-def _write(parts: Sequence[_Part], around: Container | None, writer: _Writer) -> list[str]:
+def _write(parts: Sequence[MarkdownBlock], around: Container | None, writer: _Writer) -> list[str]:
     """Write the blocks in a container, which is that of none of them or around all of them."""
     chunks: list[str] = []
     for container, group in groupby(parts, lambda part: _within(part.block.container, around)):
@@ -255,7 +260,7 @@ def _within(container: Container | None, around: Container | None) -> Container 
     return inner
 
 
-def _write_list(parts: Sequence[_Part], container: Container, writer: _Writer) -> list[str]:
+def _write_list(parts: Sequence[MarkdownBlock], container: Container, writer: _Writer) -> list[str]:
     """Write a list: its items, indented by the width of their markers."""
     items = []
     for item, group in groupby(parts, lambda part: _within(part.block.container, container)):
@@ -282,11 +287,11 @@ def _write_list(parts: Sequence[_Part], container: Container, writer: _Writer) -
 _LIST_START = re.compile(r"- |\d+\. ")
 
 
-def _write_table(parts: Sequence[_Part], table: Container, writer: _Writer) -> list[str]:
+def _write_table(parts: Sequence[MarkdownBlock], table: Container, writer: _Writer) -> list[str]:
     """Write a table; its cells as blocks if they hold more than text, or if it has one column."""
     cells: dict[tuple[int, int], list[str]] = {}
     headers: set[tuple[int, int]] = set()
-    outside: list[_Part] = []
+    outside: list[MarkdownBlock] = []
     for part in parts:
         cell = part.block.container
         while cell is not None and cell.around is not None and cell.around.around is not table:
@@ -304,9 +309,9 @@ def _write_table(parts: Sequence[_Part], table: Container, writer: _Writer) -> l
         if cell.is_header:
             headers.add((row, cell.number))
     width = max((column for _, column in cells), default=0)
-    if width < 2:
-        return _write_cells(parts, table, writer)
     rows = sorted({row for row, _ in cells})
+    if width < 2 or width * len(rows) > MAX_CELLS:
+        return _write_cells(parts, table, writer)
     lines = [
         "| "
         + " | ".join("<br>".join(cells.get((row, column), [])) for column in range(1, width + 1))
@@ -320,7 +325,7 @@ def _write_table(parts: Sequence[_Part], table: Container, writer: _Writer) -> l
     return [*before, "\n".join(lines)]
 
 
-def _write_cells(parts: Sequence[_Part], table: Container, writer: _Writer) -> list[str]:
+def _write_cells(parts: Sequence[MarkdownBlock], table: Container, writer: _Writer) -> list[str]:
     """Write the cells of a table that serves the layout as blocks one after the other."""
     chunks: list[str] = []
     for part in parts:
@@ -346,7 +351,7 @@ def _split(pieces: Iterable[str]) -> list[list[str]]:
     return segments
 
 
-def _paragraph(part: _Part, writer: _Writer) -> str:
+def _paragraph(part: MarkdownBlock, writer: _Writer) -> str:
     """Write one block that is in no list, quote or table, or is alone in it."""
     if part.block.listing is not None:
         return _fenced(*part.block.listing)
@@ -355,6 +360,11 @@ def _paragraph(part: _Part, writer: _Writer) -> str:
     if part.level and text:
         return f"{'#' * part.level} {' '.join(text.split())}"
     return "\n".join(map(_line_as_text, text.split("\n")))
+
+
+def escaped_line(line: str) -> str:
+    """Return a line of plain text as Markdown that shows the same characters."""
+    return _line_as_text(_escape(line))
 
 
 def _line_as_text(line: str) -> str:
@@ -413,6 +423,8 @@ class _Inline:
             self._out.append(f"[{markup.text}] ")
         elif markup.kind == MATH:
             self._out.append(f"${markup.text}$")
+        elif markup.kind == FOOTNOTE:
+            self._out.append(f"[^{markup.text}]")
         elif markup.begins:
             self._open.append((markup, self._out))
             self._out = []

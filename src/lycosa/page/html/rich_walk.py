@@ -28,7 +28,7 @@ LIST, ORDERED, ITEM, QUOTE, TABLE, ROW, CELL_OF_ROW, DEFINITION = (
 )
 """Kinds of containers."""
 
-LINK, IMAGE, STRONG, EMPHASIS, CODE, DELETED, CHECKBOX, MATH = (
+LINK, IMAGE, STRONG, EMPHASIS, CODE, DELETED, CHECKBOX, MATH, FOOTNOTE = (
     "link",
     "image",
     "strong",
@@ -37,6 +37,7 @@ LINK, IMAGE, STRONG, EMPHASIS, CODE, DELETED, CHECKBOX, MATH = (
     "deleted",
     "checkbox",
     "math",
+    "footnote",
 )
 """Kinds of markup."""
 
@@ -67,7 +68,7 @@ class Markup(str):
     kind: str
     begins: bool
     url: str  # of a link or image
-    text: str  # of an image or formula, "x" for a checked box
+    text: str  # of an image or formula, "x" for a checked box, the number of a footnote
 
     @classmethod
     def make(cls, kind: str, begins: bool, url: str = "", text: str = "") -> Markup:
@@ -158,8 +159,10 @@ class RichWalker(PageWalker):
         return super().start_image(node, tag, child)
 
     def start_input(self, node: Node, tag: int, child: Node | None) -> Node | None:
+        """A checkbox is text in a list of tasks only; others control the page."""
         attributes = node.attributes
-        if (attributes.get("type") or "").lower() == "checkbox":
+        is_item = self.container is not None and self.container.kind == ITEM
+        if is_item and (attributes.get("type") or "").lower() == "checkbox":
             checked = "x" if "checked" in attributes else " "
             self.pieces.append(Markup.make(CHECKBOX, True, "", checked))
         return None

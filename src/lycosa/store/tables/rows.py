@@ -50,6 +50,7 @@ def page_row(
         page.headings,
         page.main_text,
         page.text,
+        page.markdown,
         page.language,
         page.language_score,
         page.other_languages,

@@ -120,6 +120,7 @@ description text meta description
 headings list[text] h1 to h6 in document order
 main_text text main text without navigation and boilerplate; blocks separated by newlines
 text text all visible text; blocks separated by newlines
+markdown text? main content as Markdown; null: not stored (setting `collection.markdown`)
 language text ISO 639 code of the identified language; empty: unknown
 language_score f64 confidence of the language, 0 to 1
 other_languages list[text] other languages in the text
