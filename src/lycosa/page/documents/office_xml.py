@@ -134,7 +134,7 @@ def read_docx(payload: bytes, sink: Sink) -> None:
     describe(package, sink)
     main = main_part(package, "word/document.xml")
     folder = dirname(main)
-    styles = WordStyles(package, folder)
+    styles = WordStyles(package, folder, lists=sink.structured)
     parts = [main, *package.matching(rf"{re.escape(folder)}/(?:footnotes|endnotes|comments)\.xml")]
     parts += package.matching(rf"{re.escape(folder)}/(?:header|footer)\d*\.xml") + package.matching(
         r"word/diagrams/data\d*\.xml"

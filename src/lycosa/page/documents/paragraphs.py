@@ -42,6 +42,26 @@ _BOLD_LEVEL = 3  # of a bold paragraph within a slide
 _HEADING_CHARACTERS = 100
 _BULLETED = frozenset({"", "obj", "body"})  # placeholders; others are titles and running texts
 _RUNNING = frozenset({"dt", "ftr", "hdr", "sldNum"})
+# elements that change Markdown only
+_STRUCTURAL = frozenset(
+    {
+        *(
+            "b",
+            "i",
+            "strike",
+            "dstrike",
+            "rStyle",
+            "rFonts",
+            "rPr",
+            "latin",
+            "pPr",
+            "numId",
+            "ilvl",
+        ),
+        *("buNone", "buChar", "buBlip", "buAutoNum", "tbl", "tr", "tc", "gridSpan", "tblHeader"),
+        *("tblLook", "tblPr", "footnote", "endnote", "footnoteReference", "endnoteReference"),
+    }
+)
 ENDNOTES = "e"  # distinguishes the numbers of endnotes from those of footnotes
 
 
@@ -95,6 +115,9 @@ class Paragraphs:
         self._links: list[tuple[str, int]] = []  # target, where in the paragraph its anchor begins
         self._tables = Tables()
         self._lists = Lists()
+        self._starts: Mapping[str, _Visitor] = self.STARTS
+        if not sink.structured:
+            self._starts = {name: self.STARTS[name] for name in self.STARTS.keys() - _STRUCTURAL}
 
     STARTS: ClassVar[Mapping[str, _Visitor]]
     ENDS: ClassVar[Mapping[str, Callable[[Any], None]]]
@@ -103,7 +126,7 @@ class Paragraphs:
         name = local_name(tag)
         if self._skipped or name in _SKIPPED:
             self._skipped += 1
-        elif (visitor := self.STARTS.get(name)) is not None:
+        elif (visitor := self._starts.get(name)) is not None:
             visitor(self, attributes)
 
     def end(self, tag: str) -> None:
@@ -170,8 +193,10 @@ class Paragraphs:
 
     def _add(self, text: str) -> None:
         if self._open:
-            link = self._link()
-            self._open[-1].runs.append(Run(text, self._marks, link if is_web(link) else ""))
+            link = self._link() if self._sink.structured else ""
+            self._open[-1].runs.append(
+                Run(text, self._marks, link if link and is_web(link) else "")
+            )
 
     def _start_table(self, attributes: dict[str, str]) -> None:
         self._lists.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lycosa.page.documents.structure import ListLevel, ListPlace
 from lycosa.page.documents.zipped import Attributes, Package
@@ -37,15 +38,16 @@ class Style:
     font: str = ""
 
 
+@lru_cache(1_000)
 def is_monospaced(font: str) -> bool:
     """Return whether the name of a font is that of one for code."""
     return bool(_MONOSPACED.search(font))
 
 
 class WordStyles:
-    """The styles and lists of one file."""
+    """The styles of one file, and its lists if they are needed."""
 
-    def __init__(self, package: Package, folder: str) -> None:
+    def __init__(self, package: Package, folder: str, *, lists: bool) -> None:
         styles = Attributes("style", "name", "basedOn", "outlineLvl", "numId", "ilvl", "rFonts")
         package.events(f"{folder}/styles.xml", styles)
         self._styles = _styles(styles)
@@ -53,11 +55,17 @@ class WordStyles:
             "abstractNum", "lvl", "start", "numFmt", "num", "abstractNumId", "lvlOverride",
             "startOverride",
         )  # fmt: skip
-        package.events(f"{folder}/numbering.xml", numbering)
+        if lists:
+            package.events(f"{folder}/numbering.xml", numbering)
         self._levels = _levels(numbering)
+        self._heading_levels = {style: self._heading_level(style) for style in self._styles}
+        self._code = {style for style in self._styles if self._is_code(style)}
 
     def heading_level(self, style: str) -> int:
         """Return the level of a heading, from 1; 0: it is none."""
+        return self._heading_levels.get(style, 0)
+
+    def _heading_level(self, style: str) -> int:
         for each in self._with_ancestors(style):
             if match := _HEADING.match(each.name):
                 return int(match[1])
@@ -69,6 +77,9 @@ class WordStyles:
 
     def is_code(self, style: str) -> bool:
         """Return whether paragraphs or characters of a style are code."""
+        return style in self._code
+
+    def _is_code(self, style: str) -> bool:
         return any(
             _CODE.match(each.name) or is_monospaced(each.font)
             for each in self._with_ancestors(style)
