@@ -23,6 +23,7 @@ from lycosa.export.bulk.bulk import BulkReport, export_jsonl
 from lycosa.export.library.library import LibraryReport
 from lycosa.export.markdown.pages import MarkdownReport, export_llms, export_markdown
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
+from lycosa.fields.export import ItemReport, ItemSelection, export_items
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace as Store
 from lycosa.url.site_name import site_name
@@ -114,6 +115,16 @@ class Exports(Part):
     def llms(self, site: str, target: str, *, collection: str = "") -> MarkdownReport:
         """Write `llms.txt` and `llms-full.txt` of a site into a directory."""
         return export_llms(Store.open(self._root), site, target, collection=collection)
+
+    def items(
+        self, path: str, *, schema: str = "", collection: str = "", invalid: bool = False
+    ) -> ItemReport:
+        """Write the items of a schema to a .jsonl, .csv or .parquet file.
+
+        `invalid`: also items without a required field.
+        """
+        selection = ItemSelection(schema, collection, invalid)
+        return export_items(Store.open(self._root), path, selection)
 
     def jsonl(self, output: BinaryIO, selection: BulkSelection = BulkSelection()) -> int:
         """Write every live page as one line of JSON; return their number."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from lycosa.core.records import LinkKind
+from lycosa.core.records import Item, LinkKind
 from lycosa.page.html.tree import Node
 
 ANCHOR_LENGTH = 500  # characters kept of an anchor
@@ -28,6 +29,20 @@ FoundElement = tuple[int, int, int]
 (`lycosa.page.html.region_classes`), its tag id. List items, table rows and headings are not counted
 as such.
 """
+
+
+class HtmlTree(NamedTuple):
+    """An HTML document for `ReadItems`. `data`: its bytes in UTF-8; `fetched_at`: None: unknown."""
+
+    root: Node
+    data: bytes
+    url: str
+    base: str  # of its links
+    charset: str  # that it came in
+    fetched_at: int | None = None
+
+
+ReadItems = Callable[[HtmlTree], list[Item]]
 
 
 @dataclass(slots=True)

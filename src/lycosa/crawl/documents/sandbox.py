@@ -9,6 +9,7 @@ limits of their own (`lycosa.crawl.documents.pool`), and are left to these.
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
@@ -30,10 +31,10 @@ def _serve(reader: Reader, pipe: Connection) -> None:
     escape_output()
     while True:
         try:
-            exchange = pipe.recv()
+            exchange, collections = pipe.recv()
         except EOFError:
             return
-        pipe.send(reader(exchange, parse_head(exchange.response_head)))
+        pipe.send(reader(exchange, parse_head(exchange.response_head), collections))
 
 
 class ChildReader:
@@ -50,7 +51,9 @@ class ChildReader:
         self._child.start()
         theirs.close()
 
-    def __call__(self, exchange: Exchange, headers: Headers) -> ParsedExchange:
+    def __call__(
+        self, exchange: Exchange, headers: Headers, collections: Sequence[str] = ()
+    ) -> ParsedExchange:
         documents = self._reader.documents
         if (
             documents is not None
@@ -60,7 +63,7 @@ class ChildReader:
             return documents.read(exchange)
         for _ in range(_MAX_CHILDREN):
             try:
-                self._pipe.send(replace(exchange, token=None))
+                self._pipe.send((replace(exchange, token=None), tuple(collections)))
                 if self._pipe.poll(_MAX_SECONDS):
                     parsed: ParsedExchange = self._pipe.recv()
                     return parsed

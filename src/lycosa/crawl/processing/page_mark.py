@@ -4,6 +4,7 @@ and kill a hanging worker.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.sharedctypes import RawArray, RawValue
 
@@ -70,8 +71,10 @@ class MarkingReader:
         self._reader = replace(reader, documents=documents)
         self._mark = mark
 
-    def __call__(self, exchange: Exchange, headers: Headers) -> ParsedExchange:
+    def __call__(
+        self, exchange: Exchange, headers: Headers, collections: Sequence[str] = ()
+    ) -> ParsedExchange:
         self._mark.set(exchange.url)
-        parsed = self._reader(exchange, headers)
+        parsed = self._reader(exchange, headers, collections)
         self._mark.set("")
         return parsed

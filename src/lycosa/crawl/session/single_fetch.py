@@ -7,11 +7,11 @@ robots.txt is obeyed as everywhere; `fetch` reports the rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from lycosa.config.settings import FetchSettings
+from lycosa.config.settings import Collection, FetchSettings
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import Exclusion, Refusal, UsageError, WorkError
 from lycosa.core.records import Exchange, Page, Request, RobotsEntry, VisitKind
@@ -19,10 +19,11 @@ from lycosa.crawl.documents.pool import DocumentPool
 from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.crawl.policy.outcome import REDIRECTS
 from lycosa.crawl.policy.robots_cache import MAX_HOPS, RobotsCache
-from lycosa.crawl.processing.page_reader import Reader
+from lycosa.crawl.processing.page_reader import Reader, item_extractor
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.robots_txt import product_token, robots_url
+from lycosa.hooks.plugins import installed_plugins
 from lycosa.http.decode import parse_head
 from lycosa.url.normalise import LinkResolver, normalise, typed_url
 from lycosa.url.schemes import DEFAULT_PORTS, OTHERS
@@ -109,8 +110,14 @@ class OneOff:
         return ended[0]
 
 
-def read_page(exchange: Exchange, settings: FetchSettings, source: str = "") -> Page:
-    """Parse an answer as the crawl does. `source`: its name in errors, if that is not its URL.
+def read_page(
+    exchange: Exchange,
+    settings: FetchSettings,
+    source: str = "",
+    collections: Sequence[Collection] = (),
+) -> Page:
+    """Parse an answer as the crawl does, with the items of these collections. `source`: its name in
+    errors, if that is not its URL.
 
     Raises:
         WorkError: it is of a media type that is not read, or does not decode.
@@ -120,7 +127,9 @@ def read_page(exchange: Exchange, settings: FetchSettings, source: str = "") -> 
     with closing(
         DocumentPool(DocumentLimits(max_decoded=settings.max_decoded, product_token=token))
     ) as documents:
-        parsed = Reader(settings.max_decoded, token, documents)(exchange, headers)
+        extractor = item_extractor(installed_plugins(), collections) if collections else None
+        reader = Reader(settings.max_decoded, token, documents, extractor)
+        parsed = reader(exchange, headers, [each.name for each in collections])
     if parsed.page is None:
         kind = headers.get("content-type") or "no Content-Type"
         raise WorkError(

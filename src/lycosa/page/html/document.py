@@ -39,6 +39,26 @@ def read_html(
     return _read(decoded.data, xml), decoded
 
 
+def read_tree(
+    payload: bytes, content_type: str = "", *, xml: bool = False
+) -> tuple[Node | None, DecodedText]:
+    """Return the tree that `read_html` reads, without text and links."""
+    if is_assumed_utf_8(payload, content_type) and _is_utf_8(payload):
+        tree, _ = parse_html(self_closed(payload) if xml else payload)
+        return tree.root, DecodedText(payload, UTF_8)
+    parts, decoded = read_html(payload, content_type, xml=xml)  # the text decides on the encoding
+    return parts.root, decoded
+
+
+def _is_utf_8(payload: bytes) -> bool:
+    if payload.isascii():
+        return True
+    try:
+        return "\ufffd" not in payload.decode()
+    except UnicodeDecodeError:
+        return False
+
+
 def _read(data: bytes, xml: bool) -> PageParts:
     tree, faults = parse_html(self_closed(data) if xml else data)
     root = tree.root

@@ -117,14 +117,14 @@ class LiveTables:
     ) -> Iterator[pl.DataFrame]:
         """Yield the live rows of a table by (partition, host_key, url_key).
 
-        About `memory_bytes` of rows are in memory, for `links` also the keys of all sources. All
-        rows of a key are in one frame. Only `columns` are read.
+        About `memory_bytes` of rows are in memory, for `links` and `items` also the keys of all
+        sources. All rows of a key are in one frame. Only `columns` are read.
         """
         table = _table(name)
         chosen = list(columns or table.names)
-        needed = {*SORT, *table.key, *chosen} | {
-            "links": {"found_at"},
-        }.get(name, set())
+        needed = {*SORT, *table.key, *table.source, table.parsed_at, *chosen}
+        if table.parsed_at:
+            needed.add("position")
         read = [
             column for column in table.names if column in needed | self._named_by_exclusions(table)
         ]
@@ -186,6 +186,7 @@ class LiveTables:
             else pl.LazyFrame(schema=polars_schema(table))
             for name, table in TABLES.items()
         }
+        tables |= installed_plugins().merged("sql_tables", tables=self, query=query)
         context = pl.SQLContext(tables, eager=False)
         try:
             return context.execute(query).collect()
@@ -253,10 +254,11 @@ class LiveTables:
         return set() if hidden is None else set(hidden.meta.root_names())
 
     def _newest_parses(self, name: str) -> pl.LazyFrame | None:
-        """Return the newest parses of all sources for `links`, None for other tables."""
-        if name != "links":
+        """Return the newest parses of all sources of a table; None: it is not one of these."""
+        table = TABLES[name]
+        if not table.parsed_at:
             return None
-        return newest_parses(self._all(TABLES["pages"]), self._all(TABLES["links"]))
+        return newest_parses(table, self._all(TABLES["pages"]), self._all(table))
 
     def _collected_parses(self, name: str) -> pl.LazyFrame | None:
         """Return `_newest_parses` in memory, for repeated use."""
