@@ -63,9 +63,7 @@ class _Page:
 
     def __init__(self, tree: HtmlTree) -> None:
         self._tree = tree
-        attributes = tree.root.attributes
-        language = attributes.get("lang") or attributes.get("xml:lang") or ""
-        self.values = ValueReader(tree.base, language, tree.charset)
+        self.values = ValueReader(tree)
         self.characters_left = MAX_CHARACTERS
 
     @cached_property
@@ -162,7 +160,7 @@ class _Field:
             return lambda element: _cleaned(url_of(selecting, element))
         if rule.type == "html":
             return lambda element: selecting.html(element)[:MAX_HTML]
-        return lambda element: clean(selecting.text(element), MAX_TEXT)
+        return lambda element: _folded(selecting.text(element))
 
     def read(self, page: _Page, element: Any, record: _Record) -> Any:
         """Return the value of the field in an element; what is wrong goes to `record`."""
@@ -257,6 +255,12 @@ class _Field:
             missing = absent if missing is None else missing & absent
         record.missing += sorted(missing or ())
         return objects if self._rule.list else objects[0]
+
+
+def _folded(text: str) -> str:
+    """Return a text as `clean` does; faster for the usual ones, which have line breaks."""
+    text = " ".join(text[: 4 * MAX_TEXT].split())
+    return text[:MAX_TEXT].rstrip() if text.isprintable() else clean(text, MAX_TEXT)
 
 
 def _cleaned(value: str | None) -> str | None:

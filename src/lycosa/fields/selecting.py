@@ -13,10 +13,11 @@ from typing import Any, Protocol
 from lycosa.config.fields import REGULAR_EXPRESSIONS
 from lycosa.core.errors import WorkError
 from lycosa.page.html.nesting import bounded
-from lycosa.page.html.tree import BLOCKS, CELLS, TAG, TEXT, Node
+from lycosa.page.html.tree import BLOCKS, CELLS, TAG, TEXT, Node, Tree
 from lycosa.page.page_parts import HtmlTree
 
 _URL_ATTRIBUTES = ("href", "src", "content")
+_HTML = TAG["html"]
 _SEPARATING = BLOCKS | CELLS | {TAG["br"]}
 _HIDDEN = frozenset({TAG["script"], TAG["style"], TAG["template"]})
 _SEPARATING_NAMES = frozenset(name for name, tag in TAG.items() if tag in _SEPARATING)
@@ -51,6 +52,9 @@ class CssSelecting:
     """CSS selectors in the tree of lexbor."""
 
     def select(self, element: Node, selector: str) -> Sequence[Node]:
+        if selector.isalnum() and element.tag_id == _HTML:
+            tree: Tree = element.parser  # 30 times as fast as a selector, for a single name
+            return tree.tags(selector)
         nodes = element.css(selector)
         if nodes and nodes[0].mem_id == element.mem_id:  # lexbor selects the element itself too
             nodes = nodes[1:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from icu4py.messageformat import MessageFormat
 
@@ -12,6 +12,7 @@ from lycosa.core.errors import Refusal
 from lycosa.core.units import format_time
 from lycosa.page.dates import parse_date
 from lycosa.page.metadata.visible import written_dates
+from lycosa.page.page_parts import HtmlTree
 from lycosa.url.normalise import LinkResolver
 
 Value = str | int | float | bool
@@ -36,19 +37,19 @@ class BadValue(Exception):
 
 
 class ValueReader:
-    """Converts values of one page.
+    """Converts values of one page."""
 
-    Args:
-        base: of relative links.
-        language: that the page declares, "" if none.
-        charset: in which the queries of links are encoded.
-    """
+    def __init__(self, tree: HtmlTree) -> None:
+        self._tree = tree
 
-    def __init__(self, base: str, language: str, charset: str) -> None:
-        self._base = base
-        self._language = language
-        self._charset = charset
-        self._links: LinkResolver | None = None
+    @cached_property
+    def _links(self) -> LinkResolver:
+        return LinkResolver(self._tree.base, self._tree.charset or "utf-8")
+
+    @cached_property
+    def _language(self) -> str:
+        attributes = self._tree.root.attributes
+        return attributes.get("lang") or attributes.get("xml:lang") or ""
 
     def value(self, text: str, type: FieldType, decimal: str = "") -> Value:
         """Return the value of a selected text that is not empty.
@@ -73,8 +74,6 @@ class ValueReader:
         return text
 
     def _url(self, text: str) -> str:
-        if self._links is None:
-            self._links = LinkResolver(self._base, self._charset)
         target = self._links.resolve(text)
         if isinstance(target, Refusal):
             raise BadValue("not the URL of a page or file")

@@ -197,7 +197,8 @@ def parse_items(
     root, decoded = read_tree(payload, content_type, xml=form is MediaFormat.XHTML)
     if root is None:
         return []
-    node = root.css_first("base[href]")
+    # searching the bytes takes a fifth of the time of a selector
+    node = root.css_first("base[href]") if b"<base" in decoded.data.lower() else None
     base = _base(url, None if node is None else node.attributes.get("href"))
     return read_items(HtmlTree(root, decoded.data, url, base, decoded.charset, fetched_at))
 

@@ -43,11 +43,15 @@ def read_tree(
     payload: bytes, content_type: str = "", *, xml: bool = False
 ) -> tuple[Node | None, DecodedText]:
     """Return the tree that `read_html` reads, without text and links."""
-    if is_assumed_utf_8(payload, content_type) and _is_utf_8(payload):
-        tree, _ = parse_html(self_closed(payload) if xml else payload)
-        return tree.root, DecodedText(payload, UTF_8)
-    parts, decoded = read_html(payload, content_type, xml=xml)  # the text decides on the encoding
-    return parts.root, decoded
+    if not is_assumed_utf_8(payload, content_type):
+        decoded = decode(payload, content_type)
+    elif _is_utf_8(payload):
+        decoded = DecodedText(payload, UTF_8)
+    else:  # whether the text has invalid bytes decides on the encoding
+        parts, decoded = read_html(payload, content_type, xml=xml)
+        return parts.root, decoded
+    tree, _ = parse_html(self_closed(decoded.data) if xml else decoded.data)
+    return tree.root, decoded
 
 
 def _is_utf_8(payload: bytes) -> bool:
