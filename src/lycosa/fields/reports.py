@@ -48,11 +48,11 @@ class _Source(NamedTuple):
 
 @dataclass(slots=True)
 class _Selections:
-    """Pages without a value of a field: all, the last ones in a row, and whether that is known."""
+    """Pages without a value of a field: all, and the last ones in a row."""
 
     empty: int = 0
     run: int = 0
-    reported: bool = False
+    next_check: int = MIN_PAGES  # doubled, since a check reads the tables; 0: reported
 
 
 @dataclass(slots=True)
@@ -122,12 +122,13 @@ class ItemHealth:
         for name, selections in counts.fields.items():
             # without items nothing is known of their fields
             if name not in missing and (name == _PAGE_SELECTOR or _PAGE_SELECTOR not in missing):
-                selections.run, selections.reported = 0, False
+                selections.run, selections.next_check = 0, MIN_PAGES
         for name in missing:
             selections = counts.fields.setdefault(name, _Selections())
             selections.empty += 1
             selections.run += 1
-            if selections.run >= MIN_PAGES and not selections.reported:
+            if selections.run == selections.next_check:
+                selections.next_check *= 2
                 self._check(tables, source, url, name, counts)
 
     def _check(
@@ -141,7 +142,7 @@ class ItemHealth:
             return
         if selected and selections.run < _required_run(selected / pages):
             return
-        selections.reported = True
+        selections.next_check = 0
         what, selector = self._described(source, name)
         before = (
             f"it selected something on {selected:,} of {number_of(pages, 'page')} before; the site "

@@ -130,7 +130,11 @@ class XpathSelecting:
         return next(iter(self.select(element, selector)), None)
 
     def text(self, element: Any) -> str:
-        return element if isinstance(element, str) else "".join(_lxml_pieces(element))
+        if isinstance(element, str):
+            return element
+        if not isinstance(element.tag, str):  # a comment
+            return element.text or ""
+        return "".join(_lxml_pieces(element))
 
     def attribute(self, element: Any, name: str) -> str | None:
         return None if isinstance(element, str) else element.get(name)
