@@ -166,7 +166,7 @@ def read_all(root: str, output: str, values: Callable[[str, bytes], dict[str, An
 def contend(name: str, root: str, output: str) -> None:
     """Read all pages as a contender does."""
     collection = parse_config(SETTINGS).collection[0]
-    readers = {
+    readers: dict[str, Callable[[str, bytes], dict[str, Any]]] = {
         "parsel": parsel_values,
         "bytes": bytes_values,
         "scrapy": scrapy_values,

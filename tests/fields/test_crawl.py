@@ -98,11 +98,15 @@ def test_items_are_typed_columns_in_sql(crawled: Crawled) -> None:
     assert lamp["more"].endswith("/list.html")
     assert lamp["offers"] == [{"seller": "A", "price": 1299.0, "at": None}]
     assert (lamp["valid"], chair["valid"], chair["price"]) == (True, False, None)
-    [fault] = chair["faults"]
-    assert (fault["field"], fault["selector"], fault["value"]) == ("price", ".price", "ask us")
+    [problem] = chair["problems"]
+    assert (problem["field"], problem["selector"], problem["value"]) == (
+        "price",
+        ".price",
+        "ask us",
+    )
     [row] = _sql(crawled.root, "SELECT COUNT(*) AS n FROM items_entry WHERE text IN ('a', 'c')")
     assert row["n"] == 2
-    assert _sql(crawled.root, "SELECT url FROM items WHERE ARRAY_LENGTH(faults) > 0") == [
+    assert _sql(crawled.root, "SELECT url FROM items WHERE ARRAY_LENGTH(problems) > 0") == [
         {"url": chair["url"]}
     ]
 
@@ -208,7 +212,7 @@ def test_exports_have_typed_columns(crawled: Crawled, tmp_path: Path) -> None:
     )
     table = f"'{tmp_path}/x.parquet'"
     query = f'SELECT title, price + 1, year("at"), offers[1].price FROM {table}'
-    assert duckdb.sql(query).fetchall() == [("Lamp", 52.77, 2024, 1299.0)]
+    assert duckdb.execute(query).fetchall() == [("Lamp", 52.77, 2024, 1299.0)]
     everything = ItemSelection("product", "default", invalid=True)
     assert export_items(workspace, str(tmp_path / "x.jsonl"), everything).items == 2
     lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""Items of pages: selectors of both languages, types, lists, objects, faults, hostile pages."""
+"""Items of pages: selectors of both languages, types, lists, objects, problems, hostile pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.core.records import ItemFault
+from lycosa.core.records import ItemProblem
 from lycosa.fields.extraction import MAX_ITEMS, MAX_TEXT, MISSING
 from tests.fields.pages import field_value, items, shop, values
 
@@ -71,12 +71,12 @@ def test_both_languages_read_the_same(schema: str) -> None:
         "offers": [{"p": 5.5, "s": "S"}, {"p": None, "s": None}],
     }
     assert (first.valid, first.missing, first.position) == (True, (), 0)
-    [fault] = first.faults
-    assert (fault.field, fault.value, fault.problem) == ("offers.p", "ask", "not a number")
+    [problem] = first.problems
+    assert (problem.field, problem.value, problem.problem) == ("offers.p", "ask", "not a number")
     assert json.loads(second.values)["in_stock"] is False
     assert (second.valid, second.position) == (False, 1)
     assert second.missing == ("title", "link", "price", "tags", "body", "offers")
-    assert [(fault.field, fault.problem) for fault in second.faults] == [
+    assert [(problem.field, problem.problem) for problem in second.problems] == [
         ("title", MISSING),
         ("id", "not a number"),
     ]
@@ -122,7 +122,7 @@ def test_fields(rule: str, page: str, value: Any) -> None:
 def test_a_value_that_does_not_fit_names_its_selector() -> None:
     collection = shop('[collection.fields]\nprice = { css = ".p", type = "number" }')
     [item] = items(collection, "<b class=p>call us</b>")
-    assert item.faults == (ItemFault("price", ".p", "call us", "not a number"),)
+    assert item.problems == (ItemProblem("price", ".p", "call us", "not a number"),)
     assert (item.valid, item.missing) == (True, ())
 
 

@@ -65,7 +65,7 @@ def test_prices_of_a_list() -> None:
     collection = shop(f"[collection.fields]\nprices = {prices}")
     [item] = items(collection, payload, url)
     assert 1297.67 in json.loads(item.values)["prices"]  # 1 297,67€
-    assert "Free To Play" in [fault.value for fault in item.faults]
+    assert "Free To Play" in [problem.value for problem in item.problems]
 
 
 SAME = {

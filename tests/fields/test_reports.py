@@ -12,7 +12,7 @@ from lycosa.commands.crawling.reparse import reparse_workspace
 from lycosa.config.collection import Collection
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
-from lycosa.core.records import Item, ItemFault, Visit
+from lycosa.core.records import Item, ItemProblem, Visit
 from lycosa.fields.reports import MAX_REPORTED, MIN_PAGES, ItemHealth
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.rows import item_rows
@@ -117,10 +117,10 @@ def test_a_field_that_few_pages_have(shop: Shop, rare: int, reported: bool) -> N
     assert bool(shop.reports) is reported
 
 
-def test_faults_are_reported_up_to_a_number(shop: Shop) -> None:
-    fault = ItemFault("price", ".price", "ask us", "not a number")
+def test_problems_are_reported_up_to_a_number(shop: Shop) -> None:
+    problem = ItemProblem("price", ".price", "ask us", "not a number")
     health = shop.health()
-    shop.commit(0, *[Item("shop", "product", 0, faults=(fault,))] * (MAX_REPORTED + 5))
+    shop.commit(0, *[Item("shop", "product", 0, problems=(problem,))] * (MAX_REPORTED + 5))
     health.look()
     health.summarize()
     *lines, summary = shop.reports

@@ -14,7 +14,7 @@ from lycosa.config.section import Expression, SettingsSection
 FieldType = Literal["text", "integer", "number", "date", "url", "boolean", "html"]
 
 RESERVED = frozenset(
-    {"url", "collection", "position", "fetched_at", "record_id", "valid", "faults"}
+    {"url", "collection", "position", "fetched_at", "record_id", "valid", "problems"}
 )
 """Columns of every table of items, which no field may be named like."""
 

@@ -132,7 +132,7 @@ class Metadata:
     raw: str = ""  # the declared values by format, a JSON object
 
 
-class ItemFault(NamedTuple):
+class ItemProblem(NamedTuple):
     """A value that does not fit its field, or a required field without one."""
 
     field: str  # dotted, for a nested one
@@ -153,7 +153,7 @@ class Item(NamedTuple):
     values: str = "{}"  # a JSON object
     valid: bool = True  # nothing required is missing
     missing: tuple[str, ...] = ()  # fields whose selectors selected nothing
-    faults: tuple[ItemFault, ...] = ()
+    problems: tuple[ItemProblem, ...] = ()
 
 
 @dataclass(slots=True)

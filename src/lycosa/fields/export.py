@@ -24,7 +24,7 @@ _TIME = "%Y-%m-%dT%H:%M:%S%.3fZ"
 @dataclass(frozen=True)
 class ItemSelection:
     """Which items to export. `schema`: "" if there is only one; `collection`: "": all; `invalid`:
-    also items without a required field, with the columns `valid` and `faults`.
+    also items without a required field, with the columns `valid` and `problems`.
     """
 
     schema: str = ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from lycosa.config.collection import Collection
 from lycosa.config.fields import ItemField, ItemSchema
-from lycosa.core.records import Item, ItemFault
+from lycosa.core.records import Item, ItemProblem
 from lycosa.fields.selecting import CSS, XPATH, Selecting, url_of, xpath_root
 from lycosa.fields.values import BadValue, ValueReader
 from lycosa.page.metadata.bounds import clean
@@ -19,10 +19,10 @@ from lycosa.page.page_parts import HtmlTree
 
 MAX_ITEMS = 1_000  # of a schema in a page
 MAX_VALUES = 1_000  # of a list
-MAX_FAULTS = 20  # recorded for an item
+MAX_PROBLEMS = 20  # recorded for an item
 MAX_TEXT, MAX_HTML = 10_000, 100_000  # characters of a value
 MAX_CHARACTERS = 2_000_000  # of the values of a page
-_MAX_SHOWN = 200  # characters of a value in a fault
+_MAX_SHOWN = 200  # characters of a value in a problem
 
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 MISSING = "required, but nothing is selected"
@@ -80,11 +80,13 @@ class _Record:
 
     valid: bool = True
     missing: list[str] = field(default_factory=list)
-    faults: list[ItemFault] = field(default_factory=list)
+    problems: list[ItemProblem] = field(default_factory=list)
 
-    def add_fault(self, field: _Field, value: str, problem: str) -> None:
-        if len(self.faults) < MAX_FAULTS:
-            self.faults.append(ItemFault(field.path, field.selector, value[:_MAX_SHOWN], problem))
+    def add_problem(self, field: _Field, value: str, problem: str) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(
+                ItemProblem(field.path, field.selector, value[:_MAX_SHOWN], problem)
+            )
 
 
 class _Schema:
@@ -130,7 +132,7 @@ class _Schema:
             _json(values),
             record.valid,
             tuple(record.missing),
-            tuple(record.faults),
+            tuple(record.problems),
         )
 
 
@@ -211,16 +213,16 @@ class _Field:
         record.missing.append(self.path)
         if self._rule.required:
             record.valid = False
-            record.add_fault(self, "", MISSING)
+            record.add_problem(self, "", MISSING)
         return [] if self._rule.list else self._rule.default
 
     def _value(self, text: str, page: _Page, record: _Record) -> Any:
-        """Return the value of a text; None, and a fault, if it does not fit."""
+        """Return the value of a text; None, and a problem, if it does not fit."""
         if self._search is not None:
             match = self._search(text)
             part = match and (match[1 if match.re.groups else 0] or "").strip()
             if not part:
-                record.add_fault(self, text, f"does not match {self._rule.pattern}")
+                record.add_problem(self, text, f"does not match {self._rule.pattern}")
                 return None
             text = part
         if self._type in ("text", "html"):
@@ -228,7 +230,7 @@ class _Field:
         try:
             return page.values.value(text, self._type, self._rule.decimal)
         except BadValue as bad:
-            record.add_fault(self, text, str(bad))
+            record.add_problem(self, text, str(bad))
             return None
 
     def _read_list(self, page: _Page, element: Any, record: _Record) -> list[Any]:
@@ -248,7 +250,7 @@ class _Field:
             return self._nothing(record)
         objects, missing = [], None
         for each in elements:
-            inner = _Record(faults=record.faults)
+            inner = _Record(problems=record.problems)
             objects.append({part.name: part.read(page, each, inner) for part in self._fields})
             record.valid = record.valid and inner.valid
             absent = set(inner.missing)

@@ -24,7 +24,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
 
-MAX_REPORTED = 20  # faults shown one by one
+MAX_REPORTED = 20  # problems shown one by one
 MIN_PAGES = 10
 """A selector must select nothing on at least so many pages in a row to be reported."""
 
@@ -35,7 +35,7 @@ _MAX_HOSTS = 10_000  # schemas and hosts that are followed at a time
 _LOCAL_POLL_S, _REMOTE_POLL_S = 2.0, 15.0
 _COLUMNS = (
     *("collection", "schema", "host_key", "url_key"),
-    *("url", "position", "missing", "faults"),
+    *("url", "position", "missing", "problems"),
 )
 _PAGE_SELECTOR = ""  # in place of a field: the selector of the items
 
@@ -70,7 +70,7 @@ class ItemHealth:
         self._start = self._read_to = entry
         self._report = report
         self._counts: LRUCache[_Source, _Counts] = LRUCache(_MAX_HOSTS)
-        self._faults = 0
+        self._problems = 0
 
     def look(self) -> None:
         """Read what was committed since the last call.
@@ -85,30 +85,30 @@ class ItemHealth:
         tables = LiveTables(self._workspace, self._state)
         for frame in tables.changes("items", self._read_to, _COLUMNS):
             for source, url, rows in _pages(frame):
-                self._report_faults(source, url, rows)
+                self._report_problems(source, url, rows)
                 if source.schema:
                     self._count(tables, source, url, rows)
         self._read_to = self._state.head
 
     def summarize(self) -> None:
         """Report how many values did not fit."""
-        if self._faults > MAX_REPORTED:
+        if self._problems > MAX_REPORTED:
             self._report(
-                f"items: {self._faults:,} values do not fit their fields, of which "
-                f'{MAX_REPORTED} are shown above; all: lycosa sql "SELECT url, faults FROM items '
-                'WHERE ARRAY_LENGTH(faults) > 0"'
+                f"items: {self._problems:,} values do not fit their fields, of which "
+                f'{MAX_REPORTED} are shown above; all: lycosa sql "SELECT url, problems FROM items '
+                'WHERE ARRAY_LENGTH(problems) > 0"'
             )
 
-    def _report_faults(self, source: _Source, url: str, rows: list[Mapping[str, Any]]) -> None:
+    def _report_problems(self, source: _Source, url: str, rows: list[Mapping[str, Any]]) -> None:
         for row in rows:
-            for fault in row["faults"]:
-                self._faults += 1
-                if self._faults <= MAX_REPORTED:
-                    selector = f" ({fault['selector']})" if fault["selector"] else ""
-                    value = f": {fault['value']!r}" if fault["value"] else ""
+            for problem in row["problems"]:
+                self._problems += 1
+                if self._problems <= MAX_REPORTED:
+                    selector = f" ({problem['selector']})" if problem["selector"] else ""
+                    value = f": {problem['value']!r}" if problem["value"] else ""
                     self._report(
-                        f"items: {url}: {source.schema}.{fault['field']}{selector}: "
-                        f"{fault['problem']}{value}"
+                        f"items: {url}: {source.schema}.{problem['field']}{selector}: "
+                        f"{problem['problem']}{value}"
                     )
 
     def _count(

@@ -19,7 +19,7 @@ from lycosa.store.tables.live import LiveTables
 
 PREFIX = "items_"
 FIRST_COLUMNS = ("url", "collection", "position", "fetched_at")
-LAST_COLUMNS = ("valid", "faults", "record_id")
+LAST_COLUMNS = ("valid", "problems", "record_id")
 
 _TYPES: Mapping[FieldType, pl.DataType] = {
     "text": pl.String(),

@@ -64,8 +64,8 @@ def command(
 
 
 def _item(item: Item) -> dict[str, Any]:
-    faults = [fault._asdict() for fault in item.faults]
-    return {**item._asdict(), "values": json.loads(item.values), "faults": faults}
+    problems = [problem._asdict() for problem in item.problems]
+    return {**item._asdict(), "values": json.loads(item.values), "problems": problems}
 
 
 def _print_items(items: list[Item]) -> None:
@@ -81,10 +81,10 @@ def _print_items(items: list[Item]) -> None:
         print(table(list(shown.items()), "  "))
         if item.missing:
             print(f"  nothing selected: {', '.join(item.missing)}")
-        for fault in item.faults:
-            selector = f" ({fault.selector})" if fault.selector else ""
-            value = f": {fault.value!r}" if fault.value else ""
-            print(f"  {fault.field}{selector}: {fault.problem}{value}")
+        for each in item.problems:
+            selector = f" ({each.selector})" if each.selector else ""
+            value = f": {each.value!r}" if each.value else ""
+            print(f"  {each.field}{selector}: {each.problem}{value}")
         print()
 
 

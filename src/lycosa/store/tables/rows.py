@@ -102,7 +102,7 @@ def item_rows(visit: Visit, items: Iterable[Item]) -> Iterator[Row]:
                 item.valid,
                 item.values,
                 item.missing,
-                [fault._asdict() for fault in item.faults],
+                [problem._asdict() for problem in item.problems],
                 visit.record_id,
             )
 

@@ -202,7 +202,7 @@ position i64? position among the items of the schema in the page, from 0
 valid bool no required field is missing
 values text values by field, a JSON object
 missing list[text] fields whose selector selected nothing
-faults list[field:text,selector:text,value:text,problem:text] values that do not fit their field
+problems list[field:text,selector:text,value:text,problem:text] values that do not fit their field
 record_id text WARC-Record-ID of the parsed response
 """
     ),
