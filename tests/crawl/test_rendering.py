@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -286,9 +286,11 @@ def test_rendered_pages_are_read_by_the_reader_that_a_daemon_watches(tmp_path: P
     read: list[str] = []
 
     def watched(reader: Reader) -> ParseFunction:
-        def parse(exchange: Exchange, headers: Headers) -> ParsedExchange:
+        def parse(
+            exchange: Exchange, headers: Headers, collections: Sequence[str] = ()
+        ) -> ParsedExchange:
             read.append(exchange.url)
-            return reader(exchange, headers)
+            return reader(exchange, headers, collections)
 
         return parse
 

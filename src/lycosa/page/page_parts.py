@@ -32,14 +32,13 @@ as such.
 
 
 class HtmlTree(NamedTuple):
-    """An HTML document for `ReadItems`. `data`: its bytes in UTF-8; `fetched_at`: None: unknown."""
+    """An HTML document for `ReadItems`. `data`: its bytes in UTF-8."""
 
     root: Node
     data: bytes
     url: str
     base: str  # of its links
     charset: str  # that it came in
-    fetched_at: int | None = None
 
 
 ReadItems = Callable[[HtmlTree], list[Item]]

@@ -177,18 +177,11 @@ def build_page(
 def _read_items(parts: PageParts, source: PageSource, base: str, charset: str) -> list[Item]:
     if source.read_items is None or parts.root is None:
         return []
-    return source.read_items(
-        HtmlTree(parts.root, parts.data, source.url, base, charset, source.fetched_at)
-    )
+    return source.read_items(HtmlTree(parts.root, parts.data, source.url, base, charset))
 
 
 def parse_items(
-    payload: bytes,
-    read_items: ReadItems,
-    *,
-    url: str,
-    content_type: str = "",
-    fetched_at: int | None = None,
+    payload: bytes, read_items: ReadItems, *, url: str, content_type: str = ""
 ) -> list[Item]:
     """Return the items of a document, as `parse_page` would, without its text and links."""
     form = media.format_of(content_type, payload)
@@ -200,7 +193,7 @@ def parse_items(
     # searching the bytes takes a fifth of the time of a selector
     node = root.css_first("base[href]") if b"<base" in decoded.data.lower() else None
     base = _base(url, None if node is None else node.attributes.get("href"))
-    return read_items(HtmlTree(root, decoded.data, url, base, decoded.charset, fetched_at))
+    return read_items(HtmlTree(root, decoded.data, url, base, decoded.charset))
 
 
 def _plain(data: bytes) -> PageParts:

@@ -127,13 +127,7 @@ class Reader:
             content_type = headers.get("content-type") or ""
             if self.documents is not None and kind_of(payload) is not None:
                 return []
-        return parse_items(
-            payload,
-            read_items,
-            url=exchange.url,
-            content_type=content_type,
-            fetched_at=exchange.started_at or None,
-        )
+        return parse_items(payload, read_items, url=exchange.url, content_type=content_type)
 
     def _read_items(self, collections: Sequence[str]) -> ReadItems | None:
         if self.extractor is None or not collections:
