@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lycosa.cli.input import is_file, read_input
-from lycosa.cli.options import CollectionOption, Configured, values_of
+from lycosa.cli.options import CollectionOption, Configured, InWorkspace, values_of
 from lycosa.cli.output import Output, json_text, table
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_time, number_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    configured: Configured,
+    where: InWorkspace,
     source: Annotated[
         str,
         typer.Argument(metavar="FILE|URL|HOST", help="File, URL, host, or - for standard input."),
@@ -37,13 +37,14 @@ def command(
 ) -> Output:
     """Parse a page and show title, language, metadata, main text and links.
 
-    Stores nothing. With --fields, --collection selects whose fields are tried.
+    Stores nothing. With --fields, the fields in the lycosa.toml of the workspace are tried.
     """
     from lycosa.url.normalise import typed_url
 
     if collection and not fields:
         raise UsageError("--collection is for --fields: it selects whose fields are tried")
-    workspace, fields_of = configured.open(), collection if fields else None
+    workspace = where.open() if fields else Configured.open(where)
+    fields_of = collection if fields else None
     if is_file(source) or "://" not in typed_url(source):
         content = read_input(source)
         page = workspace.urls.parse(content, url, content_type, name=source, fields_of=fields_of)
