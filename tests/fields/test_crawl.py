@@ -104,6 +104,12 @@ def test_items_are_typed_columns_in_sql(crawled: Crawled) -> None:
         ".price",
         "ask us",
     )
+    with pytest.raises(
+        UsageError, match="items_entry has url, collection, position, fetched_at, te"
+    ):
+        _sql(crawled.root, "SELECT titel FROM items_entry")
+    with pytest.raises(UsageError, match="matches, items_product, items_entry"):
+        _sql(crawled.root, "SELECT * FROM items_nothing")
     [row] = _sql(crawled.root, "SELECT COUNT(*) AS n FROM items_entry WHERE text IN ('a', 'c')")
     assert row["n"] == 2
     assert _sql(crawled.root, "SELECT url FROM items WHERE ARRAY_LENGTH(problems) > 0") == [

@@ -8,7 +8,7 @@ are lazy: a query reads only the files, columns and row groups that it needs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import polars as pl
@@ -196,7 +196,7 @@ class LiveTables:
             ) from None
         except pl.exceptions.PolarsError as error:
             raise UsageError(
-                f"the SQL query failed: {_first_line(error)}; {_names_hint(query)}"
+                f"the SQL query failed: {_first_line(error)}; {_names_hint(query, tables)}"
             ) from None
 
     def _with_plugin_columns(self, name: str) -> pl.LazyFrame:
@@ -302,12 +302,12 @@ def _table(name: str) -> Table:
     return table
 
 
-def _names_hint(query: str) -> str:
+def _names_hint(query: str, tables: Mapping[str, pl.LazyFrame]) -> str:
     """Return the columns of the tables that a query names, or else the tables."""
-    named = [table for table in TABLES.values() if re.search(rf"\b{table.name}\b", query)]
+    named = [name for name in tables if re.search(rf"\b{name}\b", query)]
     if not named:
-        return f"the tables are {', '.join(TABLES)}"
-    return "; ".join(f"{table.name} has {', '.join(table.names)}" for table in named)
+        return f"the tables are {', '.join(tables)}"
+    return "; ".join(f"{name} has {', '.join(tables[name].collect_schema())}" for name in named)
 
 
 def _first_line(error: Exception) -> str:
