@@ -18,6 +18,9 @@ RESERVED = frozenset(
 )
 """Columns of every table of items, which no field may be named like."""
 
+ITEM_TABLES = "items_"
+"""Prefix of the names of schemas as tables in SQL."""
+
 MAX_FIELDS = 200  # of a schema
 MAX_NESTING = 8
 REGULAR_EXPRESSIONS = {"re": "http://exslt.org/regular-expressions"}

@@ -13,11 +13,10 @@ import polars as pl
 from pydantic import ValidationError
 
 from lycosa.config.collection import Collection
-from lycosa.config.fields import STORED, FieldType, ItemField, ItemSchema
+from lycosa.config.fields import ITEM_TABLES, STORED, FieldType, ItemField, ItemSchema
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 
-PREFIX = "items_"
 FIRST_COLUMNS = ("url", "collection", "position", "fetched_at")
 LAST_COLUMNS = ("valid", "problems", "record_id")
 
@@ -54,7 +53,7 @@ def stored_schemas(state: LogState) -> dict[str, tuple[ItemSchema, ...]]:
 
 def table_name(schema: str) -> str:
     """Return the name in SQL of the table of a schema."""
-    return PREFIX + schema.replace("-", "_")
+    return ITEM_TABLES + schema.replace("-", "_")
 
 
 def item_views(tables: LiveTables) -> dict[str, pl.LazyFrame]:
