@@ -103,4 +103,4 @@ def test_the_values_of_lxml_on_350_pages() -> None:
             theirs = [text.replace(" ", "") for text in _texts(payload, xpath)]
             equal += [text.replace(" ", "") for text in found[name]] == theirs
     assert total == 1_750
-    assert equal >= 1_700
+    assert equal >= 1_740
