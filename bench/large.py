@@ -155,7 +155,7 @@ class Web:
             token=request.token,
         )
 
-    def _parse(self, exchange: Exchange, _: object) -> ParsedExchange:
+    def _parse(self, exchange: Exchange, *_: object) -> ParsedExchange:
         """Return a page with links only, in place of the parser."""
         digest = crc32(exchange.url.encode())
         targets = self._targets(exchange.url, digest, known=7, new=2, host_share=40)

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from tests.promises import promises_page
 
 from lycosa.config.credentials import BasicAuth, FormLogin
+from lycosa.config.fields import ItemField, ItemSchema
 from lycosa.config.monitor import Monitor
 from lycosa.config.settings import Collection, Config
 from lycosa.config.template import toml_value
@@ -61,7 +62,10 @@ introduction. A running server describes its responses too, in `/api/v1/openapi.
 _SETTINGS_PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "settings-collection.md": (
         "collections",
-        ("[collection]", "[collection.auth]", "[collection.login]"),
+        (
+            *("[collection]", "[collection.auth]", "[collection.login]"),
+            *("[collection.items]", "collection.items.fields"),
+        ),
     ),
     "settings-crawl.md": (
         "fetching, crawling and storage",
@@ -132,6 +136,7 @@ COLLECTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "render",
         "render_hosts",
     ),
+    "Items": ("fields", "items"),
 }
 """The settings of a collection by subject. `tests/test_docs.py` checks that none is missing."""
 
@@ -139,6 +144,8 @@ _REPEATED: Mapping[str, type[BaseModel]] = {
     "[collection]": Collection,
     "[collection.auth]": BasicAuth,
     "[collection.login]": FormLogin,
+    "[collection.items]": ItemSchema,
+    "collection.items.fields": ItemField,
     "[monitor]": Monitor,
 }
 

@@ -225,6 +225,21 @@ def test_duckdb_counts_the_pages_of_the_workspace(site: str, tmp_path: Path) -> 
     assert tables[2] == (site, str(len(links)))
 
 
+def test_extracted_fields(site: str, tmp_path: Path) -> None:
+    _settings(tmp_path, "extracted")
+    printed = _run(tmp_path, "extract_fields.py", site).splitlines()
+    assert printed[0] == f"{PAGES} items, 0 without a title"
+    assert len(printed) == 6
+    assert printed[1:] == sorted(printed[1:], key=lambda line: line[:10], reverse=True)
+    lines = (tmp_path / "articles.jsonl").read_text(encoding="utf-8").splitlines()
+    items = {item["url"]: item for item in map(json.loads, lines)}
+    arctosa = items[f"{site}species/arctosa.html"]
+    assert arctosa["title"] == "Arctosa perita, who cannot be seen"
+    assert arctosa["published"] == "2026-04-13T00:00:00.000Z"
+    assert arctosa["lead"].startswith("Walk across a sandy heath")
+    assert arctosa["links"] == [f"{site}life/burrows.html"]
+
+
 def test_retrieval_prints_passages_with_sources(site: str, tmp_path: Path) -> None:
     _settings(tmp_path, "retrieval")
     prompt = _run(tmp_path, "retrieval.py", site, *QUESTION.split())

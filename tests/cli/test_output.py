@@ -55,6 +55,8 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
     root = str(tmp_path_factory.mktemp("hostile") / "w")
     with hostile_site() as url:
         crawl = ["crawl", url, "--delay", "0", "--set", "crawl.patience=1s", "--max-pages"]
+        fields = "collection.fields={title='h1',number={css='h1',type='number'}}"
+        crawl[2:2] = ["--set", fields]
         for words in ([*crawl, "1"], ["watch", "add", "word"], [*crawl, "2"]):
             outcome = run_here("-w", root, *words)
             assert outcome.code == 0, outcome.err
@@ -82,6 +84,7 @@ COMMANDS = [
     "sql SELECT*FROM/**/links --json",
     "terms",
     "parse URL",
+    "parse URL --fields --set collection.fields={title='h1',n={css='h1',type='number'}}",
     "validate URL",
     "fetch URL",
     "robots URL",
@@ -99,6 +102,7 @@ COMMANDS = [
     "check",
     "index",
     "reparse",
+    "reparse --fields",
     "compact",
     "exclude host:bad.example",
     "collection list",
@@ -108,6 +112,7 @@ COMMANDS = [
     "export mirror HOST OUT/mirror --collection default",
     "export markdown OUT/markdown",
     "export llms HOST OUT/llms",
+    "export items OUT/items.csv",
     "fetch URL --markdown",
     "export xml OUT/xml",
     "export jsonl OUT/jsonl",

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -290,10 +290,14 @@ def test_rendered_pages_are_read_by_the_reader_that_a_daemon_watches(tmp_path: P
 
     def watched(reader: Reader) -> ParseFunction:
         def parse(
-            exchange: Exchange, headers: Headers, *, markdown: MarkdownMode | None = None
+            exchange: Exchange,
+            headers: Headers,
+            collections: Sequence[str] = (),
+            *,
+            markdown: MarkdownMode | None = None,
         ) -> ParsedExchange:
             read.append(exchange.url)
-            return reader(exchange, headers, markdown=markdown)
+            return reader(exchange, headers, collections, markdown=markdown)
 
         return parse
 

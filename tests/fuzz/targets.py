@@ -8,6 +8,7 @@ atheris make them, where it is installed.
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections import Counter
@@ -25,6 +26,7 @@ from lycosa.config.reading import parse_config
 from lycosa.core.errors import ArchiveError, ConfigError, Refusal, UrlError, WorkspaceError
 from lycosa.core.records import Page, UrlId, Visit
 from lycosa.fetch.robots_txt import Robots
+from lycosa.fields.extraction import MAX_PROBLEMS
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.encoding import decode
@@ -34,6 +36,8 @@ from lycosa.page.parse import Fetch, parse_page
 from lycosa.search.query.query import parse_query
 from lycosa.store.log.entry import decode_entry, encode_entry
 from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver, normalise
+from tests.fields.pages import items, shop
+from tests.fields.test_extraction import CSS, SHOP, XPATH
 from tests.page.made import MADE
 from tests.page.test_metadata import require_bounded
 from tests.store.builders import make_exchange, make_visit
@@ -116,6 +120,19 @@ def declared(data: bytes) -> None:
         data, url=BASE, content_type="text/html", fetch=Fetch(at_ms=1_700_000_000_000)
     )
     assert again.metadata == page.metadata
+
+
+def fields(data: bytes) -> None:
+    """Items: extracted alone as in a parse; values are those of the schema's types."""
+    content_type = TYPES[data[0] % len(TYPES)] if data else ""
+    for schema in map(shop, (CSS, XPATH)):
+        for item in items(schema, data[1:], BASE, content_type):
+            values = json.loads(item.values)
+            assert item.position is not None or not values
+            assert isinstance(values.get("id"), int | None)
+            assert isinstance(values.get("price"), float | None)
+            assert all(isinstance(tag, str) for tag in values.get("tags", []))
+            assert len(item.problems) <= MAX_PROBLEMS
 
 
 def encodings(data: bytes) -> None:
@@ -349,6 +366,15 @@ TARGETS: dict[str, Target] = {
             b"\t",
             b"0x7f.1",
             b"data:",
+        ),
+    ),
+    "fields": Target(
+        fields,
+        (b"\1" + SHOP.encode(), b"\4" + SHOP.encode()),
+        (
+            *(b"<article data-id=1>", b"<h3><a href=x title=y>", b"<b class=price>1.299,00"),
+            *(b"</article>", b"<a class=tag>", b"<base href=//h/>", b"<div>", b"<ul class=offer>"),
+            *(b"&#8239;", b"\xc2\xa0", b"<i class=in>", b"\0", b"<!--", b"<script>"),
         ),
     ),
     "robots": Target(

@@ -17,6 +17,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _FEATURES = (
     ("captures",),
     ("export",),
+    ("fields",),
     ("find",),
     ("hunt",),
     ("site",),

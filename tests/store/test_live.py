@@ -218,7 +218,10 @@ def test_sql_reads_only_the_tables_that_it_names(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     ("query", "helps"),
     [
-        ("SELECT * FROM page", "visits, pages, metadata, links, urls, hosts, found, matches"),
+        (
+            "SELECT * FROM page",
+            "visits, pages, metadata, items, links, urls, hosts, found, matches",
+        ),
         (
             "SELECT titel FROM pages",
             "pages has partition, host_key, url_key, url, fetched_at, collection, title",

@@ -113,7 +113,7 @@ def test_host_rows_come_back_as_they_were(rows: list[HostRow]) -> None:
 def test_every_table_starts_with_the_keys_and_describes_every_column() -> None:
     for table in TABLES.values():
         assert (table.names[:3], len(set(table.names))) == (SORT, len(table.names))
-        assert set(table.key) <= set(table.names)
+        assert {*table.key, *table.source} <= set(table.names)
         assert all(len(column.meaning) > 5 for column in table.columns)
         assert all(isinstance(kind, pl.DataType) for kind in polars_schema(table).values())
     assert set(VISITS.names) == set(Visit.__dataclass_fields__)
@@ -128,7 +128,7 @@ def test_every_table_starts_with_the_keys_and_describes_every_column() -> None:
         "record_id",
         "plugin_values",
     }
-    of_other_tables = {"links", "refused", "metadata"}
+    of_other_tables = {"links", "refused", "metadata", "items"}
     assert set(PAGES.names) - derived == set(Page.__dataclass_fields__) - of_other_tables
     assert set(METADATA.names) - derived == set(Metadata.__dataclass_fields__)
 

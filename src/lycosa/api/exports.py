@@ -24,6 +24,7 @@ from lycosa.export.bulk.bulk import BulkReport, export_jsonl
 from lycosa.export.library.library import LibraryReport
 from lycosa.export.markdown.pages import MarkdownReport, export_llms, export_markdown
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
+from lycosa.fields.export import ItemReport, ItemSelection, export_items
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace as Store
 from lycosa.url.site_name import site_name
@@ -122,6 +123,16 @@ class Exports(Part):
             collection=collection,
             documents=document_limits(self._workspace.config()),
         )
+
+    def items(
+        self, path: str, *, schema: str = "", collection: str = "", invalid: bool = False
+    ) -> ItemReport:
+        """Write the items of a schema to a .jsonl, .csv or .parquet file.
+
+        `invalid`: also items without a required field.
+        """
+        selection = ItemSelection(schema, collection, invalid)
+        return export_items(Store.open(self._root), path, selection)
 
     def jsonl(self, output: BinaryIO, selection: BulkSelection = BulkSelection()) -> int:
         """Write every live page as one line of JSON; return their number."""

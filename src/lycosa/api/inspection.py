@@ -87,13 +87,31 @@ class ArchivedVersions(Part):
         config = self._workspace.config()
         return import_configured(self._root, config, collection, files, options, on_progress)
 
-    def reparse(self, *, collection: str = "", since: int = 0) -> Reparsed:
-        """Parse archived pages again. `since`: fetched since, in milliseconds since 1970 UTC."""
+    def reparse(
+        self,
+        *,
+        collection: str = "",
+        since: int = 0,
+        fields_only: bool = False,
+        report: Callable[[str], None] = lambda message: None,
+    ) -> Reparsed:
+        """Parse archived pages again. `since`: fetched since, in milliseconds since 1970 UTC.
+
+        `fields_only`: only extract items; `report` gets a line for each value that does not fit.
+        """
         from lycosa.commands.crawling.reparse import reparse_workspace
 
         worker = f"reparse-{os.getpid()}"
         config = self._workspace.config()
-        return reparse_workspace(self._root, config, collection or None, since or None, worker)
+        return reparse_workspace(
+            self._root,
+            config,
+            collection or None,
+            since or None,
+            worker,
+            fields_only=fields_only,
+            report=report,
+        )
 
     def _open(self) -> closing[Versions]:
         from lycosa.captures.content import Versions
@@ -247,17 +265,22 @@ class Urls(Part):
         url: str = "http://localhost/",
         content_type: str = "",
         name: str = "",
+        *,
+        fields_of: str | None = None,
     ) -> Page:
         """Parse a page: fetch a URL (text), or parse its content (bytes).
 
-        `url`: base URL of the content; `name`: its name in errors.
+        `url`: base URL of the content; `name`: its name in errors; `fields_of`: extract the items
+        of this collection, "": of all collections.
         """
-        from lycosa.commands.inspection.single import parse_content, parse_url
+        from lycosa.commands.inspection.single import parse_content, parse_url, schemas_of
 
-        settings = self._workspace.config().fetch
+        config = self._workspace.config()
+        collections = () if fields_of is None else schemas_of(config, fields_of)
         if isinstance(source, bytes):
-            return parse_content(settings, name or url, source, url, content_type)
-        return parse_url(settings, source)
+            title = name or url
+            return parse_content(config.fetch, title, source, url, content_type, collections)
+        return parse_url(config.fetch, source, collections)
 
     def robots(self, url: str) -> RobotsReport:
         """Return whether robots.txt allows a URL, and which line decides."""

@@ -24,7 +24,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "fetch --body https://example.org/ > page.html",
         "fetch --markdown https://example.org/ > page.md",
     ),
-    "parse": ("parse https://example.org/", "parse page.html --url https://example.org/page.html"),
+    "parse": (
+        "parse https://example.org/",
+        "parse page.html --url https://example.org/page.html",
+        "parse https://example.org/product/1 --fields",
+    ),
     "robots": ("robots https://example.org/private/",),
     "site": ("site example.org", "site example.org --svg site.svg --csv reports/"),
     "links": ("links --broken --site example.org", "links --to https://example.org/page.html"),
@@ -38,7 +42,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "find": ('find "exact words"', 'find "exact words" --site example.org --crawl'),
     "terms": ("terms --lang en -n 30", "terms --rising --period 7d"),
     "index": ("index", "index --rebuild"),
-    "reparse": ("reparse --since 2026-11-01",),
+    "reparse": ("reparse --since 2026-11-01", "reparse --fields --collection shop"),
     "import": (
         "import crawl.warc.gz --collection archive",
         "import pages/ --base https://example.org/",
@@ -61,6 +65,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "export wacz": ("export wacz site.wacz --site www.example.org",),
     "export markdown": ("export markdown out/ --site docs.example.org",),
     "export llms": ("export llms docs.example.org out/",),
+    "export items": ("export items products.csv --schema product",),
     "export mirror": ("export mirror www.example.org out/",),
     "export bulk": (
         "export bulk --to opensearch --url http://localhost:9200 --index pages",

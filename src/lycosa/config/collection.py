@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from lycosa.config.credentials import BasicAuth, FormLogin, without_user
+from lycosa.config.fields import ItemField, ItemSchema
 from lycosa.config.section import DurationMs, Expression, SettingsSection
 from lycosa.core.errors import UsageError
 from lycosa.core.hours import parse_hours
@@ -264,6 +266,34 @@ class Collection(SettingsSection):
         "registrable domain of the page is always allowed.",
     )
 
+    fields: Mapping[str, ItemField] = Field(
+        {},
+        description="Fields to extract from each page, in `[collection.fields]`: short for one "
+        "`[[collection.items]]` with the name of the collection.",
+    )
+    items: tuple[ItemSchema, ...] = Field(
+        (),
+        description="Items to extract from pages by selectors: one `[[collection.items]]` per "
+        "kind of item.",
+    )
+
+    @model_validator(mode="after")
+    def _named_schemas(self) -> Self:
+        names = [schema.name for schema in self.schemas]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(
+                f"two schemas of items are named {twice!r}; names must differ, also from that of "
+                "the collection where [collection.fields] is used"
+            )
+        return self
+
+    @property
+    def schemas(self) -> tuple[ItemSchema, ...]:
+        """The schemas of `fields` and `items`."""
+        if not self.fields:
+            return self.items
+        return (ItemSchema(name=self.name, fields=self.fields), *self.items)
+
     @property
     def recrawled_on_link(self) -> bool:
         """Whether a link to an old page makes it due."""
@@ -325,5 +355,7 @@ OTHER_SETTINGS = (
     "login",
     "render",
     "render_hosts",
+    "fields",
+    "items",
 )
 """All other settings. A test requires every setting to be in one of the two lists."""

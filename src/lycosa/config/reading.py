@@ -8,13 +8,12 @@ import reprlib
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from lycosa.config.collection import Collection
-from lycosa.config.credentials import BasicAuth, FormLogin
 from lycosa.config.section import SettingsSection, fault_text
 from lycosa.config.settings import Config
 from lycosa.core.errors import ConfigError
@@ -191,14 +190,11 @@ def _apply_override(data: dict[str, Any], override: str, source: str) -> None:
 
 def _sections() -> dict[str, type[SettingsSection]]:
     """Return the model of each section by its name."""
-    sections = {name: field.annotation for name, field in Config.model_fields.items()}
-    return {name: _model_of(annotation) for name, annotation in sections.items()}
-
-
-def _model_of(annotation: Any) -> type[SettingsSection]:
-    arguments = get_args(annotation)  # of tuple[Collection, ...]
-    model: type[SettingsSection] = arguments[0] if arguments else annotation
-    return model
+    return {
+        name: model
+        for name, field in Config.model_fields.items()
+        if (model := _model_in(field.annotation)) is not None
+    }
 
 
 def _nearest(word: str, names: list[str]) -> str:
@@ -240,14 +236,26 @@ def _shown(value: object) -> str:
 
 def _fields_at(names: Sequence[str]) -> Mapping[str, FieldInfo]:
     """Return the settings of the section with this path."""
-    if not names:
-        return Config.model_fields
-    tables: dict[tuple[str, ...], type[SettingsSection]] = {
-        ("collection", "auth"): BasicAuth,
-        ("collection", "login"): FormLogin,
-    }
-    section = tables.get(tuple(names)) or _sections().get(names[0])
-    return section.model_fields if section else Config.model_fields
+    section: type[SettingsSection] = Config
+    is_key = False  # of a table whose keys the user names
+    for name in names:
+        if is_key:
+            is_key = False
+            continue
+        field = section.model_fields.get(name)
+        inner = _model_in(field.annotation) if field is not None else None
+        if field is None or inner is None:
+            break
+        section, is_key = inner, get_origin(field.annotation) is Mapping
+    return section.model_fields
+
+
+def _model_in(annotation: Any) -> type[SettingsSection] | None:
+    """Return the section that a setting contains, as in `tuple[Collection, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, SettingsSection):
+        return annotation
+    models = (_model_in(each) for each in get_args(annotation))
+    return next((model for model in models if model is not None), None)
 
 
 def line_of(text: str, location: tuple[str | int, ...]) -> str:

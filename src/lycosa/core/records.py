@@ -134,6 +134,30 @@ class Metadata:
     raw: str = ""  # the declared values by format, a JSON object
 
 
+class ItemProblem(NamedTuple):
+    """A value that does not fit its field, or a required field without one."""
+
+    field: str  # dotted, for a nested one
+    selector: str
+    value: str
+    problem: str
+
+
+class Item(NamedTuple):
+    """What a schema of a collection extracted: a row of `items`.
+
+    `position` is None if the schema applies to the page and selects nothing there.
+    """
+
+    collection: str
+    schema: str
+    position: int | None
+    values: str = "{}"  # a JSON object
+    valid: bool = True  # nothing required is missing
+    missing: tuple[str, ...] = ()  # fields whose selectors selected nothing
+    problems: tuple[ItemProblem, ...] = ()
+
+
 @dataclass(slots=True)
 class Page:
     """A parsed document. Strings are in NFC, with white space collapsed."""
@@ -168,6 +192,7 @@ class Page:
     # Refusal -> how many hrefs were not usable as links
     refused: dict[str, int] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=Metadata)
+    items: list[Item] = field(default_factory=list)  # of all collections that requested it
 
 
 @dataclass(slots=True, frozen=True)

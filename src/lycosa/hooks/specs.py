@@ -85,6 +85,28 @@ def operation_types(storage: Any) -> Mapping[str, Any] | None:
 
 
 @_spec
+def item_extractor(collections: Sequence[Any]) -> Any:
+    """Return a `lycosa.crawl.processing.page_reader.ItemExtractor` of these collections, each a
+    `lycosa.config.collection.Collection`; None: they have no items.
+    """
+
+
+@_spec
+def sql_tables(tables: Any, query: str) -> Mapping[str, Any] | None:
+    """Return further tables for a query in SQL, by name: lazy frames of Polars.
+
+    `tables`: `lycosa.store.tables.live.LiveTables`.
+    """
+
+
+@_spec
+def archive_reparsed(root: str, entry: int, report: Callable[[str], None]) -> None:
+    """Called when `lycosa reparse` has committed; its log entries come after `entry`. `report`
+    shows a line to the user.
+    """
+
+
+@_spec
 def crawl_service(root: str, config: Any, report: Callable[[str], None]) -> Any:
     """Return a `lycosa.hooks.services.CrawlService` that runs beside a crawl of a workspace.
 

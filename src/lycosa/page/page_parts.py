@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from lycosa.core.dataclass import dataclass
-from lycosa.core.records import LinkKind
+from lycosa.core.records import Item, LinkKind
 from lycosa.page.html.tree import Node
 
 ANCHOR_LENGTH = 500  # characters kept of an anchor
@@ -27,6 +28,19 @@ FoundElement = tuple[int, int, int]
 (`lycosa.page.html.region_classes`), its tag id. List items, table rows and headings are not counted
 as such.
 """
+
+
+class HtmlTree(NamedTuple):
+    """An HTML document for `ReadItems`. `data`: its bytes in UTF-8."""
+
+    root: Node
+    data: bytes
+    url: str
+    base: str  # of its links
+    charset: str  # that it came in
+
+
+ReadItems = Callable[[HtmlTree], list[Item]]
 
 
 @dataclass(slots=True)

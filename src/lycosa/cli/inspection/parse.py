@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lycosa.cli.input import is_file, read_input
-from lycosa.cli.options import Configured, values_of
-from lycosa.cli.output import Output, table
-from lycosa.core.errors import WorkError
+from lycosa.cli.options import CollectionOption, Configured, InWorkspace, values_of
+from lycosa.cli.output import Output, json_text, table
+from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_time, number_of
 
 if TYPE_CHECKING:
-    from lycosa.core.records import Metadata, Page
+    from lycosa.core.records import Item, Metadata, Page
 
 
 def command(
-    configured: Configured,
+    where: InWorkspace,
     source: Annotated[
         str,
         typer.Argument(metavar="FILE|URL|HOST", help="File, URL, host, or - for standard input."),
@@ -30,28 +30,63 @@ def command(
     content_type: Annotated[
         str, typer.Option("--content-type", metavar="TYPE", help="Content-Type of a file.")
     ] = "",
+    fields: Annotated[
+        bool, typer.Option("--fields", help="Show the items that the configured fields extract.")
+    ] = False,
+    collection: CollectionOption = "",
 ) -> Output:
     """Parse a page and show title, language, metadata, main text and links.
 
-    Stores nothing.
+    Stores nothing. With --fields, the fields in the lycosa.toml of the workspace are tried.
     """
     from lycosa.url.normalise import typed_url
 
-    workspace = configured.open()
+    if collection and not fields:
+        raise UsageError("--collection is for --fields: it selects whose fields are tried")
+    workspace = where.open() if fields else Configured.open(where)
+    fields_of = collection if fields else None
     if is_file(source) or "://" not in typed_url(source):
-        page = workspace.urls.parse(read_input(source), url, content_type, name=source)
+        content = read_input(source)
+        page = workspace.urls.parse(content, url, content_type, name=source, fields_of=fields_of)
     else:
         try:
-            page = workspace.urls.parse(source)
+            page = workspace.urls.parse(source, fields_of=fields_of)
         except WorkError as error:
             if "://" in source or Path(source).exists():
                 raise
             raise WorkError(f"{error}; there is no file {source}") from None
+    if fields:
+        return Output([_item(item) for item in page.items], lambda: _print_items(page.items))
     links = [link._asdict() for link in page.links]
     alternates = [alternate._asdict() for alternate in page.alternates]
     declared = {**values_of(page.metadata), "raw": json.loads(page.metadata.raw or "{}")}
     document = {**values_of(page), "metadata": declared, "links": links, "alternates": alternates}
     return Output(document, lambda: _print(page))
+
+
+def _item(item: Item) -> dict[str, Any]:
+    problems = [problem._asdict() for problem in item.problems]
+    return {**item._asdict(), "values": json.loads(item.values), "problems": problems}
+
+
+def _print_items(items: list[Item]) -> None:
+    if not items:
+        print("no schema applies to this page: its URL matches no url_pattern, or it is not HTML")
+    for item in items:
+        title = f"{item.schema} of {item.collection}"
+        if item.position is None:
+            print(f"{title}: its selector selects nothing in this page\n")
+            continue
+        print(f"{title}, {item.position + 1}{'' if item.valid else ' (not valid)'}")
+        shown = {name: json_text(value) for name, value in json.loads(item.values).items()}
+        print(table(list(shown.items()), "  "))
+        if item.missing:
+            print(f"  nothing selected: {', '.join(item.missing)}")
+        for each in item.problems:
+            selector = f" ({each.selector})" if each.selector else ""
+            value = f": {each.value!r}" if each.value else ""
+            print(f"  {each.field}{selector}: {each.problem}{value}")
+        print()
 
 
 def _metadata_rows(declared: Metadata) -> list[tuple[str, str]]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lycosa.export.markdown.pages import MarkdownReport
 
 app = typer.Typer(
-    help="Export pages: XML, JSON Lines, Parquet, Markdown, WARC, WACZ, offline mirror.",
+    help="Export pages: XML, JSON Lines, Parquet, Markdown, items, WARC, WACZ, offline mirror.",
     no_args_is_help=True,
 )
 
@@ -241,6 +241,36 @@ def _markdown(report: MarkdownReport) -> Output:
             f"read; the first: {report.unreadable[0]}"
         )
     return Output(report, text)
+
+
+@app.command()
+def items(
+    where: InWorkspace,
+    output: OutputOptions,
+    target: Annotated[
+        str, typer.Argument(metavar="FILE", help="File to write: .jsonl, .csv or .parquet.")
+    ],
+    schema: Annotated[
+        str,
+        typer.Option("--schema", metavar="NAME", help="Schema of the items (default: the only)."),
+    ] = "",
+    collection: CollectionOption = "",
+    invalid: Annotated[
+        bool, typer.Option("--invalid", help="Include items without a required field.")
+    ] = False,
+) -> Output:
+    """Export the items that the fields of a collection extract, with typed columns."""
+    report = where.open().export.items(
+        target, schema=schema, collection=collection, invalid=invalid
+    )
+    left_out = (
+        f"; {report.left_out:,} not valid (--invalid exports them)" if report.left_out else ""
+    )
+    return Output(
+        report,
+        f"{report.path}: {number_of(report.items, 'item')} of {report.schema}, "
+        f"{format_size(report.bytes)}{left_out}",
+    )
 
 
 @app.command()

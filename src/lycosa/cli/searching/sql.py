@@ -25,7 +25,8 @@ def command(
 ) -> None:
     """Query the live tables in SQL.
 
-    Tables: visits, pages, links, urls, hosts, found, matches (docs/reference/tables.md).
+    Tables: visits, pages, metadata, items, links, urls, hosts, found, matches
+    (docs/reference/tables.md), and items_NAME with a column per field of the schema NAME.
     """
     frame = where.open().sql(query)
     if json_output:

@@ -2,52 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from typing import Any
 
-from lycosa.config.settings import Config
+from lycosa.config.settings import Collection, Config
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
-from lycosa.crawl.processing.page_reader import Reader
-from lycosa.crawl.recovery.reparse import Reparsed, reparse
+from lycosa.crawl.processing.page_reader import Reader, item_extractor
+from lycosa.crawl.recovery.reparse import Reparsed, extract_items, reparse
 from lycosa.crawl.session.session import REPARSED
 from lycosa.fetch.robots_txt import product_token
+from lycosa.hooks.plugins import installed_plugins
 from lycosa.index.indexer import Indexer
+from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
+_SCHEMAS = {"fields", "items"}  # settings of a collection
+
 
 def reparse_workspace(
-    root: str, config: Config, collection: str | None, since_ms: int | None, worker: str
+    root: str,
+    config: Config,
+    collection: str | None,
+    since_ms: int | None,
+    worker: str,
+    *,
+    fields_only: bool = False,
+    report: Callable[[str], None] = lambda message: None,
 ) -> Reparsed:
     """Parse what is archived again and bring the index up to date.
+
+    Args:
+        fields_only: extract items only; text, links and index stay as they are.
+        report: gets lines for the user.
 
     Raises:
         OwnedError: another process is crawling in this workspace.
         WorkError: the archive or the log is damaged.
     """
     workspace = Workspace.open(root)
+    plugins = installed_plugins()
     with workspace.own("reparse"):
-        stated = workspace.state().settings
-        settings = {name: {**values, REPARSED: True} for name, values in stated.items()}
-        claim = workspace.claim(worker, settings=settings)
+        state = workspace.state()
+        collections = _collections(config, state)
+        claim = workspace.claim(
+            worker, settings=_settings(collections, state, links_too=not fields_only)
+        )
         with closing(DocumentPool(document_limits(config))) as documents:
             reader = Reader(
-                config.fetch.max_decoded, product_token(config.fetch.user_agent), documents
+                config.fetch.max_decoded,
+                product_token(config.fetch.user_agent),
+                documents,
+                item_extractor(plugins, collections),
             )
-            report = reparse(
-                claim,
-                LiveTables(workspace),
-                reader,
-                workspace.path,
-                collection=collection,
-                since_ms=since_ms,
-                with_markdown=_with_markdown(config, stated),
-            )
+            tables = LiveTables(workspace)
+            if fields_only:
+                result = extract_items(
+                    claim, tables, reader, workspace.path, collection=collection, since_ms=since_ms
+                )
+            else:
+                result = reparse(
+                    claim,
+                    tables,
+                    reader,
+                    workspace.path,
+                    collection=collection,
+                    since_ms=since_ms,
+                    with_markdown=_with_markdown(config, state.settings),
+                )
         claim.release()
-    if report.changed:
+    plugins.call("archive_reparsed", root=root, entry=state.head, report=report)
+    if result.changed and not fields_only:
         Indexer(root, config.index).update()
-    return report
+    return result
 
 
 def _with_markdown(config: Config, stated: Mapping[str, Mapping[str, Any]]) -> set[str]:
@@ -57,3 +85,25 @@ def _with_markdown(config: Config, stated: Mapping[str, Mapping[str, Any]]) -> s
     chosen = {name: bool(values.get("markdown")) for name, values in stated.items()}
     chosen |= {each.name: each.markdown for each in config.collection}
     return {name for name, stored in chosen.items() if stored}
+
+
+def _collections(config: Config, state: LogState) -> list[Collection]:
+    """Return the configured collections, and the stored schemas of those that are not."""
+    configured = {each.name for each in config.collection}
+    stored = [
+        Collection(name=name, **{key: values[key] for key in _SCHEMAS if values.get(key)})
+        for name, values in state.settings.items()
+        if name not in configured
+    ]
+    return [*config.collection, *stored]
+
+
+def _settings(
+    collections: Iterable[Collection], state: LogState, *, links_too: bool
+) -> dict[str, dict[str, Any]]:
+    """Return the stored settings of the collections, with the schemas that are used now."""
+    schemas = {each.name: each.model_dump(mode="json", include=_SCHEMAS) for each in collections}
+    reparsed = {REPARSED: True} if links_too else {}
+    return {
+        name: {**values, **schemas[name], **reparsed} for name, values in state.settings.items()
+    }

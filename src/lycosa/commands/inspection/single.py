@@ -6,12 +6,13 @@ Nothing is stored.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
 from lycosa.commands.page_models import FetchedPage, FetchHop, PageMetadata, RobotsReport
-from lycosa.config.settings import FetchSettings
-from lycosa.core.errors import WorkError
+from lycosa.config.settings import Collection, Config, FetchSettings
+from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.records import Exchange, Metadata, Page
 from lycosa.crawl.session.single_fetch import Hop, OneOff, file_exchange, read_page
 from lycosa.fetch.robots_txt import Robots, product_token, robots_url, robots_verdict
@@ -62,21 +63,45 @@ def fetch_page(
     return fetched_page(exchange.url, exchange.status, page)
 
 
-def parse_url(settings: FetchSettings, url: str) -> Page:
-    """Fetch one page and return what a crawl understands of it. Raises as `fetch_page`."""
-    return read_page(_last_exchange(settings, url), settings)
+def parse_url(settings: FetchSettings, url: str, collections: Sequence[Collection] = ()) -> Page:
+    """Fetch one page and return what a crawl of the collections understands of it. Raises as
+    `fetch_page`.
+    """
+    return read_page(_last_exchange(settings, url), settings, collections=collections)
 
 
 def parse_content(
-    settings: FetchSettings, name: str, content: bytes, url: str, content_type: str
+    settings: FetchSettings,
+    name: str,
+    content: bytes,
+    url: str,
+    content_type: str,
+    collections: Sequence[Collection] = (),
 ) -> Page:
-    """Parse the content of a file as a page at `url`.
+    """Parse the content of a file as a page at `url`, with the items of the collections.
 
     Raises:
         UsageError: the URL is invalid.
         WorkError: the content cannot be parsed.
     """
-    return read_page(file_exchange(name, content, url, content_type), settings, name)
+    exchange = file_exchange(name, content, url, content_type)
+    return read_page(exchange, settings, name, collections)
+
+
+def schemas_of(config: Config, name: str) -> list[Collection]:
+    """Return the collections with schemas of items: one, or all for "".
+
+    Raises:
+        UsageError: there is none.
+    """
+    collections = [each for each in config.collection if each.schemas and name in ("", each.name)]
+    if not collections:
+        of_collection = f" of the collection {name!r}" if name else ""
+        raise UsageError(
+            f"no fields are configured{of_collection}: add [collection.fields] to lycosa.toml (see "
+            "docs/how-to/fields.md), or `--set 'collection.fields={title=\"h1\"}'`"
+        )
+    return collections
 
 
 def _last_exchange(settings: FetchSettings, url: str) -> Exchange:

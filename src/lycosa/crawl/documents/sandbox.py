@@ -9,6 +9,7 @@ limits of their own (`lycosa.crawl.documents.pool`), and are left to these.
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
@@ -31,10 +32,11 @@ def _serve(reader: Reader, pipe: Connection) -> None:
     escape_output()
     while True:
         try:
-            exchange, markdown = pipe.recv()
+            exchange, collections, markdown = pipe.recv()
         except EOFError:
             return
-        pipe.send(reader(exchange, parse_head(exchange.response_head), markdown=markdown))
+        headers = parse_head(exchange.response_head)
+        pipe.send(reader(exchange, headers, collections, markdown=markdown))
 
 
 class ChildReader:
@@ -52,7 +54,12 @@ class ChildReader:
         theirs.close()
 
     def __call__(
-        self, exchange: Exchange, headers: Headers, *, markdown: MarkdownMode | None = None
+        self,
+        exchange: Exchange,
+        headers: Headers,
+        collections: Sequence[str] = (),
+        *,
+        markdown: MarkdownMode | None = None,
     ) -> ParsedExchange:
         documents = self._reader.documents
         if (
@@ -63,7 +70,7 @@ class ChildReader:
             return documents.read(exchange, markdown)
         for _ in range(_MAX_CHILDREN):
             try:
-                self._pipe.send((replace(exchange, token=None), markdown))
+                self._pipe.send((replace(exchange, token=None), tuple(collections), markdown))
                 if self._pipe.poll(_MAX_SECONDS):
                     parsed: ParsedExchange = self._pipe.recv()
                     return parsed

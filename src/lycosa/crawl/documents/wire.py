@@ -73,6 +73,8 @@ def decode_reply(data: bytes) -> tuple[Page | None, str, bool]:
         and all(abs(number or 0) < 2**53 for number in _dates_and_counts(page))
     ):
         raise BadReply("a number is out of range")
+    if page is not None and page.items:
+        raise BadReply("a document has no items")
     return page, reply.error, reply.truncated
 
 

@@ -4,6 +4,7 @@ and kill a hanging worker.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.sharedctypes import RawArray, RawValue
 
@@ -72,9 +73,14 @@ class MarkingReader:
         self._mark = mark
 
     def __call__(
-        self, exchange: Exchange, headers: Headers, *, markdown: MarkdownMode | None = None
+        self,
+        exchange: Exchange,
+        headers: Headers,
+        collections: Sequence[str] = (),
+        *,
+        markdown: MarkdownMode | None = None,
     ) -> ParsedExchange:
         self._mark.set(exchange.url)
-        parsed = self._reader(exchange, headers, markdown=markdown)
+        parsed = self._reader(exchange, headers, collections, markdown=markdown)
         self._mark.set("")
         return parsed

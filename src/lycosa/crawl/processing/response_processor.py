@@ -7,7 +7,7 @@ again from the archive. Live and replayed exchanges are processed by the same co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 
@@ -20,6 +20,7 @@ from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.policy.host_delay import HostPauses
 from lycosa.crawl.policy.outcome import FetchOutcome, Judgement, judge, revisit_target
 from lycosa.crawl.processing.page_reader import (
+    ItemExtractor,
     ParsedExchange,
     ParseFunction,
     Reader,
@@ -63,7 +64,7 @@ class ResponseProcessor:
     """Acts on exchanges, one after the other.
 
     `page_matcher` is shown new and changed pages. `wrap_reader` makes what parses pages from the
-    usual reader.
+    usual reader. `extractor` extracts the items of pages.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class ResponseProcessor:
         *,
         page_matcher: PageMatcher | None = None,
         wrap_reader: Callable[[Reader], ParseFunction] | None = None,
+        extractor: ItemExtractor | None = None,
     ) -> None:
         fetch = crawl.config.fetch
         self.crawl = crawl
@@ -81,7 +83,9 @@ class ResponseProcessor:
             document_limits(crawl.config),
             markdown=MarkdownMode.MAIN if any(each.markdown for each in jobs) else None,
         )
-        self._reader = Reader(fetch.max_decoded, product_token(fetch.user_agent), self.documents)
+        self._reader = Reader(
+            fetch.max_decoded, product_token(fetch.user_agent), self.documents, extractor
+        )
         self._read: ParseFunction = (
             self._reader if wrap_reader is None else wrap_reader(self._reader)
         )
@@ -185,10 +189,15 @@ class ResponseProcessor:
         )
 
     def parse(
-        self, exchange: Exchange, headers: Headers, *, markdown: MarkdownMode | None = None
+        self,
+        exchange: Exchange,
+        headers: Headers,
+        collections: Sequence[str] = (),
+        *,
+        markdown: MarkdownMode | None = None,
     ) -> ParsedExchange:
-        """Parse the page of an exchange."""
-        return self._read(exchange, headers, markdown=markdown)
+        """Parse the page of an exchange, with the items of these collections."""
+        return self._read(exchange, headers, collections, markdown=markdown)
 
     @contextmanager
     def parsing_in_a_child(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from lycosa.archive.warc.writer import RevisitTarget
 from lycosa.core.errors import Exclusion, FetchError, Refusal
@@ -114,19 +114,18 @@ class RowProcessor(CrawlListener):
     ) -> ParsedExchange:
         collections = [self.crawl.assignments[row.collection].collection for row in rows]
         stored = any(collection.markdown for collection in collections)
-        markdown = MarkdownMode.MAIN if stored else None
+        parse = partial(
+            self._parse_page,
+            collections=[each.name for each in collections],
+            markdown=MarkdownMode.MAIN if stored else None,
+        )
         if not any(collection.requisites for collection in collections):
-            return self._parse_page(exchange, headers, markdown=markdown)
+            return parse(exchange, headers)
         types = [
             each for collection in collections for each in collection.media_types or READ_TYPES
         ]
         return understand_requisites(
-            exchange,
-            headers,
-            self._parse_page,
-            types,
-            self.crawl.config.fetch.max_decoded,
-            markdown,
+            exchange, headers, parse, types, self.crawl.config.fetch.max_decoded
         )
 
     def _read_row(

@@ -1,14 +1,15 @@
 """`reparse`: run the archive through today's parser, without fetching.
 
 A batch job under a claim of its own. Pages come in the order of the archive; those that read
-otherwise than before get new rows of `pages` and `links`; when nothing changed, nothing is written.
-New links are admitted by the next crawl.
+otherwise than before get new rows of `pages`, `metadata`, `items` and `links`; when nothing
+changed, nothing is written. New links are admitted by the next crawl. `extract_items` reads nothing
+but items.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ import polars as pl
 import polars.selectors as cs
 
 from lycosa.archive.warc.reader import read_rendered, read_response
-from lycosa.core.records import Exchange, Page, UrlState, Visit
+from lycosa.core.records import Exchange, Item, Page, UrlState, Visit
 from lycosa.crawl.processing.page_reader import FAULT_RENDERED, Reader
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.http.decode import parse_head
@@ -25,13 +26,16 @@ from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers, LinksBuffer, TableBuffer
 from lycosa.store.tables.live import LiveTables
-from lycosa.store.tables.rows import metadata_row, page_row
+from lycosa.store.tables.rows import Row, item_rows, metadata_row, page_row
 from lycosa.store.tables.schema import TABLES
 
 _SLICE = 500
 _COMMIT_PAGES = 2_000
+_COMMIT_ITEMS = 20_000
 _NAMES = TABLES["pages"].names
 _KEY = ("collection", "host_key", "url_key")
+_VISIT = ("url", "partition", "host_key", "url_key", "collection", "fetched_at", "record_id")
+_PAGE = (*_VISIT, "faults")
 _LINK = ("target", "anchor", "rel", "kind", "position")
 
 
@@ -69,7 +73,7 @@ def reparse(
     buffers = Buffers()
     places = _places(tables)
     stored_links = _hash_links(tables.scan("links"))
-    stored_metadata = _hash_metadata(tables.scan("metadata"))
+    stored = [_hashes(tables.scan(name)) for name in ("metadata", "items")]
     for rows in _slices(tables, places, collection, since_ms):
         parsed = []
         for row in rows:
@@ -81,33 +85,76 @@ def reparse(
             else:
                 parsed.append((row, _visit(row), page))
         visited = [(visit, page) for _, visit, page in parsed]
-        fresh_links, fresh_metadata = _fresh_links(visited), _fresh_metadata(visited)
+        fresh_links = _fresh_links(visited)
+        fresh = [
+            _fresh("metadata", (metadata_row(visit, page.metadata) for visit, page in visited)),
+            _fresh("items", (r for visit, page in visited for r in item_rows(visit, page.items))),
+        ]
         for row, visit, page in parsed:
             values = plugins.merged("page_parsed", page=page, visit=visit)
             key = (visit.host_key, visit.url_key)
             of_collection = (visit.collection, *key)
-            same_metadata = fresh_metadata.get(of_collection) == stored_metadata.get(of_collection)
-            same_links = fresh_links.get(key) == stored_links.get(key)
-            if same_links and same_metadata and not _differs(row, visit, page, values):
+            is_same = fresh_links.get(key) == stored_links.get(key) and all(
+                new.get(of_collection) == old.get(of_collection)
+                for new, old in zip(fresh, stored, strict=True)
+            )
+            if is_same and not _differs(row, visit, page, values):
                 continue
             counts["changed"] += 1
             counts["text_changed"] += page.text_digest != row["text_digest"]
             buffers.add_page(visit, page, str(row["redirect_from"] or ""), values)
             buffers.links.add_links(visit, page.links)
         if buffers.pages.rows >= _COMMIT_PAGES:
-            claim.commit(
-                claim.next_folder(),
-                buffers.mapping(),
-                CommitContents(counters={"reparsed": buffers.pages.rows}),
-            )
+            _commit(claim, buffers)
             buffers = Buffers()
-    if buffers.pages.rows:
-        claim.commit(
-            claim.next_folder(),
-            buffers.mapping(),
-            CommitContents(counters={"reparsed": buffers.pages.rows}),
-        )
+    _commit(claim, buffers)
     return Reparsed(**counts)
+
+
+def extract_items(
+    claim: Claim,
+    tables: LiveTables,
+    reader: Reader,
+    locate: Callable[[str], str],
+    *,
+    collection: str | None = None,
+    since_ms: int | None = None,
+) -> Reparsed:
+    """Extract the items of what is live again, and nothing else. Arguments and errors are those of
+    `reparse`.
+    """
+    counts: Counter[str] = Counter()
+    buffers = Buffers()
+    stored = _hashes(tables.scan("items"))
+    for rows in _slices(tables, _places(tables), collection, since_ms, _PAGE):
+        extracted = []
+        for row in rows:
+            counts["pages"] += 1
+            exchange = _exchange(row, locate)
+            if exchange is None:
+                counts["unreadable"] += 1
+                continue
+            visit = _visit(row)
+            headers = parse_head(exchange.response_head)
+            extracted.append((visit, reader.items(exchange, headers, [visit.collection])))
+        fresh = _fresh("items", (r for visit, items in extracted for r in item_rows(visit, items)))
+        for visit, items in extracted:
+            key = (visit.collection, visit.host_key, visit.url_key)
+            if fresh.get(key) != stored.get(key):
+                counts["changed"] += 1
+                none = Item(visit.collection, "", None)  # replaces the stored ones
+                buffers.items.extend(item_rows(visit, items or [none]))
+        if buffers.items.rows >= _COMMIT_ITEMS:
+            _commit(claim, buffers)
+            buffers = Buffers()
+    _commit(claim, buffers)
+    return Reparsed(**counts)
+
+
+def _commit(claim: Claim, buffers: Buffers) -> None:
+    if buffers.pages.rows or buffers.items.rows:
+        counters = {"reparsed": buffers.pages.rows}
+        claim.commit(claim.next_folder(), buffers.mapping(), CommitContents(counters=counters))
 
 
 _LinkHashes = dict[tuple[int, int], int]
@@ -134,10 +181,14 @@ def _places(tables: LiveTables) -> pl.DataFrame:
 
 
 def _slices(
-    tables: LiveTables, places: pl.DataFrame, collection: str | None, since_ms: int | None
+    tables: LiveTables,
+    places: pl.DataFrame,
+    collection: str | None,
+    since_ms: int | None,
+    columns: Sequence[str] = (),
 ) -> Iterator[list[dict[str, object]]]:
     """Live pages with their records' places, in the order of the archive, at most 500 at a time."""
-    for pages in tables.batches("pages"):
+    for pages in tables.batches("pages", columns):
         if collection is not None:
             pages = pages.filter(pl.col("collection") == collection)
         if since_ms is not None:
@@ -167,39 +218,30 @@ def _fresh_links(read: Iterable[tuple[Visit, Page]]) -> _LinkHashes:
     return _hash_links(buffer.frame().lazy())
 
 
-def _hash_metadata(metadata: pl.LazyFrame) -> dict[tuple[str, int, int], int]:
-    """A number a page that changes with its row of `metadata`; good within one process."""
-    hashed = metadata.select(*_KEY, pl.struct(pl.all()).hash().alias("hash"))
+def _hashes(rows: pl.LazyFrame) -> dict[tuple[str, int, int], int]:
+    """A number a page that changes with its rows of a table; good within one process."""
+    hashed = rows.select(*_KEY, pl.struct(pl.all()).hash().alias("hash"))
     return {
         (collection, host, url): number
-        for collection, host, url, number in hashed.collect().iter_rows()
+        for collection, host, url, number in hashed.group_by(_KEY)
+        .agg(pl.col("hash").sum())
+        .collect()
+        .iter_rows()
     }
 
 
-def _fresh_metadata(
-    read: Iterable[tuple[Visit, Page]],
-) -> dict[tuple[str, int, int], int]:
-    buffer = TableBuffer("metadata")
-    for visit, page in read:
-        buffer.add(metadata_row(visit, page.metadata))
-    return _hash_metadata(buffer.frame().lazy())
+def _fresh(table: str, rows: Iterable[Row]) -> dict[tuple[str, int, int], int]:
+    buffer = TableBuffer(table)
+    buffer.extend(rows)
+    frame = buffer.frame().lazy()
+    if table == "items":  # the stored ones have been filtered in the same way
+        frame = frame.filter(pl.col("position").is_not_null())
+    return _hashes(frame)
 
 
 def _visit(row: dict[str, object]) -> Visit:
     """As much of the visit as a page's rows need."""
-    take = {
-        name: row[name]
-        for name in (
-            "url",
-            "partition",
-            "host_key",
-            "url_key",
-            "collection",
-            "fetched_at",
-            "record_id",
-            "kind",
-        )
-    }
+    take = {name: row[name] for name in (*_VISIT, "kind")}
     return Visit(host="", depth=0, duration_ms=0, **take)  # type: ignore[arg-type]
 
 
@@ -209,6 +251,15 @@ def _read(
     locate: Callable[[str], str],
     markdown: MarkdownMode | None,
 ) -> Page | None:
+    exchange = _exchange(row, locate)
+    if exchange is None:
+        return None
+    headers = parse_head(exchange.response_head)
+    return reader(exchange, headers, [str(row["collection"])], markdown=markdown).page
+
+
+def _exchange(row: dict[str, object], locate: Callable[[str], str]) -> Exchange | None:
+    """Return the archived exchange of a page; None: there is no full record."""
     path, offset, length = (
         locate(str(row["warc_file"])),
         int(str(row["warc_offset"])),
@@ -218,13 +269,12 @@ def _read(
     if not response.head:
         return None
     was_rendered = FAULT_RENDERED in row["faults"]  # type: ignore[operator]
-    exchange = Exchange(
+    return Exchange(
         str(row["url"]), str(row["kind"]), int(str(row["fetched_at"])), 0,
         response_head=response.head, body=response.body, status=response.status,
         truncated="" if row["truncated"] == "decoded" else str(row["truncated"]),
         rendered=read_rendered(path, offset + length) if was_rendered else b"",
     )  # fmt: skip
-    return reader(exchange, parse_head(response.head), markdown=markdown).page
 
 
 def _differs(row: dict[str, object], visit: Visit, page: Page, values: Mapping[str, Any]) -> bool:

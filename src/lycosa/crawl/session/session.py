@@ -21,7 +21,7 @@ from lycosa.crawl.admission.received_links import ReceivedLinks
 from lycosa.crawl.admission.url_filter import ExclusionCheck
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.policy.request_profiles import require_secrets
-from lycosa.crawl.processing.page_reader import ParseFunction, Reader
+from lycosa.crawl.processing.page_reader import ParseFunction, Reader, item_extractor
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.recovery.replay import replay
 from lycosa.crawl.recovery.resume import load, reconsider, walk_links
@@ -273,7 +273,11 @@ def _compose(
     types = crawl.plugins.merged("operation_types", storage=storage)
     operations = Operations(crawl, discovery, StoredPages(workspace), types)
     processor = ResponseProcessor(
-        crawl, discovery, page_matcher=matcher, wrap_reader=options.wrap_reader
+        crawl,
+        discovery,
+        page_matcher=matcher,
+        wrap_reader=options.wrap_reader,
+        extractor=item_extractor(crawl.plugins, (job.collection for job in crawl.jobs)),
     )
     worker = Worker(
         crawl,

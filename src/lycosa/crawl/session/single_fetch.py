@@ -7,10 +7,10 @@ robots.txt is obeyed as everywhere; `fetch` reports the rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 
-from lycosa.config.settings import FetchSettings
+from lycosa.config.settings import Collection, FetchSettings
 from lycosa.core.clock import SystemClock
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Exclusion, Refusal, UsageError, WorkError
@@ -19,10 +19,11 @@ from lycosa.crawl.documents.pool import DocumentPool
 from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.crawl.policy.outcome import REDIRECTS
 from lycosa.crawl.policy.robots_cache import MAX_HOPS, RobotsCache
-from lycosa.crawl.processing.page_reader import Reader
+from lycosa.crawl.processing.page_reader import Reader, item_extractor
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.robots_txt import product_token, robots_url
+from lycosa.hooks.plugins import installed_plugins
 from lycosa.http.decode import parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.normalise import LinkResolver, normalise, typed_url
@@ -114,10 +115,11 @@ def read_page(
     exchange: Exchange,
     settings: FetchSettings,
     source: str = "",
+    collections: Sequence[Collection] = (),
     markdown: MarkdownMode | None = None,
 ) -> Page:
-    """Parse an answer as the crawl does. `source`: its name in errors, if that is not its URL.
-    `markdown`: what `Page.markdown` contains; None: it has none.
+    """Parse an answer as the crawl does, with the items of these collections. `source`: its name in
+    errors, if that is not its URL. `markdown`: what `Page.markdown` contains; None: it has none.
 
     Raises:
         WorkError: it is of a media type that is not read, or does not decode.
@@ -127,8 +129,10 @@ def read_page(
     with closing(
         DocumentPool(DocumentLimits(max_decoded=settings.max_decoded, product_token=token))
     ) as documents:
-        reader = Reader(settings.max_decoded, token, documents)
-        parsed = reader(exchange, headers, markdown=markdown)
+        extractor = item_extractor(installed_plugins(), collections) if collections else None
+        reader = Reader(settings.max_decoded, token, documents, extractor)
+        names = [each.name for each in collections]
+        parsed = reader(exchange, headers, names, markdown=markdown)
     if parsed.page is None:
         kind = headers.get("content-type") or "no Content-Type"
         raise WorkError(

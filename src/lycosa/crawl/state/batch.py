@@ -132,6 +132,8 @@ class Batch:
         if links:
             self._buffers.links.add_links(visit, page.links)
         self.text_bytes += len(page.text) + len(page.main_text) + len(page.markdown or "")
+        if page.items:
+            self.text_bytes += sum(len(item.values) for item in page.items)
         self.counters["pages"] += 1
 
     def add_match(self, visit: Visit, match: PatternMatch) -> None:

@@ -129,7 +129,7 @@ class _Copy:
             self._copy_captures(claim, captures)
         mine = pl.col("collection") == self._name
         sources: list[pl.DataFrame] = []
-        for table in ("pages", "metadata", "urls", "found"):
+        for table in ("pages", "metadata", "items", "urls", "found"):
             for frame in self._tables.ordered(table, memory_bytes=_FRAME_BYTES):
                 rows = frame.filter(mine)
                 self._commit(claim, table, rows)

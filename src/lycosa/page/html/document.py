@@ -39,6 +39,30 @@ def read_html(
     return _read(decoded.data, xml), decoded
 
 
+def read_tree(
+    payload: bytes, content_type: str = "", *, xml: bool = False
+) -> tuple[Node | None, DecodedText]:
+    """Return the tree that `read_html` reads, without text and links."""
+    if not is_assumed_utf_8(payload, content_type):
+        decoded = decode(payload, content_type)
+    elif _is_utf_8(payload):
+        decoded = DecodedText(payload, UTF_8)
+    else:  # whether the text has invalid bytes decides on the encoding
+        parts, decoded = read_html(payload, content_type, xml=xml)
+        return parts.root, decoded
+    tree, _ = parse_html(self_closed(decoded.data) if xml else decoded.data)
+    return tree.root, decoded
+
+
+def _is_utf_8(payload: bytes) -> bool:
+    if payload.isascii():
+        return True
+    try:
+        return "\ufffd" not in payload.decode()
+    except UnicodeDecodeError:
+        return False
+
+
 def _read(data: bytes, xml: bool) -> PageParts:
     tree, faults = parse_html(self_closed(data) if xml else data)
     root = tree.root

@@ -122,10 +122,13 @@ def visible_dates(parts: PageParts, headline: str) -> Iterator[str]:
 
 def _dates_in(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
-        if _OTHER_DATE.search(line):
-            continue
-        for match in _DATE.finditer(line):
-            yield _normalised(match[0])
+        if not _OTHER_DATE.search(line):
+            yield from written_dates(line)
+
+
+def written_dates(text: str) -> Iterator[str]:
+    """Yield the dates in a text in the forms of `lycosa.page.dates`."""
+    return (_normalised(match[0]) for match in _DATE.finditer(text))
 
 
 def date_in_url(url: str) -> str:

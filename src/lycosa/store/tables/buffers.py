@@ -23,6 +23,7 @@ from lycosa.store.tables.rows import (
     NO_VALUES,
     Row,
     host_row,
+    item_rows,
     metadata_row,
     page_row,
     url_row,
@@ -208,6 +209,7 @@ class Buffers:
         self.visits = TableBuffer("visits")
         self.pages = TableBuffer("pages")
         self.metadata = TableBuffer("metadata")
+        self.items = TableBuffer("items")
         self.links = LinksBuffer()
         self.urls = TableBuffer("urls")
         self.hosts = TableBuffer("hosts")
@@ -224,11 +226,12 @@ class Buffers:
         redirect_from: str = "",
         values: Mapping[str, Any] = NO_VALUES,
     ) -> None:
-        """Add the rows of `pages` and `metadata` of a visit. Links are added once per exchange by
-        `links.add_links`.
+        """Add the rows of `pages`, `metadata` and `items` of a visit. Links are added once per
+        exchange by `links.add_links`.
         """
         self.pages.add(page_row(visit, page, redirect_from, values))
         self.metadata.add(metadata_row(visit, page.metadata))
+        self.items.extend(item_rows(visit, page.items))
 
     def add_url(self, row: UrlRow) -> None:
         self.urls.add(url_row(row))

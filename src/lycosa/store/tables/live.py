@@ -8,7 +8,7 @@ are lazy: a query reads only the files, columns and row groups that it needs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import polars as pl
@@ -117,14 +117,14 @@ class LiveTables:
     ) -> Iterator[pl.DataFrame]:
         """Yield the live rows of a table by (partition, host_key, url_key).
 
-        About `memory_bytes` of rows are in memory, for `links` also the keys of all sources. All
-        rows of a key are in one frame. Only `columns` are read.
+        About `memory_bytes` of rows are in memory, for `links` and `items` also the keys of all
+        sources. All rows of a key are in one frame. Only `columns` are read.
         """
         table = _table(name)
         chosen = list(columns or table.names)
-        needed = {*SORT, *table.key, *chosen} | {
-            "links": {"found_at"},
-        }.get(name, set())
+        needed = {*SORT, *table.key, *table.source, table.parsed_at, *chosen}
+        if table.parsed_at:
+            needed.add("position")
         read = [
             column for column in table.names if column in needed | self._named_by_exclusions(table)
         ]
@@ -186,6 +186,7 @@ class LiveTables:
             else pl.LazyFrame(schema=polars_schema(table))
             for name, table in TABLES.items()
         }
+        tables |= installed_plugins().merged("sql_tables", tables=self, query=query)
         context = pl.SQLContext(tables, eager=False)
         try:
             return context.execute(query).collect()
@@ -195,7 +196,7 @@ class LiveTables:
             ) from None
         except pl.exceptions.PolarsError as error:
             raise UsageError(
-                f"the SQL query failed: {_first_line(error)}; {_names_hint(query)}"
+                f"the SQL query failed: {_first_line(error)}; {_names_hint(query, tables)}"
             ) from None
 
     def _with_plugin_columns(self, name: str) -> pl.LazyFrame:
@@ -253,10 +254,11 @@ class LiveTables:
         return set() if hidden is None else set(hidden.meta.root_names())
 
     def _newest_parses(self, name: str) -> pl.LazyFrame | None:
-        """Return the newest parses of all sources for `links`, None for other tables."""
-        if name != "links":
+        """Return the newest parses of all sources of a table; None: it is not one of these."""
+        table = TABLES[name]
+        if not table.parsed_at:
             return None
-        return newest_parses(self._all(TABLES["pages"]), self._all(TABLES["links"]))
+        return newest_parses(table, self._all(TABLES["pages"]), self._all(table))
 
     def _collected_parses(self, name: str) -> pl.LazyFrame | None:
         """Return `_newest_parses` in memory, for repeated use."""
@@ -300,12 +302,12 @@ def _table(name: str) -> Table:
     return table
 
 
-def _names_hint(query: str) -> str:
+def _names_hint(query: str, tables: Mapping[str, pl.LazyFrame]) -> str:
     """Return the columns of the tables that a query names, or else the tables."""
-    named = [table for table in TABLES.values() if re.search(rf"\b{table.name}\b", query)]
+    named = [name for name in tables if re.search(rf"\b{name}\b", query)]
     if not named:
-        return f"the tables are {', '.join(TABLES)}"
-    return "; ".join(f"{table.name} has {', '.join(table.names)}" for table in named)
+        return f"the tables are {', '.join(tables)}"
+    return "; ".join(f"{name} has {', '.join(tables[name].collect_schema())}" for name in named)
 
 
 def _first_line(error: Exception) -> str:

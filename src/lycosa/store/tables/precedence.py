@@ -9,9 +9,9 @@ from operator import or_
 import polars as pl
 
 from lycosa.store.tables.files import ENTRY
-from lycosa.store.tables.schema import Table
+from lycosa.store.tables.schema import ITEMS, LINKS, Table
 
-SOURCE = ("host_key", "url_key")
+SOURCE = LINKS.source
 
 
 def live_rows(
@@ -23,15 +23,20 @@ def live_rows(
     """Return the live ones of `rows`, in the same order.
 
     `rows` have the column `entry` and contain all rows of their keys, ordered by entry within a
-    key. Live are: of `links` the rows of a source's newest parse, of `found` those that their
-    partition has not `applied` yet, of tables with a key the last row of each key, of other tables
-    all rows.
+    key. Live are: of `links` and `items` the rows of a source's newest parse, of `found` those that
+    their partition has not `applied` yet, of tables with a key the last row of each key, of other
+    tables all rows.
     """
-    if table.name == "links":
+    if table.parsed_at:
         assert newest_parses is not None
-        return rows.join(
-            newest_parses, on=[*SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left"
+        live = rows.join(
+            newest_parses,
+            on=[*table.source, ENTRY, table.parsed_at],
+            how="semi",
+            maintain_order="left",
         )
+        # an item without a position: the newest parse has none
+        return live.filter(pl.col("position").is_not_null()) if table is ITEMS else live
     if table.name == "found":
         return rows.filter(unapplied(applied))
     if table.key:
@@ -39,23 +44,25 @@ def live_rows(
     return rows
 
 
-def newest_parses(pages: pl.LazyFrame, links: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the newest parse of each source: the latest (entry, time) in `pages` and `links`.
+def newest_parses(table: Table, pages: pl.LazyFrame, rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the newest parse of each source of `table`: the latest (entry, time) in `pages` and
+    in its `rows`.
 
     So a page without links replaces its links with nothing, and a redirect (which has no page) with
     its target.
     """
+    source, time = table.source, table.parsed_at
     parses = pl.concat(
         [
-            pages.select(*SOURCE, ENTRY, pl.col("fetched_at").alias("found_at")),
-            links.select(*SOURCE, ENTRY, "found_at").unique(),
+            pages.select(*source, ENTRY, pl.col("fetched_at").alias(time)),
+            rows.select(*source, ENTRY, time).unique(),
         ]
     )
-    latest = parses.group_by(SOURCE).agg(pl.col(ENTRY).max())
+    latest = parses.group_by(source).agg(pl.col(ENTRY).max())
     return (
-        parses.join(latest, on=[*SOURCE, ENTRY], how="semi")
-        .group_by(*SOURCE, ENTRY)
-        .agg(pl.col("found_at").max())
+        parses.join(latest, on=[*source, ENTRY], how="semi")
+        .group_by(*source, ENTRY)
+        .agg(pl.col(time).max())
     )
 
 
@@ -64,14 +71,17 @@ def without_superseded(
 ) -> pl.DataFrame:
     """Drop rows that can never be live again, for compaction of a part of a table's files.
 
-    More rows than the live ones are kept where another table or file decides: of `links` the newest
-    parse of a source within the frame, of `pages` also the row of a source's newest parse.
+    More rows than the live ones are kept where another table or file decides: of `links` and
+    `items` the newest parse of a source within the frame, of `pages` also the rows of the newest
+    parses.
     """
-    if table.name == "links":
-        return frame.filter(_of_newest_parse("found_at"))
+    if table.parsed_at:
+        return frame.filter(_of_newest_parse(table))
     if table.name == "pages":
         return frame.filter(
-            pl.struct(table.key).is_last_distinct() | _of_newest_parse("fetched_at")
+            pl.struct(table.key).is_last_distinct()
+            | _of_newest_parse(LINKS, "fetched_at")
+            | _of_newest_parse(ITEMS)
         )
     return live_rows(table, frame.lazy(), applied).collect()
 
@@ -91,7 +101,8 @@ def unapplied(applied: Mapping[int, int]) -> pl.Expr:
     return ~reduce(or_, done) if done else pl.lit(True)
 
 
-def _of_newest_parse(time: str) -> pl.Expr:
-    """Return whether a row has the latest entry of its source, and its latest time."""
-    latest = pl.col(ENTRY) == pl.col(ENTRY).max().over(SOURCE)
-    return latest & (pl.col(time) == pl.when(latest).then(pl.col(time)).max().over(SOURCE))
+def _of_newest_parse(table: Table, time: str = "") -> pl.Expr:
+    """Return whether a row has the latest entry of its source in `table`, and its latest time."""
+    source, time = table.source, time or table.parsed_at
+    latest = pl.col(ENTRY) == pl.col(ENTRY).max().over(source)
+    return latest & (pl.col(time) == pl.when(latest).then(pl.col(time)).max().over(source))

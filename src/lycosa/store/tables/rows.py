@@ -6,13 +6,13 @@ Hot path (bench/tables.py).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from lycosa.core.records import HostRow, Metadata, Page, RobotsEntry, UrlId, UrlRow, Visit
+from lycosa.core.records import HostRow, Item, Metadata, Page, RobotsEntry, UrlId, UrlRow, Visit
 from lycosa.store.tables.schema import VISITS
 
 Row = tuple[Any, ...]
@@ -85,6 +85,27 @@ def metadata_row(visit: Visit, metadata: Metadata) -> Row:
         *_declared(metadata),
         visit.record_id,
     )
+
+
+def item_rows(visit: Visit, items: Iterable[Item]) -> Iterator[Row]:
+    """Yield the rows of `items` of a page in the collection of a visit."""
+    for item in items:
+        if item.collection == visit.collection:
+            yield (
+                visit.partition,
+                visit.host_key,
+                visit.url_key,
+                visit.url,
+                visit.fetched_at,
+                visit.collection,
+                item.schema,
+                item.position,
+                item.valid,
+                item.values,
+                item.missing,
+                [problem._asdict() for problem in item.problems],
+                visit.record_id,
+            )
 
 
 _declared: attrgetter[Row] = attrgetter(*(field.name for field in fields(Metadata)))

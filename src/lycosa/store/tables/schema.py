@@ -27,12 +27,17 @@ class TableColumn:
 
 @dataclass(slots=True, frozen=True)
 class Table:
-    """One table. Of rows with the same `key` only the latest is live; without a key all are."""
+    """One table. Of rows with the same `key` only the latest is live. Of rows with the same
+    `source`, those of its newest parse are; `parsed_at` is the column with its time. Without both
+    all rows are live.
+    """
 
     name: str
     meaning: str
     columns: tuple[TableColumn, ...]
     key: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    parsed_at: str = ""
     group_rows: int = 50_000  # maximum rows in a Parquet row group
 
     @property
@@ -183,6 +188,30 @@ record_id text WARC-Record-ID of the parsed response
     group_rows=5_000,
 )
 
+ITEMS = Table(
+    "items",
+    "Items that the schemas of a collection extract from pages. The rows of the newest parse of a "
+    "page are live. `items_NAME` has those of a schema with a typed column per field.",
+    _columns(
+        _KEYS
+        + """
+url text URL of the page
+fetched_at time start of the request
+collection text collection of the page
+schema text name of the schema
+position i64? position among the items of the schema in the page, from 0
+valid bool no required field is missing
+values text values by field, a JSON object
+missing list[text] fields whose selector selected nothing
+problems list[field:text,selector:text,value:text,problem:text] values that do not fit their field
+record_id text WARC-Record-ID of the parsed response
+"""
+    ),
+    source=("collection", "host_key", "url_key"),
+    parsed_at="fetched_at",
+    group_rows=5_000,
+)
+
 LINKS = Table(
     "links",
     "All parsed links, followed or not. The rows of the newest parse of a source page are live.",
@@ -198,6 +227,8 @@ position i64 position among the links of the page, from 0
 found_at time start of the request of the source page
 """
     ),
+    source=("host_key", "url_key"),
+    parsed_at="found_at",
 )
 
 URLS = Table(
@@ -317,7 +348,8 @@ record_id text WARC-Record-ID of the response
 )
 
 TABLES: dict[str, Table] = {
-    table.name: table for table in (VISITS, PAGES, METADATA, LINKS, URLS, HOSTS, FOUND, MATCHES)
+    table.name: table
+    for table in (VISITS, PAGES, METADATA, ITEMS, LINKS, URLS, HOSTS, FOUND, MATCHES)
 }
 """All tables by name."""
 

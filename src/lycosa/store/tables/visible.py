@@ -15,6 +15,7 @@ URL_COLUMN = {
     "visits": "url",
     "pages": "url",
     "metadata": "url",
+    "items": "url",
     "links": "source",
     "urls": "url",
     "found": "url",

@@ -151,6 +151,7 @@ def _host_counts(live: LiveTables) -> Iterator[_InvalidRows]:
 
 def _exchanges(live: LiveTables) -> Iterator[_InvalidRows]:
     visits, pages, links = live.all_rows("visits"), live.all_rows("pages"), live.all_rows("links")
+    items = live.all_rows("items")
     duplicates = (
         visits.group_by(*_EXCHANGE)
         .agg(pl.len().alias("n"), pl.col("url").first())
@@ -169,6 +170,12 @@ def _exchanges(live: LiveTables) -> Iterator[_InvalidRows]:
         "pages",
         "pages without a row in visits",
         pages.join(visits, on=_EXCHANGE, how="anti"),
+        "url",
+    )
+    yield _InvalidRows(
+        "items",
+        "items without a row in visits",
+        items.join(visits, on=_EXCHANGE, how="anti"),
         "url",
     )
     source = ("host_key", "url_key")

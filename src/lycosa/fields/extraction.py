@@ -1,0 +1,269 @@
+"""Extract the items of a page: select by the schema, convert, check. Hot path (bench/fields.py)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from lycosa.config.collection import Collection
+from lycosa.config.fields import ItemField, ItemSchema
+from lycosa.core.records import Item, ItemProblem
+from lycosa.fields.selecting import CSS, XPATH, Selecting, url_of, xpath_root
+from lycosa.fields.values import BadValue, ValueReader
+from lycosa.page.metadata.bounds import clean
+from lycosa.page.page_parts import HtmlTree
+
+MAX_ITEMS = 1_000  # of a schema in a page
+MAX_VALUES = 1_000  # of a list
+MAX_PROBLEMS = 20  # recorded for an item
+MAX_TEXT, MAX_HTML = 10_000, 100_000  # characters of a value
+MAX_CHARACTERS = 2_000_000  # of the values of a page
+_MAX_SHOWN = 200  # characters of a value in a problem
+
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+MISSING = "required, but nothing is selected"
+
+
+class FieldExtractor:
+    """Extracts items by the schemas of collections: an `ItemExtractor`. Picklable."""
+
+    def __init__(self, collections: Sequence[Collection]) -> None:
+        self._collections = tuple(collections)
+
+    def __reduce__(self) -> tuple[type[FieldExtractor], tuple[Sequence[Collection]]]:
+        return FieldExtractor, (self._collections,)  # compiled expressions cannot be pickled
+
+    @cached_property
+    def _schemas(self) -> Mapping[str, Sequence[_Schema]]:
+        return {
+            each.name: [_Schema(each.name, schema) for schema in each.schemas]
+            for each in self._collections
+        }
+
+    def read(self, collections: Sequence[str], tree: HtmlTree) -> list[Item]:
+        """Return the items of a page for these collections. Never raises on any page."""
+        schemas = [
+            schema
+            for name in collections
+            for schema in self._schemas.get(name, ())
+            if schema.applies(tree.url)
+        ]
+        if not schemas:
+            return []
+        page = _Page(tree)
+        return [item for schema in schemas for item in schema.read(page)]
+
+
+class _Page:
+    """A page while its items are read."""
+
+    def __init__(self, tree: HtmlTree) -> None:
+        self._tree = tree
+        self.values = ValueReader(tree)
+        self.characters_left = MAX_CHARACTERS
+
+    @cached_property
+    def _xpath_root(self) -> Any | None:
+        return xpath_root(self._tree)
+
+    def root(self, selecting: Selecting) -> Any | None:
+        return self._tree.root if selecting is CSS else self._xpath_root
+
+
+@dataclass(slots=True)
+class _Record:
+    """What was found of an item besides its values."""
+
+    valid: bool = True
+    missing: list[str] = field(default_factory=list)
+    problems: list[ItemProblem] = field(default_factory=list)
+
+    def add_problem(self, field: _Field, value: str, problem: str) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(
+                ItemProblem(field.path, field.selector, value[:_MAX_SHOWN], problem)
+            )
+
+
+class _Schema:
+    """A schema, compiled."""
+
+    def __init__(self, collection: str, schema: ItemSchema) -> None:
+        self._collection, self._name = collection, schema.name
+        self._applies = re.compile(schema.url_pattern).search if schema.url_pattern else None
+        self._selector = schema.selector
+        self._selecting: Selecting = XPATH if schema.xpath else CSS
+        self._fields = [
+            _Field(name, "", each, self._selecting if self._selector else None)
+            for name, each in schema.fields.items()
+        ]
+
+    def applies(self, url: str) -> bool:
+        return self._applies is None or self._applies(url) is not None
+
+    def read(self, page: _Page) -> list[Item]:
+        root = page.root(self._selecting)
+        if root is None:
+            return [self._without_items()]
+        elements = self._selecting.select(root, self._selector) if self._selector else [root]
+        items: list[Item] = []
+        for element in elements[:MAX_ITEMS]:
+            item = self._item(page, element, len(items))
+            page.characters_left -= len(item.values)
+            if page.characters_left < 0:
+                break
+            items.append(item)
+        return items or [self._without_items()]
+
+    def _without_items(self) -> Item:
+        return Item(self._collection, self._name, None, valid=False)
+
+    def _item(self, page: _Page, element: Any, position: int) -> Item:
+        record = _Record()
+        values = {each.name: each.read(page, element, record) for each in self._fields}
+        return Item(
+            self._collection,
+            self._name,
+            position,
+            _json(values),
+            record.valid,
+            tuple(record.missing),
+            tuple(record.problems),
+        )
+
+
+class _Field:
+    """A field, compiled. `around`: the language of the selector that it is inside of."""
+
+    def __init__(self, name: str, prefix: str, rule: ItemField, around: Selecting | None) -> None:
+        self.name, self.path = name, f"{prefix}{name}"
+        self.selector = rule.selector
+        own = XPATH if rule.xpath else CSS
+        self._selecting: Selecting = own if rule.selector or around is None else around
+        # outside of an item, each field has the tree of its own language
+        self._from_root = around is None
+        self._rule, self._type = rule, rule.type
+        self._search = re.compile(rule.pattern).search if rule.pattern else None
+        self._raw = self._raw_reader(rule)
+        inside = self._selecting if rule.selector else around
+        self._fields = [
+            _Field(inner, f"{self.path}.", each, inside) for inner, each in rule.fields.items()
+        ]
+
+    def _raw_reader(self, rule: ItemField) -> Callable[[Any], str | None]:
+        selecting, attribute = self._selecting, rule.attribute
+        if attribute:
+            return lambda element: _cleaned(selecting.attribute(element, attribute))
+        if rule.type == "url":
+            return lambda element: _cleaned(url_of(selecting, element))
+        if rule.type == "html":
+            return lambda element: selecting.html(element)[:MAX_HTML]
+        return lambda element: _folded(selecting.text(element))
+
+    def read(self, page: _Page, element: Any, record: _Record) -> Any:
+        """Return the value of the field in an element; what is wrong goes to `record`."""
+        if self._from_root:
+            element = page.root(self._selecting)
+            if element is None:
+                return self._nothing(record)
+        if self._fields:
+            return self._read_objects(page, element, record)
+        if self._rule.list:
+            return self._read_list(page, element, record)
+        text = self._first_text(element)
+        if self._type == "boolean":
+            return self._boolean(text, page, record)
+        if not text:
+            return self._nothing(record)
+        value = self._value(text, page, record)
+        if value is None and self._rule.required:
+            record.valid = False
+        return value
+
+    def _select(self, element: Any) -> Sequence[Any]:
+        if not self.selector:
+            return [element]
+        return self._selecting.select(element, self.selector)
+
+    def _first_text(self, element: Any) -> str | None:
+        """Return the first text that is not empty."""
+        selected = self._selecting.first(element, self.selector) if self.selector else element
+        if selected is None:
+            return None
+        text = self._raw(selected)
+        if text or not self.selector:
+            return text
+        texts = map(self._raw, self._select(element)[1:MAX_VALUES])
+        return next((other for other in texts if other), text)
+
+    def _boolean(self, text: str | None, page: _Page, record: _Record) -> bool:
+        if text is None:
+            return False
+        if self._search is not None:
+            return self._search(text) is not None
+        return bool(page.values.value(text, "boolean"))
+
+    def _nothing(self, record: _Record) -> Any:
+        if self._type == "boolean" and not self._fields:
+            return False
+        record.missing.append(self.path)
+        if self._rule.required:
+            record.valid = False
+            record.add_problem(self, "", MISSING)
+        return [] if self._rule.list else self._rule.default
+
+    def _value(self, text: str, page: _Page, record: _Record) -> Any:
+        """Return the value of a text; None, and a problem, if it does not fit."""
+        if self._search is not None:
+            match = self._search(text)
+            part = match and (match[1 if match.re.groups else 0] or "").strip()
+            if not part:
+                record.add_problem(self, text, f"does not match {self._rule.pattern}")
+                return None
+            text = part
+        if self._type in ("text", "html"):
+            return text
+        try:
+            return page.values.value(text, self._type, self._rule.decimal)
+        except BadValue as bad:
+            record.add_problem(self, text, str(bad))
+            return None
+
+    def _read_list(self, page: _Page, element: Any, record: _Record) -> list[Any]:
+        texts = [text for each in self._select(element)[:MAX_VALUES] if (text := self._raw(each))]
+        if not texts:
+            self._nothing(record)
+            return []
+        values = [self._value(text, page, record) for text in texts]
+        fitting = [value for value in values if value is not None]
+        if self._rule.required and not fitting:
+            record.valid = False
+        return fitting
+
+    def _read_objects(self, page: _Page, element: Any, record: _Record) -> Any:
+        elements = self._select(element)[: MAX_VALUES if self._rule.list else 1]
+        if not elements:
+            return self._nothing(record)
+        objects, missing = [], None
+        for each in elements:
+            inner = _Record(problems=record.problems)
+            objects.append({part.name: part.read(page, each, inner) for part in self._fields})
+            record.valid = record.valid and inner.valid
+            absent = set(inner.missing)
+            missing = absent if missing is None else missing & absent
+        record.missing += sorted(missing or ())
+        return objects if self._rule.list else objects[0]
+
+
+def _folded(text: str) -> str:
+    """Return a text as `clean` does; faster for the usual ones, which have line breaks."""
+    text = " ".join(text[: 4 * MAX_TEXT].split())
+    return text[:MAX_TEXT].rstrip() if text.isprintable() else clean(text, MAX_TEXT)
+
+
+def _cleaned(value: str | None) -> str | None:
+    return None if value is None else clean(value, MAX_TEXT)

@@ -1,0 +1,1 @@
+"""Field extraction by schema."""

@@ -1,0 +1,282 @@
+"""The table `items`: live, by `reparse`, after compaction, copies, purges; views and exports."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
+from lycosa.commands.crawling.reparse import reparse_workspace
+from lycosa.commands.demo.demo import DemoWeb, serve_demo_web
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Config
+from lycosa.core.errors import UsageError
+from lycosa.export.archives.collection_copy import copy_collection
+from lycosa.fields.export import ItemSelection, export_items
+from lycosa.store.compaction.compact import compact
+from lycosa.store.exclusion.purge import purge
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl, ServeWeb, page
+from tests.crawl.sessions import LaterClock, collection, work
+
+PRODUCT = """<h1>{name}</h1><p class="price">{price}</p>
+<time datetime="2024-05-13T10:00:00Z">May</time><a class="more" href="/list.html">more</a>
+<i class="tag">new</i><i class="tag">blue</i>
+<b class="offer"><i class="seller">A</i><i class="of">1.299,00</i></b>"""
+SITE = {
+    "/index.html": page("/p/1.html", "/p/2.html", "/list.html", text="The home page."),
+    "/p/1.html": page(text="One") + PRODUCT.format(name="Lamp", price="£51.77"),
+    "/p/2.html": page(text="Two") + PRODUCT.format(name="Chair", price="ask us"),
+    "/list.html": page(text="List") + "<li class=e>a</li><li class=e>b</li><li class=e>c</li>",
+}
+ITEMS: list[dict[str, Any]] = [
+    {
+        "name": "product",
+        "url_pattern": "/p/",
+        "fields": {
+            "title": "h1",
+            "price": {"css": ".price", "type": "number", "required": True},
+            "at": {"css": "time", "attribute": "datetime", "type": "date"},
+            "more": {"css": ".more", "type": "url"},
+            "tags": {"css": ".tag", "list": True},
+            "offers": {
+                "css": ".offer",
+                "list": True,
+                "fields": {
+                    "seller": ".seller",
+                    "price": {"css": ".of", "type": "number"},
+                    "at": {"css": "time", "type": "date"},
+                },
+            },
+        },
+    },
+    {"name": "entry", "css": ".e", "url_pattern": "list", "fields": {"text": {}}},
+]
+
+
+def _items(root: Path | str) -> pl.DataFrame:
+    rows = LiveTables(Workspace.open(str(root))).scan("items")
+    return rows.sort("collection", "url", "schema", "position").collect()
+
+
+def _sql(root: Path | str, query: str) -> list[dict[str, Any]]:
+    return LiveTables(Workspace.open(str(root))).sql(query).to_dicts()
+
+
+def _configured(items: list[dict[str, Any]]) -> Config:
+    return Config.model_validate({"collection": [{"name": "default", "items": items}]})
+
+
+def _reparse(crawled: Crawled, items: list[dict[str, Any]], *, fields_only: bool) -> int:
+    root = str(crawled.root)
+    report = reparse_workspace(
+        root, _configured(items), None, None, "test", fields_only=fields_only
+    )
+    return report.changed
+
+
+@pytest.fixture
+def crawled(serve: ServeWeb, run: RunCrawl) -> Crawled:
+    return run(serve(SITE).url(), items=ITEMS)
+
+
+def test_items_are_typed_columns_in_sql(crawled: Crawled) -> None:
+    rows = _items(crawled.root)
+    assert rows["schema"].to_list() == ["entry"] * 3 + ["product"] * 2
+    assert rows["position"].to_list() == [0, 1, 2, 0, 0]
+    [lamp, chair] = _sql(crawled.root, "SELECT * FROM items_product ORDER BY url")
+    assert (lamp["title"], lamp["price"], lamp["tags"]) == ("Lamp", 51.77, ["new", "blue"])
+    assert lamp["at"].isoformat() == "2024-05-13T10:00:00+00:00"
+    assert lamp["more"].endswith("/list.html")
+    assert lamp["offers"] == [{"seller": "A", "price": 1299.0, "at": None}]
+    assert (lamp["valid"], chair["valid"], chair["price"]) == (True, False, None)
+    [problem] = chair["problems"]
+    assert (problem["field"], problem["selector"], problem["value"]) == (
+        "price",
+        ".price",
+        "ask us",
+    )
+    with pytest.raises(
+        UsageError, match="items_entry has url, collection, position, fetched_at, te"
+    ):
+        _sql(crawled.root, "SELECT titel FROM items_entry")
+    with pytest.raises(UsageError, match="matches, items_product, items_entry"):
+        _sql(crawled.root, "SELECT * FROM items_nothing")
+    [row] = _sql(crawled.root, "SELECT COUNT(*) AS n FROM items_entry WHERE text IN ('a', 'c')")
+    assert row["n"] == 2
+    assert _sql(crawled.root, "SELECT url FROM items WHERE ARRAY_LENGTH(problems) > 0") == [
+        {"url": chair["url"]}
+    ]
+
+
+@pytest.mark.parametrize("fields_only", [True, False])
+def test_reparse_gives_the_items_of_a_crawl(
+    serve: ServeWeb, run: RunCrawl, tmp_path: Path, crawled: Crawled, fields_only: bool
+) -> None:
+    live = _items(crawled.root)
+    assert _reparse(crawled, ITEMS, fields_only=fields_only) == 0
+    assert _reparse(crawled, [], fields_only=fields_only) == 3
+    assert _items(crawled.root).is_empty()
+    pages = crawled.rows("pages")
+    links = LiveTables(Workspace.open(str(crawled.root))).scan("links").collect().height
+    assert links
+    compact(Workspace.open(str(crawled.root)), whole=True)
+    assert _items(crawled.root).is_empty()
+    assert _reparse(crawled, ITEMS, fields_only=fields_only) == 3
+    assert _items(crawled.root).equals(live)
+    assert crawled.rows("pages") == pages
+    tables = LiveTables(Workspace.open(str(crawled.root)))
+    assert tables.scan("links").collect().height == links
+    assert pl.concat(list(tables.batches("items"))).height == live.height
+    assert pl.concat(list(tables.ordered("items"))).height == live.height
+    assert _reparse(crawled, ITEMS, fields_only=fields_only) == 0
+
+
+def test_reparse_uses_the_stored_schemas_without_settings(crawled: Crawled) -> None:
+    live = _items(crawled.root)
+    assert reparse_workspace(str(crawled.root), Config(), None, None, "test").changed == 0
+    assert _items(crawled.root).equals(live)
+
+
+def test_a_new_visit_replaces_the_items_of_a_page(serve: ServeWeb, tmp_path: Path) -> None:
+    web = serve(SITE)
+    settings = {"items": ITEMS, "recrawl": "age", "max_age": "1d"}
+    work(tmp_path / "w", [(collection("shop", **settings), [web.url("/list.html")])])
+    assert _items(tmp_path / "w").height == 3
+    newer = page(text="Another list") + "<li class=e>z</li>"
+    (tmp_path / "site-1" / "list.html").write_text(newer)
+    later = LaterClock(2 * 86_400_000)
+    work(tmp_path / "w", [(collection("shop", **settings), [web.url("/list.html")])], clock=later)
+    assert [json.loads(text) for text in _items(tmp_path / "w")["values"]] == [{"text": "z"}]
+
+
+def test_collections_have_their_own_items(serve: ServeWeb, tmp_path: Path) -> None:
+    url = serve(SITE).url("/p/1.html")
+    jobs = [
+        (collection("one", fields={"title": "h1"}), [url]),
+        (collection("two", fields={"price": ".price"}), [url]),
+        (collection("none"), [url]),
+    ]
+    work(tmp_path / "w", jobs)
+    rows = _items(tmp_path / "w").filter(pl.col("url") == url)
+    found = {
+        collection: json.loads(values)
+        for collection, values in rows.select("collection", "values").rows()
+    }
+    assert found == {"one": {"title": "Lamp"}, "two": {"price": "£51.77"}}
+
+
+def test_compaction_copy_and_purge(crawled: Crawled, tmp_path: Path) -> None:
+    rows = _items(crawled.root)
+    workspace = Workspace.open(str(crawled.root))
+    compact(workspace, whole=True)
+    assert _items(crawled.root).equals(rows)
+    copied = Workspace.create(str(tmp_path / "copy"))
+    copy_collection(workspace, "default", copied, {})
+    assert _items(tmp_path / "copy").equals(rows)
+    product = rows.filter(pl.col("schema") == "product").item(0, "url")
+    assert purge(workspace, [f"prefix:{product}"]).rows["items"] == 1
+    assert _items(crawled.root).height == rows.height - 1
+
+
+def test_values_of_an_earlier_schema_are_null_where_they_do_not_fit(crawled: Crawled) -> None:
+    product = {**ITEMS[0], "fields": {**ITEMS[0]["fields"], "title": {"css": "h1", "type": "date"}}}
+    product["fields"]["tags"] = {"css": ".tag", "type": "integer"}
+    workspace = Workspace.open(str(crawled.root))
+    claim = workspace.claim("test", settings={"default": {"items": [product]}})
+    claim.release()
+    [lamp, _] = _sql(crawled.root, "SELECT * FROM items_product ORDER BY url")
+    assert (lamp["title"], lamp["tags"], lamp["price"]) == (None, None, 51.77)
+
+
+def test_exports_have_typed_columns(crawled: Crawled, tmp_path: Path) -> None:
+    workspace = Workspace.open(str(crawled.root))
+    selection = ItemSelection("product")
+    reports = [
+        export_items(workspace, str(tmp_path / f"x.{end}"), selection)
+        for end in ("jsonl", "csv", "parquet")
+    ]
+    assert [(report.items, report.left_out) for report in reports] == [(1, 1)] * 3
+    [line] = map(json.loads, (tmp_path / "x.jsonl").read_text().splitlines())
+    assert (line["title"], line["price"]) == ("Lamp", 51.77)
+    assert (line["at"], line["position"]) == ("2024-05-13T10:00:00.000Z", 0)
+    assert line["offers"] == [{"seller": "A", "price": 1299.0, "at": None}]
+    with open(tmp_path / "x.csv", newline="") as file:
+        [row] = csv.DictReader(file)
+    assert (row["price"], row["at"], json.loads(row["tags"])) == (
+        "51.77",
+        "2024-05-13T10:00:00.000Z",
+        ["new", "blue"],
+    )
+    table = f"'{tmp_path}/x.parquet'"
+    query = f'SELECT title, price + 1, year("at"), offers[1].price FROM {table}'
+    assert duckdb.execute(query).fetchall() == [("Lamp", 52.77, 2024, 1299.0)]
+    everything = ItemSelection("product", "default", invalid=True)
+    assert export_items(workspace, str(tmp_path / "x.jsonl"), everything).items == 2
+    lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
+    assert sorted(line["valid"] for line in lines) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "selection", "message"),
+    [
+        ("x.xml", ItemSelection("product"), r"\.jsonl, \.csv, \.parquet"),
+        ("x.csv", ItemSelection(), "several schemas: choose --schema entry | product"),
+        ("x.csv", ItemSelection("produce"), "unknown schema 'produce'"),
+        ("x.csv", ItemSelection("", "other"), "no items were extracted in other"),
+    ],
+)
+def test_wrong_exports(
+    crawled: Crawled, tmp_path: Path, name: str, selection: ItemSelection, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        export_items(Workspace.open(str(crawled.root)), str(tmp_path / name), selection)
+    assert not list(tmp_path.glob("x.*"))
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[DemoWeb]:
+    with serve_demo_web() as served:
+        yield served
+
+
+def test_the_demo_web(web: DemoWeb, tmp_path: Path) -> None:
+    """A crawl and two ways of reading the archive give equal items in eight languages."""
+    settings = """
+        [[collection]]
+        name = "all"
+        delay = "0s"
+        courtesy_factor = 0.0
+        traps = false
+        [collection.fields]
+        title = { css = "h1", required = true }
+        language = { css = "html", attribute = "lang" }
+        links = { css = "main a[href], article a[href]", type = "url", list = true }
+        headings = { xpath = "//h2", list = true }
+    """
+    config = parse_config(settings, overrides=("crawl.patience=1s", *AS_ROOT))
+    root = str(tmp_path / "w")
+    seeds = tuple(f"{origin}/" for origin in web.origins.values())
+    crawl(CrawlOrder(root, config, config.collection[0], seeds, index=False))
+    live = _items(root)
+    pages = LiveTables(Workspace.open(root)).scan("pages").collect()
+    assert live.height == pages.height > 80
+    titles = _sql(root, "SELECT p.headline, i.title FROM pages p JOIN items_all i ON p.url = i.url")
+    assert all(row["headline"] == row["title"] for row in titles)
+    assert len({row["language"] for row in _sql(root, "SELECT language FROM items_all")}) >= 7
+    without = config.model_copy(
+        update={"collection": (config.collection[0].model_copy(update={"fields": {}}),)}
+    )
+    for fields_only in (True, False):
+        for chosen, number in ((without, 0), (config, live.height)):
+            reparse_workspace(root, chosen, None, None, "test", fields_only=fields_only)
+            assert _items(root).height == number
+        assert _items(root).equals(live)
