@@ -86,8 +86,10 @@ def _schema_name(tables: LiveTables, selection: ItemSelection) -> str:
         }
     )
     if not names:
-        of_collection = f" in {selection.collection}" if selection.collection else ""
-        raise UsageError(f"no items were extracted{of_collection}: see docs/how-to/fields.md")
+        of_collection = f" of {selection.collection}" if selection.collection else ""
+        raise UsageError(
+            f"the latest crawl{of_collection} had no fields to extract: see docs/how-to/fields.md"
+        )
     if selection.schema in names:
         return selection.schema
     if not selection.schema and len(names) == 1:
