@@ -231,7 +231,7 @@ def test_exports_have_typed_columns(crawled: Crawled, tmp_path: Path) -> None:
         ("x.xml", ItemSelection("product"), r"\.jsonl, \.csv, \.parquet"),
         ("x.csv", ItemSelection(), "several schemas: choose --schema entry | product"),
         ("x.csv", ItemSelection("produce"), "unknown schema 'produce'"),
-        ("x.csv", ItemSelection("", "other"), "no items were extracted in other"),
+        ("x.csv", ItemSelection("", "other"), "the latest crawl of other had no fields"),
     ],
 )
 def test_wrong_exports(
