@@ -183,7 +183,7 @@ def _identify_by_model(text: str, expected: frozenset[str]) -> Identified:
             ranking = _detect(" ".join(_pieces(text, WIDE_LENGTH)))
     language, score = ranking[0]
     shares: dict[str, float] = {}
-    if guesses or score < SURE_SCORE:
+    if guesses or (score < SURE_SCORE and letters >= LONG_LENGTH):
         shares = _shares(guesses or [_best(piece) for piece in pieces])
         if not quotes_latin and _is_translated(shares, expected):
             language, score = [*shares.items()][1]

@@ -63,10 +63,14 @@ def classify(text: str, languages: Set[str]) -> Guess:
         languages: candidates; those without a table are ignored.
     """
     units = list(ngrams(text[:MAX_TEXT]))
-    known, table = max(
-        ((list(filter(None, map(table.weights.get, units))), table) for table in _tables()),
-        key=lambda pair: len(pair[0]),
-    )
+    known: list[str] = []
+    table = _tables()[0]
+    for other in _tables():
+        found = list(filter(None, map(other.weights.get, units)))
+        if len(found) > len(known):
+            known, table = found, other
+        if 2 * len(known) > len(units):  # no n-gram is in two scripts
+            break
     weights = "".join(known).encode()
     width = len(table.languages)
     ranking = sorted(
