@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -101,25 +101,61 @@ def markdown_pages(
     mode: MarkdownMode = MarkdownMode.MAIN,
     unreadable: list[str] | None = None,
 ) -> Iterator[MarkdownPage]:
+    """Yield the pages of `selected_pages`.
+
+    Raises:
+        UsageError: `site` is invalid, or there are no such pages.
+    """
+    rows = 0
+
+    def count(_: Mapping[str, Any]) -> bool:
+        nonlocal rows
+        rows += 1
+        return True
+
+    yield from selected_pages(
+        workspace,
+        site=site,
+        collection=collection,
+        mode=mode,
+        unreadable=unreadable,
+        wanted=count,
+    )
+    if not rows:
+        raise UsageError(
+            "there are no such pages: `lycosa status --by host` lists the hosts of the workspace"
+        )
+
+
+def selected_pages(
+    workspace: Workspace,
+    *,
+    site: str = "",
+    collection: str = "",
+    mode: MarkdownMode = MarkdownMode.MAIN,
+    unreadable: list[str] | None = None,
+    wanted: Callable[[Mapping[str, Any]], bool] = lambda columns: True,
+) -> Iterator[MarkdownPage]:
     """Yield the newest version of each page that robots directives allow to index, by archive
-    position.
+    position, if it has text.
 
     Args:
         site: a host, host:port or URL; "" all.
         collection: pages of this collection only; "" all, each URL once.
         unreadable: gets the URLs whose response cannot be read.
+        wanted: returns whether to make a page, by its columns.
 
     Raises:
-        UsageError: `site` is invalid, or there are no such pages.
+        UsageError: `site` is invalid.
     """
     chosen = pl.lit(True)
     if collection:
         chosen &= pl.col("collection") == collection
     if site:
         chosen &= site_name(site).rows()
-    empty = True
     for values in _rows(workspace, chosen).iter_rows(named=True):
-        empty = False
+        if not wanted(values):
+            continue
         try:
             page = _page(values, _markdown(workspace, values, mode))
         except (ArchiveError, FileNotFoundError):
@@ -128,10 +164,6 @@ def markdown_pages(
             continue
         if page.markdown:
             yield page
-    if empty:
-        raise UsageError(
-            "there are no such pages: `lycosa status --by host` lists the hosts of the workspace"
-        )
 
 
 def pages_at(workspace: Workspace, urls: Iterable[str]) -> Iterator[MarkdownPage]:
