@@ -4,8 +4,8 @@
 
 Each article of XQuAD (five paragraphs) is a page. A question is answered if one of the first three
 passages of at most 120 tokens contains the answer. Answers are in `xquad/XX.answers.tsv` (number of
-the paragraph, answer), as in the published dataset; without that file, a passage counts that is of
-the paragraph with the answer. Odd-numbered questions were used for tuning, even-numbered ones are
+the paragraph, answer), as in the published dataset; without that file, a passage counts that has a part of
+the paragraph with the answer, which favours windows across paragraphs. Odd-numbered questions were used for tuning, even-numbered ones are
 held out.
 
 The baseline cuts the text into windows of whole words with as many tokens, without regard to

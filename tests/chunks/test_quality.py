@@ -36,4 +36,5 @@ def test_answers_are_in_the_first_passages(language: str, tmp_path: Path) -> Non
     finder = index_articles(str(tmp_path / "workspace"), of.collection)
     figure = share(of, found_by(finder, of.collection, []), held_out)
     assert figure >= FLOORS[language]
-    assert figure >= share(of, plain, held_out)
+    if of.answers:  # else a window counts for each paragraph that it touches
+        assert figure >= share(of, plain, held_out)
