@@ -4,9 +4,9 @@
 
 Each article of XQuAD (five paragraphs) is a page. A question is answered if one of the first three
 passages of at most 120 tokens contains the answer. Answers are in `xquad/XX.answers.tsv` (number of
-the paragraph, answer), as in the published dataset; without that file, a passage counts that has a part of
-the paragraph with the answer, which favours windows across paragraphs. Odd-numbered questions were used for tuning, even-numbered ones are
-held out.
+the paragraph, answer), as in the published dataset. Without that file, a passage counts that has a
+part of the paragraph with the answer, which favours windows across paragraphs. Odd-numbered
+questions were used for tuning, even-numbered ones are held out.
 
 The baseline cuts the text into windows of whole words with as many tokens, without regard to
 paragraphs and sentences, and ranks all windows of all pages by BM25 (k1 1.2, b 0.75) with the same
