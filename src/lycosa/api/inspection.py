@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 from lycosa.api.groups import Part
 from lycosa.api.options import FindArguments, TermsArguments, accepts
 from lycosa.commands.models import FindReport, FindSubmission, GroupTable, HostTable
-from lycosa.commands.page_models import FetchHop, RobotsReport, VersionContent, VersionList
+from lycosa.commands.page_models import (
+    FetchHop,
+    RobotsReport,
+    VersionContent,
+    VersionList,
+    VersionMarkdown,
+)
 from lycosa.core.errors import UsageError
 from lycosa.core.parameters import Duration, duration_ms, whole_number
 
@@ -44,6 +50,17 @@ class ArchivedVersions(Part):
 
         with self._open() as archive:
             return version_content(archive, url, at)
+
+    def markdown(self, url: str, at: str = "", *, mode: str = "main") -> VersionMarkdown:
+        """Return a version as Markdown: the newest, or the newest up to a time.
+
+        `mode`: as of `Workspace.fetch`.
+        """
+        from lycosa.commands.inspection.versions import version_markdown
+        from lycosa.page.html.markdown import MarkdownMode
+
+        with self._open() as archive:
+            return version_markdown(archive, url, at, MarkdownMode(mode))
 
     def compare(self, url: str, before: str, after: str = "") -> VersionComparison:
         """Return the changes between two versions; by default to the newest."""

@@ -398,6 +398,32 @@ class HuntHit:
 
 
 @dataclass(frozen=True)
+class FocusedCrawlReport:
+    """The end of a focused crawl and its relevant pages, best first.
+
+    `ended`: enough, max_time, max_pages, finished (no links), or stopped.
+    """
+
+    question: str
+    ended: str
+    pages: int
+    relevant: int
+    failed: Mapping[str, int] = field(metadata=doc("URLs without a page, by reason."))
+    hits: Sequence[HuntHit] = field(metadata=doc("At most 100, ranked by their last scores."))
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """Rows of a SQL query."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]] = field(metadata=doc("Times are ISO 8601, in UTC."))
+    truncated: bool = field(
+        metadata=doc("Whether rows or parts of values were left out because of a limit.")
+    )
+
+
+@dataclass(frozen=True)
 class AddedUrls:
     """Submitted URLs, normalised. `process`: ID of the running crawl that fetches them; 0: none."""
 
