@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
@@ -94,11 +93,10 @@ class SqlRunner:
             WorkError: too many queries are running, or the workspace is damaged.
         """
         limits = self._limits
-        deadline = time.monotonic() + limits.time_s
         if not self._slots.acquire(timeout=limits.time_s):
             raise WorkError(f"{limits.processes} queries are running: try again later")
         try:
-            answer = self._ask(query, min(max_rows, limits.max_rows), deadline)
+            answer = self._ask(query, min(max_rows, limits.max_rows))
         finally:
             self._slots.release()
         if "error" in answer:
@@ -110,11 +108,10 @@ class SqlRunner:
         while self._idle:
             self._idle.pop().close()
 
-    def _ask(self, query: str, max_rows: int, deadline: float) -> dict[str, Any]:
+    def _ask(self, query: str, max_rows: int) -> dict[str, Any]:
         child = self._child()
         try:
-            left_s = max(deadline - time.monotonic(), 1.0)
-            answer = child.ask([self._root, query, max_rows], left_s)
+            answer = child.ask([self._root, query, max_rows], self._limits.time_s)
         except (OSError, EOFError):
             child.close()
             raise UsageError(
