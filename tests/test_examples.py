@@ -16,6 +16,7 @@ import sys
 import threading
 import zipfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from tests.waiting import until
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
+NEEDS = {"llamaindex_reader.py": "llama_index"}
+"""Script -> a package that only the extra `bench` installs."""
 QUESTION = "how do wolf spider mothers carry their young"
 PAGES = 18
 """Pages of the site `wolfspiders` that robots.txt allows and links lead to."""
@@ -63,6 +66,12 @@ def web() -> Iterator[DemoWeb]:
 @pytest.fixture(scope="module")
 def site(web: DemoWeb) -> str:
     return web.origins["wolfspiders"] + "/"
+
+
+def _require(script: str) -> None:
+    package = NEEDS.get(script)
+    if package and find_spec(package) is None:
+        pytest.skip(f"{script} needs {package}, of the extra `bench`")
 
 
 def _command(script: str, *arguments: str) -> list[str]:
@@ -99,6 +108,7 @@ def test_an_example_is_short_and_says_how_it_is_run(script: str, tmp_path: Path)
         each.module for each in ast.walk(tree) if isinstance(each, ast.ImportFrom) and each.module
     }
     assert not [name for name in imported if name.startswith("lycosa.")]
+    _require(script)
     bare = subprocess.run(_command(script), cwd=tmp_path, capture_output=True, text=True)
     assert (bare.returncode, bare.stdout) == (1, "")
     assert bare.stderr.startswith(f"usage: {script} URL")
@@ -241,6 +251,23 @@ def test_retrieval_prints_passages_with_sources(site: str, tmp_path: Path) -> No
         declared = re.search(r'^title: "(.+)"$', head, re.M)  # without the name of the site
         assert declared is not None
         assert title.startswith(declared[1])
+
+
+def test_langchain_loads_and_retrieves(site: str, tmp_path: Path) -> None:
+    _settings(tmp_path, "langchain")
+    first, *found = _run(tmp_path, "langchain_retriever.py", site, *QUESTION.split()).splitlines()
+    assert first == f"{PAGES} documents"
+    assert len(found) == 4
+    assert re.fullmatch(rf"{re.escape(site)}life/mothers\.html \([1-9]\d+ characters\)", found[0])
+
+
+def test_llamaindex_reads_and_splits(site: str, tmp_path: Path) -> None:
+    _require("llamaindex_reader.py")
+    _settings(tmp_path, "llamaindex")
+    first, *nodes = _run(tmp_path, "llamaindex_reader.py", site).splitlines()
+    documents, parts = map(int, re.findall(r"\d+", first))
+    assert (documents, parts >= PAGES, len(nodes)) == (PAGES, True, 5)
+    assert all(line.startswith(site) for line in nodes)
 
 
 def test_news_in_five_languages(web: DemoWeb, tmp_path: Path) -> None:

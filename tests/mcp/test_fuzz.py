@@ -119,7 +119,8 @@ class Calls:
         return None
 
     def _integer(self, schema: dict[str, Any]) -> int:
-        low, high = schema.get("minimum", 0), schema.get("maximum", 1_000)
+        low: int = schema.get("minimum", 0)
+        high: int = schema.get("maximum", 1_000)
         edges = [low, high, low - 1, high + 1, -(2**63), 2**70]
         return self._random.choice([*edges, *(self._random.randint(low, high) for _ in range(8))])
 

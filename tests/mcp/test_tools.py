@@ -86,7 +86,7 @@ def test_parts_of_a_page_join_to_the_whole(root: str, site: str) -> None:
         async def part(**named: Any) -> Any:
             url = f"{site}life/mothers.html"
             answer = await client.call_tool("read_page", {"url": url, **named})
-            return answer.structured_content["result"]  # type: ignore[index]
+            return answer.structured_content["result"]
 
         whole, parts, start = await part(), [], 0
         while start is not None:
@@ -239,7 +239,7 @@ def test_a_query_about_such_a_function_works(sql: SqlRunner) -> None:
 def test_queries_without_end_are_ended(sql: SqlRunner) -> None:
     began = time.monotonic()
     endless = " CROSS JOIN ".join(f"links AS l{number}" for number in range(9))
-    with pytest.raises(UsageError, match="took longer than 5 s|needs too much memory"):
+    with pytest.raises(UsageError, match=r"took longer than 5 s|needs too much memory"):
         sql.run(f"SELECT l0.source, count(*) FROM {endless} GROUP BY l0.source")
     assert time.monotonic() - began < 15
     with pytest.raises(UsageError, match="needs too much memory"):
@@ -363,10 +363,10 @@ def _crawling(root: str, *sites: str, **named: Any) -> McpOptions:
 
 
 def test_crawl_a_site_and_search_it(site: str, tmp_path: Path) -> None:
-    progress: list[tuple[float, float | None, str | None]] = []
+    reports: list[tuple[float, float | None]] = []
 
-    async def on_progress(done: float, total: float | None, message: str | None) -> None:
-        progress.append((done, total, message))
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        reports.append((progress, total))
 
     async def script(client: Client) -> Any:
         arguments = {"url": site, "max_pages": 18}
@@ -377,7 +377,7 @@ def test_crawl_a_site_and_search_it(site: str, tmp_path: Path) -> None:
     options = _crawling(new_root(tmp_path), site)
     report = talk(options, script)
     assert (report["pages"], report["collection"]) == (18, "mcp")
-    assert progress[0][:2] == (0, 18)
+    assert reports[0] == (0, 18)
     assert call(options, "search", query="spider")["total"] == 18
     assert Workspace(options.root).sites.links(to=site)
 
@@ -464,5 +464,5 @@ def test_a_crawl_of_another_process_is_named(root: str, site: str) -> None:
 
 @pytest.mark.parametrize("pair", ["127.0.0.1", ":80", "a:b", "127.0.0.1:99999"])
 def test_a_wrong_private_address_is_named(pair: str, root: str) -> None:
-    with pytest.raises(UsageError, match="HOST:PORT|is not a port"):
+    with pytest.raises(UsageError, match=r"HOST:PORT|is not a port"):
         create_server(McpOptions(root, allow_private=[pair]))

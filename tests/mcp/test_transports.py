@@ -80,10 +80,10 @@ async def connected(transport: str, root: str, *options: str) -> AsyncIterator[C
 def test_crawl_search_and_read(transport: str, site: str, tmp_path: Path) -> None:
     root = new_root(tmp_path)
     Workspace(root, QUICK).crawl(site, max_pages=1)
-    progress: list[tuple[float, float | None]] = []
+    reports: list[tuple[float, float | None]] = []
 
-    async def on_progress(done: float, total: float | None, message: str | None) -> None:
-        progress.append((done, total))
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        reports.append((progress, total))
 
     async def script() -> Any:
         allowed = ("--allow-fetch", "--allow-crawl", "--allow-private", address(site))
@@ -111,7 +111,7 @@ def test_crawl_search_and_read(transport: str, site: str, tmp_path: Path) -> Non
     page = anyio.run(script)
     assert page["url"] == f"{site}life/mothers.html"
     assert "The mother spins a disc of silk" in page["markdown"]
-    assert progress[0] == (0, 18)
+    assert reports[0] == (0, 18)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -40,8 +40,10 @@ _PROGRESS_S = 1.0
 _STOP_S = 20.0  # for a crawl to commit after its client cancelled the call
 _Result = TypeVar("_Result")
 
-Pages = Annotated[int, Field(ge=1, description="Maximum number of pages to fetch.")]
-Seconds = Annotated[int, Field(ge=1, description="Maximum time in seconds.")]
+Pages = Annotated[
+    int, Field(ge=1, description="Maximum number of pages. The server may allow fewer.")
+]
+Seconds = Annotated[int, Field(ge=1, description="Maximum time. The server may allow less.")]
 
 
 class FetchTools:
@@ -98,7 +100,7 @@ class CrawlTools:
             str,
             Field(
                 max_length=8_000,
-                description="A host for the whole site, or a URL: then the pages below its path.",
+                description="A host for its complete site, or a URL: then the pages below its path.",
             ),
         ],
         context: Context,

@@ -174,9 +174,10 @@ class ReadTools:
         self._sql.close()
 
 
+COLUMNS = "Tables and columns: "
 SQL_DESCRIPTION = (
     "Query the tables of the workspace in SQL (Polars' dialect), read-only. A query may take 10 s. "
-    "Tables and columns: "
+    f"{COLUMNS}"
     + "; ".join(f"{table.name} ({', '.join(table.names)})" for table in TABLES.values())
 )
 
