@@ -19,6 +19,7 @@ _FEATURES = (
     ("export",),
     ("find",),
     ("hunt",),
+    ("mcp",),
     ("site",),
     ("uptime",),
     ("watch",),

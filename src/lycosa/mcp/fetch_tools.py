@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from typing import Annotated, TypeVar
@@ -31,6 +32,7 @@ from lycosa.hunt.session import Event
 from lycosa.mcp.output import Untrusted, error_text, reports_errors
 from lycosa.mcp.read_tools import MarkdownModeName, PartLength, Query, Start, Url, markdown_part
 from lycosa.page.html.markdown import MarkdownMode
+from lycosa.processes.memory import collect_session
 from lycosa.processes.stopping import Stoppable
 
 MAX_FETCHES = 8
@@ -100,7 +102,7 @@ class CrawlTools:
             str,
             Field(
                 max_length=8_000,
-                description="A host for its complete site, or a URL: then the pages below its path.",
+                description="A host for its complete site, or a URL for the pages below its path.",
             ),
         ],
         context: Context,
@@ -166,6 +168,8 @@ class CrawlTools:
             try:
                 return crawl()
             finally:
+                gc.unfreeze()  # each crawl freezes what is there, garbage included
+                collect_session()
                 self._running.release()
                 call.ended = True
 

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.mcp.server import McpOptions, create_server
+from lycosa.processes.memory import steady_memory
 from lycosa.serve.server import address_of, listen
 from lycosa.serve.web.access import Access
 from lycosa.serve.web.problems import problem_response
@@ -34,6 +35,7 @@ _MAX_CONNECTIONS = 200
 
 def serve_stdio(options: McpOptions) -> None:
     """Serve one client over standard input and output until it closes them."""
+    steady_memory()
     server, close = create_server(options)
     try:
         server.run()
@@ -56,6 +58,7 @@ def serve_http(
         UsageError: the address is not one of this machine.
         WorkError: the port is taken or not allowed.
     """
+    steady_memory()
     with listen(host, port) as listener:
         server, close = create_server(options)
         try:
