@@ -16,6 +16,7 @@ from tests.crawl.conftest import AS_ROOT, ServeWeb, page
 _ROOT = Path(__file__).resolve().parents[2]
 _FEATURES = (
     ("captures",),
+    ("chunks",),
     ("export",),
     ("find",),
     ("hunt",),

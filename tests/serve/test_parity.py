@@ -80,6 +80,14 @@ READ = (
         filled=("hits", "translations"),
     ),
     Question(
+        "passages",
+        ("search", "--passages", "-n", "3", "--max-tokens", "60", "spider"),
+        "passages",
+        {"q": "spider", "n": 3, "tokens": 60},
+        frozenset({"took_ms"}),
+        filled=("passages",),
+    ),
+    Question(
         "similar",
         ("search", "--no-spelling", 'similar:"{page}"'),
         "similar",

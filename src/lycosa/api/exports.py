@@ -20,6 +20,7 @@ from lycosa.export.archives.wacz import WaczReport, export_wacz
 from lycosa.export.archives.warc import WarcReport, WarcSelection, export_warc
 from lycosa.export.bulk.actions import BulkSelection
 from lycosa.export.bulk.bulk import BulkReport, export_jsonl
+from lycosa.export.chunks.files import ChunkOptions, ChunkReport, export_chunks
 from lycosa.export.library.library import LibraryReport
 from lycosa.export.markdown.pages import MarkdownReport, export_llms, export_markdown
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
@@ -114,6 +115,15 @@ class Exports(Part):
     def llms(self, site: str, target: str, *, collection: str = "") -> MarkdownReport:
         """Write `llms.txt` and `llms-full.txt` of a site into a directory."""
         return export_llms(Store.open(self._root), site, target, collection=collection)
+
+    def chunks(self, target: str, options: ChunkOptions = ChunkOptions()) -> ChunkReport:
+        """Export pages in chunks for language models: what changed since the last export into this
+        folder.
+
+        Raises:
+            UsageError: an option is wrong, or the folder was exported with other options.
+        """
+        return export_chunks(Store.open(self._root), target, options)
 
     def jsonl(self, output: BinaryIO, selection: BulkSelection = BulkSelection()) -> int:
         """Write every live page as one line of JSON; return their number."""

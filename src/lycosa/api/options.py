@@ -54,6 +54,23 @@ class SearchArguments(TypedDict, total=False):
     local: bool
 
 
+class PassageArguments(TypedDict, total=False):
+    """Arguments of `Workspace.passages`. Defaults: 10 passages of at most 200 tokens.
+
+    - `count`: maximum number of passages.
+    - `max_tokens`: of each passage; `budget`: of all passages together. Tokens are estimated.
+    - `language`, `collection`, `site`: only pages in this language (ISO 639 code), of this
+      collection, of this host.
+    """
+
+    count: int
+    max_tokens: int
+    budget: int
+    language: str
+    collection: str
+    site: str
+
+
 class TermsArguments(TypedDict, total=False):
     """Arguments of `WorkspaceStatistics.terms`. Defaults: the 50 most frequent words of all pages.
 

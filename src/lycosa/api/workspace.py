@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterable, MutableMapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from lycosa.api.options import CrawlArguments, HuntArguments, SearchArguments, accepts
+from lycosa.api.options import (
+    CrawlArguments,
+    HuntArguments,
+    PassageArguments,
+    SearchArguments,
+    accepts,
+)
 from lycosa.api.results import PageStream, Results
 from lycosa.core.errors import UsageError
 from lycosa.core.parameters import Settings, duration_ms, overrides_of, texts, whole_number
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from lycosa.api.inspection import ArchivedVersions, Sites, Texts, Urls, WorkspaceStatistics
     from lycosa.api.maintenance import Maintenance
     from lycosa.commands.inspection.pages import PageTable
+    from lycosa.commands.inspection.passages import PassageFinder
     from lycosa.commands.inspection.search import LocalSearcher
     from lycosa.commands.models import (
         AddedUrls,
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
         WorkspaceStatus,
     )
     from lycosa.commands.page_models import FetchedPage
+    from lycosa.commands.search_models import PassagesResult
     from lycosa.config.settings import Config
 
 DEFAULT_ROOT = "lycosa-data"
@@ -62,6 +70,7 @@ class Workspace:
         self.root = os.fspath(root)
         self.settings = overrides_of(settings)
         self._searcher: LocalSearcher | None = None
+        self._passages: PassageFinder | None = None
 
     def __repr__(self) -> str:
         return f"Workspace({self.root!r})"
@@ -107,6 +116,25 @@ class Workspace:
         self._searcher = self._searcher or LocalSearcher(self.root)
         results = self._searcher.search(search_request(query, **values), sources)
         return Results(search_answer(results), self.root)
+
+    @accepts(PassageArguments)
+    def passages(self, query: str, **options: Unpack[PassageArguments]) -> PassagesResult:
+        """Return the best passages of the pages for a query, best first, with their sources.
+
+        `options`: see `lycosa.api.options.PassageArguments`.
+
+        Raises:
+            UsageError: a parameter is wrong.
+            WorkspaceError: there is no workspace, or its index is damaged.
+        """
+        from lycosa.commands.inspection.passages import PassageFinder, PassageRequest
+        from lycosa.commands.inspection.search import host_filter
+
+        values: dict[str, Any] = {**options}
+        host = host_filter(values.pop("site", "")) or ""
+        request = PassageRequest(query, host=host, **values)
+        self._passages = self._passages or PassageFinder(self.root)
+        return self._passages.find(request)
 
     def sql(self, query: str) -> pl.DataFrame:
         """Run a SQL query on the live tables (docs/reference/tables.md) and return the rows.

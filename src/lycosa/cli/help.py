@@ -60,6 +60,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "export text": ("export text out/ --lang de",),
     "export warc": ("export warc out/ --site www.example.org",),
     "export wacz": ("export wacz site.wacz --site www.example.org",),
+    "export chunks": ("export chunks chunks/ --format parquet --max-tokens 300",),
     "export markdown": ("export markdown out/ --site docs.example.org",),
     "export llms": ("export llms docs.example.org out/",),
     "export mirror": ("export mirror www.example.org out/",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -233,14 +234,65 @@ def llms(
     return _markdown(where.open().export.llms(site, target, collection=collection))
 
 
+@app.command()
+def chunks(
+    where: InWorkspace,
+    output: OutputOptions,
+    target: Annotated[
+        str, typer.Argument(metavar="DIR", help="Target directory; it also has the state.")
+    ],
+    form: Annotated[
+        str, typer.Option("--format", metavar="KIND", help="File format: jsonl or parquet.")
+    ] = "jsonl",
+    max_tokens: Annotated[
+        int,
+        typer.Option(
+            "--max-tokens",
+            metavar="N",
+            help="Maximum number of tokens of a chunk, estimated (default 400).",
+            show_default=False,
+        ),
+    ] = 0,
+    max_characters: Annotated[
+        int,
+        typer.Option(
+            "--max-characters",
+            metavar="N",
+            help="Maximum number of characters of a chunk, instead of tokens.",
+            show_default=False,
+        ),
+    ] = 0,
+    site: SiteOption = "",
+    collection: CollectionOption = "",
+) -> Output:
+    """Export pages in chunks for language models.
+
+    Each call writes one file with the chunks that were added, changed and removed since the last
+    call with this directory.
+    """
+    from lycosa.export.chunks.files import ChunkOptions
+
+    options = ChunkOptions(form, max_tokens, max_characters, site, collection)
+    report = where.open().export.chunks(target, options)
+    text = (
+        f"{report.file or 'nothing changed'}: {report.added:,} added, {report.changed:,} changed, "
+        f"{report.removed:,} removed; {number_of(report.chunks, 'chunk')} in all"
+    )
+    return Output(report, text + _omitted(report.unreadable))
+
+
+def _omitted(unreadable: Sequence[str]) -> str:
+    if not unreadable:
+        return ""
+    return (
+        f"\n{number_of(len(unreadable), 'page')} omitted, because the archive cannot be "
+        f"read; the first: {unreadable[0]}"
+    )
+
+
 def _markdown(report: MarkdownReport) -> Output:
     text = f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
-    if report.unreadable:
-        text += (
-            f"\n{number_of(len(report.unreadable), 'page')} omitted, because the archive cannot be "
-            f"read; the first: {report.unreadable[0]}"
-        )
-    return Output(report, text)
+    return Output(report, text + _omitted(report.unreadable))
 
 
 @app.command()

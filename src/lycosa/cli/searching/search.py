@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,12 +18,13 @@ from lycosa.cli.options import (
     values_of,
 )
 from lycosa.cli.output import Output, note
+from lycosa.core.errors import UsageError
 from lycosa.core.units import number_of
 from lycosa.processes.terminal import styled
 
 if TYPE_CHECKING:
     from lycosa.api.results import Results
-    from lycosa.commands.search_models import SearchHit
+    from lycosa.commands.search_models import PassagesResult, SearchHit
 
 _MAX_TRANSLATIONS = 4  # of a word; --json has all
 _MAX_FACET_VALUES = 20
@@ -112,10 +113,36 @@ class SearchOptions:
     ] = False
 
 
+@dataclass(frozen=True)
+class PassageOptions:
+    """A search for passages."""
+
+    passages: Annotated[
+        bool,
+        typer.Option("--passages", help="Show the best passages of the pages, with their sources."),
+    ] = False
+    max_tokens: Annotated[
+        int,
+        typer.Option(
+            "--max-tokens",
+            metavar="N",
+            help="Maximum number of tokens of a passage, estimated (default 200).",
+            show_default=False,
+        ),
+    ] = 0
+    budget: Annotated[
+        int,
+        typer.Option(
+            "--budget", metavar="N", help="Maximum number of tokens of all passages; 0: any."
+        ),
+    ] = 0
+
+
 def command(
     where: InWorkspaces,
     options: SearchOptions,
     translation: TranslationOptions,
+    passage_options: PassageOptions,
     query: Annotated[
         list[str],
         typer.Argument(
@@ -136,6 +163,23 @@ def command(
     ] = "",
 ) -> Output:
     """Search the crawled pages."""
+    if passage_options.passages:
+        no_translation = TranslationOptions()
+        shared = SearchOptions(options.count, options.language, options.site, options.collection)
+        if (
+            replace(options, peers=options.peers or None) != shared
+            or replace(translation, translate=translation.translate or None) != no_translation
+            or page > 1
+            or facets
+            or where.roots[1:]
+        ):
+            raise UsageError(
+                "--passages goes with -n, --lang, --site, --collection, --max-tokens and --budget "
+                "only, in one workspace"
+            )
+        return _passages(where, options, passage_options, " ".join(query))
+    if passage_options != PassageOptions():
+        raise UsageError("--max-tokens and --budget need --passages")
     across = None
     if translation.across or translation.into:
         across = translation.into.split(",")
@@ -151,6 +195,42 @@ def command(
         **values,
     )
     return Output(results, lambda: _print(results), failed=not results.hits)
+
+
+def _passages(
+    where: InWorkspaces, options: SearchOptions, passage_options: PassageOptions, query: str
+) -> Output:
+    limit = {"max_tokens": passage_options.max_tokens} if passage_options.max_tokens else {}
+    result = where.open().passages(
+        query,
+        count=options.count,
+        language=options.language,
+        collection=options.collection,
+        site=options.site,
+        budget=passage_options.budget,
+        **limit,
+    )
+    return Output(result, lambda: _print_passages(result), failed=not result.passages)
+
+
+def _print_passages(result: PassagesResult) -> None:
+    for number, passage in enumerate(result.passages, 1):
+        place = " › ".join((passage.title or passage.url, *passage.headings))
+        date = (passage.published_at or passage.fetched_at)[:10]
+        print(f"{number:>2}. {styled('bold', place)}")
+        print(f"    {styled('link', passage.url)}  {passage.language or '?'}  {date}")
+        print(f"    {passage.cached}\n")
+        print("\n".join(f"    {line}".rstrip() for line in passage.text.split("\n")))
+        if passage.copies:
+            print(f"    {passage.copies:,} more with nearly the same text")
+        print()
+    for line in result.notes:
+        note(line)
+    print(
+        f"{number_of(len(result.passages), 'passage')}, about {result.tokens:,} tokens, from "
+        f"{number_of(result.total, 'page')} in {result.took_ms:.0f} ms",
+        file=sys.stderr,
+    )
 
 
 def _print(results: Results) -> None:

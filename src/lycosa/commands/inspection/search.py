@@ -148,7 +148,7 @@ def search_request(
         whole_number(name, options.get(name))
     request = SearchRequest(
         query,
-        host=_host(site),
+        host=host_filter(site),
         folded=not copies,
         across=None
         if across is None
@@ -165,7 +165,8 @@ def search_request(
     return request
 
 
-def _host(site: str) -> str | None:
+def host_filter(site: str) -> str | None:
+    """Return the host of a site that a user names; None without one. Raises UsageError."""
     if not site:
         return None
     from lycosa.url.site_name import site_name  # loads Polars

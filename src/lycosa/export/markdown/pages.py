@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +19,11 @@ from lycosa.core.errors import ArchiveError, UsageError, WorkError
 from lycosa.core.records import Exchange, VisitKind
 from lycosa.export.mirror.file_names import file_names
 from lycosa.http.decode import decode_with, parse_head
-from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.html.markdown import MarkdownMode, text_markdown
 from lycosa.page.markdown import document_markdown
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from lycosa.url.keys import Identifier
 from lycosa.url.site_name import site_name
 
 MEDIA_TYPE = "text/markdown"
@@ -32,6 +33,7 @@ _COLUMNS = (
     *("url", "title", "description", "language", "page_type", "published_at", "fetched_at"),
     *("text_digest", "headings", "main_text", "text"),
     *_DECLARED,
+    *("collection", "record_id"),
     *("content_type", "warc_file", "warc_offset", "warc_length"),
 )
 _IDENTITY = ["collection", "host_key", "url_key"]
@@ -63,6 +65,8 @@ class MarkdownPage(NamedTuple):
     schema_type: str = ""  # declared, of schema.org
     modified_at: datetime | None = None
     declared_headline: str = ""
+    collection: str = ""
+    record_id: str = ""  # of the archived response
 
     def with_front_matter(self) -> str:
         """Return a file: YAML front matter, then the Markdown. Strings are JSON, which is YAML."""
@@ -97,45 +101,109 @@ def markdown_pages(
     mode: MarkdownMode = MarkdownMode.MAIN,
     unreadable: list[str] | None = None,
 ) -> Iterator[MarkdownPage]:
-    """Yield the newest version of each page that robots directives allow to index, by archive
-    position.
-
-    Args:
-        site: a host, host:port or URL; "" all.
-        collection: pages of this collection only; "" all, each URL once.
-        unreadable: gets the URLs whose response cannot be read.
+    """Yield the pages of `selected_pages`.
 
     Raises:
         UsageError: `site` is invalid, or there are no such pages.
     """
-    empty = True
-    for values in _rows(workspace, site, collection):
-        empty = False
-        try:
-            text = _markdown(workspace, values, mode)
-        except (ArchiveError, FileNotFoundError):
-            if unreadable is not None:
-                unreadable.append(values["url"])
-            continue
-        if text:
-            facts = {name: values[name] for name in (*_COLUMNS[:7], *_DECLARED)}
-            digest = f"xxh3:{values['text_digest']:016x}"
-            yield MarkdownPage(**facts, digest=digest, markdown=text)
-    if empty:
+    rows = 0
+
+    def count(_: Mapping[str, Any]) -> bool:
+        nonlocal rows
+        rows += 1
+        return True
+
+    yield from selected_pages(
+        workspace,
+        site=site,
+        collection=collection,
+        mode=mode,
+        unreadable=unreadable,
+        wanted=count,
+    )
+    if not rows:
         raise UsageError(
             "there are no such pages: `lycosa status --by host` lists the hosts of the workspace"
         )
 
 
-def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[dict[str, Any]]:
-    tables = LiveTables(workspace)
-    pages = tables.scan("pages").filter(pl.col("may_index"))
+def selected_pages(
+    workspace: Workspace,
+    *,
+    site: str = "",
+    collection: str = "",
+    mode: MarkdownMode = MarkdownMode.MAIN,
+    unreadable: list[str] | None = None,
+    wanted: Callable[[Mapping[str, Any]], bool] = lambda columns: True,
+) -> Iterator[MarkdownPage]:
+    """Yield the newest version of each page that robots directives allow to index, by archive
+    position, if it has text.
+
+    Args:
+        site: a host, host:port or URL; "" all.
+        collection: pages of this collection only; "" all, each URL once.
+        unreadable: gets the URLs whose response cannot be read.
+        wanted: returns whether to make a page, by its columns.
+
+    Raises:
+        UsageError: `site` is invalid.
+    """
+    chosen = pl.lit(True)
     if collection:
-        pages = pages.filter(pl.col("collection") == collection)
+        chosen &= pl.col("collection") == collection
     if site:
-        pages = pages.filter(site_name(site).rows())
+        chosen &= site_name(site).rows()
+    for values in _rows(workspace, chosen).iter_rows(named=True):
+        if not wanted(values):
+            continue
+        try:
+            page = _page(values, _markdown(workspace, values, mode))
+        except (ArchiveError, FileNotFoundError):
+            if unreadable is not None:
+                unreadable.append(values["url"])
+            continue
+        if page.markdown:
+            yield page
+
+
+def pages_at(workspace: Workspace, urls: Iterable[str]) -> Iterator[MarkdownPage]:
+    """Yield the newest versions of the pages at normalised URLs, as `markdown_pages` does. A page
+    that the archive lacks is made from its stored text.
+    """
+    identifier = Identifier(workspace.domains, workspace.partitions)
+    identities = [identifier.identify(url) for url in urls]
+    chosen = pl.col("host_key").is_in(
+        pl.Series([each.host_key for each in identities], dtype=pl.UInt64).implode()
+    ) & pl.col("url_key").is_in(
+        pl.Series([each.url_key for each in identities], dtype=pl.UInt64).implode()
+    )
+    for values in _rows(workspace, chosen, chosen).iter_rows(named=True):
+        try:
+            text = _markdown(workspace, values, MarkdownMode.MAIN) if values["warc_file"] else ""
+        except (ArchiveError, FileNotFoundError):
+            text = ""
+        stored = values["main_text"] or values["text"]
+        yield _page(values, text or text_markdown(stored, values["headings"]))
+
+
+def _page(values: dict[str, Any], markdown: str) -> MarkdownPage:
+    facts = {name: values[name] for name in MarkdownPage._fields if name in values}
+    digest = f"xxh3:{values['text_digest']:016x}"
+    return MarkdownPage(**facts, digest=digest, markdown=markdown)
+
+
+def _rows(
+    workspace: Workspace, chosen: pl.Expr, chosen_visits: pl.Expr | None = None
+) -> pl.DataFrame:
+    """Return what is needed of the chosen pages, by archive position. With `chosen_visits`, pages
+    without an archived response are included.
+    """
+    tables = LiveTables(workspace)
+    pages = tables.scan("pages").filter(pl.col("may_index") & chosen)
     places = ("content_type", "warc_file", "warc_offset", "warc_length")
     visits = tables.scan("visits").filter(pl.col("warc_file") != "")
+    if chosen_visits is not None:
+        visits = visits.filter(chosen_visits)
     declared = tables.scan("metadata").select(
         *_IDENTITY,
         pl.col("authors"),
@@ -151,11 +219,15 @@ def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[dict[str
             pl.col("authors").fill_null([]),
             pl.col("schema_type", "declared_headline").fill_null(""),
         )
-        .join(visits.select("record_id", *places).unique("record_id"), on="record_id")
+        .join(
+            visits.select("record_id", *places).unique("record_id"),
+            on="record_id",
+            how="inner" if chosen_visits is None else "left",
+        )
         .sort("warc_file", "warc_offset")
         .select(_COLUMNS)
     )
-    yield from rows.collect(engine="streaming").iter_rows(named=True)
+    return rows.collect(engine="streaming")
 
 
 def _markdown(workspace: Workspace, page: dict[str, Any], mode: MarkdownMode) -> str:

@@ -10,9 +10,18 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from lycosa.chunks.tokens import MIN_LIMIT
+from lycosa.commands.inspection.passages import (
+    DEFAULT_COUNT,
+    DEFAULT_TOKENS,
+    MAX_TOKENS,
+    PassageFinder,
+    PassageRequest,
+)
+from lycosa.commands.inspection.passages import MAX_COUNT as MAX_PASSAGES
 from lycosa.commands.inspection.search import search_answer
 from lycosa.commands.models import WorkspaceStatus
-from lycosa.commands.search_models import SearchAnswer
+from lycosa.commands.search_models import PassagesResult, SearchAnswer
 from lycosa.search.crosslingual.translated import Across, edit
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.federation.federated_search import MAX_HOPS
@@ -113,6 +122,41 @@ def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query(
     docs/reference/query.md.
     """
     return search_answer(services.source.search(parameters.request()))
+
+
+class PassageParameters(BaseModel):
+    """A search for passages."""
+
+    q: str = Field(min_length=1, max_length=MAX_QUERY, description="Query, in the query language.")
+    n: int = Field(DEFAULT_COUNT, ge=1, le=MAX_PASSAGES, description="Number of passages.")
+    tokens: int = Field(
+        DEFAULT_TOKENS,
+        ge=MIN_LIMIT,
+        le=MAX_TOKENS,
+        description="Maximum number of tokens of a passage, estimated.",
+    )
+    budget: int = Field(
+        0, ge=0, description="Maximum number of tokens of all passages, estimated; 0: any."
+    )
+    lang: str = Field("", max_length=16, description="Only pages in this language.")
+    site: str = Field("", max_length=255, description="Only pages of this host.")
+    collection: str = Field("", max_length=64, description="Only pages of this collection.")
+
+    def request(self) -> PassageRequest:
+        """Return the request that the parameters describe."""
+        return PassageRequest(
+            self.q, self.n, self.tokens, self.budget, self.lang, self.collection, self.site
+        )
+
+
+@router.get("/passages", responses=ERRORS, tags=["search"])
+def passages(
+    services: ServicesDep, parameters: Annotated[PassageParameters, Query()]
+) -> PassagesResult:
+    """Return the best passages for a query with their sources, as `lycosa search --passages
+    --json`. Their texts come from the web: treat them as untrusted content.
+    """
+    return PassageFinder(services.root, services.source).find(parameters.request())
 
 
 @router.get("/status", responses={503: ERRORS[503]}, tags=["workspace"])

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from lycosa.index.shards.shards import by_count
 from lycosa.processes.platform import trim_malloc
+from lycosa.search.engine.open_index import OpenIndex
 from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
 from lycosa.search.federation.backend import LocalBackend
 from lycosa.search.federation.federated_search import FederatedSearch
@@ -30,6 +31,11 @@ class Source(Protocol):
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
         """Return suggestions for typed text, best first."""
+        ...
+
+    @property
+    def index(self) -> OpenIndex | None:
+        """The newest index of this workspace at the last search; None: it is searched elsewhere."""
         ...
 
     @property
@@ -59,6 +65,11 @@ class ShardSource:
     def holds(self, url: str) -> bool:
         """Not known here: to ask all shards about every link of a page would take too long."""
         return False
+
+    @property
+    def index(self) -> None:
+        """See `Source`."""
+        return
 
     @property
     def own(self) -> None:
@@ -96,6 +107,11 @@ class SearchSource:
         self._reloading = threading.Lock()
         self._searcher: Searcher | None = None
         self._backend: LocalBackend | None = None
+
+    @property
+    def index(self) -> OpenIndex | None:
+        """See `Source`."""
+        return None if self._searcher is None else self._searcher.index
 
     @property
     def own(self) -> LocalBackend:

@@ -1,0 +1,245 @@
+"""Export the chunks of pages, and later what was added, changed and removed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import polars as pl
+import xxhash
+
+from lycosa.chunks.split import Chunk, split_page
+from lycosa.chunks.tokens import Budget, budget_of
+from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.version import VERSION
+from lycosa.export.chunks.state import ExportState, open_state
+from lycosa.export.markdown.pages import MarkdownPage, selected_pages
+from lycosa.store.workspace import Workspace
+
+DEFAULT_TOKENS = 400
+FORMATS = ("jsonl", "parquet")
+ADDED, CHANGED, REMOVED = "added", "changed", "removed"
+_GROUP_ROWS = 5_000
+_TIMES = ("published_at", "fetched_at")
+_TIME = "%Y-%m-%dT%H:%M:%S%.3fZ"
+_SCHEMA = pl.Schema(
+    {
+        "operation": pl.String(),
+        "id": pl.String(),
+        "url": pl.String(),
+        "position": pl.Int64(),
+        "headings": pl.List(pl.String()),
+        "text": pl.String(),
+        "size": pl.Int64(),
+        "previous": pl.String(),
+        "next": pl.String(),
+        "title": pl.String(),
+        "language": pl.String(),
+        "collection": pl.String(),
+        **dict.fromkeys(_TIMES, pl.String()),
+        "record_id": pl.String(),
+    }
+)
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+@dataclass(slots=True, frozen=True)
+class ChunkOptions:
+    """What to export and how. `max_tokens`, `max_characters`: of a chunk, one of the two.
+
+    Raises:
+        UsageError: the format is unknown, or the maximum is too small.
+    """
+
+    form: str = "jsonl"
+    max_tokens: int = 0
+    max_characters: int = 0
+    site: str = ""
+    collection: str = ""
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMATS:
+            raise UsageError(f"unknown format {self.form!r}: choose {' or '.join(FORMATS)}")
+        _ = self.budget
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of a chunk. Raises UsageError: see `budget_of`."""
+        return budget_of(self.max_tokens, self.max_characters, default_tokens=DEFAULT_TOKENS)
+
+
+@dataclass(slots=True)
+class ChunkReport:
+    """What an export wrote. `file`: None if nothing changed. `chunks`: all that are not removed.
+
+    `unreadable`: URLs whose response is damaged or missing in the archive; they have no chunks.
+    """
+
+    folder: Path
+    file: Path | None = None
+    pages: int = 0
+    chunks: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unreadable: list[str] = field(default_factory=list)
+
+
+def export_chunks(
+    workspace: Workspace, target: str | Path, options: ChunkOptions = ChunkOptions()
+) -> ChunkReport:
+    """Write what changed since the last export into the folder. `pages` counts the pages that were
+    split; those in the version of the last export are skipped.
+
+    Raises:
+        UsageError: an option is wrong, or the folder was exported with other options.
+        WorkError: the folder cannot be written.
+        WorkspaceError: the state in the folder is damaged, or in use.
+    """
+    folder = Path(target)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with open_state(folder) as state:
+            export = ChunkExport(folder, options, state)
+            pages = selected_pages(
+                workspace,
+                site=options.site,
+                collection=options.collection,
+                unreadable=export.report.unreadable,
+                wanted=export.wants,
+            )
+            return export.write(pages)
+    except OSError as error:
+        raise WorkError(
+            f"{folder} cannot be written: {error.strerror}; run the same command again"
+        ) from error
+
+
+class ChunkExport:
+    """One export into a folder whose state is open.
+
+    Raises:
+        UsageError: the folder was exported with other options.
+    """
+
+    def __init__(self, folder: Path, options: ChunkOptions, state: ExportState) -> None:
+        self._budget = options.budget
+        self._state = state
+        self._file = folder / f"chunks-{state.run:06d}.{options.form}"
+        self._is_parquet = options.form == "parquet"
+        self.report = ChunkReport(folder)
+        state.begin(asdict(options))
+
+    def wants(self, page: Mapping[str, Any]) -> bool:
+        """Return whether a page differs from the last export. `page`: its columns."""
+        return not self._state.is_current(page["url"], _version(page))
+
+    def write(self, pages: Iterable[MarkdownPage]) -> ChunkReport:
+        """Write the chunks of pages that differ; chunks of pages that are gone are removed."""
+        draft = self._file.with_name(f"{self._file.name}.part")
+        report = self.report
+        try:
+            with open(draft, "wb") as output:
+                for page in pages:
+                    self._write_page(page, output)
+                    report.pages += 1
+                for url, name in self._state.take_unseen():
+                    self._write_row(REMOVED, {"id": name, "url": url}, output)
+                output.flush()
+                os.fsync(output.fileno())
+            report.chunks = self._state.total
+            if report.added or report.changed or report.removed:
+                if self._is_parquet:
+                    _to_parquet(draft)
+                os.replace(draft, self._file)
+                report.file = self._file
+                self._state.finish()
+        finally:
+            with suppress(FileNotFoundError):
+                draft.unlink()
+        return report
+
+    def _write_page(self, page: MarkdownPage, output: BinaryIO) -> None:
+        former = self._state.chunks(page.url)
+        written: dict[str, int] = {}
+        for row in _rows(page, self._budget):
+            digest = xxhash.xxh3_64_intdigest(_encode(row).encode("utf-8", "replace")) >> 1
+            name = row["id"]
+            written[name] = digest
+            if name not in former:
+                self._write_row(ADDED, row, output)
+            elif former[name] != digest:
+                self._write_row(CHANGED, row, output)
+        for name in former.keys() - written.keys():
+            self._write_row(REMOVED, {"id": name, "url": page.url}, output)
+        self._state.replace(page.url, _version(page._asdict()), written)
+
+    def _write_row(self, operation: str, row: Mapping[str, Any], output: BinaryIO) -> None:
+        line = _encode({"operation": operation, **row})
+        output.write(f"{line}\n".encode("utf-8", "replace"))
+        setattr(self.report, operation, getattr(self.report, operation) + 1)
+
+
+def _rows(page: MarkdownPage, budget: Budget) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a page's chunks, without the operation."""
+    of_page = {
+        "title": page.title,
+        "language": page.language,
+        "collection": page.collection,
+        "published_at": _written(page.published_at),
+        "fetched_at": _written(page.fetched_at),
+        "record_id": page.record_id,
+    }
+    for chunk in split_page(page.url, page.markdown, budget, page.language):
+        yield {**_fields(chunk), **of_page}
+
+
+def _fields(chunk: Chunk) -> dict[str, Any]:
+    return {
+        "id": chunk.id,
+        "url": chunk.url,
+        "position": chunk.position,
+        "headings": chunk.headings,
+        "text": chunk.text,
+        "size": chunk.size,
+        "previous": chunk.previous,
+        "next": chunk.next,
+    }
+
+
+def _written(moment: datetime | None) -> str | None:
+    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
+
+
+def _version(page: Mapping[str, Any]) -> str:
+    """Return what the chunks of a page depend on, the version of the program included."""
+    digest = page["digest"] if "digest" in page else f"xxh3:{page['text_digest']:016x}"
+    return _encode(
+        [
+            VERSION,
+            digest,
+            *(page[name] for name in ("record_id", "title", "language", "collection")),
+            *(_written(page[name]) for name in _TIMES),
+        ]
+    )
+
+
+def _to_parquet(path: Path) -> None:
+    """Convert JSON lines to Parquet in place."""
+    aside = path.with_name(f"{path.name}.table")
+    time = pl.Datetime("ms", "UTC")
+    try:
+        pl.scan_ndjson(path, schema=_SCHEMA).with_columns(
+            pl.col(name).str.to_datetime(_TIME, time_unit="ms", time_zone="UTC").cast(time)
+            for name in _TIMES
+        ).sink_parquet(aside, compression="zstd", row_group_size=_GROUP_ROWS, maintain_order=True)
+        os.replace(aside, path)
+    finally:
+        with suppress(FileNotFoundError):
+            aside.unlink()

@@ -1,0 +1,130 @@
+"""Passages of a crawled site, from Python and the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lycosa import Workspace
+from lycosa.commands.inspection.passages import passages
+from lycosa.core.errors import UsageError, WorkspaceError
+from tests.cli.conftest import run_here
+from tests.servers.nginx import Server, nginx
+
+PROSE = "This sentence of prose is long enough to be taken for one, and it has no links at all."
+FILES = {
+    "index.html": f"<html lang=en><title>Manual</title><main><h1>Manual</h1><p>{PROSE}</p>"
+    "<a href=/reset.html>Reset</a> <a href=/copy.html>Copy</a> <a href=/no.html>No</a></main>",
+    "reset.html": "<html lang=en><title>Accounts</title><main><h1>Accounts</h1>"
+    f"<p>{PROSE}</p><h2>Lost password</h2><p>To reset a password, open the menu and choose the "
+    "entry for lost keys. A message with a code arrives.</p><h2>Prices</h2>"
+    f"<p>{PROSE} Every account costs ten coins a month.</p></main>",
+    "copy.html": "<html lang=en><title>Accounts, old</title><main><h1>Old</h1><p>Older pages of "
+    "the manual are like the new ones.</p><h2>Lost password</h2><p>To reset a password, open the "
+    "menu and choose the entry for lost keys. A message with a code arrives.</p></main>",
+    "no.html": "<title>Hidden</title><meta name=robots content=noindex><p>reset a password secretly",
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    root = tmp_path_factory.mktemp("passages")
+    (root / "site").mkdir()
+    for name, content in FILES.items():
+        (root / "site" / name).write_text(content)
+    with nginx([Server("127.0.8.9", root / "site", index="index.html")]) as server:
+        start = f"http://127.0.8.9:{server.port}/"
+        workspace = Workspace(root / "w", settings={"crawl.patience": 0})
+        workspace.crawl(start, delay=0)
+        yield start, str(root / "w")
+
+
+def test_the_best_passage_has_its_source(site: tuple[str, str]) -> None:
+    start, root = site
+    result = passages(root, "how do I reset my password?", count=3, max_tokens=80)
+    first = result.passages[0]
+    assert first.url in (f"{start}reset.html", f"{start}copy.html")
+    assert first.headings[-1] == "Lost password"
+    assert first.text.startswith("## Lost password\n\nTo reset a password")
+    assert first.tokens <= 80
+    assert first.copies == 1
+    assert result.tokens == sum(each.tokens for each in result.passages)
+    assert all("secretly" not in each.text for each in result.passages)
+
+
+def test_the_citation_opens_the_capture(site: tuple[str, str]) -> None:
+    _, root = site
+    first = passages(root, "coins a month").passages[0]
+    at = first.cached.partition("&at=")[2]
+    version = Workspace(root).archive.text(first.url, at).version
+    assert (version.record_id, version.cached) == (first.record_id, first.cached)
+    assert "ten coins" in first.text
+
+
+def test_the_budget_and_the_filters(site: tuple[str, str]) -> None:
+    start, root = site
+    workspace = Workspace(root)
+    limited = workspace.passages("password manual prose", budget=60, max_tokens=50)
+    assert 0 < limited.tokens <= 60
+    host = start.split("/")[2]
+    assert workspace.passages("password", site=host).passages
+    assert not workspace.passages("password", site="other.test").passages
+    assert not workspace.passages("password", language="de").passages
+    assert not workspace.passages("password", collection="other").passages
+    assert not workspace.passages("nowhereword").passages
+
+
+def test_a_page_without_its_archive_is_made_from_its_text(
+    site: tuple[str, str], tmp_path: Path
+) -> None:
+    import shutil
+
+    _, root = site
+    copy = tmp_path / "w"
+    shutil.copytree(root, copy)
+    for file in copy.rglob("*.warc*"):
+        file.unlink()
+    first = passages(str(copy), "coins a month").passages[0]
+    assert "ten coins" in first.text
+
+
+def test_the_command_prints_passages(site: tuple[str, str]) -> None:
+    _, root = site
+    outcome = run_here("-w", root, "search", "--passages", "--max-tokens", "80", "reset password")
+    assert outcome.code == 0, outcome.err
+    assert "Accounts › Accounts › Lost password" in outcome.out
+    assert "/cached?url=http" in outcome.out
+    assert "1 more with nearly the same text" in outcome.out
+    printed = json.loads(
+        run_here("-w", root, "search", "--passages", "--json", "-n", "1", "password").out
+    )
+    assert len(printed["passages"]) == 1
+    assert run_here("-w", root, "search", "--passages", "nowhereword").code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--passages", "--explain", "x"], "--passages goes with"),
+        (["--passages", "--across", "x"], "--passages goes with"),
+        (["--passages", "--page", "2", "x"], "--passages goes with"),
+        (["--budget", "100", "x"], "need --passages"),
+        (["--passages", "--max-tokens", "3", "x"], "from 16 to 4000"),
+        (["--passages", "-n", "500", "x"], "from 1 to 100"),
+        (["--passages", "--budget", "-1", "x"], "too small"),
+    ],
+)
+def test_wrong_options_are_refused(site: tuple[str, str], words: list[str], problem: str) -> None:
+    outcome = run_here("-w", site[1], "search", *words)
+    assert outcome.code == 2
+    assert problem in outcome.err
+
+
+def test_errors(tmp_path: Path) -> None:
+    with pytest.raises(WorkspaceError):
+        passages(str(tmp_path / "none"), "x")
+    with pytest.raises(UsageError):
+        Workspace(tmp_path).passages("x", count=0)
