@@ -27,7 +27,9 @@ from tests.mcp.conftest import QUICK, address, call, failure, new_root, talk
 from tests.serving import QuietHandler, serving
 
 QUESTION = "how do wolf spider mothers carry their young"
-READING = {"search", "read_page", "page_history", "find_text", "list_collections", "sql"}
+READING = {
+    *("search", "passages", "read_page", "page_history", "find_text", "list_collections", "sql"),
+}
 
 
 def _tools(options: McpOptions) -> dict[str, Any]:
@@ -79,6 +81,17 @@ def test_search_and_read_the_best_page(root: str, site: str) -> None:
     assert (page["next_start"], page["length"]) == (None, len(page["markdown"]))
     assert page["fetched_at"].endswith("Z")
     assert call(options, "search", query="spider", language="de")["total"] == 1
+
+
+def test_passages_cite_their_source(root: str, site: str) -> None:
+    options = McpOptions(root)
+    found = call(options, "passages", query=QUESTION, count=3, max_tokens=60)
+    best = found["passages"][0]
+    assert f"{site}life/mothers.html" in [each["url"] for each in found["passages"]]
+    assert 0 < best["tokens"] <= 60
+    assert sum(each["tokens"] for each in found["passages"]) == found["tokens"] <= 2_000
+    version = call(options, "page_history", url=best["url"])["versions"][0]
+    assert best["record_id"] == version["record_id"]
 
 
 def test_parts_of_a_page_join_to_the_whole(root: str, site: str) -> None:

@@ -14,7 +14,7 @@ from lycosa.commands.feature_models import TextMatches
 from lycosa.commands.inspection.sql import SqlRunner
 from lycosa.commands.models import CollectionSummary, QueryResult
 from lycosa.commands.page_models import MarkdownPart, VersionList
-from lycosa.commands.search_models import SearchAnswer
+from lycosa.commands.search_models import PassagesResult, SearchAnswer
 from lycosa.core.errors import WorkError
 from lycosa.matching.matches import StoredMatch
 from lycosa.mcp.output import Untrusted, reports_errors
@@ -36,6 +36,9 @@ Collection = Annotated[
 ]
 Site = Annotated[
     str, Field(max_length=2_000, description="Only this site: a host, host:port or URL.")
+]
+Language = Annotated[
+    str, Field(max_length=20, description="Only pages in this language (ISO 639 code).")
 ]
 Start = Annotated[
     int, Field(ge=0, description="Position in the Markdown to start at, in characters.")
@@ -66,9 +69,7 @@ class ReadTools:
         query: Annotated[Query, Field(description="Words, phrases and operators of a search.")],
         count: Annotated[int, Field(ge=1, le=50, description="Number of results.")] = 10,
         offset: Annotated[int, Field(ge=0, le=10_000, description="Results to skip.")] = 0,
-        language: Annotated[
-            str, Field(max_length=20, description="Only pages in this language (ISO 639 code).")
-        ] = "",
+        language: Language = "",
         collection: Collection = "",
         site: Site = "",
         order: Annotated[
@@ -84,6 +85,33 @@ class ReadTools:
             collection=collection,
             site=site,
             order=order,
+        )
+        return Untrusted(result=found)
+
+    @reports_errors
+    def passages(
+        self,
+        query: Annotated[Query, Field(description="A question or words.")],
+        count: Annotated[int, Field(ge=1, le=50, description="Number of passages.")] = 10,
+        max_tokens: Annotated[
+            int, Field(ge=20, le=2_000, description="Maximum number of tokens of a passage.")
+        ] = 200,
+        budget: Annotated[
+            int, Field(ge=20, le=50_000, description="Maximum number of tokens of all passages.")
+        ] = 2_000,
+        language: Language = "",
+        collection: Collection = "",
+        site: Site = "",
+    ) -> Untrusted[PassagesResult]:
+        """Return the best passages of the crawled pages with their sources, to answer and cite."""
+        found = self._workspace.passages(
+            query,
+            count=count,
+            max_tokens=max_tokens,
+            budget=budget,
+            language=language,
+            collection=collection,
+            site=site,
         )
         return Untrusted(result=found)
 

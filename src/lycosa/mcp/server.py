@@ -26,9 +26,9 @@ PAGE_TEMPLATE = "lycosa://page{?url,at}"
 """URI template of the stored pages."""
 
 INSTRUCTIONS = f"""\
-Lycosa is a web crawler, web archive and search engine. `search` finds pages, `read_page` returns
-one as Markdown, and `page_history` lists its archived versions. Cite pages by their URL and the
-time `fetched_at`.
+Lycosa is a web crawler, web archive and search engine. `passages` finds the parts of pages that
+answer a question, `search` finds pages, `read_page` returns one as Markdown, and `page_history`
+lists its archived versions. Cite pages by their URL and the time `fetched_at`.
 
 {NOTICE}"""
 
@@ -79,6 +79,7 @@ def create_server(options: McpOptions) -> tuple[MCPServer[Any], Callable[[], Non
     )
     read = ReadTools(workspace, SqlRunner(options.root))
     _add(server, read.search, READS)
+    _add(server, read.passages, READS)
     _add(server, read.read_page, READS)
     _add(server, read.page_history, READS)
     _add(server, read.find_text, READS)
