@@ -16,7 +16,7 @@ from llama_index.core.readers.base import BaseReader
 from lycosa import Workspace
 
 
-class LycosaReader(BaseReader):  # type: ignore[misc]
+class LycosaReader(BaseReader):
     """The stored pages of a workspace; `lazy_load_data` may name a collection or a site."""
 
     def __init__(self, workspace: Workspace) -> None:

@@ -16,7 +16,6 @@ import sys
 import threading
 import zipfile
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,6 @@ from tests.waiting import until
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
-NEEDS = {"llamaindex_reader.py": "llama_index"}
-"""Script -> a package that only the extra `bench` installs."""
 QUESTION = "how do wolf spider mothers carry their young"
 PAGES = 18
 """Pages of the site `wolfspiders` that robots.txt allows and links lead to."""
@@ -66,12 +63,6 @@ def web() -> Iterator[DemoWeb]:
 @pytest.fixture(scope="module")
 def site(web: DemoWeb) -> str:
     return web.origins["wolfspiders"] + "/"
-
-
-def _require(script: str) -> None:
-    package = NEEDS.get(script)
-    if package and find_spec(package) is None:
-        pytest.skip(f"{script} needs {package}, of the extra `bench`")
 
 
 def _command(script: str, *arguments: str) -> list[str]:
@@ -108,7 +99,6 @@ def test_an_example_is_short_and_says_how_it_is_run(script: str, tmp_path: Path)
         each.module for each in ast.walk(tree) if isinstance(each, ast.ImportFrom) and each.module
     }
     assert not [name for name in imported if name.startswith("lycosa.")]
-    _require(script)
     bare = subprocess.run(_command(script), cwd=tmp_path, capture_output=True, text=True)
     assert (bare.returncode, bare.stdout) == (1, "")
     assert bare.stderr.startswith(f"usage: {script} URL")
@@ -262,7 +252,6 @@ def test_langchain_loads_and_retrieves(site: str, tmp_path: Path) -> None:
 
 
 def test_llamaindex_reads_and_splits(site: str, tmp_path: Path) -> None:
-    _require("llamaindex_reader.py")
     _settings(tmp_path, "llamaindex")
     first, *nodes = _run(tmp_path, "llamaindex_reader.py", site).splitlines()
     documents, parts = map(int, re.findall(r"\d+", first))
