@@ -60,25 +60,27 @@ def talk(options: McpOptions, script: Talk[_Result], **named: Any) -> _Result:
         close()
 
 
-def _answer(options: McpOptions, tool: str, arguments: dict[str, Any]) -> tuple[bool, str, Any]:
+def answer(options: McpOptions, tool: str, arguments: dict[str, Any]) -> tuple[bool, str, Any]:
+    """Call a tool; return whether it failed, its text and its structured result."""
+
     async def script(client: Client) -> tuple[bool, str, Any]:
-        answer = await client.call_tool(tool, arguments)
-        text = "".join(each.text for each in answer.content)  # type: ignore[union-attr]
-        return bool(answer.is_error), text, answer.structured_content
+        reply = await client.call_tool(tool, arguments)
+        text = "".join(each.text for each in reply.content)  # type: ignore[union-attr]
+        return bool(reply.is_error), text, reply.structured_content
 
     return talk(options, script)
 
 
 def call(options: McpOptions, tool: str, **arguments: Any) -> Any:
     """Call a tool that works; return its result."""
-    failed, text, content = _answer(options, tool, arguments)
+    failed, text, content = answer(options, tool, arguments)
     assert not failed, text
     return content["result"]
 
 
 def failure(options: McpOptions, tool: str, **arguments: Any) -> str:
     """Call a tool that fails; return its message."""
-    failed, text, _ = _answer(options, tool, arguments)
+    failed, text, _ = answer(options, tool, arguments)
     assert failed, text
     assert text.startswith(f"Error executing tool {tool}: "), "an unexpected error"
     return text

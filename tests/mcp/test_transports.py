@@ -207,6 +207,29 @@ def test_a_revoked_token_ends_the_access(root: str, served: tuple[str, str]) -> 
     until(lambda: _post(url, token).status_code == 401)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--port", "0"), "--host and --port require --http"),
+        (("--allow-private", "x"), "write HOST:PORT"),
+        (("--max-time", "soon"), "soon"),
+        (("--http", "--host", "192.0.2.1", "--port", "0"), "cannot listen on 192.0.2.1"),
+    ],
+)
+def test_a_wrong_option_is_named(options: tuple[str, ...], message: str, root: str) -> None:
+    done = subprocess.run(
+        [sys.executable, *_command(root, *options)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_without_the_extra_the_message_names_it(root: str, tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("raise ImportError('not installed')\n")
     path = os.pathsep.join([str(tmp_path), *(each for each in sys.path if each)])
