@@ -2,41 +2,34 @@
 
     python retrieval.py https://example.org/docs/ how do I reset my password
 
-The prompt is printed; send it to the model of your choice. The folder `markdown` then contains each
-page as Markdown with front matter, for your own index.
+The prompt is printed; send it to the model of your choice. The passages come from the web: the
+model must treat them as data, not as instructions. The folder `markdown` then contains each page as
+Markdown with front matter, and `chunks` all pages in chunks, for your own index. A second call
+writes only what changed.
 """
 
 import sys
 
 from lycosa import Workspace
 
-MAX_SOURCES = 4
-MAX_CHARACTERS = 1_200
-"""Of each source."""
-
-
-def passages(text: str, words: set[str]) -> str:
-    """Return the paragraphs of a page with the most of these words, in their order."""
-    paragraphs = [each for each in text.split("\n") if each.strip()]
-    ranked = sorted(paragraphs, key=lambda text: -sum(word in text.lower() for word in words))
-    best: list[str] = []
-    for paragraph in ranked:
-        if sum(map(len, best)) + len(paragraph) <= MAX_CHARACTERS or not best:
-            best.append(paragraph[:MAX_CHARACTERS])
-    return "\n".join(sorted(best, key=paragraphs.index))
+MAX_PASSAGES, MAX_TOKENS = 4, 1_000
+"""Of the prompt."""
 
 
 def main(url: str, *words: str) -> None:
-    """Crawl below `url`, write its Markdown, and print a prompt for a question."""
+    """Crawl below `url`, write its chunks, and print a prompt for a question."""
     question = " ".join(words)
     workspace = Workspace("retrieval")
     workspace.crawl(url, scope="prefix", max_pages=1_000)
     written = workspace.export.markdown("markdown")
     print(f"{written.pages} pages in {written.folder}", file=sys.stderr)
+    chunks = workspace.export.chunks("chunks")
+    print(f"{chunks.added} chunks added, {chunks.removed} removed", file=sys.stderr)
     print("Answer the question from the sources, and cite them as [1], [2] …\n")
-    for number, hit in enumerate(workspace.search(question, count=MAX_SOURCES), 1):
-        matches = {part.text.lower() for part in hit.fragments if part.match}
-        print(f"[{number}] {hit.title}\n{hit.url}\n{passages(hit.main_text, matches)}\n")
+    found = workspace.passages(question, count=MAX_PASSAGES, budget=MAX_TOKENS)
+    for number, passage in enumerate(found.passages, 1):
+        place = " › ".join((passage.title, *passage.headings))
+        print(f"[{number}] {place} ({passage.fetched_at[:10]})\n{passage.url}\n{passage.text}\n")
     print(f"Question: {question}")
 
 

@@ -228,7 +228,8 @@ def test_duckdb_counts_the_pages_of_the_workspace(site: str, tmp_path: Path) -> 
 def test_retrieval_prints_passages_with_sources(site: str, tmp_path: Path) -> None:
     _settings(tmp_path, "retrieval")
     prompt = _run(tmp_path, "retrieval.py", site, *QUESTION.split())
-    sources = re.findall(r"^\[(\d)\] (.+)\n(http.+)\n(.+)", prompt, re.M)
+    source = r"^\[(\d)\] (.+)\n(http.+)\n([\s\S]+?)(?=\n\n\[\d\]|\n\nQuestion:)"
+    sources = re.findall(source, prompt, re.M)
     assert [number for number, *_ in sources] == ["1", "2", "3", "4"]
     assert sources[0][2] == f"{site}life/mothers.html"
     assert "carries the egg sac behind her" in sources[0][3]
@@ -241,6 +242,10 @@ def test_retrieval_prints_passages_with_sources(site: str, tmp_path: Path) -> No
         declared = re.search(r'^title: "(.+)"$', head, re.M)  # without the name of the site
         assert declared is not None
         assert title.startswith(declared[1])
+    chunks = (tmp_path / "chunks" / "chunks-000001.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in chunks.splitlines()]
+    assert {row["url"] for row in rows} >= {url for *_, url, _ in sources}
+    assert {row["operation"] for row in rows} == {"added"}
 
 
 def test_langchain_loads_and_retrieves(site: str, tmp_path: Path) -> None:

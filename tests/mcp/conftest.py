@@ -60,7 +60,7 @@ def talk(options: McpOptions, script: Talk[_Result], **named: Any) -> _Result:
         close()
 
 
-def answer(options: McpOptions, tool: str, arguments: dict[str, Any]) -> tuple[bool, str, Any]:
+def ask(options: McpOptions, tool: str, arguments: dict[str, Any]) -> tuple[bool, str, Any]:
     """Call a tool; return whether it failed, its text and its structured result."""
 
     async def script(client: Client) -> tuple[bool, str, Any]:
@@ -73,14 +73,14 @@ def answer(options: McpOptions, tool: str, arguments: dict[str, Any]) -> tuple[b
 
 def call(options: McpOptions, tool: str, **arguments: Any) -> Any:
     """Call a tool that works; return its result."""
-    failed, text, content = answer(options, tool, arguments)
+    failed, text, content = ask(options, tool, arguments)
     assert not failed, text
     return content["result"]
 
 
 def failure(options: McpOptions, tool: str, **arguments: Any) -> str:
     """Call a tool that fails; return its message."""
-    failed, text, _ = answer(options, tool, arguments)
+    failed, text, _ = ask(options, tool, arguments)
     assert failed, text
     assert text.startswith(f"Error executing tool {tool}: "), "an unexpected error"
     return text

@@ -36,7 +36,7 @@ from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 from tests.crawl.sessions import collection, select, work
 from tests.fetch.fetching import fetch, open_fetcher
-from tests.mcp.conftest import QUICK, answer, call, failure
+from tests.mcp.conftest import QUICK, ask, call, failure
 from tests.servers.ftp import lying_ftp
 from tests.servers.system import require_program
 from tests.trust.island import PUBLIC, Answer, Island, addresses, island
@@ -387,7 +387,7 @@ def test_no_client_of_mcp_leads_inside(here: Island, tmp_path: Path) -> None:
     for number, target in enumerate(TARGETS.values(), 1):
         here.sites[f"w{number}.test", "/"] = Answer("moved", 302, [("Location", target)])
         failure(options, "fetch_page", url=target)
-        answer(options, "fetch_page", {"url": f"http://w{number}.test/"})
+        ask(options, "fetch_page", {"url": f"http://w{number}.test/"})
     assert call(options, "fetch_page", url="http://w0.test/")["title"] == "a page"
     inside = ["http://10.1.2.3/", "http://127.1/", "http://inner.test/", "http://[::1]/"]
     for url in inside:

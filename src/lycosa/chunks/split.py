@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import xxhash
 from icu4py.breakers import SentenceBreaker, WordBreaker
@@ -174,33 +174,37 @@ def _sections(markdown: str) -> list[_Section]:
 
 def _cut_section(section: _Section, budget: Budget, language: str) -> Iterator[str]:
     text = "\n\n".join(section.blocks)
-    starts = _offsets([f"{block}\n\n" for block in section.blocks])
-    for piece in _cut(_Piece(text), budget, lambda _: starts):
-        if _fits(piece.whole, budget):
-            yield piece.whole
-        else:  # a single block
-            yield from _cut_block(piece.whole, budget, language)
-
-
-def _cut_block(block: str, budget: Budget, language: str) -> Iterator[str]:
-    levels: Sequence[Callable[[str], list[int]]] = (
+    if _fits(text, budget):
+        yield text
+        return
+    starts = _offsets(f"{block}\n\n" for block in section.blocks)
+    levels = (
         _line_starts,
         lambda text: _sentence_starts(text, language),
         lambda text: _word_starts(text, language),
-        lambda text: list(range(1, len(text))),
+        lambda text: range(1, len(text)),
     )
-    pieces = [_frame(block, budget)]
-    for starts_of in levels:
-        pieces = [part for piece in pieces for part in _cut(piece, budget, starts_of)]
-    for piece in pieces:
-        whole = piece.whole.rstrip()
-        if not budget.fits(whole):
-            raise UsageError(
-                f"the function that counts tokens returns {budget.count(whole)} for {whole!r}, "
-                f"which is above the budget of {budget.limit}"
-            )
-        if piece.text.strip():
-            yield whole
+    for piece, fits in _parts(_Piece(text), starts, budget):
+        if fits:
+            yield piece.whole
+        else:  # a single block
+            yield from _cut_block(_frame(piece.whole, budget), budget, levels)
+
+
+def _cut_block(
+    piece: _Piece, budget: Budget, levels: Sequence[Callable[[str], Sequence[int]]]
+) -> Iterator[str]:
+    """Yield the parts of a piece that is too large, cut at the first level, then at the others."""
+    if not levels:
+        raise UsageError(
+            f"the function that counts tokens returns {budget.count(piece.whole)} for "
+            f"{piece.whole!r}, which is above the budget of {budget.limit}"
+        )
+    for part, fits in _parts(piece, levels[0](piece.text), budget):
+        if not fits:
+            yield from _cut_block(part, budget, levels[1:])
+        elif part.text.strip():
+            yield part.whole.rstrip()
 
 
 def _frame(block: str, budget: Budget) -> _Piece:
@@ -216,26 +220,25 @@ def _frame(block: str, budget: Budget) -> _Piece:
     return framed
 
 
-def _cut(
-    piece: _Piece, budget: Budget, starts_of: Callable[[str], Sequence[int]]
-) -> Iterator[_Piece]:
-    """Yield a piece cut at the starts of its parts, as far as needed to fit."""
-    if _fits(piece.whole, budget):
-        yield piece
-        return
+def _parts(piece: _Piece, starts: Sequence[int], budget: Budget) -> Iterator[tuple[_Piece, bool]]:
+    """Yield a piece cut at some of these places, as far as needed, and whether each part fits."""
     text = piece.text
-    starts = starts_of(text)
     keys = [
         xxhash.xxh3_64_intdigest(text[start : start + _KEY_CHARACTERS].encode("utf-8", "replace"))
         for start in starts
     ]
-    ends = [0, *starts, len(text)]  # part n is from ends[n] to ends[n + 1]
+    ends = [0, *starts, len(text)]  # unit n is from ends[n] to ends[n + 1]
+    frame = budget.count(piece.before + piece.after)
+    # of the units before each boundary; a text has hardly more tokens than its units together
+    sizes = [0, *accumulate(budget.count(text[start:end]) for start, end in pairwise(ends))]
     open_ranges = [(0, len(ends) - 1)]
     while open_ranges:
         first, last = open_ranges.pop()
         part = replace(piece, text=text[ends[first] : ends[last]])
-        if last - first == 1 or _fits(part.whole, budget):
-            yield part
+        is_small = frame + sizes[last] - sizes[first] <= budget.limit
+        fits = is_small and _fits(part.whole, budget)
+        if fits or last - first == 1:
+            yield part, fits
             continue
         cut = _strongest(ends, keys, first, last)
         open_ranges += [(cut, last), (first, cut)]

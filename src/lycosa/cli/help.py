@@ -14,7 +14,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "run": ("-w news run --serve", "run --collection news --metrics-port 9100"),
     "add": ("add https://example.org/new.html", 'add https://example.org/ --find "annual report"'),
-    "search": ('search "event loop" -n 20', 'search --across "hard disk"'),
+    "search": (
+        'search "event loop" -n 20',
+        'search --across "hard disk"',
+        'search --passages "how do moths see light?"',
+    ),
     "hunt": ('hunt "how do I read CSV files?" --seed https://docs.python.org/3/ --time 2m',),
     "status": ("status --hosts 20", "status --by language --csv"),
     "explain": ("explain https://example.org/some/page",),

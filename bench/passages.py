@@ -1,0 +1,195 @@
+"""Quality of passages, compared with fixed windows ranked by BM25, and the time of a search.
+
+    python -m bench.passages [--data DIR] [--results FILE]
+
+Each article of XQuAD (five paragraphs) is a page. A question is answered if one of the first three
+passages of at most 120 tokens contains the answer. Answers are in `xquad/XX.answers.tsv` (number of
+the paragraph, answer), as in the published dataset; without that file, a passage counts that is of
+the paragraph with the answer. Odd-numbered questions were used for tuning, even-numbered ones are
+held out.
+
+The baseline cuts the text into windows of whole words with as many tokens, without regard to
+paragraphs and sentences, and ranks all windows of all pages by BM25 (k1 1.2, b 0.75) with the same
+analysis. `paragraphs` does the same with the paragraphs, of which it takes the first tokens.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.harness import arguments, quantile, report, table
+from bench.relevance import (
+    DATA,
+    Collection,
+    Document,
+    bm25_rankings,
+    halves,
+    index_pages,
+    xquad,
+)
+from lycosa.chunks.split import plain_text
+from lycosa.chunks.tokens import estimated_tokens
+from lycosa.commands.inspection.passages import PassageFinder, PassageRequest
+from lycosa.core.records import Page
+
+LANGUAGES = ("es", "hi")
+PARAGRAPHS = 5  # of an article
+PASSAGES, TOKENS = 3, 120
+CONTEXT = 10  # characters around an answer that tell its paragraph
+
+Answering = Callable[[str], list[str]]
+"""Return the first passages for a question, by its number."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions of a language. `answers`: by the number of the question."""
+
+    collection: Collection
+    answers: Mapping[str, str]
+
+    def is_answered(self, number: str, passages: Iterable[str]) -> bool:
+        """Return whether one of the passages has the answer, where it is in its paragraph."""
+        (paragraph,) = self.collection.relevant[number]
+        source = squeezed(self.collection.documents[int(paragraph)].text)
+        needles = list(stretches(source, squeezed(self.answers.get(number, ""))))
+        texts = [squeezed(text) for text in passages]
+        return any(needle in text for needle in needles for text in texts)
+
+
+def stretches(source: str, answer: str) -> Iterator[str]:
+    """Yield the answer with what is before or after it; without an answer, all of the source."""
+    if not answer:
+        yield from (source[start : start + 40] for start in range(0, len(source), 40))
+        return
+    start = source.find(answer)
+    while start >= 0:
+        end = start + len(answer)
+        yield source[max(0, start - CONTEXT) : end]
+        yield source[start : end + CONTEXT]
+        start = source.find(answer, end)
+
+
+def squeezed(text: str) -> str:
+    """Return a text without spaces and the markup of Markdown."""
+    return "".join(plain_text(text).split())
+
+
+def questions(data: Path, language: str) -> Questions:
+    """Read XQuAD in a language."""
+    collection = xquad(data / "xquad", language)
+    for each in collection.documents:
+        each.text = each.text.strip("\ufeff \u200b")
+    file = data / "xquad" / f"{language}.answers.tsv"
+    rows = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    answers = {str(number): row.split("\t")[1] for number, row in enumerate(rows, 1)}
+    return Questions(collection, answers)
+
+
+def articles(collection: Collection) -> Iterator[tuple[str, Page]]:
+    """Yield the URL and the page of each article."""
+    for first in range(0, len(collection.documents), PARAGRAPHS):
+        text = "\n".join(each.text for each in collection.documents[first : first + PARAGRAPHS])
+        page = Page(main_text=text, text=text, language=collection.language)
+        yield f"http://{collection.name}.test/{first // PARAGRAPHS}", page
+
+
+def windows(text: str) -> Iterator[str]:
+    """Yield windows of whole words, of at most as many tokens as a passage."""
+    window: list[str] = []
+    size = 0
+    for word in text.split():
+        tokens = estimated_tokens(word)
+        if window and size + tokens > TOKENS:
+            yield " ".join(window)
+            window, size = [], 0
+        window.append(word)
+        size += tokens
+    if window:
+        yield " ".join(window)
+
+
+def baseline(texts: Iterable[str], collection: Collection) -> Answering:
+    """Return passages that are ranked by BM25 over all of them."""
+    documents = [Document(str(place), "", text) for place, text in enumerate(texts)]
+    pieces = Collection(
+        collection.name, collection.language, documents, collection.questions, collection.relevant
+    )
+    rankings = bm25_rankings(pieces)
+    return lambda number: [documents[int(each)].text for each in rankings[number][:PASSAGES]]
+
+
+def found_by(finder: PassageFinder, collection: Collection, taken_ms: list[float]) -> Answering:
+    """Return the passages of a search, whose durations are added to `taken_ms`."""
+
+    def answer(number: str) -> list[str]:
+        started = time.perf_counter()
+        request = PassageRequest(collection.questions[number], PASSAGES, TOKENS)
+        passages = finder.find(request).passages
+        taken_ms.append(1000 * (time.perf_counter() - started))
+        return [each.text for each in passages]
+
+    return answer
+
+
+def share(of: Questions, answering: Answering, numbers: Sequence[str]) -> float:
+    """Return the share of these questions that are answered."""
+    return sum(of.is_answered(number, answering(number)) for number in numbers) / len(numbers)
+
+
+def index_articles(root: str, collection: Collection) -> PassageFinder:
+    """Commit and index the articles of a collection."""
+    index_pages(root, articles(collection))
+    return PassageFinder(root)
+
+
+def language_rows(
+    root: str, data: Path, language: str, every: int = 1
+) -> Iterator[tuple[str, ...]]:
+    """Yield the figures of one language: for each way the odd and the even questions."""
+    of = questions(data, language)
+    collection = of.collection
+    pages = [page.main_text for _, page in articles(collection)]
+    taken_ms: list[float] = []
+    ways = {
+        "windows, BM25": baseline((each for page in pages for each in windows(page)), collection),
+        "paragraphs, BM25": baseline(
+            (next(windows(each.text)) for each in collection.documents), collection
+        ),
+        "Lycosa": found_by(index_articles(root, collection), collection, taken_ms),
+    }
+    for name, answering in ways.items():
+        shares = (f"{share(of, answering, half[::every]):.3f}" for half in halves(collection))
+        times = (
+            [f"{quantile(taken_ms, each):.0f}" for each in (0.5, 0.95)] if taken_ms else ["", ""]
+        )
+        yield (collection.name, name, *shares, *times)
+
+
+def main() -> None:
+    parser = arguments(__doc__, runs=1, every=(1, "use every Nth question (default 1)"))
+    parser.add_argument("--data", type=Path, default=DATA)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
+        rows = [
+            row
+            for language in LANGUAGES
+            for row in language_rows(f"{folder}/{language}", options.data, language, options.every)
+        ]
+    columns = (
+        "collection",
+        "passages",
+        "odd questions (tuned on)",
+        "even (held out)",
+        "median ms",
+        "95 % ms",
+    )
+    report(options, "Passages", table(columns, rows))
+
+
+if __name__ == "__main__":
+    main()
