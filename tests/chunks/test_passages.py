@@ -11,7 +11,9 @@ import pytest
 from lycosa import Workspace
 from lycosa.commands.inspection.passages import passages
 from lycosa.core.errors import UsageError, WorkspaceError
+from lycosa.serve.app import create_app
 from tests.cli.conftest import run_here
+from tests.serve.client import Client
 from tests.servers.nginx import Server, nginx
 
 PROSE = "This sentence of prose is long enough to be taken for one, and it has no links at all."
@@ -64,6 +66,24 @@ def test_the_citation_opens_the_capture(site: tuple[str, str]) -> None:
     assert "ten coins" in first.text
 
 
+def test_the_chunks_of_a_page_are_those_of_its_passages(site: tuple[str, str]) -> None:
+    start, root = site
+    workspace = Workspace(root)
+    passage = workspace.passages("coins a month", max_tokens=60).passages[0]
+    page = workspace.chunks(passage.url, max_tokens=60)
+    (chunk,) = (each for each in page.chunks if each.id == passage.id)
+    assert (chunk.text, chunk.position, chunk.previous) == (
+        passage.text,
+        passage.position,
+        passage.previous,
+    )
+    assert [each.position for each in page.chunks] == [*range(1, len(page.chunks) + 1)]
+    assert (page.record_id, page.title) == (passage.record_id, "Accounts")
+    for wrong in (f"{start}nowhere", "http://", f"{start}no.html"):
+        with pytest.raises(UsageError):
+            workspace.chunks(wrong)
+
+
 def test_the_budget_and_the_filters(site: tuple[str, str]) -> None:
     start, root = site
     workspace = Workspace(root)
@@ -75,6 +95,20 @@ def test_the_budget_and_the_filters(site: tuple[str, str]) -> None:
     assert not workspace.passages("password", language="de").passages
     assert not workspace.passages("password", collection="other").passages
     assert not workspace.passages("nowhereword").passages
+
+
+def test_the_api_returns_passages_and_chunks(site: tuple[str, str]) -> None:
+    start, root = site
+    client = Client(create_app(root, dict))
+    parameters: dict[str, str | int] = {"q": "coins a month", "n": 1, "tokens": 60}
+    answer = client.get("/api/v1/passages", params=parameters).json()
+    (passage,) = answer["passages"]
+    assert "ten coins" in passage["text"]
+    page = client.get("/api/v1/chunks", params={"url": passage["url"], "tokens": 60}).json()
+    assert passage["id"] in [each["id"] for each in page["chunks"]]
+    assert client.get(passage["cached"]).status_code == 200
+    assert client.get("/api/v1/chunks", params={"url": f"{start}nowhere"}).status_code == 400
+    assert client.get("/api/v1/passages", params={"q": "x", "tokens": 3}).status_code == 422
 
 
 def test_a_page_without_its_archive_is_made_from_its_text(

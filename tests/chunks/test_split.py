@@ -44,7 +44,7 @@ Use the `py` launcher.
 - one
 - two
 """
-SENTENCE_SIGNS = ".!?…:;\"'”’»)。！？।۔؟།။"
+SENTENCE_SIGNS = ".!?…:;\"'”’»)。！？।۔؟།။၊"  # ၊: Unicode's Sentence_Terminal
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 PLAIN_LINES = st.lists(
     st.one_of(WORDS, st.sampled_from(["", "## Title", "# Other", "A sentence. And another one!"])),

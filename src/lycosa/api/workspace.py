@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         WorkspaceStatus,
     )
     from lycosa.commands.page_models import FetchedPage
-    from lycosa.commands.search_models import PassagesResult
+    from lycosa.commands.search_models import ChunkList, PassagesResult
     from lycosa.config.settings import Config
 
 DEFAULT_ROOT = "lycosa-data"
@@ -135,6 +135,17 @@ class Workspace:
         request = PassageRequest(query, host=host, **values)
         self._passages = self._passages or PassageFinder(self.root)
         return self._passages.find(request)
+
+    def chunks(self, url: str, *, max_tokens: int = 200) -> ChunkList:
+        """Return the newest version of a stored page in chunks, those that `passages` returns with
+        this maximum of tokens.
+
+        Raises:
+            UsageError: it is no URL, or its page is not stored.
+        """
+        from lycosa.commands.inspection.passages import chunks
+
+        return chunks(self.root, url, max_tokens)
 
     def sql(self, query: str) -> pl.DataFrame:
         """Run a SQL query on the live tables (docs/reference/tables.md) and return the rows.

@@ -2,13 +2,15 @@
 
 Cuts are local. A section starts at its headings. A section above the budget is cut in two at the
 boundary whose following text has the largest hash, among those in the middle of it, until each
-piece fits. A change therefore moves cuts in its neighbourhood only, unlike cuts at a running total.
+piece fits. Then cuts are undone, the smallest hash first, where both sides fit together. A change
+therefore moves cuts in its neighbourhood only, unlike cuts at a running total.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -231,17 +233,27 @@ def _parts(piece: _Piece, starts: Sequence[int], budget: Budget) -> Iterator[tup
     frame = budget.count(piece.before + piece.after)
     # of the units before each boundary; a text has hardly more tokens than its units together
     sizes = [0, *accumulate(budget.count(text[start:end]) for start, end in pairwise(ends))]
+
+    def part(first: int, last: int) -> tuple[_Piece, bool]:
+        between = replace(piece, text=text[ends[first] : ends[last]])
+        is_small = frame + sizes[last] - sizes[first] <= budget.limit
+        return between, is_small and _fits(between.whole, budget)
+
+    cuts = [0, len(ends) - 1]
     open_ranges = [(0, len(ends) - 1)]
     while open_ranges:
         first, last = open_ranges.pop()
-        part = replace(piece, text=text[ends[first] : ends[last]])
-        is_small = frame + sizes[last] - sizes[first] <= budget.limit
-        fits = is_small and _fits(part.whole, budget)
-        if fits or last - first == 1:
-            yield part, fits
-            continue
-        cut = _strongest(ends, keys, first, last)
-        open_ranges += [(cut, last), (first, cut)]
+        if last - first > 1 and not part(first, last)[1]:
+            cut = _strongest(ends, keys, first, last)
+            cuts.append(cut)
+            open_ranges += [(cut, last), (first, cut)]
+    ordered = sorted(cuts)
+    for cut in sorted(cuts[2:], key=lambda cut: keys[cut - 1]):  # small neighbours fit together
+        place = bisect_left(ordered, cut)
+        if part(ordered[place - 1], ordered[place + 1])[1]:
+            del ordered[place]
+    for first, last in pairwise(ordered):
+        yield part(first, last)
 
 
 def _fits(text: str, budget: Budget) -> bool:

@@ -1,4 +1,4 @@
-"""The best passages of the stored pages for a query, with their sources."""
+"""The best passages of the stored pages for a query, and all chunks of a page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from lycosa.captures.captures import written_at
 from lycosa.chunks.ranking import (
@@ -16,16 +16,23 @@ from lycosa.chunks.ranking import (
     RankedPage,
     within_budget,
 )
-from lycosa.chunks.split import split_page
+from lycosa.chunks.split import Chunk, split_page
 from lycosa.chunks.tokens import MIN_LIMIT, Budget
-from lycosa.commands.search_models import Passage, PassagesResult, cached_path
-from lycosa.core.errors import UsageError
+from lycosa.commands.search_models import (
+    ChunkList,
+    PageChunk,
+    Passage,
+    PassagesResult,
+    cached_path,
+)
+from lycosa.core.errors import UrlError, UsageError
 from lycosa.core.units import format_time
 from lycosa.export.markdown.pages import MarkdownPage, pages_at
 from lycosa.search.engine.open_index import OpenIndex
 from lycosa.search.engine.searcher import Hit, Searcher, SearchRequest, SearchResults
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
+from lycosa.url.normalise import normalise, typed_url
 
 DEFAULT_COUNT, MAX_COUNT = 10, 100
 DEFAULT_TOKENS, MAX_TOKENS = 200, 4_000
@@ -65,7 +72,7 @@ class PassageRequest:
             raise UsageError(f"a budget of {self.budget} tokens is too small")
 
 
-class PageSource(Protocol):
+class PageSearch(Protocol):
     """Searches the pages. `index`: the index that is open in this process; None: it is elsewhere,
     and the chunks themselves are the statistics.
     """
@@ -100,7 +107,7 @@ class PassageFinder:
         WorkspaceError: there is no workspace, or its index is damaged.
     """
 
-    def __init__(self, root: str, source: PageSource | None = None) -> None:
+    def __init__(self, root: str, source: PageSearch | None = None) -> None:
         self._workspace = Workspace.open(root)
         self._source = source or _NewestIndex(root)
 
@@ -162,30 +169,60 @@ def passages(root: str, query: str, **options: object) -> PassagesResult:
     return PassageFinder(root).find(PassageRequest(query, **options))  # type: ignore[arg-type]
 
 
+def chunks(root: str, url: str, max_tokens: int = DEFAULT_TOKENS) -> ChunkList:
+    """Return the newest version of a stored page in chunks, those of `passages` with this maximum.
+
+    Raises:
+        UsageError: `url` is no URL, its page is not stored, or the maximum is too small.
+        WorkspaceError: there is no workspace.
+    """
+    try:
+        address = normalise(typed_url(url))
+    except UrlError as error:
+        raise UsageError(f"{url!r} is not the URL of a page: {error}") from None
+    page = next(pages_at(Workspace.open(root), [address]), None)
+    if page is None:
+        raise UsageError(f"{address} is not a stored page: `lycosa explain URL` shows its state")
+    parts = split_page(page.url, page.markdown, Budget(max_tokens), page.language)
+    return ChunkList(**_citation(page), chunks=[PageChunk(**_chunk(each)) for each in parts])
+
+
 def _passage(page: MarkdownPage, ranked: RankedChunk) -> Passage:
-    chunk = ranked.chunk
-    at_ms = _milliseconds(page.fetched_at)
     return Passage(
-        id=chunk.id,
-        url=page.url,
-        title=page.title,
-        headings=chunk.headings,
-        text=chunk.text,
-        tokens=chunk.size,
-        position=chunk.position,
-        previous=chunk.previous,
-        next=chunk.next,
-        language=page.language,
-        collection=page.collection,
-        fetched_at=format_time(at_ms),
-        published_at=None
-        if page.published_at is None
-        else format_time(_milliseconds(page.published_at)),
-        record_id=page.record_id,
-        cached=cached_path(page.url, at=written_at(at_ms)),
+        **_chunk(ranked.chunk),
+        **_citation(page),
         score=round(ranked.score, 4),
         copies=ranked.copies,
     )
+
+
+def _chunk(chunk: Chunk) -> dict[str, Any]:
+    """Return the fields of `PageChunk`."""
+    return {
+        "id": chunk.id,
+        "headings": chunk.headings,
+        "text": chunk.text,
+        "tokens": chunk.size,
+        "position": chunk.position,
+        "previous": chunk.previous,
+        "next": chunk.next,
+    }
+
+
+def _citation(page: MarkdownPage) -> dict[str, Any]:
+    """Return the fields of `CitedPage`."""
+    at_ms = _milliseconds(page.fetched_at)
+    published_at = page.published_at
+    return {
+        "url": page.url,
+        "title": page.title,
+        "language": page.language,
+        "collection": page.collection,
+        "fetched_at": format_time(at_ms),
+        "published_at": published_at and format_time(_milliseconds(published_at)),
+        "record_id": page.record_id,
+        "cached": cached_path(page.url, at=written_at(at_ms)),
+    }
 
 
 def _milliseconds(moment: datetime) -> int:

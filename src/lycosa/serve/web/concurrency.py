@@ -65,7 +65,9 @@ MAX_REMOTE_SEARCHES = 16
 answer.
 """
 
-_SEARCHES = frozenset({"/", "/api/v1/search", "/api/v1/similar", "/api/v1/passages"})
+_SEARCHES = frozenset(
+    {"/", "/api/v1/search", "/api/v1/similar", "/api/v1/passages", "/api/v1/chunks"}
+)
 _TYPING = frozenset({"/suggest", "/api/v1/suggest"})
 _EASY = frozenset({"/healthz", "/robots.txt", "/favicon.ico"})
 _LONG = frozenset({"/api/v1/exclusions", "/crawl/exclude", "/api/v1/library/files", "/library/day"})
