@@ -38,7 +38,8 @@ def serve_stdio(options: McpOptions) -> None:
     steady_memory()
     server, close = create_server(options)
     try:
-        server.run()
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run()
     finally:
         close()
 
