@@ -249,6 +249,14 @@ def test_a_query_about_such_a_function_works(sql: SqlRunner) -> None:
     assert sql.run("SELECT url FROM pages WHERE text LIKE '%read_csv%'").rows == []
 
 
+@pytest.mark.parametrize("query", ["SELECT '" + "x" * 9_900 + "'", "/**/" * 2_000 + "SELECT 1"])
+def test_checking_a_query_takes_no_time(query: str, sql: SqlRunner) -> None:
+    sql.run("SELECT 1")
+    began = time.monotonic()
+    assert len(sql.run(query).rows) == 1
+    assert time.monotonic() - began < 2
+
+
 def test_queries_without_end_are_ended(sql: SqlRunner) -> None:
     began = time.monotonic()
     endless = " CROSS JOIN ".join(f"links AS l{number}" for number in range(9))

@@ -33,7 +33,7 @@ _ATTEMPTS = 3
 _Result = TypeVar("_Result")
 
 _CHANGE = re.compile(
-    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:alter|create|delete|drop|insert|truncate|update)\b",
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*+(?:alter|create|delete|drop|insert|truncate|update)\b",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -41,7 +41,7 @@ _CHANGE = re.compile(
 _FILE_FUNCTION = re.compile(r"\b(?:read|scan)_\w+", re.IGNORECASE)
 _CALLED = re.compile(r"\b(?:read|scan)_\w+[\s\"`\]]*\(", re.IGNORECASE)
 _COMMENT = re.compile(r"--|/\*|#")
-_SCAN = re.compile(r"(\w+) SCAN \[(.*)")
+_SCAN = re.compile(r"(Parquet )?SCAN \[(.*)")
 _ONLY_TABLES = "functions that read files or addresses are not allowed here: query the tables only"
 
 
@@ -224,8 +224,8 @@ class LiveTables:
             for file in files
         )
         return all(
-            kind == "Parquet" and source.startswith(paths)
-            for kind, source in _SCAN.findall(rows.explain(optimized=False))
+            is_parquet and source.startswith(paths)
+            for is_parquet, source in _SCAN.findall(rows.explain(optimized=False))
         )
 
     def _with_plugin_columns(self, name: str) -> pl.LazyFrame:
