@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -204,6 +205,35 @@ def test_a_fence_ends_with_its_own_length() -> None:
 def test_plain_text_has_no_markup() -> None:
     markdown = r"**Bold** [a \[link\]](http://x/_y_) `code` snake_case 2 \* 3 ![alt](http://i)"
     assert plain_text(markdown) == "Bold a [link] code snake_case 2 * 3 alt"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a ",
+        "a",
+        "字",
+        "*",
+        "x\n",
+        "# x\n",
+        "# \n",
+        "[",
+        "[\\",
+        "\\[",
+        "[a](",
+        "```\n",
+        "|-",
+        "x\n\n",
+    ],
+    ids=repr,
+)
+def test_hostile_text_takes_linear_time(text: str) -> None:
+    hostile = text * (50_000 // len(text))
+    started = time.process_time()
+    chunks = split_page(URL, hostile, Budget(200))
+    plain_text(hostile)
+    assert time.process_time() - started < 5
+    assert all(chunk.size <= 200 for chunk in chunks)
 
 
 def test_wrong_budgets_are_refused() -> None:

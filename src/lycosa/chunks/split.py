@@ -31,11 +31,12 @@ _ID_BYTES = 16
 _NEWLINE = "\n"
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _FENCE = re.compile(r"\s*(`{3,})[^`]*$|\s*(~{3,})")
-_TABLE_RULE = re.compile(r"\s*\|?[\s:|-]*-[\s:|-]*\|?\s*$")
+_TABLE_RULE = re.compile(r"\|[\s:|-]+")
 _TIBETAN = frozenset({"bo", "dz"})
 _SHAD = re.compile(r"[།༎]\s+")
 _SPACE = re.compile(r"\s+")
-_LINK = re.compile(r"!?\[((?:[^\[\]\\]|\\.)*)\]\([^()\s]*\)")
+# bounded: hostile text would take quadratic time
+_LINK = re.compile(r"!?(?<!\\)\[((?:[^\[\]\\]|\\.){0,300})\]\([^()\s]{0,2000}\)")
 _SIGNS = re.compile(r"\\([\\`*_\[\]<#+.)>|~=-])|\*\*|~~|(?<!\w)[*_]|[*_](?!\w)|`+")
 
 
@@ -213,9 +214,9 @@ def _frame(block: str, budget: Budget) -> _Piece:
     """Return a block with the lines that each part of it needs: a fence, or the head of a table."""
     lines = block.split("\n")
     framed = _Piece(block)
-    if len(lines) > 2 and _FENCE.match(lines[0]) and lines[-1].strip() in lines[0]:
+    if len(lines) > 2 and _FENCE.match(lines[0]) and not lines[-1].strip("`~ "):
         framed = _Piece("\n".join(lines[1:-1]), f"{lines[0]}\n", f"\n{lines[-1]}")
-    elif len(lines) > 2 and lines[0].startswith("|") and _TABLE_RULE.match(lines[1]):
+    elif len(lines) > 2 and lines[0].startswith("|") and _TABLE_RULE.fullmatch(lines[1]):
         framed = _Piece("\n".join(lines[2:]), f"{lines[0]}\n{lines[1]}\n")
     if 2 * budget.count(framed.before + framed.after) > budget.limit:
         return _Piece(block)

@@ -122,6 +122,7 @@ class PassageFinder:
                 collection=request.collection or None,
                 host=request.host or None,
                 per_host=0,
+                hops=0,  # passages are made from the pages of this workspace
                 spelling=False,
             )
         )

@@ -24,6 +24,7 @@ from lycosa.index.schema import trusted_date
 from lycosa.index.shards.shards import by_count
 from lycosa.search.crosslingual.across import RANK_OFFSET, Vectors
 from lycosa.search.crosslingual.translated import TranslatedQuery
+from lycosa.search.engine.open_index import OpenIndex
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.backend import (
     GenerationGone,
@@ -90,6 +91,11 @@ class FederatedSearch:
     def own(self) -> LocalBackend:
         """This workspace."""
         return self._local[0]
+
+    @property
+    def index(self) -> OpenIndex | None:
+        """The newest index of this workspace."""
+        return self.own.searcher.index
 
     def languages(self) -> dict[str, int]:
         """Return the approximate number of pages by language, of the workspaces in this process."""
