@@ -4,6 +4,7 @@ language from its parser, the JSON API from its routes, the promises from the te
 
 from __future__ import annotations
 
+import asyncio
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -17,6 +18,8 @@ from lycosa.config.fields import ItemField, ItemSchema
 from lycosa.config.monitor import Monitor
 from lycosa.config.settings import Collection, Config
 from lycosa.config.template import toml_value
+from lycosa.mcp.read_tools import COLUMNS
+from lycosa.mcp.server import McpOptions, create_server
 from lycosa.search.query.syntax import syntax_page
 from lycosa.serve.app import create_app
 from lycosa.store.tables.schema import TABLES
@@ -57,6 +60,16 @@ _ROUTES_HEAD = """# JSON API: requests
 
 Generated from the code by `scripts/make_docs.py`. [Web interface and JSON API](http-api.md) has an
 introduction. A running server describes its responses too, in `/api/v1/openapi.json`.
+"""
+
+_MCP_HEAD = """# MCP tools
+
+Generated from the code by `scripts/make_docs.py`. [Connect a language model](../how-to/mcp.md) has
+an introduction. A server describes its tools and their results too, as JSON Schema.
+
+- Every result has the fields `notice` (how to treat untrusted content) and `result`.
+- `fetch_page` needs `--allow-fetch`. `crawl_site` and `focused_crawl` need `--allow-crawl`.
+- Stored pages are resources: `lycosa://page{?url,at}`, type `text/markdown`.
 """
 
 _SETTINGS_PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -269,6 +282,32 @@ def _parameter_row(name: str, required: bool, schema: Mapping[str, Any]) -> str:
     return f"| `{name}` | {shown} | {meaning} |"
 
 
+def mcp_page() -> str:
+    """Return docs/reference/mcp-tools.md."""
+    options = McpOptions("", allow_fetch=True, allow_crawl=True)
+    tools = asyncio.run(create_server(options)[0].list_tools())
+    parts = [_MCP_HEAD]
+    for tool in tools:
+        rows = [
+            _parameter_row(name, name in tool.input_schema.get("required", ()), field)
+            for name, field in tool.input_schema["properties"].items()
+        ]
+        arguments = ["| argument | default | meaning |", "|---|---|---|", *rows, ""] if rows else []
+        text = textwrap.fill((tool.description or "").partition(COLUMNS)[0].strip(), 100)
+        fields = textwrap.fill(f"Result: {_result_fields(tool.output_schema or {})}.", 100)
+        parts.append("\n".join([f"## {tool.name}", "", text, "", *arguments, fields, ""]))
+    return "\n".join(parts)
+
+
+def _result_fields(schema: Mapping[str, Any]) -> str:
+    """Return the fields of the model in `result`."""
+    result = schema["properties"]["result"]
+    model = result.get("items", result)
+    fields = schema["$defs"][model["$ref"].rpartition("/")[2]]["properties"]
+    names = ", ".join(f"`{name}`" for name in fields)
+    return f"a list of objects with {names}" if "items" in result else names
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "settings.md": settings_index,
     **{name: partial(_settings_page, name) for name in _SETTINGS_PAGES},
@@ -276,5 +315,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "query.md": syntax_page,
     "http-routes.md": routes_page,
     "promises.md": promises_page,
+    "mcp-tools.md": mcp_page,
 }
 """File in docs/reference/ -> what it must contain."""

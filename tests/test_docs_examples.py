@@ -4,6 +4,7 @@ demonstration's web, unless a comment before it says why not.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -37,7 +38,7 @@ QUICK = (
 )
 SETTINGS = [word for each in QUICK for word in ("--set", each)]
 _BLOCK = re.compile(r"((?:^<!-- .* -->\n)?)^( *)```(\w+)(.*)\n((?:.*\n)*?) *```$", re.M)
-_LANGUAGES = {"sh", "python", "toml", "ini", "yaml"}
+_LANGUAGES = {"sh", "python", "toml", "ini", "yaml", "json"}
 
 
 class Block(NamedTuple):
@@ -121,6 +122,8 @@ def test_every_block_of_a_page_runs(
             file = folder / block.title
             file.parent.mkdir(exist_ok=True)
             file.write_text(text, encoding="utf-8")
+        if block.language == "json":
+            json.loads(text)
         if block.not_run:
             continue
         if block.language == "sh":

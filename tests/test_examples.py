@@ -263,6 +263,22 @@ def test_retrieval_prints_passages_with_sources(site: str, tmp_path: Path) -> No
     assert {row["operation"] for row in rows} == {"added"}
 
 
+def test_langchain_loads_and_retrieves(site: str, tmp_path: Path) -> None:
+    _settings(tmp_path, "langchain")
+    first, *found = _run(tmp_path, "langchain_retriever.py", site, *QUESTION.split()).splitlines()
+    assert first == f"{PAGES} documents"
+    assert len(found) == 4
+    assert re.fullmatch(rf"{re.escape(site)}life/mothers\.html \([1-9]\d+ characters\)", found[0])
+
+
+def test_llamaindex_reads_and_splits(site: str, tmp_path: Path) -> None:
+    _settings(tmp_path, "llamaindex")
+    first, *nodes = _run(tmp_path, "llamaindex_reader.py", site).splitlines()
+    documents, parts = map(int, re.findall(r"\d+", first))
+    assert (documents, parts >= PAGES, len(nodes)) == (PAGES, True, 5)
+    assert all(line.startswith(site) for line in nodes)
+
+
 def test_news_in_five_languages(web: DemoWeb, tmp_path: Path) -> None:
     folder = tmp_path / "news"
     shutil.copytree(EXAMPLES / "news", folder)

@@ -125,7 +125,16 @@ COMMANDS = [
     "collection copy default OUT/other",
 ]
 WITHOUT_TEXT_OF_PAGES = {
-    *("run", "serve", "init", "demo", "collection pause", "collection resume", "collection purge"),
+    *(
+        "run",
+        "serve",
+        "mcp",
+        "init",
+        "demo",
+        "collection pause",
+        "collection resume",
+        "collection purge",
+    ),
     *("token add", "token list", "token remove", "monitor remove", "monitor run"),
     *("translate add", "translate learn", "translate list", "translate remove"),
     *("translate lookup", "translate encode", "watch remove"),

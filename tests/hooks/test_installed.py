@@ -21,6 +21,7 @@ _FEATURES = (
     ("fields",),
     ("find",),
     ("hunt",),
+    ("mcp",),
     ("site",),
     ("uptime",),
     ("watch",),

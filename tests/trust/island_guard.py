@@ -25,6 +25,7 @@ from lycosa.crawl.session.submission import submit
 from lycosa.fetch.check import Check, CheckFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.hunt.session import HuntOrder, HuntRequest, hunt
+from lycosa.mcp.server import McpOptions
 from lycosa.notify.transports import DeliveryError, Notice, notifier_of
 from lycosa.search.federation.backend import BackendError
 from lycosa.search.federation.peer_client import PeerHttp
@@ -35,6 +36,7 @@ from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 from tests.crawl.sessions import collection, select, work
 from tests.fetch.fetching import fetch, open_fetcher
+from tests.mcp.conftest import QUICK, ask, call, failure
 from tests.servers.ftp import lying_ftp
 from tests.servers.system import require_program
 from tests.trust.island import PUBLIC, Answer, Island, addresses, island
@@ -377,6 +379,21 @@ def test_what_callers_submit_and_hunt_opens_nothing(here: Island, tmp_path: Path
         str(row["url"]): row["reason"] for row in select(tmp_path, "SELECT url, reason FROM urls")
     }
     assert ({rows[normalise(url)] for url in inside}, here.trap.heard) == ({"address_refused"}, [])
+
+
+def test_no_client_of_mcp_leads_inside(here: Island, tmp_path: Path) -> None:
+    here.sites["w0.test", "/"] = page()
+    options = McpOptions(str(tmp_path / "w"), QUICK, allow_fetch=True, allow_crawl=True)
+    for number, target in enumerate(TARGETS.values(), 1):
+        here.sites[f"w{number}.test", "/"] = Answer("moved", 302, [("Location", target)])
+        failure(options, "fetch_page", url=target)
+        ask(options, "fetch_page", {"url": f"http://w{number}.test/"})
+    assert call(options, "fetch_page", url="http://w0.test/")["title"] == "a page"
+    inside = ["http://10.1.2.3/", "http://127.1/", "http://inner.test/", "http://[::1]/"]
+    for url in inside:
+        assert call(options, "crawl_site", url=url)["pages"] == 0
+    found = call(options, "focused_crawl", question="secret", seeds=[*inside, "http://w0.test/"])
+    assert (found["pages"], here.trap.heard) == (1, [])
 
 
 @pytest.mark.parametrize("target", ["http://10.1.2.3/", "http://inner.test/", "http://127.1:8080/"])

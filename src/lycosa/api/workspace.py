@@ -291,7 +291,7 @@ class Workspace:
 
     @cached_property
     def archive(self) -> ArchivedVersions:
-        """Archived versions: versions, text, compare, import_files, reparse."""
+        """Archived versions: versions, text, markdown, compare, import_files, reparse."""
         from lycosa.api.inspection import ArchivedVersions
 
         return ArchivedVersions(self)

@@ -23,6 +23,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "status": ("status --hosts 20", "status --by language --csv"),
     "explain": ("explain https://example.org/some/page",),
     "serve": ("serve --port 8080", "serve -w news -w law"),
+    "mcp": ("mcp", "mcp --allow-fetch --allow-crawl --max-pages 100", "mcp --http --port 8010"),
     "fetch": (
         "fetch https://example.org/",
         "fetch --body https://example.org/ > page.html",

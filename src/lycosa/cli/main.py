@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "terms": ("searching.terms", "Count words in stored pages."),
         "translate": ("searching.translate", "Manage translation tables for `search --across`."),
         "serve": ("searching.serve", "Serve the web interface and the JSON API."),
+        "mcp": ("searching.mcp", "Serve the workspace to language models (MCP)."),
         "token": ("searching.token", "Manage access tokens of the web interface and the API."),
     },
     "Inspect": {

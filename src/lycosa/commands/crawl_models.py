@@ -88,3 +88,18 @@ class FindReport:
     fetched: int
     left: int | None
     running: bool
+
+
+@dataclass(frozen=True)
+class FocusedCrawlReport:
+    """The end of a focused crawl and its relevant pages, best first.
+
+    `ended`: enough, max_time, max_pages, finished (no links), or stopped.
+    """
+
+    question: str
+    ended: str
+    pages: int
+    relevant: int
+    failed: Mapping[str, int] = field(metadata=doc("URLs without a page, by reason."))
+    hits: Sequence[HuntHit] = field(metadata=doc("At most 100, ranked by their last scores."))

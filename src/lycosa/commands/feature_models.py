@@ -75,6 +75,17 @@ class MatchList:
 
 
 @dataclass(frozen=True)
+class TextMatches:
+    """Matches of texts in stored pages."""
+
+    matches: Sequence[StoredMatch] = field(
+        metadata=doc("`context`: the text around the first position, untrusted input.")
+    )
+    pages: int = field(metadata=doc("Number of searched pages."))
+    complete: bool = field(metadata=doc("Whether all pages were searched."))
+
+
+@dataclass(frozen=True)
 class MonitorInfo:
     """A monitor. `configured`: it is a [[monitor]] in lycosa.toml."""
 

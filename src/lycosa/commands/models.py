@@ -348,3 +348,14 @@ class ExclusionReport:
     pending: Mapping[str, str] = field(
         metadata=doc("Data that is not deleted yet, by its place, with the reason.")
     )
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """Rows of a SQL query."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]] = field(metadata=doc("Times are ISO 8601, in UTC."))
+    truncated: bool = field(
+        metadata=doc("Whether rows or parts of values were left out because of a limit.")
+    )

@@ -173,3 +173,18 @@ class VersionMarkdown:
     title: str
     mode: str
     markdown: str
+
+
+@dataclass(frozen=True)
+class MarkdownPart:
+    """A part of a page as Markdown."""
+
+    url: str
+    title: str
+    fetched_at: str = field(metadata=doc("UTC, ISO 8601."))
+    markdown: str
+    start: int = field(metadata=doc("Position of the part in the Markdown, in characters from 0."))
+    length: int = field(metadata=doc("Length of the complete Markdown in characters."))
+    next_start: int | None = field(
+        metadata=doc("`start` of the next part; null: this is the last one.")
+    )

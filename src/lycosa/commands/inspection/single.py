@@ -58,7 +58,11 @@ def fetch_page(
     Raises:
         WorkError: it is not allowed, there is no response, or it cannot be parsed.
     """
-    exchange = _last_exchange(settings, url)
+    return read_fetched(_last_exchange(settings, url), settings, mode)
+
+
+def read_fetched(exchange: Exchange, settings: FetchSettings, mode: MarkdownMode) -> FetchedPage:
+    """Parse an answer. Raises WorkError if it cannot be parsed."""
     page = read_page(exchange, settings, markdown=mode)
     return fetched_page(exchange.url, exchange.status, page)
 
@@ -106,7 +110,11 @@ def schemas_of(config: Config, name: str) -> list[Collection]:
 
 def _last_exchange(settings: FetchSettings, url: str) -> Exchange:
     with OneOff(settings, url) as one:
-        last = list(one.hops())[-1]
+        return answer_of(list(one.hops())[-1])
+
+
+def answer_of(last: Hop) -> Exchange:
+    """Return the answer of the last hop. Raises WorkError if there is none."""
     if last.exchange is None:
         raise WorkError(f"{last.url}: {last.refused}")
     if last.exchange.error:

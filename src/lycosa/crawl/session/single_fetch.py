@@ -7,7 +7,7 @@ robots.txt is obeyed as everywhere; `fetch` reports the rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 
 from lycosa.config.settings import Collection, FetchSettings
@@ -33,8 +33,8 @@ from lycosa.url.scope import hostname, url_origin
 
 @dataclass(slots=True, frozen=True)
 class Hop:
-    """One exchange of a one-off fetch. `refused`: why it was not made (robots.txt, or too many
-    redirects).
+    """One exchange of a one-off fetch. `refused`: why it was not made (robots.txt, too many
+    redirects, or `admit` of the fetcher).
     """
 
     url: str
@@ -43,13 +43,22 @@ class Hop:
 
 
 class OneOff:
-    """A fetcher for single URLs, with its own robots; a context manager."""
+    """A fetcher for single URLs, with its own robots; a context manager.
 
-    def __init__(self, settings: FetchSettings, url: str) -> None:
+    `admit`: for a URL that no operator typed, so that its address may not be private. Called with
+    the URL of each hop before its robots.txt is fetched. Returns why the URL is refused, or ""; may
+    wait.
+    """
+
+    def __init__(
+        self, settings: FetchSettings, url: str, admit: Callable[[str], str] | None = None
+    ) -> None:
         self.url = normalise(typed_url(url))
         self._settings = settings
+        self._admit = admit
+        typed = [] if admit is not None else [self.url]
         self._fetcher = CurlFetcher(
-            fetching_of([self.url], settings), AddressGuard([named_pair(self.url)]), SystemClock()
+            fetching_of(typed, settings), AddressGuard(map(named_pair, typed)), SystemClock()
         )
         self._robots = RobotsCache(settings.user_agent)
         self.robots_problem = ""
@@ -65,6 +74,9 @@ class OneOff:
         """Fetch the URL and what it redirects to, each hop by its own robots.txt."""
         url = self.url
         for _ in range(self._settings.max_redirects + 1):
+            if self._admit is not None and (refused := self._admit(url)):
+                yield Hop(url, None, refused)
+                return
             entry = self.robots(url)
             if not self._robots.allowed(url, entry.origin):
                 why = (
@@ -103,6 +115,10 @@ class OneOff:
             target = following
         self.robots_problem = f"{exchange.error}: {exchange.error_text}" if exchange.error else ""
         return self._robots.received(origin, exchange)
+
+    def crawl_delay_ms(self, url: str) -> int:
+        """The Crawl-delay of a URL's origin, if its robots.txt was received."""
+        return self._robots.crawl_delay_ms(url_origin(url))
 
     def _exchange(self, url: str, kind: VisitKind) -> Exchange:
         self._fetcher.start(Request(url, kind))

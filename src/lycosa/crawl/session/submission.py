@@ -62,7 +62,7 @@ def submit(
     rules = Rules(chosen)
     schemes = config.fetch.other_schemes
     admission = Admission(chosen, seeds, workspace.domains, other_schemes=schemes)
-    exclusions = _exclusions(config)
+    exclusions = exclusion_list(config)
     usable: list[str] = []
     wrong: list[str] = []
     for each in urls:
@@ -131,7 +131,8 @@ def _collection(
     return Collection.model_validate(fields), tuple(settings.get("seeds", ()))
 
 
-def _exclusions(config: Config) -> ExclusionRules:
+def exclusion_list(config: Config) -> ExclusionRules:
+    """Return the rules of `crawl.exclusions`. Raises UsageError if the file cannot be read."""
     path = config.crawl.exclusions
     if not path:
         return ExclusionRules()

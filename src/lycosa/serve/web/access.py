@@ -35,6 +35,11 @@ SESSION_S = 12 * 3600.0
 GUESSES_A_MINUTE = 10
 """Wrong tokens that one address may try; then it waits, right or wrong."""
 
+_TOKEN_NEEDED = (
+    "A token is required: create one with `lycosa token add NAME` and send it as "
+    "`Authorization: Bearer …`"
+)
+
 
 @dataclass(slots=True, frozen=True)
 class Session:
@@ -72,10 +77,7 @@ class Access:
         else:
             session = self.session(request)
             if session is None:
-                raise _unauthorised(
-                    "A token is required: create one with `lycosa token add NAME` "
-                    "and send it as `Authorization: Bearer …`"
-                )
+                raise _unauthorised(_TOKEN_NEEDED)
             await _require_own_form(request, session)
             name = session.name
         if name != OWNER and (wait_s := self._writes.take(name)):
@@ -100,6 +102,17 @@ class Access:
             raise _unauthorised("This page requires a token")
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         raise HTTPException(303, headers={"Location": f"/login?{urlencode({'next': path})}"})
+
+    def require_bearer(self, request: Request) -> str:
+        """Return the name of the token in the Authorization header.
+
+        Raises:
+            HTTPException: 401 or 429.
+        """
+        name = self._bearer(request)
+        if name is None:
+            raise _unauthorised(_TOKEN_NEEDED)
+        return name
 
     def is_signed_in(self, request: Request) -> bool:
         """Whether a request comes with a valid token or session. Counts no guesses and raises

@@ -33,9 +33,16 @@ _ATTEMPTS = 3
 _Result = TypeVar("_Result")
 
 _CHANGE = re.compile(
-    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:alter|create|delete|drop|insert|truncate|update)\b",
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*+(?:alter|create|delete|drop|insert|truncate|update)\b",
     re.IGNORECASE | re.DOTALL,
 )
+
+# Polars' table functions. A comment may separate the name from the bracket.
+_FILE_FUNCTION = re.compile(r"\b(?:read|scan)_\w+", re.IGNORECASE)
+_CALLED = re.compile(r"\b(?:read|scan)_\w+[\s\"`\]]*\(", re.IGNORECASE)
+_COMMENT = re.compile(r"--|/\*|#")
+_SCAN = re.compile(r"(Parquet )?SCAN \[(.*)")
+_ONLY_TABLES = "functions that read files or addresses are not allowed here: query the tables only"
 
 
 class LiveTables:
@@ -166,13 +173,21 @@ class LiveTables:
                 if part.height:
                     yield part
 
-    def sql(self, query: str) -> pl.DataFrame:
+    def sql(
+        self, query: str, *, max_rows: int | None = None, only_tables: bool = False
+    ) -> pl.DataFrame:
         """Return the result of an SQL query (Polars' dialect) on the live tables.
+
+        Args:
+            max_rows: maximum number of rows to return.
+            only_tables: refuse functions that read other files or addresses (`read_csv`).
 
         Raises:
             UsageError: the query is invalid, or a table or column does not exist.
             WorkspaceError: a file is missing.
         """
+        if only_tables and _reads_files(query):
+            raise UsageError(_ONLY_TABLES)
         if _CHANGE.match(query):
             raise UsageError(
                 "tables can only be read: write a query that begins with SELECT, "
@@ -189,7 +204,10 @@ class LiveTables:
         tables |= installed_plugins().merged("sql_tables", tables=self, query=query)
         context = pl.SQLContext(tables, eager=False)
         try:
-            return context.execute(query).collect()
+            rows = context.execute(query)
+            if only_tables and not self._scans_own_files(rows):
+                raise UsageError(_ONLY_TABLES)
+            return (rows if max_rows is None else rows.head(max_rows)).collect()
         except FileNotFoundError as error:
             raise WorkspaceError(
                 f"a table file is missing: {_first_line(error)}; run `lycosa check`"
@@ -198,6 +216,18 @@ class LiveTables:
             raise UsageError(
                 f"the SQL query failed: {_first_line(error)}; {_names_hint(query, tables)}"
             ) from None
+
+    def _scans_own_files(self, rows: pl.LazyFrame) -> bool:
+        """Return whether a query plan reads only files of the tables."""
+        paths = tuple(
+            self.storage.files.local_path(file.path)
+            for files in self.state.files.values()
+            for file in files
+        )
+        return all(
+            is_parquet and source.startswith(paths)
+            for is_parquet, source in _SCAN.findall(rows.explain(optimized=False))
+        )
 
     def _with_plugin_columns(self, name: str) -> pl.LazyFrame:
         rows = self.scan(name)
@@ -264,6 +294,13 @@ class LiveTables:
         """Return `_newest_parses` in memory, for repeated use."""
         parses = self._newest_parses(name)
         return None if parses is None else parses.collect().lazy()
+
+
+def _reads_files(query: str) -> bool:
+    """Return whether a query may call a table function; true for some that do not."""
+    if _FILE_FUNCTION.search(query) is None:
+        return False
+    return bool(_CALLED.search(query) or _COMMENT.search(query))
 
 
 def in_partitions(partitions: range) -> pl.Expr:

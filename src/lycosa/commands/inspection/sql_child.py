@@ -1,0 +1,110 @@
+"""`python -m lycosa.commands.inspection.sql_child DESCRIPTOR`: runs SQL queries of others, one at a
+time, until the pipe is closed.
+
+The process limits its own memory, CPU time and files. A query that exceeds a limit ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import sys
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from math import isfinite
+from multiprocessing.connection import Connection
+from typing import Any
+
+from lycosa.core.errors import LycosaError, UsageError
+from lycosa.processes.platform import limit_memory
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+
+MAX_VALUE_CHARACTERS = 20_000
+"""Of a text in a row; the rest is cut off."""
+MAX_RESULT_CHARACTERS = 200_000
+"""Of all rows as JSON; the rows after it are left out."""
+READY = b"ready"
+
+
+def main() -> None:
+    """Serve one pipe until it is closed."""
+    with Connection(int(sys.argv[1])) as pipe, contextlib.suppress(EOFError):
+        memory_bytes, cpu_s = json.loads(pipe.recv_bytes())
+        limit_memory(memory_bytes)
+        for limit, value in (
+            (resource.RLIMIT_FSIZE, 0),
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_CPU, cpu_s),
+        ):
+            resource.setrlimit(limit, (value, value))
+        pipe.send_bytes(READY)
+        while True:
+            root, query, max_rows = json.loads(pipe.recv_bytes())
+            pipe.send_bytes(json.dumps(_answer(root, query, max_rows)).encode())
+
+
+def _answer(root: str, query: str, max_rows: int) -> Mapping[str, Any]:
+    """Return the fields of `QueryResult`, or the error."""
+    try:
+        return read_rows(root, query, max_rows)
+    except LycosaError as error:
+        return {"error": str(error), "usage": isinstance(error, UsageError)}
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - what the query engine raises is about the query
+        reason = (str(error) or type(error).__name__).strip().partition("\n")[0]
+        return {"error": f"the SQL query failed: {reason}", "usage": True}
+
+
+def read_rows(root: str, query: str, max_rows: int) -> Mapping[str, Any]:
+    """Run a query on the live tables; return the fields of `QueryResult` as JSON values.
+
+    Raises:
+        UsageError: the query is invalid, or reads something else.
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    tables = LiveTables(Workspace.open(root))
+    frame = tables.sql(query, max_rows=max_rows + 1, only_tables=True)
+    cut = _Cut()
+    rows: list[list[Any]] = []
+    for row in frame.iter_rows():
+        values = [cut.plain(value) for value in row]
+        cut.characters += len(json.dumps(values))
+        if len(rows) == max_rows or cut.characters > MAX_RESULT_CHARACTERS:
+            cut.happened = True
+            break
+        rows.append(values)
+    return {"columns": frame.columns, "rows": rows, "truncated": cut.happened}
+
+
+class _Cut:
+    """Makes JSON values of limited size. `happened`: whether something was left out."""
+
+    def __init__(self) -> None:
+        self.happened = False
+        self.characters = 0
+
+    def plain(self, value: Any) -> Any:
+        match value:
+            case None | bool() | int():
+                return value
+            case float():
+                return value if isfinite(value) else None
+            case datetime():
+                at = value if value.tzinfo else value.replace(tzinfo=UTC)
+                return at.isoformat().replace("+00:00", "Z")
+            case date():
+                return value.isoformat()
+            case list() | tuple():
+                return [self.plain(each) for each in value]
+            case dict():
+                return {str(name): self.plain(each) for name, each in value.items()}
+        text = str(value)
+        self.happened = self.happened or len(text) > MAX_VALUE_CHARACTERS
+        return text[:MAX_VALUE_CHARACTERS]
+
+
+if __name__ == "__main__":
+    main()
