@@ -14,6 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from lycosa.api import Workspace
+from lycosa.commands.crawl_models import CrawlReport, FocusedCrawlReport
 from lycosa.commands.crawling.run_crawl import CrawlCall, CrawlListeners
 from lycosa.commands.crawling.untyped_crawl import (
     crawl_untyped,
@@ -21,7 +22,6 @@ from lycosa.commands.crawling.untyped_crawl import (
     open_collection,
 )
 from lycosa.commands.inspection.untyped_fetch import UntypedFetches
-from lycosa.commands.crawl_models import CrawlReport, FocusedCrawlReport
 from lycosa.commands.page_models import MarkdownPart
 from lycosa.config.settings import Collection, Config
 from lycosa.core.errors import LycosaError, WorkError
