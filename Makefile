@@ -31,7 +31,7 @@ demo: $(STAMPS)/run
 	@$(BIN)/lycosa demo $(if $(URL),--url '$(URL)') $(if $(PAGES),--pages '$(PAGES)') $(if $(filter 0 no false,$(SERVE)),--no-serve)
 
 test: $(STAMPS)/dev system lint
-	$(BIN)/pytest -n 3 --dist loadfile -m 'not prove and not floors' --durations 20
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not prove and not floors' --durations 20
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .

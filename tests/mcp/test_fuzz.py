@@ -253,6 +253,7 @@ def _fuzz(options: McpOptions, urls: list[str], calls: int, seed: int) -> Counte
     return outcomes
 
 
+@pytest.mark.proves("access-mcp-addresses")
 @pytest.mark.parametrize(
     "calls", [500, pytest.param(10_000, marks=pytest.mark.prove)], ids=["short", "long"]
 )

@@ -39,6 +39,7 @@ def _tools(options: McpOptions) -> dict[str, Any]:
     return talk(options, script)
 
 
+@pytest.mark.proves("access-mcp-read-only")
 def test_a_server_reads_unless_more_is_allowed(root: str) -> None:
     assert _tools(McpOptions(root)).keys() == READING
     assert _tools(McpOptions(root, allow_fetch=True)).keys() == READING | {"fetch_page"}
@@ -50,6 +51,7 @@ def test_a_server_reads_unless_more_is_allowed(root: str) -> None:
     assert all(not tool.annotations.destructive_hint for tool in crawling.values())
 
 
+@pytest.mark.proves("access-mcp-marked")
 def test_every_result_and_error_is_marked_as_untrusted(root: str, site: str) -> None:
     async def script(client: Client) -> None:
         assert NOTICE in (client.instructions or "")
@@ -174,6 +176,7 @@ def test_sql_returns_rows_as_json(root: str, site: str) -> None:
     assert not result["truncated"]
 
 
+@pytest.mark.proves("access-mcp-limits")
 def test_rows_and_values_are_limited(sql: SqlRunner) -> None:
     rows = sql.run("SELECT target FROM links", max_rows=3)
     assert (len(rows.rows), rows.truncated) == (3, True)
@@ -186,6 +189,7 @@ def test_rows_and_values_are_limited(sql: SqlRunner) -> None:
     assert 10 < len(many.rows) < 30
 
 
+@pytest.mark.proves("access-mcp-read-only")
 @pytest.mark.parametrize(
     "query",
     [
@@ -225,6 +229,7 @@ def test_a_plan_that_scans_another_file_is_refused(root: str, tmp_path: Path) ->
         assert not tables._scans_own_files(pl.concat([tables.scan("links"), scan], how="diagonal"))
 
 
+@pytest.mark.proves("access-mcp-read-only")
 @pytest.mark.parametrize(
     "query",
     [
@@ -257,6 +262,7 @@ def test_checking_a_query_takes_no_time(query: str, sql: SqlRunner) -> None:
     assert time.monotonic() - began < 2
 
 
+@pytest.mark.proves("access-mcp-limits")
 def test_queries_without_end_are_ended(sql: SqlRunner) -> None:
     began = time.monotonic()
     endless = " CROSS JOIN ".join(f"links AS l{number}" for number in range(9))
@@ -300,12 +306,14 @@ def test_fetch_a_page_as_markdown(root: str, site: str) -> None:
     assert Workspace(root).status().visits == before
 
 
+@pytest.mark.proves("access-mcp-politeness")
 def test_robots_txt_is_obeyed(root: str, site: str) -> None:
     options = McpOptions(root, QUICK, allow_fetch=True, allow_private=[address(site)])
     message = failure(options, "fetch_page", url=f"{site}private/notebook.html")
     assert "robots.txt disallows it" in message
 
 
+@pytest.mark.proves("access-mcp-addresses")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f000001", "2130706433", "[::1]"])
 def test_private_addresses_are_refused(host: str, root: str, secret: str) -> None:
     port = secret.rpartition(":")[2]
@@ -315,6 +323,7 @@ def test_private_addresses_are_refused(host: str, root: str, secret: str) -> Non
     assert "secret" not in message
 
 
+@pytest.mark.proves("access-mcp-addresses")
 def test_a_redirect_to_a_private_address_is_refused(root: str, site: str, secret: str) -> None:
     with serving(_Site, "127.0.0.2") as allowed:
         options = McpOptions(root, QUICK, allow_fetch=True, allow_private=[address(allowed)])
@@ -334,6 +343,7 @@ def test_other_schemes_are_refused(url: str, root: str) -> None:
     assert "cannot be used" in message or "unsupported_scheme" in message
 
 
+@pytest.mark.proves("access-mcp-politeness")
 def test_exclusions_apply(site: str, tmp_path: Path) -> None:
     workspace = Workspace(new_root(tmp_path), QUICK)
     workspace.crawl(site, max_pages=1)
@@ -355,6 +365,7 @@ def test_exclusions_apply(site: str, tmp_path: Path) -> None:
     assert call(options, "fetch_page", url=f"{site}questions.html")["title"]
 
 
+@pytest.mark.proves("access-mcp-politeness")
 def test_a_host_is_paused_between_fetches(site: str, tmp_path: Path) -> None:
     pairs = [f"{address(site)}:{address(site)}"]
     config = Workspace(new_root(tmp_path), {"fetch.connect_to": pairs}).config("mcp")
@@ -403,6 +414,7 @@ def test_crawl_a_site_and_search_it(site: str, tmp_path: Path) -> None:
     assert Workspace(options.root).sites.links(to=site)
 
 
+@pytest.mark.proves("access-mcp-limits")
 def test_a_crawl_stays_below_its_path_and_its_limits(site: str, tmp_path: Path) -> None:
     options = _crawling(new_root(tmp_path), site, limits=Limits(2, 60_000))
     report = call(options, "crawl_site", url=f"{site}life/", max_pages=1_000, max_seconds=9_999)
@@ -414,6 +426,7 @@ def test_a_crawl_stays_below_its_path_and_its_limits(site: str, tmp_path: Path) 
     assert all(url.startswith(f"{site}life/") for url in urls)
 
 
+@pytest.mark.proves("access-mcp-addresses")
 def test_a_private_site_is_not_crawled_even_later(site: str, tmp_path: Path) -> None:
     """A URL of a client is no seed, which later crawls would trust."""
     options = McpOptions(new_root(tmp_path), QUICK, allow_crawl=True)

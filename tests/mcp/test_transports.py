@@ -159,6 +159,7 @@ def _post(url: str, token: str, **headers: str) -> httpx.Response:
     return httpx.post(url, json=PING, headers=fields)
 
 
+@pytest.mark.proves("access-mcp-http")
 def test_a_token_is_required(served: tuple[str, str]) -> None:
     url, token = served
     refused = _post(url, "")
@@ -171,12 +172,14 @@ def test_a_token_is_required(served: tuple[str, str]) -> None:
     assert httpx.get(url.removesuffix("mcp")).status_code == 401
 
 
+@pytest.mark.proves("access-mcp-http")
 @pytest.mark.parametrize("host", ["rebound.example", "rebound.example:8010", "169.254.169.254"])
 def test_a_foreign_host_is_refused(host: str, served: tuple[str, str]) -> None:
     url, token = served
     assert _post(url, token, Host=host).status_code == 421
 
 
+@pytest.mark.proves("access-mcp-http")
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1", ""])
 def test_a_page_of_another_site_is_refused(origin: str, served: tuple[str, str]) -> None:
     url, token = served
@@ -188,6 +191,7 @@ def test_its_own_origin_is_accepted(served: tuple[str, str]) -> None:
     assert _post(url, token, Origin=url.removesuffix("/mcp")).status_code not in (401, 403)
 
 
+@pytest.mark.proves("access-mcp-limits")
 def test_a_large_request_is_refused(served: tuple[str, str]) -> None:
     url, token = served
     headers = {
