@@ -16,13 +16,13 @@ from pydantic import Field
 from lycosa.api import Workspace
 from lycosa.commands.crawl_models import CrawlReport, FocusedCrawlReport
 from lycosa.commands.crawling.run_crawl import CrawlCall, CrawlListeners
-from lycosa.commands.crawling.untyped_crawl import (
+from lycosa.commands.page_models import MarkdownPart
+from lycosa.commands.untrusted.untyped_crawl import (
     crawl_untyped,
     focused_crawl_untyped,
     open_collection,
 )
-from lycosa.commands.inspection.untyped_fetch import UntypedFetches
-from lycosa.commands.page_models import MarkdownPart
+from lycosa.commands.untrusted.untyped_fetch import UntypedFetches
 from lycosa.config.settings import Collection, Config
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.core.units import format_time

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from lycosa.api import Workspace
 from lycosa.commands.feature_models import TextMatches
-from lycosa.commands.inspection.sql import SqlRunner
 from lycosa.commands.models import CollectionSummary, QueryResult
 from lycosa.commands.page_models import MarkdownPart, VersionList
 from lycosa.commands.search_models import PassagesResult, SearchAnswer
+from lycosa.commands.untrusted.sql import SqlRunner
 from lycosa.core.errors import WorkError
 from lycosa.matching.matches import StoredMatch
 from lycosa.mcp.output import Untrusted, reports_errors

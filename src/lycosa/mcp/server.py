@@ -13,7 +13,7 @@ from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp_types import ToolAnnotations
 
 from lycosa.api import Workspace
-from lycosa.commands.inspection.sql import SqlRunner
+from lycosa.commands.untrusted.sql import SqlRunner
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.version import VERSION
 from lycosa.crawl.worker import Limits

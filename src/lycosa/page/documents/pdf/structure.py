@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median_low
 
-from lycosa.page.documents.pdf_lines import SOFT_HYPHEN, PdfLine, PdfWord, runs_of
-from lycosa.page.documents.pdf_tables import PdfTable
+from lycosa.page.documents.pdf.lines import SOFT_HYPHEN, PdfLine, PdfWord, runs_of
+from lycosa.page.documents.pdf.tables import PdfTable
 from lycosa.page.documents.sink import MAX_LEVEL, Sink
 from lycosa.page.documents.structure import (
     ListLevel,

@@ -1,4 +1,4 @@
-"""`python -m lycosa.commands.inspection.sql_child DESCRIPTOR`: runs SQL queries of others, one at a
+"""`python -m lycosa.commands.untrusted.sql_child DESCRIPTOR`: runs SQL queries of others, one at a
 time, until the pipe is closed.
 
 The process limits its own memory, CPU time and files. A query that exceeds a limit ends it.

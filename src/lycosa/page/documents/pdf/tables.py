@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lycosa.page.documents.pdf_lines import PdfLine, PdfWord
+from lycosa.page.documents.pdf.lines import PdfLine, PdfWord
 
 _SAME_PITCH = 1.2  # times the usual distance of lines: at most that within a cell
 _MAX_DISTANCE = 4.0  # times the usual distance: between rows
