@@ -77,7 +77,7 @@ class ReadTools:
         ] = "relevance",
     ) -> Untrusted[SearchAnswer]:
         """Search the crawled pages. Returns titles, URLs and snippets, best first."""
-        found = self._workspace.search(
+        result = self._workspace.search(
             query,
             count=count,
             offset=offset,
@@ -86,7 +86,7 @@ class ReadTools:
             site=site,
             order=order,
         )
-        return Untrusted(result=found)
+        return Untrusted(result=result)
 
     @reports_errors
     def passages(
@@ -104,7 +104,7 @@ class ReadTools:
         site: Site = "",
     ) -> Untrusted[PassagesResult]:
         """Return the best passages of the crawled pages with their sources, to answer and cite."""
-        found = self._workspace.passages(
+        result = self._workspace.texts.passages(
             query,
             count=count,
             max_tokens=max_tokens,
@@ -113,7 +113,7 @@ class ReadTools:
             collection=collection,
             site=site,
         )
-        return Untrusted(result=found)
+        return Untrusted(result=result)
 
     @reports_errors
     def read_page(
