@@ -171,7 +171,7 @@ class CrawlTools:
                 gc.unfreeze()  # each crawl freezes what is there, garbage included
                 collect_session()
                 self._running.release()
-                call.ended = True
+                call.end()
 
         outcome: _Result | LycosaError
         async with anyio.create_task_group() as group:
@@ -212,6 +212,10 @@ class _Call:
         self._stopped = True
         if self._crawl is not None:
             self._crawl.stop()
+
+    def end(self) -> None:
+        """The crawl has ended."""
+        self.ended = True
 
     def observe(self, progress: Progress) -> None:
         self.pages = progress.pages

@@ -145,7 +145,7 @@ def raw_values(parts: PageParts, scripts: Sequence[Any], items: EmbeddedItems) -
         "meta": plain,
     }
     return _encode(
-        {name: kept for name, value in formats.items() if value and (kept := budget.value(value))}
+        {name: part for name, value in formats.items() if value and (part := budget.value(value))}
     )
 
 

@@ -368,16 +368,16 @@ def _distances(lines: Iterable[PdfLine]) -> Iterator[tuple[float, float]]:
 
 def _usual_distance(lines: Iterable[PdfLine]) -> float:
     """Return the usual distance of lines that follow each other: a low one of those found."""
-    found = sorted(distance for _, distance in _distances(lines))
-    return found[len(found) // 4] if found else 0.0
+    distances = sorted(distance for _, distance in _distances(lines))
+    return distances[len(distances) // 4] if distances else 0.0
 
 
 def _pitches(lines: Sequence[PdfLine]) -> Mapping[float, float]:
     """Return the usual distance of lines by the size of their letters."""
-    found: defaultdict[float, list[float]] = defaultdict(list)
+    distances: defaultdict[float, list[float]] = defaultdict(list)
     for size, distance in _distances(lines):
-        found[size].append(distance)
-    return {size: sorted(each)[len(each) // 4] for size, each in found.items()}
+        distances[size].append(distance)
+    return {size: sorted(each)[len(each) // 4] for size, each in distances.items()}
 
 
 def _edges(lines: Iterable[PdfLine]) -> Mapping[tuple[int, float], tuple[float, float]]:
