@@ -31,7 +31,7 @@ def clean(text: str, limit: int = MAX_VALUE) -> str:
     return fold(text)[:limit].rstrip()
 
 
-class Budget:
+class MetadataBudget:
     """What may still be stored of the raw values of a page."""
 
     def __init__(self) -> None:

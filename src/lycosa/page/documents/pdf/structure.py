@@ -39,7 +39,8 @@ _DEFAULT_PITCH = 1.25  # times the size of the letters
 _BLANK_LINES = 3  # at most that in a listing
 _MAX_CODE_SHARE = 0.9  # of all letters: if more are monospaced, that is no sign of code
 _BULLET = re.compile(
-    "[\u2022\u2023\u25e6\u2043\u2219\u25aa\u25ab\u25cf\u25cb\u25a0\u25a1\u2013\u2014\u00b7\u27a2\u2713\uf0b7\uf0a7*-]$"
+    "[\u2022\u2023\u25e6\u2043\u2219\u25aa\u25ab\u25cf\u25cb\u25a0\u25a1"
+    "\u2013\u2014\u00b7\u27a2\u2713\uf0b7\uf0a7*-]$"
 )
 _NUMBER = re.compile(r"\(?(\d{1,3})[.)]$")
 _MAX_COLUMNS = 50
