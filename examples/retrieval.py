@@ -26,7 +26,7 @@ def main(url: str, *words: str) -> None:
     chunks = workspace.export.chunks("chunks")
     print(f"{chunks.added} chunks added, {chunks.removed} removed", file=sys.stderr)
     print("Answer the question from the sources, and cite them as [1], [2] …\n")
-    found = workspace.passages(question, count=MAX_PASSAGES, budget=MAX_TOKENS)
+    found = workspace.texts.passages(question, count=MAX_PASSAGES, budget=MAX_TOKENS)
     for number, passage in enumerate(found.passages, 1):
         place = " › ".join((passage.title, *passage.headings))
         print(f"[{number}] {place} ({passage.fetched_at[:10]})\n{passage.url}\n{passage.text}\n")

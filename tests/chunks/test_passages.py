@@ -69,8 +69,8 @@ def test_the_citation_opens_the_capture(site: tuple[str, str]) -> None:
 def test_the_chunks_of_a_page_are_those_of_its_passages(site: tuple[str, str]) -> None:
     start, root = site
     workspace = Workspace(root)
-    passage = workspace.passages("coins a month", max_tokens=60).passages[0]
-    page = workspace.chunks(passage.url, max_tokens=60)
+    passage = workspace.texts.passages("coins a month", max_tokens=60).passages[0]
+    page = workspace.texts.chunks(passage.url, max_tokens=60)
     (chunk,) = (each for each in page.chunks if each.id == passage.id)
     assert (chunk.text, chunk.position, chunk.previous) == (
         passage.text,
@@ -81,20 +81,20 @@ def test_the_chunks_of_a_page_are_those_of_its_passages(site: tuple[str, str]) -
     assert (page.record_id, page.title) == (passage.record_id, "Accounts")
     for wrong in (f"{start}nowhere", "http://", f"{start}no.html"):
         with pytest.raises(UsageError):
-            workspace.chunks(wrong)
+            workspace.texts.chunks(wrong)
 
 
 def test_the_budget_and_the_filters(site: tuple[str, str]) -> None:
     start, root = site
     workspace = Workspace(root)
-    limited = workspace.passages("password manual prose", budget=60, max_tokens=50)
+    limited = workspace.texts.passages("password manual prose", budget=60, max_tokens=50)
     assert 0 < limited.tokens <= 60
     host = start.split("/")[2]
-    assert workspace.passages("password", site=host).passages
-    assert not workspace.passages("password", site="other.test").passages
-    assert not workspace.passages("password", language="de").passages
-    assert not workspace.passages("password", collection="other").passages
-    assert not workspace.passages("nowhereword").passages
+    assert workspace.texts.passages("password", site=host).passages
+    assert not workspace.texts.passages("password", site="other.test").passages
+    assert not workspace.texts.passages("password", language="de").passages
+    assert not workspace.texts.passages("password", collection="other").passages
+    assert not workspace.texts.passages("nowhereword").passages
 
 
 def test_the_api_returns_passages_and_chunks(site: tuple[str, str]) -> None:
@@ -161,4 +161,4 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError):
         passages(str(tmp_path / "none"), "x")
     with pytest.raises(UsageError):
-        Workspace(tmp_path).passages("x", count=0)
+        Workspace(tmp_path).texts.passages("x", count=0)

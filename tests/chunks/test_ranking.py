@@ -14,7 +14,7 @@ from lycosa.chunks.ranking import (
     within_budget,
 )
 from lycosa.chunks.split import split_page
-from lycosa.chunks.tokens import Budget
+from lycosa.chunks.tokens import ChunkBudget
 from lycosa.text.analyze import analyzer_for
 
 MOTHS = """# Moths
@@ -34,7 +34,7 @@ FILLER = "Nothing here is about the question, and nobody would read it for an an
 
 def page(markdown: str, name: str = "a", score: float = 1.0, language: str = "en") -> RankedPage:
     url = f"https://example.org/{name}"
-    return RankedPage("", language, score, split_page(url, markdown, Budget(60), language))
+    return RankedPage("", language, score, split_page(url, markdown, ChunkBudget(60), language))
 
 
 def texts(ranked: Sequence[RankedChunk]) -> list[str]:

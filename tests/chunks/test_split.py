@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.chunks.split import Chunk, blocks_of, plain_text, split_page
-from lycosa.chunks.tokens import MIN_LIMIT, Budget, budget_of, estimated_tokens
+from lycosa.chunks.tokens import MIN_LIMIT, ChunkBudget, budget_of, estimated_tokens
 from lycosa.core.errors import UsageError
 from tests.text.data import sib200
 
@@ -70,7 +70,7 @@ def texts(chunks: list[Chunk]) -> list[str]:
 
 
 def test_a_page_is_split_at_its_headings() -> None:
-    chunks = split_page(URL, PAGE, Budget(200), "en")
+    chunks = split_page(URL, PAGE, ChunkBudget(200), "en")
     assert [(chunk.headings, chunk.position) for chunk in chunks] == [
         (("Guide",), 1),
         (("Guide", "Install"), 2),
@@ -85,7 +85,7 @@ def test_a_page_is_split_at_its_headings() -> None:
 
 
 def test_headings_without_text_begin_the_section_that_follows() -> None:
-    chunks = split_page(URL, "# A\n\n## B [link](http://x)\n\ntext\n\n## *C*", Budget(100))
+    chunks = split_page(URL, "# A\n\n## B [link](http://x)\n\ntext\n\n## *C*", ChunkBudget(100))
     assert [(chunk.text, chunk.headings) for chunk in chunks] == [
         ("# A\n\n## B [link](http://x)\n\ntext", ("A", "B link")),
         ("## *C*", ("A", "C")),
@@ -97,7 +97,7 @@ def test_parts_of_listings_and_tables_stand_alone() -> None:
     rows = [f"| name {number} | {number} |" for number in range(40)]
     code = "```python\n" + "\n".join(lines) + "\n```"
     table = "| name | number |\n| --- | --- |\n" + "\n".join(rows)
-    chunks = split_page(URL, f"{code}\n\n{table}", Budget(100))
+    chunks = split_page(URL, f"{code}\n\n{table}", ChunkBudget(100))
     of_code = [chunk.text for chunk in chunks if "value_" in chunk.text]
     of_table = [chunk.text for chunk in chunks if "| name" in chunk.text]
     assert len(of_code) > 2
@@ -113,7 +113,7 @@ def test_parts_of_listings_and_tables_stand_alone() -> None:
 def test_no_chunk_is_above_its_budget_and_ids_are_unique(
     markdown: str, limit: int, count: Callable[[str], int]
 ) -> None:
-    chunks = split_page(URL, markdown, Budget(limit, count))
+    chunks = split_page(URL, markdown, ChunkBudget(limit, count))
     assert all(chunk.size <= limit for chunk in chunks)
     assert all(chunk.text.strip() for chunk in chunks)
     assert len({chunk.id for chunk in chunks}) == len(chunks)
@@ -126,7 +126,7 @@ def test_no_chunk_is_above_its_budget_and_ids_are_unique(
 def test_nothing_is_lost_or_repeated(markdown: str, limit: int) -> None:
     if re.search(r"^\s*(```|~~~|\|)", markdown, re.MULTILINE):
         return  # their frames are repeated
-    chunks = split_page(URL, markdown, Budget(limit))
+    chunks = split_page(URL, markdown, ChunkBudget(limit))
     assert squeezed("".join(texts(chunks))) == squeezed(markdown)
 
 
@@ -136,7 +136,7 @@ def test_sentences_stay_whole_in_every_language(language: str) -> None:
     sentences = sib200()[language][:60]
     text = " ".join(sentences)
     limit = 2 * max(map(estimated_tokens, sentences))
-    chunks = split_page(URL, text, Budget(limit), language)
+    chunks = split_page(URL, text, ChunkBudget(limit), language)
     assert squeezed("".join(texts(chunks))) == squeezed(text)
     ends = {squeezed(sentence)[-12:] for sentence in sentences}
     whole = sum(
@@ -147,7 +147,7 @@ def test_sentences_stay_whole_in_every_language(language: str) -> None:
 
 
 def test_a_text_without_boundaries_is_cut() -> None:
-    chunks = split_page(URL, "x" * 10_000 + " " + "字" * 3_000, Budget(100))
+    chunks = split_page(URL, "x" * 10_000 + " " + "字" * 3_000, ChunkBudget(100))
     assert sum(len(squeezed(chunk.text)) for chunk in chunks) == 13_000
 
 
@@ -165,8 +165,8 @@ def test_a_changed_paragraph_changes_one_id() -> None:
         words = page[place].split()
         words[generator.randrange(len(words))] = "replaced"
         after = [*page[:place], " ".join(words), *page[place + 1 :]]
-        before_chunks = split_page(URL, "\n\n".join(page), Budget(400), "en")
-        after_chunks = split_page(URL, "\n\n".join(after), Budget(400), "en")
+        before_chunks = split_page(URL, "\n\n".join(page), ChunkBudget(400), "en")
+        after_chunks = split_page(URL, "\n\n".join(after), ChunkBudget(400), "en")
         after_ids = {chunk.id for chunk in after_chunks}
         different = [chunk for chunk in before_chunks if chunk.id not in after_ids]
         changed += 1
@@ -179,21 +179,23 @@ def test_a_new_paragraph_changes_its_neighbourhood_only() -> None:
     generator = random.Random(8)
     sentences = sib200()["en"]
     paragraphs = [" ".join(sentences[start : start + 3]) for start in range(0, 600, 3)]
-    before = {chunk.id for chunk in split_page(URL, "\n\n".join(paragraphs), Budget(400), "en")}
+    before = {
+        chunk.id for chunk in split_page(URL, "\n\n".join(paragraphs), ChunkBudget(400), "en")
+    }
     for _ in range(30):
         place = generator.randrange(200)
         page = [*paragraphs[:place], "A new paragraph.", *paragraphs[place:]]
-        after = {chunk.id for chunk in split_page(URL, "\n\n".join(page), Budget(400), "en")}
+        after = {chunk.id for chunk in split_page(URL, "\n\n".join(page), ChunkBudget(400), "en")}
         assert len(before - after) <= 0.2 * len(before)
 
 
 def test_ids_depend_on_url_and_text_only() -> None:
-    one = split_page(URL, "# A\n\ntext\n\n# B\n\nmore", Budget(100))
-    moved = split_page(URL, "# B\n\nmore\n\n# A\n\ntext", Budget(100))
-    elsewhere = split_page("https://example.org/other", "# A\n\ntext", Budget(100))
+    one = split_page(URL, "# A\n\ntext\n\n# B\n\nmore", ChunkBudget(100))
+    moved = split_page(URL, "# B\n\nmore\n\n# A\n\ntext", ChunkBudget(100))
+    elsewhere = split_page("https://example.org/other", "# A\n\ntext", ChunkBudget(100))
     assert [chunk.id for chunk in one] == [chunk.id for chunk in reversed(moved)]
     assert elsewhere[0].id != one[0].id
-    twice = split_page(URL, "# A\n\ntext\n\n# A\n\ntext", Budget(100))
+    twice = split_page(URL, "# A\n\ntext\n\n# A\n\ntext", ChunkBudget(100))
     assert twice[0].id == one[0].id != twice[1].id
 
 
@@ -230,7 +232,7 @@ def test_plain_text_has_no_markup() -> None:
 def test_hostile_text_takes_linear_time(text: str) -> None:
     hostile = text * (50_000 // len(text))
     started = time.process_time()
-    chunks = split_page(URL, hostile, Budget(200))
+    chunks = split_page(URL, hostile, ChunkBudget(200))
     plain_text(hostile)
     assert time.process_time() - started < 5
     assert all(chunk.size <= 200 for chunk in chunks)
@@ -238,11 +240,11 @@ def test_hostile_text_takes_linear_time(text: str) -> None:
 
 def test_wrong_budgets_are_refused() -> None:
     with pytest.raises(UsageError, match="too small"):
-        Budget(3)
+        ChunkBudget(3)
     with pytest.raises(UsageError, match="not both"):
         budget_of(100, 100, default_tokens=200)
     with pytest.raises(UsageError, match="returns 1000"):
-        split_page(URL, "text", Budget(100, lambda _: 1_000))
+        split_page(URL, "text", ChunkBudget(100, lambda _: 1_000))
     assert budget_of(0, 500, default_tokens=200).count("abc") == 3
     assert budget_of(default_tokens=200).limit == 200
 

@@ -14,8 +14,8 @@ import pytest
 
 from lycosa import Workspace
 from lycosa.commands.demo.demo import DemoWeb
-from lycosa.commands.inspection.sql import SqlLimits, SqlRunner
-from lycosa.commands.inspection.untyped_fetch import UntypedFetches
+from lycosa.commands.untrusted.sql import SqlLimits, SqlRunner
+from lycosa.commands.untrusted.untyped_fetch import UntypedFetches
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.crawl.worker import Limits
 from lycosa.mcp.output import NOTICE

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.records import Metadata
-from lycosa.page.metadata.bounds import MAX_CHARACTERS, MAX_DEPTH, Budget, clean
+from lycosa.page.metadata.bounds import MAX_CHARACTERS, MAX_DEPTH, MetadataBudget, clean
 from lycosa.page.metadata.entities import type_names
 from lycosa.page.metadata.names import author_names
 from lycosa.page.metadata.offers import number
@@ -374,7 +374,7 @@ def test_cleaning_twice_changes_nothing(text: str) -> None:
 
 
 def test_a_budget_is_never_exceeded() -> None:
-    kept = Budget().value({f"k{n}": ["x" * 5_000] * 10 for n in range(1_000)})
+    kept = MetadataBudget().value({f"k{n}": ["x" * 5_000] * 10 for n in range(1_000)})
     assert sum(len(text) for texts in kept.values() for text in texts) <= MAX_CHARACTERS
 
 

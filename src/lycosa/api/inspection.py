@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lycosa.api.groups import Part
-from lycosa.api.options import FindArguments, TermsArguments, accepts
+from lycosa.api.options import FindArguments, PassageArguments, TermsArguments, accepts
 from lycosa.commands.crawl_models import FindReport, FindSubmission
 from lycosa.commands.models import GroupTable, HostTable
 from lycosa.commands.page_models import (
@@ -25,6 +26,8 @@ from lycosa.core.parameters import Duration, duration_ms, whole_number
 if TYPE_CHECKING:
     from lycosa.captures.content import Versions
     from lycosa.commands.feature_models import VersionComparison
+    from lycosa.commands.inspection.passages import PassageFinder
+    from lycosa.commands.search_models import ChunkList, PassagesResult
     from lycosa.core.records import Page
     from lycosa.crawl.recovery.import_archives import Imported
     from lycosa.crawl.recovery.reparse import Reparsed
@@ -197,7 +200,45 @@ class WorkspaceStatistics(Part):
 
 
 class Texts(Part):
-    """Searches for exact texts. `ignore`: "case", "accents", "width"."""
+    """Passages and chunks of stored pages, and searches for exact texts.
+
+    `ignore`: "case", "accents", "width".
+    """
+
+    @accepts(PassageArguments)
+    def passages(self, query: str, **options: Unpack[PassageArguments]) -> PassagesResult:
+        """Return the best passages of the pages for a query, best first, with their sources.
+
+        `options`: see `lycosa.api.options.PassageArguments`.
+
+        Raises:
+            UsageError: a parameter is wrong.
+            WorkspaceError: there is no workspace, or its index is damaged.
+        """
+        from lycosa.commands.inspection.passages import PassageRequest
+        from lycosa.commands.inspection.search import host_filter
+
+        values: dict[str, Any] = {**options}
+        host = host_filter(values.pop("site", "")) or ""
+        request = PassageRequest(query, host=host, **values)
+        return self._passage_finder.find(request)
+
+    @cached_property
+    def _passage_finder(self) -> PassageFinder:
+        from lycosa.commands.inspection.passages import PassageFinder
+
+        return PassageFinder(self._root)
+
+    def chunks(self, url: str, *, max_tokens: int = 200) -> ChunkList:
+        """Return the newest version of a stored page in chunks, those that `passages` returns with
+        this maximum of tokens.
+
+        Raises:
+            UsageError: it is no URL, or its page is not stored.
+        """
+        from lycosa.commands.inspection.passages import chunks
+
+        return chunks(self._root, url, max_tokens)
 
     def find(
         self, *patterns: str, ignore: Sequence[str] = (), site: str = "", collection: str = ""

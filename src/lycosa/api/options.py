@@ -55,7 +55,7 @@ class SearchArguments(TypedDict, total=False):
 
 
 class PassageArguments(TypedDict, total=False):
-    """Arguments of `Workspace.passages`. Defaults: 10 passages of at most 200 tokens.
+    """Arguments of `Texts.passages`. Defaults: 10 passages of at most 200 tokens.
 
     - `count`: maximum number of passages.
     - `max_tokens`: of each passage; `budget`: of all passages together. Tokens are estimated.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 from lycosa.api.options import (
     CrawlArguments,
     HuntArguments,
-    PassageArguments,
     SearchArguments,
     accepts,
 )
@@ -33,11 +32,9 @@ if TYPE_CHECKING:
     from lycosa.api.streams import PageStream
     from lycosa.commands.crawl_models import AddedUrls, CrawlReport, HuntHit
     from lycosa.commands.inspection.pages import PageTable
-    from lycosa.commands.inspection.passages import PassageFinder
     from lycosa.commands.inspection.search import LocalSearcher
     from lycosa.commands.models import UrlExplanation, WorkspaceStatus
     from lycosa.commands.page_models import FetchedPage
-    from lycosa.commands.search_models import ChunkList, PassagesResult
     from lycosa.config.settings import Config
 
 DEFAULT_ROOT = "lycosa-data"
@@ -66,7 +63,6 @@ class Workspace:
         self.root = os.fspath(root)
         self.settings = overrides_of(settings)
         self._searcher: LocalSearcher | None = None
-        self._passages: PassageFinder | None = None
 
     def __repr__(self) -> str:
         return f"Workspace({self.root!r})"
@@ -113,36 +109,6 @@ class Workspace:
         self._searcher = self._searcher or LocalSearcher(self.root)
         results = self._searcher.search(search_request(query, **values), sources)
         return Results(search_answer(results), self.root)
-
-    @accepts(PassageArguments)
-    def passages(self, query: str, **options: Unpack[PassageArguments]) -> PassagesResult:
-        """Return the best passages of the pages for a query, best first, with their sources.
-
-        `options`: see `lycosa.api.options.PassageArguments`.
-
-        Raises:
-            UsageError: a parameter is wrong.
-            WorkspaceError: there is no workspace, or its index is damaged.
-        """
-        from lycosa.commands.inspection.passages import PassageFinder, PassageRequest
-        from lycosa.commands.inspection.search import host_filter
-
-        values: dict[str, Any] = {**options}
-        host = host_filter(values.pop("site", "")) or ""
-        request = PassageRequest(query, host=host, **values)
-        self._passages = self._passages or PassageFinder(self.root)
-        return self._passages.find(request)
-
-    def chunks(self, url: str, *, max_tokens: int = 200) -> ChunkList:
-        """Return the newest version of a stored page in chunks, those that `passages` returns with
-        this maximum of tokens.
-
-        Raises:
-            UsageError: it is no URL, or its page is not stored.
-        """
-        from lycosa.commands.inspection.passages import chunks
-
-        return chunks(self.root, url, max_tokens)
 
     def sql(self, query: str) -> pl.DataFrame:
         """Run a SQL query on the live tables (docs/reference/tables.md) and return the rows.
@@ -340,7 +306,7 @@ class Workspace:
 
     @cached_property
     def texts(self) -> Texts:
-        """Searches for exact texts: find, find_in_site, submit."""
+        """Texts of pages: passages, chunks, and exact texts: find, find_in_site, submit."""
         from lycosa.api.inspection import Texts
 
         return Texts(self)

@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 import xxhash
 from icu4py.breakers import SentenceBreaker, WordBreaker
 
-from lycosa.chunks.tokens import Budget
+from lycosa.chunks.tokens import ChunkBudget
 from lycosa.core.errors import UsageError
 from lycosa.text.segmented import clean
 
@@ -79,7 +79,7 @@ class _Section:
     has_body: bool = False
 
 
-def split_page(url: str, markdown: str, budget: Budget, language: str = "") -> list[Chunk]:
+def split_page(url: str, markdown: str, budget: ChunkBudget, language: str = "") -> list[Chunk]:
     """Return the chunks of a page in order.
 
     Args:
@@ -175,7 +175,7 @@ def _sections(markdown: str) -> list[_Section]:
     return [section for section in sections if section.blocks]
 
 
-def _cut_section(section: _Section, budget: Budget, language: str) -> Iterator[str]:
+def _cut_section(section: _Section, budget: ChunkBudget, language: str) -> Iterator[str]:
     text = "\n\n".join(section.blocks)
     if _fits(text, budget):
         yield text
@@ -195,7 +195,7 @@ def _cut_section(section: _Section, budget: Budget, language: str) -> Iterator[s
 
 
 def _cut_block(
-    piece: _Piece, budget: Budget, levels: Sequence[Callable[[str], Sequence[int]]]
+    piece: _Piece, budget: ChunkBudget, levels: Sequence[Callable[[str], Sequence[int]]]
 ) -> Iterator[str]:
     """Yield the parts of a piece that is too large, cut at the first level, then at the others."""
     if not levels:
@@ -210,7 +210,7 @@ def _cut_block(
             yield part.whole.rstrip()
 
 
-def _frame(block: str, budget: Budget) -> _Piece:
+def _frame(block: str, budget: ChunkBudget) -> _Piece:
     """Return a block with the lines that each part of it needs: a fence, or the head of a table."""
     lines = block.split("\n")
     framed = _Piece(block)
@@ -223,7 +223,9 @@ def _frame(block: str, budget: Budget) -> _Piece:
     return framed
 
 
-def _parts(piece: _Piece, starts: Sequence[int], budget: Budget) -> Iterator[tuple[_Piece, bool]]:
+def _parts(
+    piece: _Piece, starts: Sequence[int], budget: ChunkBudget
+) -> Iterator[tuple[_Piece, bool]]:
     """Yield a piece cut at some of these places, as far as needed, and whether each part fits."""
     text = piece.text
     keys = [
@@ -257,7 +259,7 @@ def _parts(piece: _Piece, starts: Sequence[int], budget: Budget) -> Iterator[tup
         yield part(first, last)
 
 
-def _fits(text: str, budget: Budget) -> bool:
+def _fits(text: str, budget: ChunkBudget) -> bool:
     return len(text) <= MAX_CHARACTERS_PER_TOKEN * budget.limit and budget.fits(text)
 
 

@@ -35,7 +35,7 @@ def estimated_tokens(text: str) -> int:
 
 
 @dataclass(slots=True, frozen=True)
-class Budget:
+class ChunkBudget:
     """The maximum size of a text, by a function that counts.
 
     Raises:
@@ -56,7 +56,7 @@ class Budget:
         return self.count(text) <= self.limit
 
 
-def budget_of(max_tokens: int = 0, max_characters: int = 0, *, default_tokens: int) -> Budget:
+def budget_of(max_tokens: int = 0, max_characters: int = 0, *, default_tokens: int) -> ChunkBudget:
     """Return a budget of tokens, or of characters.
 
     Raises:
@@ -65,5 +65,5 @@ def budget_of(max_tokens: int = 0, max_characters: int = 0, *, default_tokens: i
     if max_tokens and max_characters:
         raise UsageError("choose a maximum of tokens or of characters, not both")
     if max_characters:
-        return Budget(max_characters, len)
-    return Budget(max_tokens or default_tokens)
+        return ChunkBudget(max_characters, len)
+    return ChunkBudget(max_tokens or default_tokens)

@@ -82,6 +82,10 @@ class _Record:
     missing: list[str] = field(default_factory=list)
     problems: list[ItemProblem] = field(default_factory=list)
 
+    def reject(self) -> None:
+        """Make the item invalid."""
+        self.valid = False
+
     def add_problem(self, field: _Field, value: str, problem: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(
@@ -181,7 +185,7 @@ class _Field:
             return self._nothing(record)
         value = self._value(text, page, record)
         if value is None and self._rule.required:
-            record.valid = False
+            record.reject()
         return value
 
     def _select(self, element: Any) -> Sequence[Any]:
@@ -212,7 +216,7 @@ class _Field:
             return False
         record.missing.append(self.path)
         if self._rule.required:
-            record.valid = False
+            record.reject()
             record.add_problem(self, "", MISSING)
         return [] if self._rule.list else self._rule.default
 
@@ -241,7 +245,7 @@ class _Field:
         values = [self._value(text, page, record) for text in texts]
         fitting = [value for value in values if value is not None]
         if self._rule.required and not fitting:
-            record.valid = False
+            record.reject()
         return fitting
 
     def _read_objects(self, page: _Page, element: Any, record: _Record) -> Any:
@@ -252,7 +256,8 @@ class _Field:
         for each in elements:
             inner = _Record(problems=record.problems)
             objects.append({part.name: part.read(page, each, inner) for part in self._fields})
-            record.valid = record.valid and inner.valid
+            if not inner.valid:
+                record.reject()
             absent = set(inner.missing)
             missing = absent if missing is None else missing & absent
         record.missing += sorted(missing or ())

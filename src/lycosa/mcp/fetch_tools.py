@@ -16,13 +16,13 @@ from pydantic import Field
 from lycosa.api import Workspace
 from lycosa.commands.crawl_models import CrawlReport, FocusedCrawlReport
 from lycosa.commands.crawling.run_crawl import CrawlCall, CrawlListeners
-from lycosa.commands.crawling.untyped_crawl import (
+from lycosa.commands.page_models import MarkdownPart
+from lycosa.commands.untrusted.untyped_crawl import (
     crawl_untyped,
     focused_crawl_untyped,
     open_collection,
 )
-from lycosa.commands.inspection.untyped_fetch import UntypedFetches
-from lycosa.commands.page_models import MarkdownPart
+from lycosa.commands.untrusted.untyped_fetch import UntypedFetches
 from lycosa.config.settings import Collection, Config
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.core.units import format_time
@@ -171,7 +171,7 @@ class CrawlTools:
                 gc.unfreeze()  # each crawl freezes what is there, garbage included
                 collect_session()
                 self._running.release()
-                call.ended = True
+                call.end()
 
         outcome: _Result | LycosaError
         async with anyio.create_task_group() as group:
@@ -212,6 +212,10 @@ class _Call:
         self._stopped = True
         if self._crawl is not None:
             self._crawl.stop()
+
+    def end(self) -> None:
+        """The crawl has ended."""
+        self.ended = True
 
     def observe(self, progress: Progress) -> None:
         self.pages = progress.pages

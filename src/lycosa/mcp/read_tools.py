@@ -11,10 +11,10 @@ from pydantic import Field
 
 from lycosa.api import Workspace
 from lycosa.commands.feature_models import TextMatches
-from lycosa.commands.inspection.sql import SqlRunner
 from lycosa.commands.models import CollectionSummary, QueryResult
 from lycosa.commands.page_models import MarkdownPart, VersionList
 from lycosa.commands.search_models import PassagesResult, SearchAnswer
+from lycosa.commands.untrusted.sql import SqlRunner
 from lycosa.core.errors import WorkError
 from lycosa.matching.matches import StoredMatch
 from lycosa.mcp.output import Untrusted, reports_errors
@@ -77,7 +77,7 @@ class ReadTools:
         ] = "relevance",
     ) -> Untrusted[SearchAnswer]:
         """Search the crawled pages. Returns titles, URLs and snippets, best first."""
-        found = self._workspace.search(
+        result = self._workspace.search(
             query,
             count=count,
             offset=offset,
@@ -86,7 +86,7 @@ class ReadTools:
             site=site,
             order=order,
         )
-        return Untrusted(result=found)
+        return Untrusted(result=result)
 
     @reports_errors
     def passages(
@@ -104,7 +104,7 @@ class ReadTools:
         site: Site = "",
     ) -> Untrusted[PassagesResult]:
         """Return the best passages of the crawled pages with their sources, to answer and cite."""
-        found = self._workspace.passages(
+        result = self._workspace.texts.passages(
             query,
             count=count,
             max_tokens=max_tokens,
@@ -113,7 +113,7 @@ class ReadTools:
             collection=collection,
             site=site,
         )
-        return Untrusted(result=found)
+        return Untrusted(result=result)
 
     @reports_errors
     def read_page(

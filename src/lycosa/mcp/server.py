@@ -13,7 +13,7 @@ from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp_types import ToolAnnotations
 
 from lycosa.api import Workspace
-from lycosa.commands.inspection.sql import SqlRunner
+from lycosa.commands.untrusted.sql import SqlRunner
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.version import VERSION
 from lycosa.crawl.worker import Limits
@@ -114,11 +114,11 @@ def _add_pages(server: MCPServer[Any], workspace: Workspace) -> None:
     )
     def page(url: str = "", at: str = "") -> str:
         try:
-            found = workspace.archive.markdown(url, at)
+            stored = workspace.archive.markdown(url, at)
         except LycosaError as error:
             raise ResourceError(error_text(error)) from None
-        head = f"{NOTICE}\n\nURL: {found.url}\nFetched at: {found.version.fetched_at}\n"
-        return f"{head}\n{found.markdown}"
+        head = f"{NOTICE}\n\nURL: {stored.url}\nFetched at: {stored.version.fetched_at}\n"
+        return f"{head}\n{stored.markdown}"
 
 
 def _settings(options: McpOptions) -> list[str]:

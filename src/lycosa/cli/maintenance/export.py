@@ -234,16 +234,13 @@ def llms(
     return _markdown(where.open().export.llms(site, target, collection=collection))
 
 
-@app.command()
-def chunks(
-    where: InWorkspace,
-    output: OutputOptions,
-    target: Annotated[
-        str, typer.Argument(metavar="DIR", help="Target directory; it also has the state.")
-    ],
+@dataclass(frozen=True)
+class ChunkFilter:
+    """Which pages to export in chunks, and how."""
+
     form: Annotated[
         str, typer.Option("--format", metavar="KIND", help="File format: jsonl or parquet.")
-    ] = "jsonl",
+    ] = "jsonl"
     max_tokens: Annotated[
         int,
         typer.Option(
@@ -252,7 +249,7 @@ def chunks(
             help="Maximum number of tokens of a chunk, estimated (default 400).",
             show_default=False,
         ),
-    ] = 0,
+    ] = 0
     max_characters: Annotated[
         int,
         typer.Option(
@@ -261,9 +258,19 @@ def chunks(
             help="Maximum number of characters of a chunk, instead of tokens.",
             show_default=False,
         ),
-    ] = 0,
-    site: SiteOption = "",
-    collection: CollectionOption = "",
+    ] = 0
+    site: SiteOption = ""
+    collection: CollectionOption = ""
+
+
+@app.command()
+def chunks(
+    where: InWorkspace,
+    output: OutputOptions,
+    chosen: ChunkFilter,
+    target: Annotated[
+        str, typer.Argument(metavar="DIR", help="Target directory; it also has the state.")
+    ],
 ) -> Output:
     """Export pages in chunks for language models.
 
@@ -272,8 +279,7 @@ def chunks(
     """
     from lycosa.export.chunks.files import ChunkOptions
 
-    options = ChunkOptions(form, max_tokens, max_characters, site, collection)
-    report = where.open().export.chunks(target, options)
+    report = where.open().export.chunks(target, ChunkOptions(**values_of(chosen)))
     text = (
         f"{report.file or 'nothing changed'}: {report.added:,} added, {report.changed:,} changed, "
         f"{report.removed:,} removed; {number_of(report.chunks, 'chunk')} in all"

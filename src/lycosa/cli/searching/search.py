@@ -202,7 +202,7 @@ def _passages(
     where: InWorkspaces, options: SearchOptions, passage_options: PassageOptions, query: str
 ) -> Output:
     limit = {"max_tokens": passage_options.max_tokens} if passage_options.max_tokens else {}
-    result = where.open().passages(
+    result = where.open().texts.passages(
         query,
         count=options.count,
         language=options.language,

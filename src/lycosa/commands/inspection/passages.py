@@ -17,7 +17,7 @@ from lycosa.chunks.ranking import (
     within_budget,
 )
 from lycosa.chunks.split import Chunk, split_page
-from lycosa.chunks.tokens import MIN_LIMIT, Budget
+from lycosa.chunks.tokens import MIN_LIMIT, ChunkBudget
 from lycosa.commands.search_models import (
     ChunkList,
     PageChunk,
@@ -138,7 +138,7 @@ class PassageFinder:
         )
 
     def _passages(self, request: PassageRequest, hits: Sequence[Hit]) -> list[Passage]:
-        budget = Budget(request.max_tokens)
+        budget = ChunkBudget(request.max_tokens)
         stored = {page.url: page for page in pages_at(self._workspace, [hit.url for hit in hits])}
         matches = [(hit.score, stored[hit.url]) for hit in hits if hit.url in stored]
         pages = [
@@ -184,7 +184,7 @@ def chunks(root: str, url: str, max_tokens: int = DEFAULT_TOKENS) -> ChunkList:
     page = next(pages_at(Workspace.open(root), [address]), None)
     if page is None:
         raise UsageError(f"{address} is not a stored page: `lycosa explain URL` shows its state")
-    parts = split_page(page.url, page.markdown, Budget(max_tokens), page.language)
+    parts = split_page(page.url, page.markdown, ChunkBudget(max_tokens), page.language)
     return ChunkList(**_citation(page), chunks=[PageChunk(**_chunk(each)) for each in parts])
 
 

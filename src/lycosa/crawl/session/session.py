@@ -261,12 +261,7 @@ def _compose(
     """Build the worker and what feeds it."""
     storage, clock = workspace.storage, crawl.clock
     shared = options.partitions is not None
-    rank_interval = crawl.config.run.rank_interval
-    schedule = RecrawlSchedule(
-        crawl,
-        Ranker(workspace, clock, options.worker if shared else None, rank_interval // 2),
-        rank_interval,
-    )
+    schedule = _recrawl_schedule(workspace, crawl, options.worker if shared else None)
     matcher = next(iter(crawl.plugins.call("page_matcher", storage=storage, clock=clock)), None)
 
     discovery = Discovery(crawl)
@@ -311,6 +306,14 @@ def _compose(
         received_links,
     )
     return session
+
+
+def _recrawl_schedule(
+    workspace: Workspace, crawl: CrawlState, worker: str | None
+) -> RecrawlSchedule:
+    """Return the schedule of refetches. `worker`: its name, where others hold partitions too."""
+    interval = crawl.config.run.rank_interval
+    return RecrawlSchedule(crawl, Ranker(workspace, crawl.clock, worker, interval // 2), interval)
 
 
 def _worker_options(

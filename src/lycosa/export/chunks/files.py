@@ -15,7 +15,7 @@ import polars as pl
 import xxhash
 
 from lycosa.chunks.split import Chunk, split_page
-from lycosa.chunks.tokens import Budget, budget_of
+from lycosa.chunks.tokens import ChunkBudget, budget_of
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.version import VERSION
 from lycosa.export.chunks.state import ExportState, open_state
@@ -69,7 +69,7 @@ class ChunkOptions:
         _ = self.budget
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> ChunkBudget:
         """The budget of a chunk. Raises UsageError: see `budget_of`."""
         return budget_of(self.max_tokens, self.max_characters, default_tokens=DEFAULT_TOKENS)
 
@@ -112,7 +112,7 @@ def export_chunks(
                 site=options.site,
                 collection=options.collection,
                 unreadable=export.report.unreadable,
-                wanted=export.wants,
+                condition=export.wants,
             )
             return export.write(pages)
     except OSError as error:
@@ -186,7 +186,7 @@ class ChunkExport:
         setattr(self.report, operation, getattr(self.report, operation) + 1)
 
 
-def _rows(page: MarkdownPage, budget: Budget) -> Iterator[dict[str, Any]]:
+def _rows(page: MarkdownPage, budget: ChunkBudget) -> Iterator[dict[str, Any]]:
     """Yield the rows of a page's chunks, without the operation."""
     of_page = {
         "title": page.title,

@@ -88,8 +88,8 @@ class ExportState:
         return int(self._database.execute("SELECT count(*) FROM chunks").fetchone()[0])
 
     def _about(self, name: str) -> str:
-        found = self._database.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
-        return str(found[0]) if found else ""
+        row = self._database.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return str(row[0]) if row else ""
 
     def _set_about(self, name: str, value: str) -> None:
         self._database.execute("REPLACE INTO about VALUES (?, ?)", (name, value))

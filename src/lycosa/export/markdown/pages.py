@@ -123,7 +123,7 @@ def markdown_pages(
         mode=mode,
         documents=documents,
         unreadable=unreadable,
-        wanted=count,
+        condition=count,
     )
     if not rows:
         raise UsageError(
@@ -139,7 +139,7 @@ def selected_pages(
     mode: MarkdownMode = MarkdownMode.MAIN,
     documents: DocumentLimits = DocumentLimits(),
     unreadable: list[str] | None = None,
-    wanted: Callable[[Mapping[str, Any]], bool] = lambda columns: True,
+    condition: Callable[[Mapping[str, Any]], bool] = lambda columns: True,
 ) -> Iterator[MarkdownPage]:
     """Yield the newest version of each page that robots directives allow to index, by archive
     position, if it has text.
@@ -149,7 +149,7 @@ def selected_pages(
         collection: pages of this collection only; "" all, each URL once.
         documents: limits for parsing documents.
         unreadable: gets the URLs whose response cannot be read.
-        wanted: returns whether to make a page, by its columns.
+        condition: returns whether to make a page, by its columns.
 
     Raises:
         UsageError: `site` is invalid.
@@ -161,7 +161,7 @@ def selected_pages(
         chosen &= site_name(site).rows()
     with _reader(documents) as reader:
         for values in _rows(workspace, chosen).iter_rows(named=True):
-            if not wanted(values):
+            if not condition(values):
                 continue
             try:
                 page = _page(values, _markdown(workspace, values, reader, mode))
@@ -337,10 +337,10 @@ def export_llms(
     """
     folder = Path(target)
     unreadable: list[str] = []
-    found = markdown_pages(
+    selection = markdown_pages(
         workspace, site=site, collection=collection, documents=documents, unreadable=unreadable
     )
-    pages = sorted(found, key=lambda page: (_depth(page.url), page.url))
+    pages = sorted(selection, key=lambda page: (_depth(page.url), page.url))
     home = pages[0] if pages else None
     title = (home.title if home else "") or site
     sections: dict[str, list[str]] = {}

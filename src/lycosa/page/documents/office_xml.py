@@ -11,14 +11,10 @@ import re
 from posixpath import basename, dirname, join, normpath
 from typing import ClassVar
 
-from lycosa.page.documents.paragraphs import (
-    ENDNOTES,
-    LayoutBullets,
-    SlideParagraphs,
-    WordParagraphs,
-)
 from lycosa.page.documents.sink import LAST, BlockPlace, Sink
+from lycosa.page.documents.slide_paragraphs import LayoutBullets, SlideParagraphs
 from lycosa.page.documents.structure import text_block
+from lycosa.page.documents.word_paragraphs import ENDNOTES, WordParagraphs
 from lycosa.page.documents.word_styles import WordStyles
 from lycosa.page.documents.zipped import Attributes, Package
 from lycosa.page.feeds.xml_events import local_name

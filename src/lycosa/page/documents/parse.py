@@ -14,7 +14,7 @@ from lycosa.page.documents.image import read_image
 from lycosa.page.documents.kinds import Kind
 from lycosa.page.documents.office_xml import read_docx, read_pptx
 from lycosa.page.documents.open_document import read_epub, read_open_document
-from lycosa.page.documents.pdf import read_pdf
+from lycosa.page.documents.pdf.reader import read_pdf
 from lycosa.page.documents.rtf import read_rtf
 from lycosa.page.documents.sink import (
     FAULT_BROKEN,

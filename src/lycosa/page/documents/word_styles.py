@@ -110,7 +110,7 @@ class WordStyles:
             return None
         if level is None:
             level = int(named[2]) - 1 if named and named[2] else 0
-        default = ListLevel(ordered=bool(named) and named[1].lower() == "number")  # type: ignore[index]
+        default = ListLevel(named is not None and named[1].lower() == "number")
         levels = self._levels.get(number, {})
         # "List Bullet 2" has a list of its own, whose first level it is.
         return ListPlace(number or style, level, levels.get(level, levels.get(0, default)))

@@ -14,8 +14,8 @@ from typing import ClassVar
 import python_calamine
 
 from lycosa.page.documents.office_xml import describe, main_part, read_charts, targets_of
-from lycosa.page.documents.paragraphs import SlideParagraphs
 from lycosa.page.documents.sink import Broken, Encrypted, Sink
+from lycosa.page.documents.slide_paragraphs import SlideParagraphs
 from lycosa.page.documents.structure import new_table, row_blocks, text_block
 from lycosa.page.documents.zipped import Attributes, Package
 from lycosa.page.feeds.xml_events import local_name

@@ -31,7 +31,7 @@ def clean(text: str, limit: int = MAX_VALUE) -> str:
     return fold(text)[:limit].rstrip()
 
 
-class Budget:
+class MetadataBudget:
     """What may still be stored of the raw values of a page."""
 
     def __init__(self) -> None:
@@ -59,16 +59,16 @@ class Budget:
         if depth >= MAX_DEPTH:
             return None
         if isinstance(value, list):
-            return [kept for each in value if (kept := self._kept(each, depth)) is not None]
+            return [part for each in value if (part := self._part(each, depth)) is not None]
         if isinstance(value, dict):
             return {
-                clean(str(key), _MAX_KEY): kept
+                clean(str(key), _MAX_KEY): part
                 for key, each in value.items()
-                if (kept := self._kept(each, depth)) is not None
+                if (part := self._part(each, depth)) is not None
             }
         return None
 
-    def _kept(self, value: Any, depth: int) -> Any:
+    def _part(self, value: Any, depth: int) -> Any:
         if self._values <= 0 or self._characters <= 0:
             return None
         return self.value(value, depth + 1)

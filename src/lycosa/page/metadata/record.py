@@ -10,7 +10,7 @@ from typing import Any
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Metadata
-from lycosa.page.metadata.bounds import Budget, clean
+from lycosa.page.metadata.bounds import MetadataBudget, clean
 from lycosa.page.metadata.dates import modified_at, published_at
 from lycosa.page.metadata.embedded import EmbeddedItems, read_items
 from lycosa.page.metadata.entities import ARTICLES, Subject, read_subject
@@ -119,7 +119,7 @@ def read_metadata(parts: PageParts, facts: PageFacts) -> Metadata:
 
 def raw_values(parts: PageParts, scripts: Sequence[Any], items: EmbeddedItems) -> str:
     """Return the declared values by format as a JSON object of bounded size."""
-    budget = Budget()
+    budget = MetadataBudget()
     social: dict[str, list[str]] = {}
     twitter: dict[str, list[str]] = {}
     for name, content in parts.properties:
@@ -145,7 +145,7 @@ def raw_values(parts: PageParts, scripts: Sequence[Any], items: EmbeddedItems) -
         "meta": plain,
     }
     return _encode(
-        {name: kept for name, value in formats.items() if value and (kept := budget.value(value))}
+        {name: part for name, value in formats.items() if value and (part := budget.value(value))}
     )
 
 

@@ -10,8 +10,8 @@ from itertools import islice
 import pypdfium2 as pdfium
 import pypdfium2.raw as raw
 
-from lycosa.page.documents.pdf_lines import SOFT_HYPHEN, LineReader, LinkArea, PdfLine
-from lycosa.page.documents.pdf_structure import NO_SPACES, PdfStructure
+from lycosa.page.documents.pdf.lines import SOFT_HYPHEN, LineReader, LinkArea, PdfLine
+from lycosa.page.documents.pdf.structure import NO_SPACES, PdfStructure
 from lycosa.page.documents.sink import FAULT_BROKEN, Broken, Encrypted, Sink, is_web
 from lycosa.page.documents.structure import text_block
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lycosa.page.documents.pdf_lines import PdfLine, PdfWord
+from lycosa.page.documents.pdf.lines import PdfLine, PdfWord
 
 _SAME_PITCH = 1.2  # times the usual distance of lines: at most that within a cell
 _MAX_DISTANCE = 4.0  # times the usual distance: between rows
@@ -24,6 +24,14 @@ class _Row:
     lowest: float = 0.0
     last: int = 0  # the column that was added last
     lines: int = 0
+
+    def add(self, placed: Sequence[tuple[int, Cell]], baseline: float) -> None:
+        """Add the cells of a line, which have their columns."""
+        for column, cell in placed:
+            self.cells.setdefault(column, []).extend(cell)
+            self.last = column
+        self.lowest = min(self.lowest, baseline)
+        self.lines += 1
 
 
 class PdfTable:
@@ -79,23 +87,18 @@ class PdfTable:
     def _column_of(self, cell: Cell) -> int | None:
         """Return the only column that a cell overlaps; None: none or several."""
         left, right = cell[0].left, cell[-1].right
-        found = [
+        columns = [
             number
             for number, (begin, end) in enumerate(self._columns)
             if left < end - _TOLERANCE and begin + _TOLERANCE < right
         ]
-        return found[0] if len(found) == 1 else None
+        return columns[0] if len(columns) == 1 else None
 
     def _add(self, placed: Sequence[tuple[int, Cell]]) -> None:
         baseline = placed[0][1][0].baseline
         if not self._rows or not self._continues(placed, baseline):
             self._rows.append(_Row(lowest=baseline))
-        row = self._rows[-1]
-        for column, cell in placed:
-            row.cells.setdefault(column, []).extend(cell)
-            row.last = column
-        row.lowest = min(row.lowest, baseline)
-        row.lines += 1
+        self._rows[-1].add(placed, baseline)
 
     def _continues(self, placed: Sequence[tuple[int, Cell]], baseline: float) -> bool:
         """Return whether cells belong to the last row: next to it, or more lines of its cells."""

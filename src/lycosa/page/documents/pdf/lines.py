@@ -150,7 +150,7 @@ class LineReader:
                     written = units[2 * begin : 2 * end].decode("utf-16-le", "replace")
                 word = self._word(text, written, first, last)
                 if links and not words:
-                    areas = _beside(word, links)
+                    areas = _near(word, links)
                 words.append(_linked(word, areas) if areas else word)
             words = _without_leaders(words)
             if words and lines and _is_same_line(lines[-1][-1], words[0]):
@@ -207,27 +207,27 @@ def _without_leaders(words: list[PdfWord]) -> list[PdfWord]:
 
 def _marks_of(name: bytes, flags: int, weight: int) -> frozenset[str]:
     font = name.decode("latin-1")
-    found = {
+    marks = {
         STRONG: weight >= _BOLD_WEIGHT or bool(_HEAVY.search(font)),
         EMPHASIS: bool(flags & _ITALIC) or bool(_SLANTED.search(font)),
         CODE: bool(flags & _FIXED_PITCH) or is_monospaced(font),
     }
-    return frozenset(mark for mark, is_set in found.items() if is_set)
+    return frozenset(mark for mark, is_set in marks.items() if is_set)
 
 
 def _character(text: pdfium.PdfTextPage, index: int) -> int:
     return int(raw.FPDFText_GetCharIndexFromTextIndex(text, index))
 
 
-def _beside(word: PdfWord, links: Sequence[LinkArea]) -> list[LinkArea]:
+def _near(word: PdfWord, links: Sequence[LinkArea]) -> list[LinkArea]:
     """Return the links on the line of a word."""
     height = word.baseline + word.size / 4
-    found = (
+    near = (
         area
         for area in links
         if area.bottom - _LINK_TOLERANCE <= height <= area.top + _LINK_TOLERANCE
     )
-    return list(islice(found, _MAX_LINE_LINKS))
+    return list(islice(near, _MAX_LINE_LINKS))
 
 
 def _linked(word: PdfWord, links: Sequence[LinkArea]) -> PdfWord:

@@ -1,4 +1,4 @@
-"""`python -m lycosa.commands.inspection.sql_child DESCRIPTOR`: runs SQL queries of others, one at a
+"""`python -m lycosa.commands.untrusted.sql_child DESCRIPTOR`: runs SQL queries of others, one at a
 time, until the pipe is closed.
 
 The process limits its own memory, CPU time and files. A query that exceeds a limit ends it.
@@ -10,7 +10,7 @@ import contextlib
 import json
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from math import isfinite
 from multiprocessing.connection import Connection
@@ -67,26 +67,33 @@ def read_rows(root: str, query: str, max_rows: int) -> Mapping[str, Any]:
     """
     tables = LiveTables(Workspace.open(root))
     frame = tables.sql(query, max_rows=max_rows + 1, only_tables=True)
-    cut = _Cut()
-    rows: list[list[Any]] = []
+    result = _LimitedRows(max_rows)
     for row in frame.iter_rows():
-        values = [cut.plain(value) for value in row]
-        cut.characters += len(json.dumps(values))
-        if len(rows) == max_rows or cut.characters > MAX_RESULT_CHARACTERS:
-            cut.happened = True
+        if not result.add(row):
             break
-        rows.append(values)
-    return {"columns": frame.columns, "rows": rows, "truncated": cut.happened}
+    return {"columns": frame.columns, "rows": result.rows, "truncated": result.truncated}
 
 
-class _Cut:
-    """Makes JSON values of limited size. `happened`: whether something was left out."""
+class _LimitedRows:
+    """Rows of JSON values, of limited size. `truncated`: whether something was left out."""
 
-    def __init__(self) -> None:
-        self.happened = False
-        self.characters = 0
+    def __init__(self, max_rows: int) -> None:
+        self.rows: list[list[Any]] = []
+        self.truncated = False
+        self._max_rows = max_rows
+        self._characters = 0
 
-    def plain(self, value: Any) -> Any:
+    def add(self, row: Sequence[Any]) -> bool:
+        """Add a row; return whether it fits."""
+        values = [self._plain(value) for value in row]
+        self._characters += len(json.dumps(values))
+        if len(self.rows) == self._max_rows or self._characters > MAX_RESULT_CHARACTERS:
+            self.truncated = True
+            return False
+        self.rows.append(values)
+        return True
+
+    def _plain(self, value: Any) -> Any:
         match value:
             case None | bool() | int():
                 return value
@@ -98,11 +105,11 @@ class _Cut:
             case date():
                 return value.isoformat()
             case list() | tuple():
-                return [self.plain(each) for each in value]
+                return [self._plain(each) for each in value]
             case dict():
-                return {str(name): self.plain(each) for name, each in value.items()}
+                return {str(name): self._plain(each) for name, each in value.items()}
         text = str(value)
-        self.happened = self.happened or len(text) > MAX_VALUE_CHARACTERS
+        self.truncated = self.truncated or len(text) > MAX_VALUE_CHARACTERS
         return text[:MAX_VALUE_CHARACTERS]
 
 

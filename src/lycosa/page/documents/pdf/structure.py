@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median_low
 
-from lycosa.page.documents.pdf_lines import SOFT_HYPHEN, PdfLine, PdfWord, runs_of
-from lycosa.page.documents.pdf_tables import PdfTable
+from lycosa.page.documents.pdf.lines import SOFT_HYPHEN, PdfLine, PdfWord, runs_of
+from lycosa.page.documents.pdf.tables import PdfTable
 from lycosa.page.documents.sink import MAX_LEVEL, Sink
 from lycosa.page.documents.structure import (
     ListLevel,
@@ -39,7 +39,8 @@ _DEFAULT_PITCH = 1.25  # times the size of the letters
 _BLANK_LINES = 3  # at most that in a listing
 _MAX_CODE_SHARE = 0.9  # of all letters: if more are monospaced, that is no sign of code
 _BULLET = re.compile(
-    "[\u2022\u2023\u25e6\u2043\u2219\u25aa\u25ab\u25cf\u25cb\u25a0\u25a1\u2013\u2014\u00b7\u27a2\u2713\uf0b7\uf0a7*-]$"
+    "[\u2022\u2023\u25e6\u2043\u2219\u25aa\u25ab\u25cf\u25cb\u25a0\u25a1"
+    "\u2013\u2014\u00b7\u27a2\u2713\uf0b7\uf0a7*-]$"
 )
 _NUMBER = re.compile(r"\(?(\d{1,3})[.)]$")
 _MAX_COLUMNS = 50
@@ -368,16 +369,16 @@ def _distances(lines: Iterable[PdfLine]) -> Iterator[tuple[float, float]]:
 
 def _usual_distance(lines: Iterable[PdfLine]) -> float:
     """Return the usual distance of lines that follow each other: a low one of those found."""
-    found = sorted(distance for _, distance in _distances(lines))
-    return found[len(found) // 4] if found else 0.0
+    distances = sorted(distance for _, distance in _distances(lines))
+    return distances[len(distances) // 4] if distances else 0.0
 
 
 def _pitches(lines: Sequence[PdfLine]) -> Mapping[float, float]:
     """Return the usual distance of lines by the size of their letters."""
-    found: defaultdict[float, list[float]] = defaultdict(list)
+    distances: defaultdict[float, list[float]] = defaultdict(list)
     for size, distance in _distances(lines):
-        found[size].append(distance)
-    return {size: sorted(each)[len(each) // 4] for size, each in found.items()}
+        distances[size].append(distance)
+    return {size: sorted(each)[len(each) // 4] for size, each in distances.items()}
 
 
 def _edges(lines: Iterable[PdfLine]) -> Mapping[tuple[int, float], tuple[float, float]]:

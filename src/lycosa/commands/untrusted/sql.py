@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from multiprocessing import Pipe
 from typing import Any
 
-from lycosa.commands.inspection.sql_child import READY
 from lycosa.commands.models import QueryResult
+from lycosa.commands.untrusted.sql_child import READY
 from lycosa.core.errors import UsageError, WorkError
 
 _START_S = 60.0
@@ -42,7 +42,7 @@ class _Child:
         self._pipe, theirs = Pipe()
         self.queries = 0
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "lycosa.commands.inspection.sql_child", str(theirs.fileno())],
+            [sys.executable, "-m", "lycosa.commands.untrusted.sql_child", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             env={
                 **os.environ,

@@ -1,0 +1,1 @@
+"""Use cases whose input comes from untrusted programs, such as agents: with limits."""
