@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 CLEAR_WORDS = 2  # function words of a short query that are not its subject
 MIN_WORDS = 2  # stop words of the language in each part of a text
-MIN_RATIO = 1.5  # of its stop words to those of the second language, in the whole text
+MIN_RATIO = 1.4  # of its stop words to those of the second language, in the whole text
 BITS = 8  # of a count in a part
 
 
