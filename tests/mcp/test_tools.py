@@ -14,8 +14,8 @@ import pytest
 
 from lycosa import Workspace
 from lycosa.commands.demo.demo import DemoWeb
+from lycosa.commands.untrusted.client_fetch import ClientFetches
 from lycosa.commands.untrusted.sql import SqlLimits, SqlRunner
-from lycosa.commands.untrusted.untyped_fetch import UntypedFetches
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.crawl.worker import Limits
 from lycosa.mcp.output import NOTICE
@@ -375,11 +375,11 @@ def test_a_host_is_paused_between_fetches(site: str, tmp_path: Path) -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    fetches = UntypedFetches(new_root(tmp_path), config, 20_000, lambda: now[0], sleep)
+    fetches = ClientFetches(new_root(tmp_path), config, 20_000, lambda: now[0], sleep)
     for _ in range(3):
         fetches.page(site)
     assert slept == [0.0, 20.0, 20.0]
-    slow = UntypedFetches(new_root(tmp_path), config, 50_000, lambda: now[0], sleep)
+    slow = ClientFetches(new_root(tmp_path), config, 50_000, lambda: now[0], sleep)
     slow.page(site)
     with pytest.raises(WorkError, match="its host is paused for 50 s"):
         slow.page(site)

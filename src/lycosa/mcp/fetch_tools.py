@@ -17,12 +17,12 @@ from lycosa.api import Workspace
 from lycosa.commands.crawl_models import CrawlReport, FocusedCrawlReport
 from lycosa.commands.crawling.run_crawl import CrawlCall, CrawlListeners
 from lycosa.commands.page_models import MarkdownPart
-from lycosa.commands.untrusted.untyped_crawl import (
-    crawl_untyped,
-    focused_crawl_untyped,
+from lycosa.commands.untrusted.client_crawl import (
+    crawl_for_client,
+    focused_crawl_for_client,
     open_collection,
 )
-from lycosa.commands.untrusted.untyped_fetch import UntypedFetches
+from lycosa.commands.untrusted.client_fetch import ClientFetches
 from lycosa.config.settings import Collection, Config
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.core.units import format_time
@@ -54,7 +54,7 @@ class FetchTools:
     def __init__(self, workspace: Workspace, collection: str) -> None:
         config = workspace.config(collection)
         delay_ms = _named(config, collection).delay
-        self._fetches = UntypedFetches(workspace.root, config, delay_ms)
+        self._fetches = ClientFetches(workspace.root, config, delay_ms)
         self._slots = threading.BoundedSemaphore(MAX_FETCHES)
 
     @reports_errors
@@ -119,7 +119,7 @@ class CrawlTools:
         listeners = CrawlListeners(call.observe, on_start=call.started)
 
         def crawl() -> CrawlReport:
-            return crawl_untyped(order, url, listeners)
+            return crawl_for_client(order, url, listeners)
 
         return Untrusted(result=await self._run(context, call, crawl))
 
@@ -150,7 +150,7 @@ class CrawlTools:
         }
 
         def crawl() -> FocusedCrawlReport:
-            return focused_crawl_untyped(
+            return focused_crawl_for_client(
                 self._root, self._config, parameters, call.handle, call.started
             )
 

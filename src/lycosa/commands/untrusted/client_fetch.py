@@ -1,7 +1,8 @@
-"""Fetch pages for a program that names the URLs itself, such as an agent.
+"""Fetch pages for a client program, such as an agent, that names the URLs.
 
-Nobody typed these URLs. So private addresses are refused unless `fetch.connect_to` names them, the
-operator's exclusions apply, and a host is paused between two fetches. Nothing is stored.
+The operator did not enter these URLs. So private addresses are refused unless `fetch.connect_to`
+names them, the operator's exclusions apply, and a host is paused between two fetches. Nothing is
+stored.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MAX_HOSTS = 10_000
 _MAX_PAUSE_S = 3_600.0
 
 
-class UntypedFetches:
+class ClientFetches:
     """Fetches single pages politely. Threads may share it.
 
     Args:

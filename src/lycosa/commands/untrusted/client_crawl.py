@@ -1,7 +1,7 @@
-"""Crawls for a program that names the URLs itself, such as an agent.
+"""Crawls for a client program, such as an agent, that names the URLs.
 
-Nobody typed these URLs. They are submitted instead of becoming seeds: a seed may have a private
-address, and later crawls would trust it too.
+The operator did not enter these URLs. They are submitted and do not become seeds: a seed may have a
+private address, and later crawls would trust it too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def open_collection(config: Config, name: str, *, configured: bool) -> Config:
     return config.model_copy(update={"collection": collections})
 
 
-def crawl_untyped(call: CrawlCall, url: str, listeners: CrawlListeners) -> CrawlReport:
+def crawl_for_client(call: CrawlCall, url: str, listeners: CrawlListeners) -> CrawlReport:
     """Crawl the site of a URL, or the part below its path.
 
     Args:
@@ -58,7 +58,7 @@ def crawl_untyped(call: CrawlCall, url: str, listeners: CrawlListeners) -> Crawl
     return run_call(replace(call, site=site), listeners)
 
 
-def focused_crawl_untyped(
+def focused_crawl_for_client(
     root: str,
     config: Config,
     parameters: Mapping[str, Any],
