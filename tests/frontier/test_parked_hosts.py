@@ -131,10 +131,11 @@ def session_of(
     urls: int,
     commit_pages: int = 3,
     seeds: Iterable[Page] = ((0, 0),),
+    patience: str = "30d",
 ) -> CrawlSession:
     config = parse_config(
         f"[crawl]\nactive_hosts = {hosts}\ncommit_pages = "
-        f"{commit_pages}\npatience = '30d'\ncommit_interval = '5s'"
+        f"{commit_pages}\npatience = '{patience}'\ncommit_interval = '5s'"
     )
     addresses = tuple(map(web.address, seeds))
     session = open_session(
@@ -312,6 +313,23 @@ def test_a_domain_of_many_hosts_does_not_take_all_places(tmp_path: Path) -> None
     assert Counter(web.asked) == Counter(list(pages))
     last_of_others = max(place for place, (host, _) in enumerate(web.asked) if host >= 30)
     assert last_of_others < 60, "others wait until the large domain is done"
+
+
+def test_a_domain_with_more_hosts_than_places_is_fetched_in_one_call(tmp_path: Path) -> None:
+    """Hosts that gave their places to others of their domain are back in time."""
+    pages: dict[Page, list[Page]] = {(host, number): [] for host in range(30) for number in (0, 1)}
+    workspace = Workspace.create(str(tmp_path / "w"))
+    web = Web(ManualClock(), pages, lambda page: f"http://h{page[0]}.same.com/p{page[1]}")
+    start = web.clock.now_ms()
+    with workspace.own("test"):
+        collection = Collection(name="a", scope="any", delay="10s")
+        session = session_of(
+            workspace, web, [collection], hosts=5, urls=10, seeds=sorted(pages), patience="1m"
+        )
+        crawl(session)
+    assert Counter(web.asked) == Counter(list(pages))
+    # 60 pages and 30 robots files by two places of ten seconds each
+    assert web.clock.now_ms() - start <= 1.25 * 90 * 10_000 / 2 + 60_000
 
 
 def test_lines_stay_short_while_others_wait_and_the_domain_loses_no_time(

@@ -89,7 +89,8 @@ class Turnover:
             for key in dict.fromkeys([*paused, *parked, *visited]):
                 if free >= count:
                     break
-                self._send_back(key)
+                # one that waits for its domain is back when the fetches there have paused
+                self._send_back(key, self._pause_ms(hosts[key]))
                 free += 1
             if free < count and now >= self._next_rotation:
                 self._next_rotation = now + _ROTATE_EVERY_MS
@@ -128,8 +129,11 @@ class Turnover:
                     lines.join(key, domain)
                 else:
                     # each host before it in the line is fetched from once and then pauses
-                    pause_ms = max(self._least_pause_ms, queue.row.delay_ms)
-                    self._send_back(key, place * pause_ms // self._frontier.clocks.places)
+                    turn_ms = place * self._pause_ms(queue) // self._frontier.clocks.places
+                    self._send_back(key, turn_ms)
+
+    def _pause_ms(self, queue: HostQueue) -> int:
+        return max(self._least_pause_ms, queue.row.delay_ms)
 
     def _weigh(self, now: int, protected: Container[int]) -> None:
         """Park hosts until the robots.txt text of the others is within its limit."""
