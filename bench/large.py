@@ -87,10 +87,10 @@ class Meter:
             main = time.clock_gettime(self._main) if clock == "others" else 0.0
             return time.process_time() - main
 
-        def measured(*values: Any) -> Any:
+        def measured(*values: Any, **options: Any) -> Any:
             start = now()
             try:
-                return work(*values)
+                return work(*values, **options)
             finally:
                 self.cpu_s[name] += now() - start
 
@@ -155,7 +155,7 @@ class Web:
             token=request.token,
         )
 
-    def _parse(self, exchange: Exchange, *_: object) -> ParsedExchange:
+    def _parse(self, exchange: Exchange, *_: object, **__: object) -> ParsedExchange:
         """Return a page with links only, in place of the parser."""
         digest = crc32(exchange.url.encode())
         targets = self._targets(exchange.url, digest, known=7, new=2, host_share=40)
