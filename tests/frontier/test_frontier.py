@@ -178,6 +178,39 @@ def test_every_url_comes_once_and_pauses_hold(
     assert (len(set(seen)), len(frontier)) == (len(urls), 0)
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("open", "add", "remove", "next", "finish", "close")),
+            st.integers(1, 4),
+            st.integers(0, 2),
+        ),
+        max_size=60,
+    )
+)
+def test_idle_hosts_are_those_without_urls_and_fetches(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    frontier = Frontier()
+    for now, (step, host, number) in enumerate(steps):
+        queue = frontier.hosts.get(host)
+        if step == "open":
+            frontier.open_host(host_row(host))
+        elif step == "next":
+            frontier.next(now)
+        elif queue is not None and step == "add":
+            frontier.add(url_row(host, number))
+        elif queue is not None and step == "remove":
+            frontier.active.remove("default", host, url_row(host, number).key)
+        elif queue is not None and step == "finish" and queue.in_flight:
+            frontier.finished(host, now, 1)
+        elif queue is not None and step == "close" and not queue.in_flight:
+            frontier.close_host(host)
+        if number:
+            idle = {key for key, each in frontier.hosts.items() if each.idle}
+            assert set(frontier.active.idle()) == idle
+
+
 def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
     """Each is looked at once, not at every call; what comes to them meanwhile for others is given
     at once.

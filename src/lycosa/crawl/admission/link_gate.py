@@ -254,7 +254,7 @@ class LinkGate:
         return True
 
     def _add(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> None:
-        self._seen.put(identity, depth)
+        self._seen.put(identity, depth, new=True)
         self.admitted_count += 1
         self._listener.admitted(
             UrlRow(

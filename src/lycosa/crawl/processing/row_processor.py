@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 
 from lycosa.archive.warc.writer import RevisitTarget
 from lycosa.core.errors import Exclusion, FetchError, Refusal
@@ -35,8 +35,6 @@ from lycosa.http.decode import Headers
 from lycosa.page.documents.sink import FAULTS
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.file_types import READ_TYPES
-
-_public = lru_cache(4_096)(is_public)
 
 
 class RowProcessor(CrawlListener):
@@ -219,7 +217,7 @@ class RowProcessor(CrawlListener):
         host = crawl.hosts.queue(row.id).row
         if first and not visited_before and assignment.collection.traps:
             crawl.traps.observe(host, row.id, page, visit.http_status)
-        progress.add_page(page.language, public=_public(visit.ip))
+        progress.add_page(page.language, public=is_public(visit.ip))
         for reason, number in page.refused.items():
             assignment.gate.refuse(reason, number)
         if page.may_follow:

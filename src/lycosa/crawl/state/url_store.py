@@ -286,8 +286,7 @@ class UrlStore(AdmissionListener):
         key = row.id.host_key
         queue = self._frontier.hosts.get(key)
         if queue is None:
-            if self._scheduler.parked.knows(key):
-                self._scheduler.parked.url_added(key)
+            if self._scheduler.parked.url_added(key):
                 host = self._buffer.batch.host(key)
                 # Otherwise its row counts this URL when it is next written; reading it now is slow.
                 if host is not None:

@@ -1,1 +1,1 @@
-"""The directory of all known hosts: 35 bytes per host, in memory-mapped columns."""
+"""The directory of all known hosts: 43 bytes per host, in memory-mapped columns."""

@@ -1,6 +1,6 @@
 """The directory of all hosts of a worker, active and parked.
 
-In columns of numbers: 35 bytes a host.
+In columns of numbers: 43 bytes a host.
 
 With a folder the columns are in mapped files (`lycosa.frontier.hosts.mapped_arrays`) and leave
 memory after each pass over all hosts; they are a cache of the tables, built at each start.
@@ -80,7 +80,8 @@ class HostDirectory:
     def nbytes(self) -> int:
         """The bytes of the columns and the index, on disk or in memory."""
         held = sum(getattr(self, name).itemsize * self._count for name in _COLUMNS)
-        return int(held + self._order.nbytes + self._tops.nbytes)
+        index = (self._order, self._sorted_keys, self._tops)
+        return int(held + sum(array.nbytes for array in index))
 
     def slot(self, host_key: int) -> int | None:
         """Return the slot of a host, or None."""
@@ -92,11 +93,12 @@ class HostDirectory:
         slot = self._new.get(host_key)
         if slot is not None:
             return slot
-        top = host_key >> (64 - _TOP_BITS)
-        bucket = self._order[self._tops[top] : self._tops[top + 1]]
-        keys = self.host_key[bucket]
-        place = int(np.searchsorted(keys, np.uint64(host_key)))
-        return int(bucket[place]) if place < keys.size and int(keys[place]) == host_key else None
+        top, wanted = host_key >> (64 - _TOP_BITS), np.uint64(host_key)
+        first = self._tops.item(top)
+        keys = self._sorted_keys[first : self._tops.item(top + 1)]
+        place = int(keys.searchsorted(wanted))
+        found = place < keys.size and keys[place] == wanted
+        return self._order.item(first + place) if found else None
 
     def slots(self, host_keys: _Keys) -> Slots:
         """Return the slots of hosts; -1: unknown host."""
@@ -105,7 +107,7 @@ class HostDirectory:
         order = np.argsort(host_keys)
         sorted_keys = host_keys[order]
         slots = np.full(host_keys.size, -1, np.int64)
-        # by 1/256 of the keys: a sorted copy of all would be 8 bytes a host
+        # by 1/256 of the keys, so that few of them are in memory
         step = 1 << (_TOP_BITS - 8)
         edges = np.searchsorted(
             sorted_keys, np.arange(256, dtype=np.uint64) << np.uint64(56)
@@ -113,12 +115,14 @@ class HostDirectory:
         for number, (first, last) in enumerate(
             zip(edges, [*edges[1:], sorted_keys.size], strict=True)
         ):
-            bucket = self._order[self._tops[number * step] : self._tops[(number + 1) * step]]
-            if last > first and bucket.size:
-                ordered = self.host_key[bucket]
-                at = np.minimum(np.searchsorted(ordered, sorted_keys[first:last]), bucket.size - 1)
+            bucket = slice(self._tops[number * step], self._tops[(number + 1) * step])
+            ordered = self._sorted_keys[bucket]
+            if last > first and ordered.size:
+                at = np.minimum(np.searchsorted(ordered, sorted_keys[first:last]), ordered.size - 1)
                 slots[order[first:last]] = np.where(
-                    ordered[at] == sorted_keys[first:last], bucket[at].astype(np.int64), -1
+                    ordered[at] == sorted_keys[first:last],
+                    self._order[bucket][at].astype(np.int64),
+                    -1,
                 )
         if self._new:
             for place in np.flatnonzero(slots < 0).tolist():
@@ -157,11 +161,10 @@ class HostDirectory:
         """Add to the counts of a host. Raises OverflowError if one would fall below 0; then none
         has changed.
         """
-        self.set(
-            slot,
-            waiting=int(self.waiting[slot]) + waiting,
-            visited=int(self.visited[slot]) + visited,
-        )
+        counts = self.waiting.item(slot) + waiting, self.visited.item(slot) + visited
+        if min(counts) < 0:
+            raise OverflowError(f"counts of a host: {counts}")
+        self.waiting[slot], self.visited[slot] = counts
 
     def wake(self, slot: int, at_ms: int) -> None:
         """Set the host due at this time, unless it is due earlier."""
@@ -331,9 +334,12 @@ class HostDirectory:
 
     def _reindex(self) -> None:
         """Slots by host key, and where each part of the keys starts among them."""
-        keys = self.host_key[: self._count]
-        self._order = self._arrays.zeros("order", np.uint32, max(self._count, 1))[: self._count]
+        keys, size = self.host_key[: self._count], max(self._count, 1)
+        self._order = self._arrays.zeros("order", np.uint32, size)[: self._count]
         self._order[:] = np.argsort(keys)
+        # a copy in order: one page of it is read for a host, not one for each key of the bucket
+        self._sorted_keys = self._arrays.zeros("sorted_keys", np.uint64, size)[: self._count]
+        self._sorted_keys[:] = keys[self._order]
         sizes = np.bincount(
             (keys >> np.uint64(64 - _TOP_BITS)).astype(np.int64), minlength=1 << _TOP_BITS
         )

@@ -52,6 +52,10 @@ class WaitingLines:
             self.leave(first)
         return first
 
+    def longer_than(self, length: int) -> list[str]:
+        """Return the names of the lines with more hosts."""
+        return [name for name, line in self._lines.items() if len(line) > length]
+
     def cut(self, name: str, length: int) -> list[int]:
         """Remove and return the hosts behind the first `length`, in their order."""
         hosts = list(islice(self._lines.get(name, ()), length, None))

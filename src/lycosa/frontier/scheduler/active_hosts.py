@@ -38,6 +38,7 @@ class ActiveHosts:
         self._numbers = count(1)
         self._size = 0
         self.dry: set[int] = set()  # hosts with an empty line for which the tables contain URLs
+        self._emptied: set[int] = set()  # every host without a queued URL, and maybe others
 
     def __len__(self) -> int:
         """Return how many URLs the heads hold."""
@@ -64,13 +65,20 @@ class ActiveHosts:
         queue = self._queues.get(row.host_key)
         if queue is None:
             queue = self._queues[row.host_key] = HostQueue(row, turn=next(self._numbers))
+            self._emptied.add(row.host_key)
         return queue
+
+    def idle(self) -> list[int]:
+        """Return the hosts without a queued URL and without a fetch in flight."""
+        self._emptied = {key for key in self._emptied if not self._queues[key].size}
+        return [key for key in self._emptied if self._queues[key].idle]
 
     def close(self, host_key: int) -> HostQueue:
         """Remove a host with the URLs of its heads (the tables hold them too)."""
         queue = self._queues.pop(host_key)
         self._size -= queue.size
         self.dry.discard(host_key)
+        self._emptied.discard(host_key)
         return queue
 
     def close_line(
@@ -165,6 +173,8 @@ class ActiveHosts:
             return None
         row, line, late = entry
         self._size -= 1
+        if not line.rows:
+            self._emptied.add(row.id.host_key)
         # Late: the tables contain URLs that come before it, for example if it was queued because
         # another collection has it.
         if line.dry or (late and (several or line.kind != FIRST)):
@@ -176,6 +186,8 @@ class ActiveHosts:
         if entry is None:
             return None
         self._size -= 1
+        if not entry[1].rows:
+            self._emptied.add(host_key)
         if entry[1].dry:
             self.dry.add(host_key)
         return entry[0]

@@ -156,11 +156,14 @@ class ParkedHosts:
         self.directory.set(slot, waiting=row.known)
         self._wake(slot)
 
-    def url_added(self, host_key: int) -> None:
-        """A new URL of a parked host was admitted: it is due now."""
-        slot = self._slot(host_key)
+    def url_added(self, host_key: int) -> bool:
+        """A new URL of a parked host was admitted: it is due now. False: the host is unknown."""
+        slot = self.directory.slot(host_key)
+        if slot is None:
+            return False
         self.directory.change(slot, waiting=1)
         self._wake(slot)
+        return True
 
     def clear_due(self) -> None:
         """No parked host is due until it is woken: with `only`, due URLs are not known yet."""

@@ -197,7 +197,7 @@ class Scheduler:
         dry = self.heads.take_dry()
         fresh: list[int] = []
         if self.parked.any_due and now >= self._next_fresh:
-            for key in [key for key, queue in self.frontier.hosts.items() if queue.idle]:
+            for key in self.frontier.active.idle():
                 self.parked.park(key)
             self._turnover.shorten_lines(set(dry))
             dry = [key for key in dry if key in self.frontier.hosts]

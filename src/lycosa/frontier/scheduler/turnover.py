@@ -29,7 +29,8 @@ _LINE = 16
 PLACE_MS = HORIZON_MS
 """Maximum time that a host stays active while others wait."""
 
-_ROTATE_EVERY_MS = 1_000
+_SCANNED_PER_MS = 20
+"""Active hosts that are looked through for those to be parked, at most: 2 % of the time."""
 
 
 class SendBack(Protocol):
@@ -62,7 +63,7 @@ class Turnover:
         self._least_pause_ms = least_pause_ms
         self._unvisited_first = unvisited_first
         self._next_weighing = 0
-        self._next_rotation = 0
+        self._next_scan = 0
         self._robots_text = 0  # of the active hosts, when they were weighed last
 
     def make_room(self, count: int, now: int, protected: Container[int]) -> int:
@@ -71,7 +72,8 @@ class Turnover:
         self._weigh(now, protected)
         count = min(count, max(0, _MAX_ROBOTS_TEXT - self._robots_text) // _COMMON_ROBOTS_TEXT)
         free = self._active_hosts - len(hosts)
-        if free < count:
+        if free < count and now >= self._next_scan:
+            self._next_scan = now + len(hosts) // _SCANNED_PER_MS
             quiet = [
                 (key, queue)
                 for key, queue in hosts.items()
@@ -92,8 +94,7 @@ class Turnover:
                 # one that waits for its domain is back when the fetches there have paused
                 self._send_back(key, self._pause_ms(hosts[key]))
                 free += 1
-            if free < count and now >= self._next_rotation:
-                self._next_rotation = now + _ROTATE_EVERY_MS
+            if free < count:
                 free += self._rotate(count - free, now)
         return max(0, min(free, count))
 
@@ -120,7 +121,7 @@ class Turnover:
         hosts of large domains, which are fetched from two at a time, would take all places.
         """
         hosts, lines = self._frontier.hosts, self._frontier.domain_lines
-        for domain in {queue.row.registrable_domain for queue in hosts.values() if queue.parked}:
+        for domain in lines.longer_than(_LINE):
             for place, key in enumerate(lines.cut(domain, _LINE), _LINE):
                 queue = hosts.get(key)
                 if queue is None or not queue.parked:

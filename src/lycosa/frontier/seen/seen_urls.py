@@ -60,14 +60,14 @@ class SeenUrls:
         depth = payload & 0xFF
         return depth if depth < _DEEP else self._deep[identity.url_key]
 
-    def put(self, identity: UrlId, depth: int) -> None:
-        """Add a URL, or set the depth of a known one."""
+    def put(self, identity: UrlId, depth: int, *, new: bool = False) -> None:
+        """Add a URL, or set the depth of a known one. `new`: `depth` returned None for it."""
         payload = (
             _text(identity.url) << _STORED_BITS
             | (identity.host_key & 0xFF) << _DEPTH_BITS
             | min(depth, _DEEP)
         )
-        self._keys.put(identity.url_key, payload)
+        (self._keys.add if new else self._keys.put)(identity.url_key, payload)
         if depth >= _DEEP:
             self._deep[identity.url_key] = depth
 

@@ -92,6 +92,10 @@ class SortedKeys:
                     position[0] * _WORD,
                 )
                 return
+        self.add(key, payload)
+
+    def add(self, key: int, payload: int) -> None:
+        """Set the payload of a key that `get` did not find."""
         self._new.put(key, payload)
         if self._folder is not None and len(self._new) >= self._fold_next:
             self._try_merge()
