@@ -1,0 +1,152 @@
+"""Up to a million pages crawled, indexed and searched on one machine, in steps of ten.
+
+    python -m bench.million [--pages 1000000] [--queries 400]
+
+For 10,000 pages, 100,000 and so on up to `--pages`, a web of real pages (`bench.million_web`, a
+host for 50 pages) is crawled to nine tenths by `lycosa crawl` with its index. The next crawl gets
+SIGKILL and the one after it resumes: the time is that until its first request. Then `lycosa serve`
+answers queries drawn from the pages, with snippets, and compact, rank and check run once. CPU
+includes all processes but the web's. A million pages take about four hours and 40 GB in TMPDIR.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+import polars as pl
+
+from bench.commands import run
+from bench.corpora import Sample, queries
+from bench.harness import arguments, load_average, measure, quantile, report, table
+from bench.million_web import SEED
+from bench.search import Client, latencies, serving
+from lycosa.store.workspace import Workspace
+
+PAGES_PER_HOST = 50
+FIRST_STEP, STEP = 10_000, 10
+SHARE = 0.9  # of the web's pages in the measured crawl; the others are for the killed ones
+KILL_AFTER, RESUMED = 0.02, 200
+SAMPLES = 2_000
+WARM_UP = 50
+S_PER_PAGE = 0.1  # limit of the crawl
+COLUMNS = (
+    *("pages", "CPU ms per page", "largest process, MB", "all, MB", "resume s"),
+    *("search p50 ms", "p95 ms", "compact CPU s", "rank CPU s", "check CPU s", "load"),
+)
+
+
+@contextmanager
+def web(pages: int) -> Iterator[int]:
+    """Serve the web in a process; yield its port."""
+    words = ["--pages", str(pages), "--hosts", str(pages // PAGES_PER_HOST)]
+    command = [sys.executable, "-m", "bench.million_web", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.terminate()
+
+
+def served(port: int) -> int:
+    """Return how many requests the web has answered."""
+    connection = HTTPConnection("127.0.0.1", port)
+    connection.request("GET", "/-served")
+    return int(connection.getresponse().read())
+
+
+def crawl_command(root: Path, port: int, max_pages: int) -> list[str]:
+    settings = {
+        "fetch.connect_to": f'["::127.0.0.1:{port}"]',
+        "collection.address_connections": 0,
+        "collection.scope": "any",
+        "collection.delay": "50ms",
+        "collection.courtesy_factor": 1,
+    }
+    words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "crawl", SEED, "--quiet"]
+    return [*command, "--max-pages", str(max_pages), *words]
+
+
+@contextmanager
+def started(command: list[str], port: int, requests: int) -> Iterator[float]:
+    """Run a command until the web has answered so many requests more; yield the seconds that it
+    took, then kill it.
+    """
+    before, start = served(port), time.perf_counter()
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            while served(port) < before + requests and process.poll() is None:
+                time.sleep(0.02)
+            yield time.perf_counter() - start
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def search_ms(root: Path, count: int) -> tuple[float, float]:
+    """Return the median and the 95th percentile of `lycosa serve`, with snippets."""
+    workspace = Workspace.open(str(root))
+    paths = [workspace.path(file.path) for file in workspace.state().files["pages"]]
+    pages = pl.scan_parquet(paths).select("url", "title", "main_text", "language")
+    step = max(1, pages.select(pl.len()).collect().item() // SAMPLES)
+    rows = pages.gather_every(step).collect(engine="streaming")
+    requests = queries([Sample(*row) for row in rows.iter_rows()], count + WARM_UP)
+    with serving(str(root)) as (address, _):
+        client = Client(address)
+        latencies(client.search, requests[:WARM_UP])
+        wall, _ = latencies(client.search, requests[WARM_UP:])
+    return quantile(wall, 0.5), quantile(wall, 0.95)
+
+
+def step_row(folder: Path, pages: int, count: int) -> tuple[str, ...]:
+    """Crawl, kill, resume, search and maintain a workspace of so many pages; return its row."""
+    root = folder / "w"
+    fetched = round(pages * SHARE)
+    with web(pages) as port:
+        crawl = measure(
+            crawl_command(root, port, fetched),
+            output=folder / "output",
+            limit_s=600 + pages * S_PER_PAGE,
+        )
+        if crawl.exit_code:
+            raise SystemExit((folder / "output").read_text())
+        print(f"{pages}: crawled, load {load_average():.1f}", file=sys.stderr)
+        with started(crawl_command(root, port, pages), port, round(pages * KILL_AFTER)):
+            pass
+        with started(crawl_command(root, port, RESUMED), port, 1) as resume_s:
+            pass
+        run(folder, *crawl_command(root, port, RESUMED)[3:])
+    medians = search_ms(root, count)
+    maintenance = [run(folder, "-w", str(root), name)[0] for name in ("compact", "rank", "check")]
+    cells = (1000 * crawl.cpu_s / fetched, crawl.peak_rss_mb, crawl.tree_rss_mb, resume_s)
+    cells += (*medians, *maintenance, load_average())
+    return (str(fetched), *(f"{cell:.1f}" for cell in cells))
+
+
+def main() -> None:
+    options = arguments(__doc__, runs=1, pages=FIRST_STEP, queries=400).parse_args()
+    rows = []
+    pages = FIRST_STEP
+    while pages <= options.pages:
+        with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
+            rows.append(step_row(Path(folder), pages, options.queries))
+        pages *= STEP
+    report(
+        options,
+        "A million pages",
+        table(COLUMNS, rows),
+        [dict(zip(COLUMNS, row, strict=True)) for row in rows],
+    )
+
+
+if __name__ == "__main__":
+    main()
