@@ -127,7 +127,12 @@ def step_row(folder: Path, pages: int, count: int) -> tuple[str, ...]:
         run(folder, *crawl_command(root, port, RESUMED)[3:])
     medians = search_ms(root, count)
     maintenance = [run(folder, "-w", str(root), name)[0] for name in ("compact", "rank", "check")]
-    cells = (1000 * crawl.cpu_s / fetched, crawl.peak_rss_mb, crawl.tree_rss_mb, resume_s)
+    cells: tuple[float, ...] = (
+        1000 * crawl.cpu_s / fetched,
+        crawl.peak_rss_mb,
+        crawl.tree_rss_mb,
+        resume_s,
+    )
     cells += (*medians, *maintenance, load_average())
     return (str(fetched), *(f"{cell:.1f}" for cell in cells))
 
