@@ -216,7 +216,7 @@ def test_after_a_kill_in_an_outage_nothing_is_told_twice_and_nothing_is_missed()
         over = world.detector.restore(
             stood, {}, world.notifier.notified_keys(), world.notifier.offline_since()
         )
-        world.notifier.add(over, world.clock.now_ms())
+        world.notifier.add(over)
         world.run(30 * MINUTE)
         assert [notice.kind for notice in world.notices] == ["down", "up"], killed_at
         assert len({notice.id.partition("-")[2] for notice in world.notices}) == 1

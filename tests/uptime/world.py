@@ -84,7 +84,9 @@ class World(CheckRunner):
     def begin(self) -> None:
         """A process begins: with nothing but what is on disk."""
         self.detector = OutageDetector(lambda url: authority(url))
-        self.notifier = OutageNotifier(lambda target: self.boxes.setdefault(target, Box()))
+        self.notifier = OutageNotifier(
+            lambda target: self.boxes.setdefault(target, Box()), self.clock
+        )
         self.flying.clear()
         hooks = CheckerHooks(
             store=lambda exchange, visit: self.visits.append(visit),

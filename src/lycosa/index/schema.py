@@ -104,7 +104,7 @@ def located(name: str, terms: Sequence[str] = ()) -> tuple[str, tuple[str, ...]]
     role, _, language = name.partition("_")
     if role not in ROLES:
         return name, tuple(terms)
-    return role, tuple(f"{language}:{term}" for term in terms)
+    return role, tuple([f"{language}:{term}" for term in terms])
 
 
 @functools.cache

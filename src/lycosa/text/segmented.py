@@ -125,15 +125,8 @@ class SegmentedAnalyzer:
 
     def units(self, text: str) -> list[Unit]:
         return [
-            Unit(tuple(terms), "", chunk)
-            for chunk in text.split()
-            if (terms := list(self._words(self.prepare(chunk))))
+            Unit(tuple(terms), "", chunk) for chunk in text.split() if (terms := self.terms(chunk))
         ]
-
-    def _words(self, text: str) -> Iterable[str]:
-        return itertools.chain.from_iterable(
-            map(self._word, WordBreaker(clean(text), self.language))
-        )
 
     def _learn(self, chunks: Iterable[str], memo: dict[str, str]) -> None:
         ordered = list(chunks)

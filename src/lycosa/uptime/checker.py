@@ -96,16 +96,14 @@ class Checker:
 
     def turn(self, now: int, *, may_start: bool) -> None:
         """See `AvailabilityChecks.turn`."""
-        back_ms = self._clock_step.back_ms()
-        if back_ms:
+        if back_ms := self._clock_step.back_ms():
             self._detector.set_back(back_ms)
-            self._notifier.set_back(back_ms)
         for check in self._runner.take():
             self._finish(check, now)
         if now >= self._next_tick:
             self._next_tick = now + _TICK_MS
             self._react(self._detector.tick(self._clock.now_ms()), now)
-            self._notifier.tick(self._clock.now_ms())
+            self._notifier.tick()
             self._hooks.tick()
         while self._agenda and self._agenda[0][0] <= now:
             at, url = heapq.heappop(self._agenda)
@@ -182,7 +180,7 @@ class Checker:
         if check.exchange.error != FetchError.INTERRUPTED:
             result = self._store(check, monitor, identity)
             self._react(self._detector.add(result, self._clock.now_ms()), now)
-            self._notifier.add_certificate(result, self._clock.now_ms())
+            self._notifier.add_certificate(result)
 
     def _store(self, check: Check, monitor: Monitor, identity: UrlId) -> CheckResult:
         exchange = check.exchange
@@ -225,7 +223,7 @@ class Checker:
         return replace(result, at=min(result.at, self._clock.now_ms()))
 
     def _react(self, reaction: Reaction, now: int) -> None:
-        self._notifier.add(reaction.events, self._clock.now_ms())
+        self._notifier.add(reaction.events)
         for event in reaction.events:
             self._hooks.on_event(event)
         for url, delay_ms in reaction.rechecks.items():

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 
 from lycosa.config.monitor import Monitor
+from lycosa.core.clock import Clock
 from lycosa.core.units import format_duration, format_time, number_of
 from lycosa.notify.outbox import Outbox
 from lycosa.notify.transports import Fact, Kind, Notice
@@ -32,10 +33,10 @@ _DAY_MS = 86_400_000
 
 
 class OutageNotifier:
-    """Writes notifications. `box_of` returns the outbox of a target; times are ms since 1970."""
+    """Writes notifications. `box_of` returns the outbox of a target."""
 
-    def __init__(self, box_of: Callable[[str], Outbox]) -> None:
-        self._box_of = box_of
+    def __init__(self, box_of: Callable[[str], Outbox], clock: Clock) -> None:
+        self._box_of, self._clock = box_of, clock
         self._monitors: Mapping[str, Monitor] = {}
         self._targets: dict[str, _Target] = {}
 
@@ -44,7 +45,7 @@ class OutageNotifier:
         self._monitors = monitors
         for name in {each for monitor in monitors.values() for each in monitor.notify}:
             if name not in self._targets:
-                self._targets[name] = _Target(self._box_of(name))
+                self._targets[name] = _Target(self._box_of(name), self._clock)
         for target in self._targets.values():
             target.watch(monitors)
 
@@ -56,7 +57,7 @@ class OutageNotifier:
         """Return the start of the notified outage of the local network, or 0."""
         return max((target.offline for target in self._targets.values()), default=0)
 
-    def add(self, events: Iterable[Event], now_ms: int) -> None:
+    def add(self, events: Iterable[Event]) -> None:
         """Note events in the order in which they happen."""
         for event in events:
             if isinstance(event, NetworkOutage):
@@ -64,27 +65,21 @@ class OutageNotifier:
                     target.add_network_outage(event)
             else:
                 for target in self._targets_of(event.url):
-                    target.add_outage(event, now_ms)
+                    target.add_outage(event)
 
-    def add_certificate(self, result: CheckResult, now_ms: int) -> None:
+    def add_certificate(self, result: CheckResult) -> None:
         """Warn once if the certificate of a checked host expires soon."""
         monitor, until = self._monitors.get(result.url), result.certificate_until
         if monitor is None or until is None or not monitor.certificate:
             return
-        if until - now_ms > monitor.certificate:
-            return
-        for target in self._targets_of(result.url):
-            target.add_certificate(monitor, until, now_ms)
+        if until - self._clock.now_ms() <= monitor.certificate:
+            for target in self._targets_of(result.url):
+                target.add_certificate(monitor, until)
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self) -> None:
         """Send what was gathered; to be called about once a second."""
         for target in self._targets.values():
-            target.tick(now_ms)
-
-    def set_back(self, by_ms: int) -> None:
-        """Correct all times after the clock was set back."""
-        for target in self._targets.values():
-            target.set_back(by_ms)
+            target.tick()
 
     def _targets_of(self, url: str) -> list[_Target]:
         monitor = self._monitors.get(url)
@@ -92,10 +87,13 @@ class OutageNotifier:
 
 
 class _Target:
-    """The notifications of one target. `notified`: key of an outage -> ID of its notification."""
+    """The notifications of one target. `notified`: key of an outage -> ID of its notification.
 
-    def __init__(self, box: Outbox) -> None:
-        self._box = box
+    Intervals are measured by the monotonic clock.
+    """
+
+    def __init__(self, box: Outbox, clock: Clock) -> None:
+        self._box, self._clock = box, clock
         self._monitors: Mapping[str, Monitor] = {}
         self.notified: dict[str, str] = {}
         self.offline = 0
@@ -122,19 +120,19 @@ class _Target:
         self._down = {key: each for key, each in self._down.items() if each.url in monitors}
         self._up = {key: each for key, each in self._up.items() if each.url in monitors}
 
-    def add_outage(self, outage: Outage, now_ms: int) -> None:
-        key = outage.key
+    def add_outage(self, outage: Outage) -> None:
+        key, now = outage.key, self._clock.monotonic_ms()
         if outage.until:
             if self._down.pop(key, None) is None and key in self.notified:
-                self._up_at = self._up_at if self._up else now_ms
+                self._up_at = self._up_at if self._up else now
                 self._up[key] = outage
         elif key not in self.notified:
-            notice = self._notice_to_join(outage.host, now_ms)
+            notice = self._notice_to_join(outage.host, now)
             if notice:
                 self.notified[key] = notice
                 self._put([])
             else:
-                self._down_at = self._down_at if self._down else now_ms
+                self._down_at = self._down_at if self._down else now
                 self._down[key] = outage
 
     def add_network_outage(self, event: NetworkOutage) -> None:
@@ -148,8 +146,8 @@ class _Target:
         key = f"{event.since}|network"
         self._put([_notice(kind, key, (name, ""), at, event_text(event), facts)])
 
-    def add_certificate(self, monitor: Monitor, until: int, now_ms: int) -> None:
-        host = authority(monitor.url)
+    def add_certificate(self, monitor: Monitor, until: int) -> None:
+        host, now_ms = authority(monitor.url), self._clock.now_ms()
         if self._certificates.get(host) == until:
             return
         self._certificates[host] = until
@@ -162,48 +160,41 @@ class _Target:
         about = (monitor.label, monitor.url)
         self._put([_notice("certificate", f"{until}|{host}", about, now_ms, text, facts)])
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self) -> None:
+        now = self._clock.monotonic_ms()
         waiting = [*self._down.values(), *self._up.values()]
         every = min((self._monitors[each.url].every for each in waiting), default=GATHER_MS)
-        busy = now_ms - self._last_at < BUSY_MS
+        busy = now - self._last_at < BUSY_MS
         gather = min(GATHER_BUSY_MS if busy else GATHER_MS, every)
         notices: list[Notice] = []
-        if self._down and now_ms - self._down_at >= gather:
-            notices.append(self._down_notice(now_ms))
-        if self._up and now_ms - self._up_at >= gather:
-            complete = self._recovered(now_ms)
-            if complete:
-                notices.append(self._up_notice(complete, now_ms))
+        if self._down and now - self._down_at >= gather:
+            notices.append(self._down_notice(now))
+        if self._up and now - self._up_at >= gather and (complete := self._recovered(now)):
+            notices.append(self._up_notice(complete, now))
         if notices or self._unsaved:
             self._put(notices)
-            self._last_at = now_ms
+            self._last_at = now
 
-    def set_back(self, by_ms: int) -> None:
-        self._down_at -= by_ms
-        self._up_at -= by_ms
-        self._last_at -= by_ms
-        self._sent_at = {host: at - by_ms for host, at in self._sent_at.items()}
-
-    def _notice_to_join(self, host: str, now_ms: int) -> str:
+    def _notice_to_join(self, host: str, now: int) -> str:
         """Return the ID of a recent notification about the host, or ""."""
         checked_twice = max(
             (2 * each.every for url, each in self._monitors.items() if authority(url) == host),
             default=0,
         )
-        if now_ms - self._sent_at.get(host, -checked_twice - 1) > checked_twice:
+        if now - self._sent_at.get(host, -checked_twice - 1) > checked_twice:
             return ""
         notices = (
             notice for key, notice in self.notified.items() if authority(url_of_key(key)) == host
         )
         return next(notices, "")
 
-    def _recovered(self, now_ms: int) -> list[Outage]:
+    def _recovered(self, now: int) -> list[Outage]:
         """Return the outages whose end is to be notified now: of whole hosts if possible."""
         down = {authority(url_of_key(key)) for key in self.notified if key not in self._up}
-        partly = now_ms - self._up_at >= PARTLY_MS
+        partly = now - self._up_at >= PARTLY_MS
         return [outage for outage in self._up.values() if partly or outage.host not in down]
 
-    def _down_notice(self, now_ms: int) -> Notice:
+    def _down_notice(self, now: int) -> Notice:
         outages = sorted(self._down.values(), key=lambda each: (each.since, each.url))
         first, hosts = outages[0], dict.fromkeys(each.host for each in outages)
         name = self._name(outages, " so far")
@@ -211,20 +202,21 @@ class _Target:
             f"{name} {'has' if len(hosts) == 1 else 'have'} been down since "
             f"{format_time(first.since)}: {_reasons(outages)}"
         )
-        notice = _notice("down", first.key, (name, first.url), now_ms, text, _facts(outages))
+        about = (name, first.url)
+        notice = _notice("down", first.key, about, self._clock.now_ms(), text, _facts(outages))
         self.notified |= dict.fromkeys(self._down, notice.id)
-        self._sent_at |= dict.fromkeys(hosts, now_ms)
+        self._sent_at |= dict.fromkeys(hosts, now)
         self._down.clear()
         return notice
 
-    def _up_notice(self, outages: list[Outage], now_ms: int) -> Notice:
+    def _up_notice(self, outages: list[Outage], now: int) -> Notice:
         outages = sorted(outages, key=lambda each: (each.since, each.url))
         first, until = outages[0], max(each.until for each in outages)
         hosts = {each.host for each in outages}
         name = self._name(outages)
         for outage in outages:
             del self.notified[outage.key], self._up[outage.key]
-        self._up_at = now_ms
+        self._up_at = now
         left = sorted(url for url in map(url_of_key, self.notified) if authority(url) in hosts)
         text = (
             f"{name} {'has' if len(hosts) == 1 else 'have'} been up again since "
@@ -232,7 +224,7 @@ class _Target:
             f"({_reasons(outages)})" + (f"; still down: {_list(left)}" if left else "")
         )
         facts = {**_facts(outages), "until": format_time(until)}
-        return _notice("up", first.key, (name, first.url), now_ms, text, facts)
+        return _notice("up", first.key, (name, first.url), self._clock.now_ms(), text, facts)
 
     def _name(self, outages: Sequence[Outage], suffix: str = "") -> str:
         """Return the name of the monitor or host, or the number of hosts."""

@@ -163,7 +163,7 @@ class OutageDetector:
             monitor_state = self.states.get(url_of_key(key))
             since = int(key.partition("|")[0])
             if monitor_state is not None and monitor_state.failures:
-                monitor_state.set_down(True, since)
+                monitor_state.down, monitor_state.since = True, since
             elif monitor_state is not None:
                 until = monitor_state.up_at or monitor_state.last_up_at
                 ended.append(_outage(url_of_key(key), monitor_state, since, until))
@@ -189,7 +189,7 @@ class OutageDetector:
         before = state.since
         change = state.add(result.verdict, result.text, result.at, monitor.confirm)
         if change is StateChange.DOWN:
-            state.set_down(False)  # until it is clear that it is not the local network
+            state.down = False  # until it is clear that it is not the local network
             self._held.setdefault(url, now_ms)
         if state.is_failing:
             self._failing[url] = None
@@ -249,7 +249,7 @@ class OutageDetector:
         del self._held[url]
         self._failing.pop(url, None)
         state = self.states[url]
-        state.set_down(True)
+        state.down = True
         reaction.events.append(_outage(url, state, state.since))
         self._recheck_host(url, reaction, down=False)
 
@@ -287,7 +287,7 @@ class OutageDetector:
         """Check the other monitors of a host that are (not) down."""
         for other in self._by_host[authority(url)]:
             state = self.states[other]
-            if other != url and state.down == down and not state.recovers:
+            if other != url and state.down == down and not state.successes:
                 reaction.recheck(other, 0)
 
     def _site(self, url: str) -> str:

@@ -142,11 +142,6 @@ class MonitorState:
         """Whether checks failed that are not confirmed as an outage."""
         return self.failures > 0 and not self.down
 
-    @property
-    def recovers(self) -> bool:
-        """Whether the last check succeeded during an outage."""
-        return self.successes > 0
-
     def add(
         self, verdict: str, text: str, at: int, confirm: int, *, count: int = 1, last_at: int = 0
     ) -> StateChange:
@@ -169,10 +164,6 @@ class MonitorState:
     def forget_failures(self) -> None:
         """Discard failed checks that do not concern the page."""
         self.failures = self.since = 0
-
-    def set_down(self, down: bool, since: int = 0) -> None:
-        """Declare an outage that began at `since`, or withdraw it until it is clear."""
-        self.down, self.since = down, since or self.since
 
     def suspend(self, confirm: int) -> None:
         """After a restart, let the next failed check confirm an outage again."""

@@ -61,7 +61,7 @@ class Uptime:
         self._boxes: dict[str, Outbox] = {}
         self._checker: Checker | None = None
         self._detector = OutageDetector(lambda url: crawl.domains.registrable(hostname(url)))
-        self._notifier = OutageNotifier(self._box)
+        self._notifier = OutageNotifier(self._box, clock)
 
     def tick(self) -> None:
         """Apply changes of the monitors.
@@ -140,7 +140,7 @@ class Uptime:
             {key for key in self._notifier.notified_keys() if url_of_key(key) in urls},
             self._notifier.offline_since(),
         )
-        self._notifier.add(ended, self._clock.now_ms())
+        self._notifier.add(ended)
 
     def _box(self, target: str) -> Outbox:
         if target not in self._boxes:

@@ -27,6 +27,7 @@ import mmap
 import os
 import re
 import struct
+import sys
 import unicodedata
 from array import array
 from bisect import bisect_left
@@ -62,7 +63,7 @@ WEIGHT_STEPS, MIN_WEIGHT = 1_024, -32
 FIRST_WORD = 1.5  # factor for a phrase whose first word has the prefix
 _CACHED_CHUNKS, _CACHED_FOLDS = 128, 8_192  # about 5 MB and 2 MB
 _CACHED_WORD_CHUNKS = 320  # about 4 MB: all, since a query reads words of every language
-MANY_ROWS = 8_192  # words of one length, from which numpy compares them
+MANY_ROWS = 8_192  # words of one length for which it is worth importing numpy
 _LAST = "\U0010ffff"
 _MARKS = re.compile("[\u0300-\u036f]+")  # Unicode's combining diacritical marks
 
@@ -235,7 +236,7 @@ class SuggestFile:
         parts = (
             (max(group.start, first), first, min(group.stop, first + MASK_ROWS)) for first in bounds
         )
-        if len(group) < MANY_ROWS:
+        if len(group) < MANY_ROWS and "numpy" not in sys.modules:
             for start, first, stop in parts:
                 masks = memoryview(self._masks(first // MASK_ROWS)).cast("Q")[
                     start - first : stop - first

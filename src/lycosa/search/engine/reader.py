@@ -10,7 +10,9 @@ import tantivy
 
 from lycosa.index.schema import (
     BODY_ROLE,
+    FULL_ROLE,
     GROUP,
+    HEADINGS_ROLE,
     ID,
     TEXT,
     TITLE_ROLE,
@@ -37,6 +39,8 @@ from lycosa.search.ranking.statistics import (
 )
 from lycosa.text.analyze import Analysis
 
+_WITHIN = {TITLE_ROLE: (BODY_ROLE,), HEADINGS_ROLE: (BODY_ROLE, FULL_ROLE)}
+"""The fields that together have all terms of a field."""
 _MAX_QUERIES = 256
 _MAX_TERMS = 50_000  # terms whose document frequency is cached: some 8 MB
 
@@ -74,13 +78,13 @@ class IndexStatistics:
         return count
 
     def _document_frequency(self, name: str, term: str) -> int:
-        if name.startswith(WRITTEN):
-            language = name.removeprefix(WRITTEN)
-            words = (file.find_word(term, language) for file in self._suggest_files)
-            return sum(word.pages for word in words if word is not None)
         role, _, language = name.partition("_")
-        if role == TITLE_ROLE and not self.holding(text_field(BODY_ROLE, language), term):
-            return 0  # the body has the titles too
+        if role == WRITTEN:
+            words = [file.find_word(term, language) for file in self._suggest_files]
+            return sum(word.pages for word in words if word is not None)
+        within = _WITHIN.get(role)
+        if within and not any(self.holding(text_field(each, language), term) for each in within):
+            return 0
         field, (indexed,) = located(name, (term,))
         return int(self._searcher.doc_freq(field, indexed))
 

@@ -52,6 +52,9 @@ Place = TypeVar("Place")
 RELAX_BELOW = 3
 """If fewer pages than this contain all words, pages with most of them are shown too."""
 
+MANY = 100
+"""Pages with a word as written from which it is not searched to see whether it is misspelled."""
+
 NOTHING_INDEXED = Message("nothing_indexed", "no page is indexed yet")
 HOUR_MS = 3_600_000
 
@@ -224,7 +227,9 @@ def spelling_of(
     ):
         return None
 
-    def matches(text: str) -> int:
+    def matches(text: str, known_pages: int) -> int:
+        if known_pages >= MANY and not (request.host or request.collection):
+            return known_pages
         return matching(source, parse_query(text), request)
 
     return other_spelling(

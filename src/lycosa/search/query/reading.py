@@ -7,15 +7,14 @@ therefore analysed by every analyzer that the index has pages for; each result i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 from lycosa.core.dataclass import dataclass
 from lycosa.search.query.query import Clause, ClauseGroup, ParsedQuery, Part
 from lycosa.text.analyze import Analysis, Analyzer, Unit, analyzer_for
 
 
-@dataclass(slots=True, frozen=True)
-class QueryWord:
+class QueryWord(NamedTuple):
     """A word to search for. `place`: number of its clause. `prefix`: also match terms with it."""
 
     unit: Unit
@@ -58,7 +57,7 @@ def read(
     for language, analyzer in (
         (code, each) for code in languages for each in analysis.all_of(code)
     ):
-        reading = replace(read_by(parsed, analyzer), language=language)
+        reading = read_by(parsed, analyzer, language)
         key = (
             reading.analyzer.field_set,
             *map(_form, reading.parts),
@@ -69,7 +68,7 @@ def read(
     return list(readings.values())
 
 
-def read_by(parsed: ParsedQuery, analyzer: Analyzer) -> Reading:
+def read_by(parsed: ParsedQuery, analyzer: Analyzer, language: str = "") -> Reading:
     counter = iter(range(1_000_000))
     parts = tuple(
         node for part in parsed.required for node in _query_parts(analyzer, part, counter)
@@ -79,7 +78,8 @@ def read_by(parsed: ParsedQuery, analyzer: Analyzer) -> Reading:
         for part in parsed.excluded
         for node in _grouped(_query_parts(analyzer, part, counter), every=True)
     )
-    return Reading(analyzer, tuple(word.unit for word in words_in(parts)), parts, excluded)
+    units = tuple([word.unit for word in words_in(parts)])
+    return Reading(analyzer, units, parts, excluded, language)
 
 
 def words_in(parts: Sequence[QueryPart]) -> Iterator[QueryWord]:

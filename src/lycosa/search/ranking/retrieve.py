@@ -136,7 +136,8 @@ class QueryBuilder:
         `made`: the expression is by `required`, so it has no leaf without pages.
         """
         matches = Query.all_query() if expression is None else self._query(expression, made=made)
-        return Query.boolean_query([(Occur.Must, matches), *filter_clauses(self._schema, filters)])
+        clauses = filter_clauses(self._schema, filters)
+        return Query.boolean_query([(Occur.Must, matches), *clauses]) if clauses else matches
 
     def required(self, readings: Sequence[Reading], share: float | None = None) -> DisMax | None:
         """Return the expression of all words, or of this share of them; None: there is no word.
@@ -172,7 +173,10 @@ class QueryBuilder:
             field_set = reading.analyzer.field_set
             leaves = [] if expansion is None else expansion.leaves(field_set, terms.total)
             added = [
-                leaf.times(language * self._rarity(reading, self._count(leaf.field, *leaf.terms)))
+                leaf.times(
+                    language
+                    * self._rarity(self._pages_of(reading), self._count(leaf.field, *leaf.terms))
+                )
                 for leaf in leaves
                 if self._holds(leaf.field, leaf.terms)
             ]
@@ -221,23 +225,24 @@ class QueryBuilder:
         reach. A factor also corrects the document frequency, which tantivy counts over pages of all
         languages.
         """
-        factors = []
-        weights = self.language_weights(readings)
+        pages = [self._pages_of(reading) for reading in readings]
         held = [
             {word: self._holding(word.unit, reading.analyzer.field_set) for word in reading.words()}
             for reading in readings
         ]
+        weights = self._language_weights(readings, pages, held)
         reachable = [
-            sum(inverse_frequency(pages, min(pages, count)) for count in counts.values()) or 1.0
-            for counts, pages in zip(held, map(self._pages_of, readings), strict=True)
+            sum(inverse_frequency(most, min(most, count)) for count in counts.values()) or 1.0
+            for counts, most in zip(held, pages, strict=True)
         ]
         norm = reachable[weights.index(max(weights))]
-        for reading, weight, counts, most in zip(readings, weights, held, reachable, strict=True):
+        factors = []
+        for weight, counts, number, most in zip(weights, held, pages, reachable, strict=True):
             weight *= norm / most
             factors.append(
                 (
                     weight,
-                    {word: weight * self._rarity(reading, count) for word, count in counts.items()},
+                    {word: weight * self._rarity(number, count) for word, count in counts.items()},
                 )
             )
         return factors
@@ -246,38 +251,46 @@ class QueryBuilder:
         """Return the number of pages in the language of a reading, at least 1."""
         return max(1, self._count(LANGUAGE, reading.language))
 
-    def _rarity(self, reading: Reading, count: int) -> float:
-        """Return the inverse document frequency of a term among pages of its language, divided by
-        that among all pages.
+    def _rarity(self, pages: int, count: int) -> float:
+        """Return the inverse document frequency of a term among the `pages` of its language,
+        divided by that among all pages.
         """
-        documents, pages = self._everywhere.counted, self._pages_of(reading)
+        documents = self._everywhere.counted
         return inverse_frequency(pages, min(pages, count)) / inverse_frequency(
             documents, min(documents, count)
         )
 
-    def language_weights(self, readings: Sequence[Reading]) -> list[float]:
+    def _language_weights(
+        self,
+        readings: Sequence[Reading],
+        pages: Sequence[int],
+        held: Sequence[Mapping[QueryWord, int]],
+    ) -> list[float]:
         """Return the probability of each reading relative to the most probable one (naive Bayes
         over the words of the query).
+
+        Args:
+            pages: those in the language of each reading.
+            held: maximum number of pages with each word, by reading.
         """
         if len(readings) < 2:
             return [1.0] * len(readings)
-        pages = [self._pages_of(reading) for reading in readings]
-        held: list[dict[int, float]] = []
-        for reading in readings:
+        evidence: list[dict[int, float]] = []
+        for reading, words in zip(readings, held, strict=True):
             counts: dict[int, float] = {}
             full = text_field(FULL_ROLE, reading.analyzer.field_set)
-            for word in reading.words():
-                count = STEM_EVIDENCE * self._holding(word.unit, reading.analyzer.field_set)
-                if count or self._holds(full, word.unit.phrase):
+            for word, number in words.items():
+                count = STEM_EVIDENCE * number
+                if number or self._holds(full, word.unit.phrase):
                     count += self._count(*written_word(word, reading))
                 counts[word.place] = min(counts.get(word.place, count), count)
-            held.append(counts)
-        places = {place for counts in held for place in counts}
+            evidence.append(counts)
+        places = {place for counts in evidence for place in counts}
         everywhere = {
-            place: sum(counts.get(place, 0) for counts in held) / sum(pages) for place in places
+            place: sum(counts.get(place, 0) for counts in evidence) / sum(pages) for place in places
         }
         likely = []
-        for counts, number in zip(held, pages, strict=True):
+        for counts, number in zip(evidence, pages, strict=True):
             value = LANGUAGE_PRIOR_POWER * math.log(number / sum(pages))
             for place in places:
                 share = counts.get(place, 0) + LANGUAGE_SMOOTHING * everywhere[place] + 1e-3
@@ -400,8 +413,11 @@ def _somewhere(
 
 @functools.lru_cache(maxsize=4_096)
 def _plain_terms(text: str) -> tuple[str, ...]:
-    """Return a word as it is among the words of a URL. Cached, since all readings need it."""
+    """Return a word as it is among the words of a URL. Cached as `_written` is."""
     return tuple(analyzer_for("").terms(text))
+
+
+_written = functools.lru_cache(maxsize=4_096)(folded)  # all readings need the same words
 
 
 def _proximity(
@@ -425,7 +441,9 @@ def _proximity(
 
 def written_word(word: QueryWord, reading: Reading) -> Term:
     """Return the term by which pages with a word as written are counted."""
-    return f"{WRITTEN}{reading.language}", folded(word.unit.surface or " ".join(word.unit.phrase))
+    return text_field(WRITTEN, reading.language), _written(
+        word.unit.surface or " ".join(word.unit.phrase)
+    )
 
 
 def terms_of(readings: Sequence[Reading]) -> list[Term]:

@@ -25,8 +25,8 @@ _USUAL_FREQUENCY = 2.0
 
 Term = tuple[str, str]
 """A field's name and a term in it."""
-WRITTEN = "written_"
-"""Prefix of a language: the unstemmed words of its pages (`index.suggest`) instead of a field."""
+WRITTEN = "written"
+"""Role of the unstemmed words of pages (`index.suggest`), which are in no field."""
 
 
 class Statistics(Protocol):

@@ -144,11 +144,12 @@ def other_spelling(
     language: str,
     total: int,
     ask: Callable[[SpellingRequest], SpellingCandidates],
-    matches: Callable[[str], int],
+    matches: Callable[[str, int], int],
 ) -> Spelling | None:
     """Return a spelling that more than `total` pages match, if there is one.
 
-    `ask` looks candidates up; `matches` returns the number of pages for a query.
+    `ask` looks candidates up; `matches` returns the number of pages for a query, given the known
+    number of pages with it as written, or 0.
     """
     typed = _typed(text, parsed)
     if not typed:
@@ -156,7 +157,7 @@ def other_spelling(
     # Texts in scripts that are searched by letters or pairs also match pages without the word.
     as_phrase = len(typed) == 1 and typed[0].text == text and not text.isascii()
     if total >= FEW and as_phrase:
-        total = matches(f'"{text}"')
+        total = matches(f'"{text}"', 0)
     if total >= FEW:
         return None
     runs = [run for word in typed for run in _runs(word)]
@@ -165,17 +166,23 @@ def other_spelling(
         for word in typed
         if not _CHARACTERS.search(word.text) and len(word.folded) >= MIN_LETTERS
     ]
-    parts = {part for word in singles for pair in _splits(word.folded) for part in pair}
-    joined = {first.folded + second.folded for first, second in _neighbours(text, typed)}
-    request = SpellingRequest(
-        tuple({word.folded: None for word in (*singles, *runs)}),
-        tuple(sorted(parts | joined | {word.folded for word in typed})),
-        language,
-    )
-    candidates = ask(request)
-    hits = {word: total if len(typed) == 1 else matches(word.text) for word in typed}
-    rare = {word for word in typed if not candidates.exact.get(word.folded) or hits[word] < FEW}
+    exact = {first.folded + second.folded for first, second in _neighbours(text, typed)}
+    exact.update(word.folded for word in typed)
+    known = ask(SpellingRequest((), tuple(sorted(exact)), language))
+    hits = {
+        word: total
+        if len(typed) == 1
+        else matches(word.text, sum(entry.pages for entry in known.exact.get(word.folded, ())))
+        for word in typed
+    }
+    rare = {word for word in typed if not known.exact.get(word.folded) or hits[word] < FEW}
     singles = [word for word in singles if word in rare]
+    candidates = known
+    if singles or runs:  # comparing words costs most: only those that may be wrong
+        parts = {part for word in singles for pair in _splits(word.folded) for part in pair}
+        similar = dict.fromkeys(word.folded for word in (*singles, *runs))
+        found = ask(SpellingRequest(tuple(similar), tuple(sorted(parts)), language))
+        candidates = SpellingCandidates(found.similar, {**known.exact, **found.exact})
     changes = [
         *_edits(singles, candidates, hits),
         *_edits(runs, candidates, {}),
@@ -183,7 +190,7 @@ def other_spelling(
         *_joined(text, typed, candidates),
     ]
     for query in _queries(text, typed, rare, changes, candidates)[:TRIED]:
-        pages = matches(f'"{query}"' if as_phrase else query)
+        pages = matches(f'"{query}"' if as_phrase else query, 0)
         if pages > total:
             return Spelling(query, pages)
     return None

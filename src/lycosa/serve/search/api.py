@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field, TypeAdapter
 
 from lycosa.chunks.tokens import MIN_LIMIT
 from lycosa.commands.inspection.passages import (
@@ -125,14 +125,17 @@ ChunkTokens = Annotated[
     ),
 ]
 router = APIRouter(prefix="/api/v1")
+_ANSWER = TypeAdapter(SearchAnswer)
 
 
-@router.get("/search", responses=ERRORS, tags=["search"])
-def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query()]) -> SearchAnswer:
+@router.get("/search", response_model=SearchAnswer, responses=ERRORS, tags=["search"])
+def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query()]) -> Response:
     """Search the index, as `lycosa search --json`. The query language is described in
     docs/reference/query.md.
     """
-    return search_answer(services.source.search(parameters.request()))
+    answer = search_answer(services.source.search(parameters.request()))
+    # written here: FastAPI would validate it first, in a second thread
+    return Response(_ANSWER.dump_json(answer), media_type="application/json")
 
 
 class PassageParameters(BaseModel):
