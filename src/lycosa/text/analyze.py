@@ -125,8 +125,8 @@ class NativeAnalyzer:
 
 Analyzer = NativeAnalyzer | SegmentedAnalyzer
 """`field_set`: the index fields of its terms. `marked(text)`: the terms for the index, each with
-`field_set` and a colon as prefix, joined by spaces. `terms(text)`: its terms in order. `each(chunks)`: the terms of several texts. `units(text)`: the
-words of a query.
+`field_set` and a colon as prefix, joined by spaces. `terms(text)`: its terms in order.
+`each(chunks)`: the terms of several texts. `units(text)`: the words of a query.
 """
 
 _NATIVE = {
