@@ -110,9 +110,11 @@ class NativeAnalyzer:
         words = text.encode().translate(SEPARATED).split()
         return " ".join(filter(None, map(self._terms.__getitem__, words)))
 
+    def joined(self, text: str) -> str:
+        return self.marked(text).replace(self._mark, "")  # no term contains a colon
+
     def terms(self, text: str) -> list[str]:
-        start = len(self._mark)
-        return [term[start:] for term in self.marked(text).split()]
+        return self.joined(text).split()
 
     def each(self, chunks: Sequence[str]) -> list[list[str]]:
         return list(map(self.terms, chunks))
@@ -124,9 +126,9 @@ class NativeAnalyzer:
 
 
 Analyzer = NativeAnalyzer | SegmentedAnalyzer
-"""`field_set`: the index fields of its terms. `marked(text)`: the terms for the index, each with
-`field_set` and a colon as prefix, joined by spaces. `terms(text)`: its terms in order.
-`each(chunks)`: the terms of several texts. `units(text)`: the words of a query.
+"""`field_set`: the index fields of its terms. `joined(text)`: its terms in order, joined by spaces.
+`marked(text)`: the same for the index, each with `field_set` and a colon as prefix. `terms(text)`:
+its terms. `each(chunks)`: the terms of several texts. `units(text)`: the words of a query.
 """
 
 _NATIVE = {
