@@ -30,7 +30,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.records import TITLE_DIFFERS_TOO
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.index.snippets.texts import joined
-from lycosa.text.analyze import Analysis, Analyzer, analyzer_for
+from lycosa.text.analyze import Analysis, analyzer_for
 
 SCHEMA_VERSION = 6
 """Increase it when fields or their meaning change: indexes of another version are rebuilt."""
@@ -242,7 +242,7 @@ def document(
     headings = list(page.headings[:MAX_HEADINGS])
     further = installed_plugins().call("index_text", url=page.url, title=page.title, text=page.body)
     if page.title:
-        title = prefixed(analyzer, page.title)
+        title = analyzer.marked(page.title)
         # separate values, so that no phrase matches across two of them
         for role in (TITLE_ROLE, *(BODY_ROLE,) * TITLE_COPIES):
             made.add_text(role, title)
@@ -253,7 +253,7 @@ def document(
         (ANCHOR_ROLE, page.anchors),
     ):
         if text:
-            made.add_text(role, prefixed(analyzer, text))
+            made.add_text(role, analyzer.marked(text))
     made.add_bytes(ABOUT, _about(page))
     return made
 
@@ -263,13 +263,6 @@ def _about(page: IndexedPage) -> bytes:
     return json.dumps(_STORED_FIELDS(page), ensure_ascii=False, separators=(",", ":")).encode(
         "utf-8", "replace"
     )
-
-
-def prefixed(analyzer: Analyzer, text: str) -> str:
-    """Return the terms of a text, separated by spaces, each with its language code as prefix."""
-    mark = f"{analyzer.field_set}:"
-    joined = analyzer.joined(text)
-    return mark + joined.replace(" ", f" {mark}") if joined else ""
 
 
 def stored_text(page: IndexedPage) -> bytes:

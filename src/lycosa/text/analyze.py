@@ -26,12 +26,12 @@ from lycosa.core.dataclass import dataclass
 from lycosa.text import fold, letters
 from lycosa.text.segmented import (
     MEMO_WORDS,
+    SEPARATED,
     AccentAnalyzer,
     DictionaryAnalyzer,
     SegmentedAnalyzer,
     SyllableAnalyzer,
     SyllablePairAnalyzer,
-    Terms,
     Unit,
     clean,
     same,
@@ -60,11 +60,18 @@ BIGRAMS, KIWI = "bigrams", "kiwi"
 PAIRS = "syllable-pairs"
 
 
-_SEPARATED = bytes(
-    ord(chr(code).lower() if chr(code).isalnum() else " ") if code < 0x80 else code
-    for code in range(0x100)
-)
-"""For UTF-8: ASCII letters in lower case, and spaces for what separates words in ASCII."""
+class MarkedTerms(dict[bytes, str]):
+    """Cache of word in UTF-8 -> its terms with a mark, joined. Long words are not kept."""
+
+    def __init__(self, terms_of: Callable[[str], Iterable[str]], mark: str) -> None:
+        self._terms_of = terms_of
+        self._mark = mark
+
+    def __missing__(self, word: bytes) -> str:
+        terms = " ".join([f"{self._mark}{term}" for term in self._terms_of(word.decode())])
+        if len(word) <= fold.MAX_TERM_BYTES:
+            self[word] = terms
+        return terms
 
 
 class NativeAnalyzer:
@@ -88,16 +95,23 @@ class NativeAnalyzer:
             .filter(tantivy.Filter.ascii_fold())
             .build()
         )
-        self._terms = Terms(self.tokenizer.analyze)
+        self._mark = f"{language}:"
+        self._terms = self._new_terms()
 
-    def joined(self, text: str) -> str:
+    def _new_terms(self) -> MarkedTerms:
+        return MarkedTerms(self.tokenizer.analyze, self._mark)
+
+    def marked(self, text: str) -> str:
         text = fold.with_names(text)
         if not text.isascii():
             text = clean(fold.compatible(text))
         if len(self._terms) > MEMO_WORDS:
-            self._terms = Terms(self.tokenizer.analyze)  # another thread may be reading the old
-        words = text.encode().translate(_SEPARATED).decode().split()
+            self._terms = self._new_terms()  # another thread may be reading the old
+        words = text.encode().translate(SEPARATED).split()
         return " ".join(filter(None, map(self._terms.__getitem__, words)))
+
+    def joined(self, text: str) -> str:
+        return self.marked(text).replace(self._mark, "")  # no term contains a colon
 
     def terms(self, text: str) -> list[str]:
         return self.joined(text).split()
@@ -112,9 +126,9 @@ class NativeAnalyzer:
 
 
 Analyzer = NativeAnalyzer | SegmentedAnalyzer
-"""`field_set`: the index fields of its terms. `joined(text)`: the text for the index.
-`terms(text)`: its terms in order. `each(chunks)`: the terms of several texts. `units(text)`: the
-words of a query.
+"""`field_set`: the index fields of its terms. `joined(text)`: its terms in order, joined by spaces.
+`marked(text)`: the same for the index, each with `field_set` and a colon as prefix. `terms(text)`:
+its terms. `each(chunks)`: the terms of several texts. `units(text)`: the words of a query.
 """
 
 _NATIVE = {

@@ -38,6 +38,11 @@ SIGNS = (
     r"!-/:-@\[-`{-~\u00a1-\u00a7\u00a9\u00ab\u00ac\u00ae\u00b0\u00b1\u00b6\u00b7\u00bb\u00bf\u00d7\u00f7"
     r"\u2010-\u2016\u2018-\u2023\u2025\u2026\u2030\u2032-\u2034\u2039\u203a\u20ac\u2190-\u2193"
 )
+SEPARATED = bytes(
+    ord(chr(code).lower() if chr(code).isalnum() else " ") if code < 0x80 else code
+    for code in range(0x100)
+)
+"""For UTF-8: ASCII letters in lower case, and spaces for what separates words in ASCII."""
 _NOT_USUAL = lazy_pattern(f"[^0-9{LETTERS}{SIGNS}\n]")
 _RUNS = lazy_pattern(f"[^\\W_{_HANGUL_SYLLABLES}]+|\n|[{_HANGUL_SYLLABLES}]+")
 
@@ -98,7 +103,12 @@ class SegmentedAnalyzer:
         )
 
     def joined(self, text: str) -> str:
-        return " ".join(filter(None, self._remembered(self.prepare(text).split())))
+        words = clean(self.prepare(text)).encode().translate(SEPARATED).decode().split()
+        return " ".join(filter(None, self._remembered(words)))
+
+    def marked(self, text: str) -> str:
+        mark, joined = f"{self.field_set}:", self.joined(text)
+        return mark + joined.replace(" ", f" {mark}") if joined else ""
 
     def terms(self, text: str) -> list[str]:
         return self.joined(text).split()
