@@ -35,8 +35,8 @@ from bench.harness import (
     table,
 )
 from bench.harness import arguments as harness_arguments
-from bench.rivals.build import RivalAbsent
-from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, OURS, nginx_program
+from bench.peers.build import PeerAbsent
+from bench.peers.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, OURS, nginx_program
 
 HERE = Path(__file__).parent
 PAGES_MAY_DIFFER = 0.02
@@ -224,20 +224,20 @@ def those_present(contenders: Sequence[str], tls: bool) -> list[str]:
     Builds what must be built.
 
     Raises:
-        RivalAbsent: we ourselves, or everybody else, are missing.
+        PeerAbsent: we ourselves, or everybody else, are missing.
     """
     present = []
     for name in contenders:
         try:
             COMMANDS[name](["https://127.0.0.1/" if tls else "http://127.0.0.1/"], HERE)
-        except RivalAbsent as absent:
+        except PeerAbsent as absent:
             if name in OURS:
                 raise
             print(f"{name} is left out: {absent}", file=sys.stderr)
         else:
             present.append(name)
     if not present:
-        raise RivalAbsent("nothing is left to run")
+        raise PeerAbsent("nothing is left to run")
     return present
 
 
@@ -345,7 +345,7 @@ def main(arguments: Sequence[str]) -> int:
                         options.runs,
                         certificate,
                     )
-    except (RivalAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
+    except (PeerAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
     figures = {

@@ -21,8 +21,8 @@ from bench.crawl import (
 )
 from bench.floors import CONTENDERS, TARGETS, check, fallen, measure_round, quick_floors
 from bench.profile import IMPORTS, read_stacks, summarize
-from bench.rivals import build
-from bench.rivals.build import RivalAbsent, built
+from bench.peers import build
+from bench.peers.build import PeerAbsent, built
 
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
@@ -200,13 +200,13 @@ def test_a_rival_without_its_compiler_is_left_out_by_name(
     sources: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(sources))
-    with pytest.raises(RivalAbsent, match="go is not installed"):
+    with pytest.raises(PeerAbsent, match="go is not installed"):
         built("colly")
     assert those_present(["links", "colly"], tls=False) == ["links"]
     assert (
         "colly is left out: colly cannot be built: go is not installed" in capsys.readouterr().err
     )
-    with pytest.raises(RivalAbsent, match="nothing is left"):
+    with pytest.raises(PeerAbsent, match="nothing is left"):
         those_present(["colly"], tls=False)
 
 
@@ -217,7 +217,7 @@ def test_a_failed_build_says_what_the_compiler_said(
     compiler.write_text("#!/bin/sh\necho no such module >&2; exit 3\n")
     compiler.chmod(0o755)
     monkeypatch.setenv("PATH", f"{sources.parent}:/bin:/usr/bin")
-    with pytest.raises(RivalAbsent, match=r"ended with 3:\nno such module"):
+    with pytest.raises(PeerAbsent, match=r"ended with 3:\nno such module"):
         built("colly")
 
 
