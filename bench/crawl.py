@@ -17,16 +17,17 @@ import tempfile
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.servers.certificates import Certificate, make_certificate
-from tests.servers.nginx import Nginx
+from tests.servers.nginx import Nginx, Request
 from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
 
 from bench import large_pages
 from bench.harness import (
+    MEGABYTE,
     CommandTimeout,
     load_average,
     measure,
@@ -57,10 +58,32 @@ class Run:
     peak_rss_mb: float
     tree_rss_mb: float
     load: float
+    robots: int = 0  # requests for /robots.txt
+    kept_mb: float = 0.0  # files left in its folder
 
     @property
     def pages_per_cpu_second(self) -> float:
         return self.pages / self.cpu_s
+
+
+def html_pages(requests: Sequence[Request]) -> set[str]:
+    """Return the distinct URLs that were answered 200 as text/html."""
+    return {
+        request.url
+        for request in requests
+        if request.status == 200
+        and request.method == "GET"
+        and request.content_type.startswith("text/html")
+    }
+
+
+def size_mb(folder: Path) -> float:
+    """Return the size of the files under a folder; they may vanish meanwhile."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            total += path.lstat().st_size if not path.is_dir() else 0
+    return total / MEGABYTE
 
 
 def run_once(contender: str, target: str, number: int, seeds: Sequence[str], server: Nginx) -> Run:
@@ -79,13 +102,8 @@ def run_once(contender: str, target: str, number: int, seeds: Sequence[str], ser
         )
         server.settle()
         log_lines = server.requests(mark)
-        pages = {
-            line.url
-            for line in log_lines
-            if line.status == 200
-            and line.method == "GET"
-            and line.content_type.startswith("text/html")
-        }
+        pages = html_pages(log_lines)
+        kept_mb = size_mb(folder)
         if usage.exit_code not in ACCEPTED_EXITS.get(contender, (0,)) or not pages:
             ending = output.read_text(errors="replace")[-3000:]
             raise RuntimeError(
@@ -105,6 +123,8 @@ def run_once(contender: str, target: str, number: int, seeds: Sequence[str], ser
         usage.peak_rss_mb,
         usage.tree_rss_mb,
         load_average(),
+        sum(line.uri == "/robots.txt" for line in log_lines),
+        kept_mb,
     )
 
 
@@ -164,6 +184,8 @@ def summary_rows(runs: Sequence[Run]) -> list[dict[str, object]]:
                 "wall_s": round(statistics.median(run.wall_s for run in group), 1),
                 "peak_rss_mb": round(max(run.peak_rss_mb for run in group)),
                 "tree_rss_mb": round(max(run.tree_rss_mb for run in group)),
+                "robots": round(statistics.median(run.robots for run in group)),
+                "kept_mb": round(statistics.median(run.kept_mb for run in group), 1),
             }
         )
     return rows

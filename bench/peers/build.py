@@ -46,15 +46,6 @@ _VENV = _Recipe(
 )
 
 
-def _maven(goal: str, checksum: str) -> _Recipe:
-    return _Recipe(
-        ("mvn", "-q", "-B", "-Dbuild={target}/maven", f"dependency:{goal}-dependencies")
-        + ("-DoutputDirectory={target}/lib",),
-        "lib",
-        checksum,
-    )
-
-
 _RECIPES = {
     "colly": _Recipe(("go", "build", "-o", "{target}/colly", "."), "colly"),
     "spider": _Recipe(
@@ -64,8 +55,14 @@ _RECIPES = {
     "assembled": _VENV,
     "crawlee": _VENV,
     "crawl4ai": _VENV,
-    "heritrix": _maven("unpack", ""),
-    "stormcrawler": _maven("copy", ""),
+    "heritrix": _Recipe(
+        (
+            *("mvn", "-q", "-B", "-Dbuild={target}/maven"),
+            *("dependency:unpack-dependencies", "-DoutputDirectory={target}/lib"),
+        ),
+        "lib",
+        "564de279b7288f1a",
+    ),
 }
 
 

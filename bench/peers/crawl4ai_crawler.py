@@ -16,7 +16,6 @@ from typing import Any
 
 from crawl4ai import AsyncWebCrawler, BrowserConfig, CacheMode, CrawlerRunConfig
 from crawl4ai.async_crawler_strategy import AsyncHTTPCrawlerStrategy
-from crawl4ai.async_dispatcher import MemoryAdaptiveDispatcher
 from crawl4ai.deep_crawling import BFSDeepCrawlStrategy
 
 MAX_DEPTH = 1000

@@ -19,23 +19,24 @@ PROFILE = "org/archive/crawler/restlet/profile-crawler-beans.cxml"
 HEAP = "-Xmx256m"
 """As its own start script sets it."""
 
-CONTACT = (
-    "ENTER_AN_URL_WITH_YOUR_CONTACT_INFO_HERE_FOR_WEBMASTERS_AFFECTED_BY_YOUR_CRAWL",
-    "http://127.0.0.1/\ndisposition.delayFactor=0\ndisposition.minDelayMs=0\n"
-    "crawlController.pauseAtStart=false\nactionDirectory.initialDelaySeconds=0",
-)
-TRANSCLUSIONS = ('<!-- <property name="maxTransHops" value="2" /> -->',) + (
-    '<property name="maxTransHops" value="0" />',
-)
-SPECULATION = ('<!-- <property name="maxSpeculativeHops" value="1" /> -->',) + (
-    '<property name="maxSpeculativeHops" value="0" />',
-)
+CHANGES = {
+    "ENTER_AN_URL_WITH_YOUR_CONTACT_INFO_HERE_FOR_WEBMASTERS_AFFECTED_BY_YOUR_CRAWL": (
+        "http://127.0.0.1/\ndisposition.delayFactor=0\ndisposition.minDelayMs=0\n"
+        "crawlController.pauseAtStart=false\nactionDirectory.initialDelaySeconds=0"
+    ),
+    '<!-- <property name="maxTransHops" value="2" /> -->': (
+        '<property name="maxTransHops" value="0" />'
+    ),
+    '<!-- <property name="maxSpeculativeHops" value="1" /> -->': (
+        '<property name="maxSpeculativeHops" value="0" />'
+    ),
+}
+SEED = "http://example.example/example"
 
 
 def job(profile: str, seeds: Sequence[str]) -> str:
     """The profile with our settings."""
-    seed_list = ("http://example.example/example", "\n".join(seeds))
-    for before, after in (CONTACT, TRANSCLUSIONS, SPECULATION, seed_list):
+    for before, after in {**CHANGES, SEED: "\n".join(seeds)}.items():
         if profile.count(before) != 1:
             raise SystemExit(f"the profile of Heritrix does not have {before!r} once")
         profile = profile.replace(before, after)
@@ -51,12 +52,9 @@ def main(library: Path, folder: Path, seeds: Sequence[str]) -> None:
     for journal in sorted(here.glob("[0-9]*/logs/frontier.recover.gz")):
         shutil.move(journal, here / "action")
     os.chdir(folder)
-    os.execvp(
-        "java",
-        ["java", HEAP, f"-Dheritrix.home={folder}", "-cp", f"{home}/lib/*"]
-        + ["org.archive.crawler.Heritrix", "-a", "admin:admin", "-p", "0"]
-        + ["-j", str(folder / "jobs"), "--run-job", "crawl"],
-    )
+    program = ["java", HEAP, f"-Dheritrix.home={folder}", "-cp", f"{home}/lib/*"]
+    options = ["-a", "admin:admin", "-p", "0", "-j", str(folder / "jobs"), "--run-job", "crawl"]
+    os.execvp("java", [*program, "org.archive.crawler.Heritrix", *options])
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ from bench.crawl import (
     unequal_pages,
 )
 from bench.floors import CONTENDERS, TARGETS, check, fallen, measure_round, quick_floors
-from bench.profile import IMPORTS, read_stacks, summarize
 from bench.peers import build
 from bench.peers.build import PeerAbsent, built
+from bench.profile import IMPORTS, read_stacks, summarize
 
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
