@@ -25,7 +25,7 @@ from scrapy.linkextractors import LinkExtractor
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-COMMIT_PAGES = 200
+COMMIT_PAGES = 100
 """A crash loses at most so many documents of the index; tantivy's own advice is to commit rarely."""
 
 
@@ -51,7 +51,7 @@ class ArchiveSpider(scrapy.Spider):  # type: ignore[misc]  # scrapy is an option
 
     async def start(self) -> AsyncIterator[Request]:
         for seed in self.seeds:
-            yield Request(seed, self.parse)
+            yield Request(seed, self.parse, dont_filter=True)  # as Scrapy does with start_urls
 
     def parse(self, response: Response, **_: object) -> Iterator[Request]:
         self.archive(response)

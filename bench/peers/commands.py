@@ -169,7 +169,7 @@ def crawlee(seeds: Sequence[str], folder: Path) -> list[str]:
 
 def crawl4ai(seeds: Sequence[str], folder: Path) -> list[str]:
     """Crawl4AI with its HTTP strategy, without a browser."""
-    return _module("crawl4ai_crawler", "http", folder, CONCURRENCY, *seeds)
+    return _module("crawl4ai_crawler", folder, CONCURRENCY, *seeds)
 
 
 def heritrix(seeds: Sequence[str], folder: Path) -> list[str]:

@@ -1,8 +1,8 @@
 """Crawl4AI's breadth-first deep crawl, storing each page's HTML and Markdown as a JSON line.
 
-Run by its own interpreter: `python -m bench.peers.crawl4ai_crawler http|browser FOLDER CONCURRENCY
-SEED…`. `browser` is its default, Chromium by Playwright. FOLDER keeps the state that the strategy
-reports after each page, so that the same command resumes a crawl.
+Run by its own interpreter: `python -m bench.peers.crawl4ai_crawler FOLDER CONCURRENCY SEED…`, over
+HTTP without a browser. FOLDER keeps the state that the strategy reports after each page, so that
+the same command resumes a crawl.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crawl4ai import AsyncWebCrawler, BrowserConfig, CacheMode, CrawlerRunConfig
+from crawl4ai import AsyncWebCrawler, CacheMode, CrawlerRunConfig
 from crawl4ai.async_crawler_strategy import AsyncHTTPCrawlerStrategy
 from crawl4ai.deep_crawling import BFSDeepCrawlStrategy
 
 MAX_DEPTH = 1000
 
 
-async def crawl(mode: str, folder: Path, concurrency: int, seeds: Sequence[str]) -> None:
-    http = mode == "http"
+async def crawl(folder: Path, concurrency: int, seeds: Sequence[str]) -> None:
     async with AsyncWebCrawler(
-        crawler_strategy=AsyncHTTPCrawlerStrategy() if http else None,
-        config=BrowserConfig(headless=True, text_mode=True, extra_args=["--no-sandbox"]),
-        base_directory=str(folder),
+        crawler_strategy=AsyncHTTPCrawlerStrategy(), base_directory=str(folder)
     ) as crawler:
-        for number, seed in enumerate(seeds):
-            await crawl_site(crawler, folder, number, concurrency, seed)
+        await asyncio.gather(
+            *(
+                crawl_site(crawler, folder, number, concurrency, seed)
+                for number, seed in enumerate(seeds)
+            )
+        )
 
 
 async def crawl_site(
@@ -57,7 +58,7 @@ async def crawl_site(
         stream=True,
         verbose=False,
     )
-    with (folder / "pages.jsonl").open("a") as pages:
+    with (folder / "pages.jsonl").open("a", buffering=1) as pages:
         async for page in await crawler.arun(seed, config=config):
             if page.success:
                 record = {"url": page.url, "html": page.html, "markdown": page.markdown}
@@ -65,5 +66,5 @@ async def crawl_site(
 
 
 if __name__ == "__main__":
-    mode, place, limit, *urls = sys.argv[1:]
-    asyncio.run(crawl(mode, Path(place), int(limit), urls))
+    place, limit, *urls = sys.argv[1:]
+    asyncio.run(crawl(Path(place), int(limit), urls))

@@ -76,13 +76,6 @@ def _assembled(folder: Path) -> set[str]:
     return indexed & warc_pages(folder.glob("*.warc.gz"))
 
 
-_SCRAPY_STEPS = (
-    "pip install scrapy trafilatura warcio tantivy",
-    "write a spider (bench/peers/assembled_spider.py)",
-    "python the spider",
-)
-_ASSEMBLED = "WARC of responses, index of URL, title and main text"
-
 PEERS = {
     "lycosa": Peer(
         "0.1.0",
@@ -90,8 +83,16 @@ PEERS = {
         ("pip install lycosa", "lycosa crawl URL"),
         _lycosa,
     ),
-    "assembled": Peer("Scrapy 2.19.0", _ASSEMBLED, _SCRAPY_STEPS, _assembled),
-    "assembled-fast": Peer("Scrapy 2.19.0", _ASSEMBLED, _SCRAPY_STEPS, _assembled),
+    "assembled": Peer(
+        "Scrapy 2.19.0",
+        "WARC of responses, index of URL, title and main text",
+        (
+            "pip install scrapy trafilatura warcio tantivy",
+            "write a spider (bench/peers/assembled_spider.py)",
+            "python the spider",
+        ),
+        _assembled,
+    ),
     "heritrix": Peer(
         "3.13.0",
         "WARC of requests and responses, logs",

@@ -44,6 +44,20 @@ def test_measures_a_command_and_its_children(tmp_path: Path) -> None:
     assert (tmp_path / "output").read_text() == "done\n"
 
 
+def test_a_command_that_is_stopped_takes_its_sessions_with_it(tmp_path: Path) -> None:
+    began, pids = time.monotonic(), tmp_path / "pids"
+    program = f"setsid sleep 60 & echo $! > {pids}; wait"
+
+    def stop(resident: int) -> bool:
+        return resident > 0 and pids.exists() and pids.read_text().endswith("\n")
+
+    usage = measure(["sh", "-c", program], output=tmp_path / "output", stop=stop)
+    assert usage.exit_code == -9
+    assert time.monotonic() - began < 30
+    state = Path(f"/proc/{pids.read_text().strip()}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
 def test_memory_is_that_of_the_largest_process_and_of_the_tree(tmp_path: Path) -> None:
     hold = "import time; block = bytearray(b'x') * 60_000_000; time.sleep(0.8)"
     program = (
