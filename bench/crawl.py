@@ -10,6 +10,7 @@ them.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import statistics
 import sys
@@ -80,9 +81,10 @@ def html_pages(requests: Sequence[Request]) -> set[str]:
 def size_mb(folder: Path) -> float:
     """Return the size of the files under a folder; they may vanish meanwhile."""
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            total += path.lstat().st_size if not path.is_dir() else 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(place, name)).st_size
     return total / MEGABYTE
 
 
