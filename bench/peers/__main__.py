@@ -22,14 +22,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, NoReturn
 from urllib.parse import unquote
 
-from tests.servers.hostile import HostileServer
+from tests.servers.hostile import GOOD_PAGES, HostileServer
 from tests.servers.nginx import Nginx
-from tests.servers.sites import NAMES, Site, lay_sites, serve_sites
+from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
 
 from bench.crawl import crawl_target, html_pages, size_mb, summary_rows, those_present
-from bench.harness import Usage, arguments, measure, report, table
+from bench.harness import (
+    MEGABYTE,
+    CommandTimeout,
+    Usage,
+    arguments,
+    measure,
+    report,
+    table,
+)
+from bench.peers.build import PeerAbsent
 from bench.peers.commands import COMMANDS, ENVIRONMENT, nginx_program
 from bench.peers.products import PEERS
 
@@ -43,8 +53,28 @@ ENDPOINTS = (
 )
 """Of the 150 endpoints those that can hold up a crawler, fill its memory or fill its disk."""
 
+Row = dict[str, Any]
+CRAWL_COLUMNS = {
+    "contender": "program",
+    "pages": "pages",
+    "requests": "requests",
+    "robots": "of them robots.txt",
+    "pages_per_cpu_second": "pages per CPU-second",
+    "wall_s": "wall time, s",
+    "tree_rss_mb": "peak memory, MB",
+    "kept_mb": "kept, MB",
+}
+KILL_COLUMNS = {
+    "peer": "program",
+    "kept": "pages kept without a kill",
+    "before": "fetched before the kill",
+    "lost": "lost",
+    "twice": "fetched twice",
+}
+GOOD = GOOD_PAGES + 1
 DISK_LIMIT_MB = 1_000.0
 MEMORY_LIMIT_MB = 3_000.0
+NOTABLE_MEMORY_MB = 1_000.0
 TOGETHER = 9
 """Hostile crawls at once: most of them wait."""
 
@@ -68,7 +98,8 @@ class Attacked:
 
     peer: str
     endpoint: str
-    outcome: str
+    limit: str  # the limit that was reached; empty where it ended by itself
+    exit_code: int
     good: int
     requests: int  # to the bad host
     wall_s: float
@@ -128,18 +159,12 @@ def attack(peer: str, endpoint: str, limit_s: float) -> Attacked:
             now = time.monotonic()
             if now - looked > 1:
                 looked, disk = now, max(disk, size_mb(folder))
-            reasons.extend(
-                reason
-                for reason, reached in (
-                    (f"runs after {limit_s:.0f} s", now - began > limit_s),
-                    (
-                        f"more than {MEMORY_LIMIT_MB:.0f} MB of memory",
-                        resident / 1e6 > MEMORY_LIMIT_MB,
-                    ),
-                    (f"more than {DISK_LIMIT_MB:.0f} MB of disk", disk > DISK_LIMIT_MB),
-                )
-                if reached
-            )
+            limits = {
+                "time": now - began > limit_s,
+                "memory": resident / MEGABYTE > MEMORY_LIMIT_MB,
+                "disk": disk > DISK_LIMIT_MB,
+            }
+            reasons.extend(name for name, reached in limits.items() if reached)
             return bool(reasons)
 
         usage = start(peer, [bad.url(endpoint), bad.url("good")], folder, over)
@@ -147,51 +172,87 @@ def attack(peer: str, endpoint: str, limit_s: float) -> Attacked:
         paths = {request.path for request in bad.requests("good")}
         host = endpoint if endpoint.startswith("robots-") else "hostile"
         requests = len(bad.requests(host))
-    ended = "ended" if usage.exit_code == 0 else f"exit code {usage.exit_code}"
     good = len([path for path in paths if path == "/" or path.startswith("/page/")])
-    memory = usage.tree_rss_mb
+    reached, memory = reasons[0] if reasons else "", usage.tree_rss_mb
     return Attacked(
-        peer, endpoint, *(reasons or [ended])[:1], good, requests, usage.wall_s, disk, memory
+        peer, endpoint, reached, usage.exit_code, good, requests, usage.wall_s, disk, memory
     )
 
 
-def attack_all(peers: Sequence[str], limit_s: float) -> list[Attacked]:
+def crawl_all(peers: Sequence[str], sites: Sequence[Site], runs: int) -> list[Row]:
+    """Complete crawls of every site by every peer: medians of the runs."""
+    return summary_rows(
+        [result for site in sites for result in crawl_target(site.name, (site,), peers, runs)]
+    )
+
+
+def kill_all(peers: Sequence[str], sites: Sequence[Site], runs: int) -> list[Row]:
+    results = []
+    for site in sites:
+        with serve_sites((site,), program=nginx_program()) as served:
+            for peer in [*peers] * runs:
+                results.append(asdict(kill(peer, site.name, served.seeds(), served.server)))
+                print(results[-1], file=sys.stderr)
+    return results
+
+
+def attack_all(peers: Sequence[str], limit_s: float) -> list[Row]:
     """Every peer at every endpoint."""
     results = []
     for peer in peers:
         with ThreadPoolExecutor(TOGETHER) as pool:
             for result in pool.map(partial(attack, peer, limit_s=limit_s), ENDPOINTS):
-                print(result, file=sys.stderr)
-                results.append(result)
+                results.append(asdict(result))
+                print(results[-1], file=sys.stderr)
     return results
 
 
-def rows_of(results: Sequence[Killed | Attacked]) -> list[dict[str, object]]:
-    return [
-        {key: round(cell) if isinstance(cell, float) else cell for key, cell in row.items()}
-        for row in map(asdict, results)
-    ]
+def crawl_table(rows: Sequence[Row]) -> str:
+    """A table for each site, as in the documentation."""
+    parts = []
+    for site in dict.fromkeys(row["target"] for row in rows):
+        cells = [[row[name] for name in CRAWL_COLUMNS] for row in rows if row["target"] == site]
+        parts.append(f"{site}:\n\n{table(list(CRAWL_COLUMNS.values()), map(_named, cells))}")
+    return "\n\n".join(parts)
 
 
-def run(
-    trial: str, peers: Sequence[str], names: Sequence[str], runs: int, limit_s: float
-) -> list[dict[str, object]]:
-    """Rows of the table of one trial."""
-    if trial == "hostile":
-        return rows_of(attack_all(peers, limit_s))
-    sites: list[Site] = [site for site in lay_sites() if site.name in names]
-    if trial == "crawl":
-        return summary_rows(
-            [result for site in sites for result in crawl_target(site.name, (site,), peers, runs)]
-        )
-    results = []
-    for site in sites:
-        with serve_sites((site,), program=nginx_program()) as served:
-            for _ in range(runs):
-                for peer in peers:
-                    results.append(kill(peer, site.name, served.seeds(), served.server))
-                    print(results[-1], file=sys.stderr)
-    return rows_of(results)
+def kill_table(rows: Sequence[Row]) -> str:
+    cells = [[row[name] for name in KILL_COLUMNS] for row in rows]
+    return table(list(KILL_COLUMNS.values()), map(_named, cells))
+
+
+def hostile_table(rows: Sequence[Row]) -> str:
+    """A row for each endpoint, a column for each peer."""
+    peers = list(dict.fromkeys(row["peer"] for row in rows))
+    cells = {(row["endpoint"], row["peer"]): _cell(row) for row in rows}
+    lines = [[name, *(cells[name, peer] for peer in peers)] for name in ENDPOINTS]
+    return table(["endpoint", *(f"`{peer}`" for peer in peers)], lines)
+
+
+def _named(cells: Sequence[object]) -> list[object]:
+    return [f"`{cells[0]}`", *cells[1:]]
+
+
+def _cell(row: Row) -> str:
+    """How a crawl ended; then what is not as it should be."""
+    ended = f"ended with {row['exit_code']}" if row["exit_code"] else "ended"
+    parts = [f"**{row['limit']}**" if row["limit"] else ended]
+    if row["good"] < GOOD:
+        parts.append(f"{row['good']} of {GOOD} pages")
+    if row["memory_mb"] > NOTABLE_MEMORY_MB and row["limit"] != "memory":
+        parts.append(f"{row['memory_mb']:,.0f} MB")
+    return ", ".join(parts)
+
+
+TRIALS = {"crawl": crawl_all, "kill": kill_all}
+TABLES = {"crawl": crawl_table, "kill": kill_table, "hostile": hostile_table}
+
+
+def isolate(words: Sequence[str]) -> NoReturn:
+    """Become this program in a network namespace of its own. The peers are installed by then."""
+    program = ["unshare", "--net", "--map-root-user", "sh", "-c", NAMESPACE, "sh", sys.executable]
+    environment = {**os.environ, ISOLATED: "1"}
+    os.execvpe(program[0], [*program, "-m", "bench.peers", *words], environment)
 
 
 def main(words: Sequence[str]) -> int:
@@ -202,28 +263,24 @@ def main(words: Sequence[str]) -> int:
         sites=("tuxpaint-doc,python-doc", f"of {', '.join(NAMES)}"),
         limit=(200.0, "seconds for each hostile crawl (default 200)"),
     )
-    parser.add_argument("--trial", choices=("crawl", "kill", "hostile"), default="crawl")
+    parser.add_argument("--trial", choices=[*TABLES], default="crawl")
     options = parser.parse_args(words)
     peers, names = options.peers.split(","), options.sites.split(",")
     unknown = [*({*peers} - PEERS.keys()), *({*names} - {*NAMES})]
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}")
-    if ISOLATED not in os.environ:
-        peers = those_present(peers, tls=False)  # installs them, while there is a network
-        command = [
-            "unshare",
-            "--net",
-            "--map-root-user",
-            "sh",
-            "-c",
-            NAMESPACE,
-            "sh",
-            sys.executable,
-        ]
-        module = ["-m", "bench.peers", *words, "--peers", ",".join(peers)]
-        os.execvpe(command[0], [*command, *module], {**os.environ, ISOLATED: "1"})
-    rows = run(options.trial, peers, names, options.runs, options.limit)
-    body = table(list(rows[0]), [list(row.values()) for row in rows])
+    try:
+        if ISOLATED not in os.environ:
+            isolate([*words, "--peers", ",".join(those_present(peers, tls=False))])
+        if options.trial == "hostile":
+            rows = attack_all(peers, options.limit)
+        else:
+            sites = [site for site in lay_sites() if site.name in names]
+            rows = TRIALS[options.trial](peers, sites, options.runs)
+    except (PeerAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    body = TABLES[options.trial](rows)
     report(options, f"Peers, {options.trial}", body, rows)
     return 0
 

@@ -33,8 +33,10 @@ async def crawl(folder: str, concurrency: int, seeds: Sequence[str]) -> None:
     crawler = ParselCrawler(
         configuration=Configuration(storage_dir=folder, purge_on_start=False),
         storage_client=FileSystemStorageClient(),
-        concurrency_settings=ConcurrencySettings(
-            desired_concurrency=concurrency, max_concurrency=concurrency
+        concurrency_settings=ConcurrencySettings(  # else it starts less on a busy machine
+            min_concurrency=concurrency,
+            desired_concurrency=concurrency,
+            max_concurrency=concurrency,
         ),
         respect_robots_txt_file=True,
         request_handler=handle,
