@@ -119,8 +119,7 @@ class _Sampler(threading.Thread):
     def run(self) -> None:
         while not self._stopped.wait(SAMPLE_INTERVAL_S):
             try:
-                process = psutil.Process(self._pid)
-                tree = [process, *process.children(recursive=True)]
+                tree = _tree(self._pid)
             except psutil.NoSuchProcess:
                 return
             sizes = [_resident(process.pid) for process in tree]
@@ -129,13 +128,24 @@ class _Sampler(threading.Thread):
             self.tree_peak = max(self.tree_peak, size)
             self.timed_out = self.timed_out or time.perf_counter() > self._deadline
             if self.timed_out or self._until(size):
-                for process in tree:  # not its process group: browsers have groups of their own
-                    with suppress(psutil.NoSuchProcess):
+                with suppress(psutil.NoSuchProcess):
+                    # as it is by now, and not its process group: browsers have groups of their own
+                    for process in _tree(self._pid):
                         process.kill()
 
     def stop(self) -> None:
         self._stopped.set()
         self.join()
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    """Return the descendants of a process, then the process itself.
+
+    Raises:
+        psutil.NoSuchProcess: it has ended.
+    """
+    process = psutil.Process(pid)
+    return [*process.children(recursive=True), process]
 
 
 def _resident(pid: int) -> tuple[int, int]:
