@@ -129,8 +129,9 @@ class _Sampler(threading.Thread):
             self.timed_out = self.timed_out or time.perf_counter() > self._deadline
             if self.timed_out or self._until(size):
                 with suppress(psutil.NoSuchProcess):
-                    # as it is by now, and not its process group: browsers have groups of their own
-                    for process in _tree(self._pid):
+                    tree = _tree(self._pid)  # as it is by now
+                for process in tree:  # not its process group: browsers have groups of their own
+                    with suppress(psutil.NoSuchProcess):
                         process.kill()
 
     def stop(self) -> None:
@@ -139,13 +140,13 @@ class _Sampler(threading.Thread):
 
 
 def _tree(pid: int) -> list[psutil.Process]:
-    """Return the descendants of a process, then the process itself.
+    """Return a process and then its descendants, which must not be killed before it.
 
     Raises:
         psutil.NoSuchProcess: it has ended.
     """
     process = psutil.Process(pid)
-    return [*process.children(recursive=True), process]
+    return [process, *process.children(recursive=True)]
 
 
 def _resident(pid: int) -> tuple[int, int]:
