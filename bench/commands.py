@@ -28,7 +28,7 @@ from tests.servers.sites import lay_sites, serve_sites
 from tests.store.builders import identify, make_visit, url_row
 
 from bench.harness import arguments, measure, report, table
-from bench.rivals.commands import COMMANDS
+from bench.peers.commands import COMMANDS
 from lycosa.core.records import Link, LinkKind, Page, UrlState
 from lycosa.export.library.xml import SCHEMA
 from lycosa.graph.generation import newest

@@ -10,6 +10,7 @@ them.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import statistics
 import sys
@@ -17,16 +18,17 @@ import tempfile
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.servers.certificates import Certificate, make_certificate
-from tests.servers.nginx import Nginx
+from tests.servers.nginx import Nginx, Request
 from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
 
 from bench import large_pages
 from bench.harness import (
+    MEGABYTE,
     CommandTimeout,
     load_average,
     measure,
@@ -35,8 +37,8 @@ from bench.harness import (
     table,
 )
 from bench.harness import arguments as harness_arguments
-from bench.rivals.build import RivalAbsent
-from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, OURS, nginx_program
+from bench.peers.build import PeerAbsent
+from bench.peers.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, OURS, nginx_program
 
 HERE = Path(__file__).parent
 PAGES_MAY_DIFFER = 0.02
@@ -57,10 +59,33 @@ class Run:
     peak_rss_mb: float
     tree_rss_mb: float
     load: float
+    robots: int = 0  # requests for /robots.txt
+    kept_mb: float = 0.0  # files left in its folder
 
     @property
     def pages_per_cpu_second(self) -> float:
         return self.pages / self.cpu_s
+
+
+def html_pages(requests: Sequence[Request]) -> set[str]:
+    """Return the distinct URLs that were answered 200 as text/html."""
+    return {
+        request.url
+        for request in requests
+        if request.status == 200
+        and request.method == "GET"
+        and request.content_type.startswith("text/html")
+    }
+
+
+def size_mb(folder: Path) -> float:
+    """Return the size of the files under a folder; they may vanish meanwhile."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total / MEGABYTE
 
 
 def run_once(contender: str, target: str, number: int, seeds: Sequence[str], server: Nginx) -> Run:
@@ -79,13 +104,8 @@ def run_once(contender: str, target: str, number: int, seeds: Sequence[str], ser
         )
         server.settle()
         log_lines = server.requests(mark)
-        pages = {
-            line.url
-            for line in log_lines
-            if line.status == 200
-            and line.method == "GET"
-            and line.content_type.startswith("text/html")
-        }
+        pages = html_pages(log_lines)
+        kept_mb = size_mb(folder)
         if usage.exit_code not in ACCEPTED_EXITS.get(contender, (0,)) or not pages:
             ending = output.read_text(errors="replace")[-3000:]
             raise RuntimeError(
@@ -105,6 +125,8 @@ def run_once(contender: str, target: str, number: int, seeds: Sequence[str], ser
         usage.peak_rss_mb,
         usage.tree_rss_mb,
         load_average(),
+        sum(line.uri == "/robots.txt" for line in log_lines),
+        kept_mb,
     )
 
 
@@ -164,6 +186,8 @@ def summary_rows(runs: Sequence[Run]) -> list[dict[str, object]]:
                 "wall_s": round(statistics.median(run.wall_s for run in group), 1),
                 "peak_rss_mb": round(max(run.peak_rss_mb for run in group)),
                 "tree_rss_mb": round(max(run.tree_rss_mb for run in group)),
+                "robots": round(statistics.median(run.robots for run in group)),
+                "kept_mb": round(statistics.median(run.kept_mb for run in group), 1),
             }
         )
     return rows
@@ -224,20 +248,20 @@ def those_present(contenders: Sequence[str], tls: bool) -> list[str]:
     Builds what must be built.
 
     Raises:
-        RivalAbsent: we ourselves, or everybody else, are missing.
+        PeerAbsent: we ourselves, or everybody else, are missing.
     """
     present = []
     for name in contenders:
         try:
             COMMANDS[name](["https://127.0.0.1/" if tls else "http://127.0.0.1/"], HERE)
-        except RivalAbsent as absent:
+        except PeerAbsent as absent:
             if name in OURS:
                 raise
             print(f"{name} is left out: {absent}", file=sys.stderr)
         else:
             present.append(name)
     if not present:
-        raise RivalAbsent("nothing is left to run")
+        raise PeerAbsent("nothing is left to run")
     return present
 
 
@@ -345,7 +369,7 @@ def main(arguments: Sequence[str]) -> int:
                         options.runs,
                         certificate,
                     )
-    except (RivalAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
+    except (PeerAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
     figures = {

@@ -25,7 +25,7 @@ from tests.servers.sites import SitesAbsent, lay_sites
 
 from bench.crawl import HERE, Run, crawl_target, markdown, ratios, those_present, unequal_pages
 from bench.harness import CommandTimeout, load_average
-from bench.rivals.build import RivalAbsent
+from bench.peers.build import PeerAbsent
 
 TARGETS = ("tuxpaint-doc", "python-doc")
 CONTENDERS = ("lycosa", "links", "scrapy")
@@ -49,11 +49,11 @@ def measure_round(targets: Sequence[str]) -> list[Run]:
     """One round on each of these targets.
 
     Raises:
-        RivalAbsent: a contender cannot be had here: a check that leaves one out would not look at
+        PeerAbsent: a contender cannot be had here: a check that leaves one out would not look at
         its ratios. RuntimeError, SitesAbsent, CommandTimeout: as `bench.crawl.crawl_target`.
     """
     if len(those_present(CONTENDERS, tls=False)) < len(CONTENDERS):
-        raise RivalAbsent("the check needs all of " + ", ".join(CONTENDERS))
+        raise PeerAbsent("the check needs all of " + ", ".join(CONTENDERS))
     sites = {site.name: site for site in lay_sites()}
     return [
         run for target in targets for run in crawl_target(target, (sites[target],), CONTENDERS, 1)
@@ -130,9 +130,9 @@ def main(arguments: Sequence[str]) -> int:
     compileall.compile_dir(HERE.parent / "src", quiet=2)
     try:
         runs, complaints = check(measure_round, quick_floors())
-    except (RivalAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
+    except (PeerAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
         print(f"nothing was compared: {error}", file=sys.stderr)
-        return 0 if options.where_possible and isinstance(error, RivalAbsent | SitesAbsent) else 2
+        return 0 if options.where_possible and isinstance(error, PeerAbsent | SitesAbsent) else 2
     print(f"{markdown(runs)}\n\nload {load_average():.1f}")
     for complaint in complaints:
         print(complaint, file=sys.stderr)

@@ -13,13 +13,13 @@ import math
 import os
 import platform
 import re
-import signal
 import statistics
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,8 +60,11 @@ def measure(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
     limit_s: float = 1800.0,
+    stop: Callable[[int], object] = lambda _: False,
 ) -> Usage:
     """Run a command to its end; its standard output and error go to `output`.
+
+    It is killed with all its descendants once `stop`, given the resident bytes of the tree, is true.
 
     Memory is read from /proc twenty times a second, not taken from `wait4`, whose maximum includes
     this process's own memory at the moment of the fork.
@@ -80,7 +83,7 @@ def measure(
             env={**os.environ, **(environment or {})},
             start_new_session=True,
         )
-        sampler = _Sampler(process.pid, start + limit_s)
+        sampler = _Sampler(process.pid, start + limit_s, stop)
         sampler.start()
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
@@ -102,13 +105,13 @@ def measure(
 
 
 class _Sampler(threading.Thread):
-    """Reads the resident memory of a process tree, in bytes, and kills its session at the
-    deadline.
+    """Reads the resident memory of a process tree, in bytes, and kills the tree at the deadline or
+    when it is told to stop.
     """
 
-    def __init__(self, pid: int, deadline: float) -> None:
+    def __init__(self, pid: int, deadline: float, stop: Callable[[int], object]) -> None:
         super().__init__(daemon=True)
-        self._pid, self._deadline = pid, deadline
+        self._pid, self._deadline, self._until = pid, deadline, stop
         self._stopped = threading.Event()
         self.peak = self.tree_peak = 0
         self.timed_out = False
@@ -116,22 +119,34 @@ class _Sampler(threading.Thread):
     def run(self) -> None:
         while not self._stopped.wait(SAMPLE_INTERVAL_S):
             try:
-                pids = [
-                    self._pid,
-                    *(child.pid for child in psutil.Process(self._pid).children(recursive=True)),
-                ]
+                tree = _tree(self._pid)
             except psutil.NoSuchProcess:
                 return
-            sizes = [_resident(pid) for pid in pids]
+            sizes = [_resident(process.pid) for process in tree]
             self.peak = max(self.peak, *(high for _, high in sizes))
-            self.tree_peak = max(self.tree_peak, sum(now for now, _ in sizes))
-            if time.perf_counter() > self._deadline and not self.timed_out:
-                self.timed_out = True
-                os.killpg(self._pid, signal.SIGKILL)
+            size = sum(now for now, _ in sizes)
+            self.tree_peak = max(self.tree_peak, size)
+            self.timed_out = self.timed_out or time.perf_counter() > self._deadline
+            if self.timed_out or self._until(size):
+                with suppress(psutil.NoSuchProcess):
+                    tree = _tree(self._pid)  # as it is by now
+                for process in tree:  # not its process group: browsers have groups of their own
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
 
     def stop(self) -> None:
         self._stopped.set()
         self.join()
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    """Return a process and then its descendants, which must not be killed before it.
+
+    Raises:
+        psutil.NoSuchProcess: it has ended.
+    """
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]
 
 
 def _resident(pid: int) -> tuple[int, int]:

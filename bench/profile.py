@@ -23,8 +23,8 @@ from tests.servers.sites import NAMES, SitesAbsent, lay_sites, serve_sites
 
 from bench.crawl import targets
 from bench.harness import arguments, measure, report, table
-from bench.rivals.build import RivalAbsent
-from bench.rivals.commands import COMMANDS, ENVIRONMENT, nginx_program
+from bench.peers.build import PeerAbsent
+from bench.peers.commands import COMMANDS, ENVIRONMENT, nginx_program
 
 IMPORTS = "imports"
 _FRAME = re.compile(r"^(.*) \(([^()]*?)(?::\d+)?\)$")
@@ -107,13 +107,13 @@ def sample_crawl(target: str, form: str, output: Path) -> None:
     """Crawl under py-spy, which writes its samples to `output`.
 
     Raises:
-        RivalAbsent: py-spy or nginx is not installed.
+        PeerAbsent: py-spy or nginx is not installed.
         RuntimeError: the crawl failed.
     """
     own = Path(sys.executable).parent / "py-spy"
     program = shutil.which(own) or shutil.which("py-spy")
     if program is None:
-        raise RivalAbsent("py-spy is not installed: pip install -e .[bench]")
+        raise PeerAbsent("py-spy is not installed: pip install -e .[bench]")
     spy = [program, "record", "--rate", "100", "--native", "--threads", "--format", form]
     spy += ["--output", str(output.absolute()), "--"]
     sites = tuple(site for site in lay_sites() if site.name in dict(targets(target))[target])
@@ -141,7 +141,7 @@ def main() -> int:
             report(options, "CPU by package", summarize(stacks, options.functions))
         if options.flame:
             sample_crawl(options.target, "flamegraph", options.flame)
-    except (RivalAbsent, SitesAbsent, RuntimeError) as error:
+    except (PeerAbsent, SitesAbsent, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

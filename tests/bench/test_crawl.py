@@ -20,9 +20,9 @@ from bench.crawl import (
     unequal_pages,
 )
 from bench.floors import CONTENDERS, TARGETS, check, fallen, measure_round, quick_floors
+from bench.peers import build
+from bench.peers.build import PeerAbsent, built
 from bench.profile import IMPORTS, read_stacks, summarize
-from bench.rivals import build
-from bench.rivals.build import RivalAbsent, built
 
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
@@ -101,7 +101,8 @@ def test_pages_are_counted_from_the_log_of_nginx(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("x")
     with nginx([Server("127.0.0.1", tmp_path)]) as server:
         run = run_once("wget", "little", 0, [f"http://127.0.0.1:{server.port}/"], server)
-    assert (run.pages, run.requests) == (2, 4)
+    assert (run.pages, run.requests, run.robots) == (2, 4, 0)
+    assert 0 < run.kept_mb < 1
     assert 0 < run.cpu_s < 2
 
 
@@ -200,13 +201,14 @@ def test_a_rival_without_its_compiler_is_left_out_by_name(
     sources: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(sources))
-    with pytest.raises(RivalAbsent, match="go is not installed"):
+    with pytest.raises(PeerAbsent, match="go is not installed"):
         built("colly")
     assert those_present(["links", "colly"], tls=False) == ["links"]
     assert (
-        "colly is left out: colly cannot be built: go is not installed" in capsys.readouterr().err
+        "colly is left out: colly cannot be installed: go is not installed"
+        in capsys.readouterr().err
     )
-    with pytest.raises(RivalAbsent, match="nothing is left"):
+    with pytest.raises(PeerAbsent, match="nothing is left"):
         those_present(["colly"], tls=False)
 
 
@@ -217,7 +219,7 @@ def test_a_failed_build_says_what_the_compiler_said(
     compiler.write_text("#!/bin/sh\necho no such module >&2; exit 3\n")
     compiler.chmod(0o755)
     monkeypatch.setenv("PATH", f"{sources.parent}:/bin:/usr/bin")
-    with pytest.raises(RivalAbsent, match=r"ended with 3:\nno such module"):
+    with pytest.raises(PeerAbsent, match=r"ended with 3:\nno such module"):
         built("colly")
 
 
@@ -248,7 +250,7 @@ def test_scrapy_over_http2_needs_tls(capsys: pytest.CaptureFixture[str]) -> None
     assert those_present(options.contenders, tls=True) == ["scrapy", "scrapy-http2"]
 
 
-def test_the_sources_of_every_built_rival_pin_what_they_use() -> None:
+def test_the_files_of_every_peer_pin_what_it_consists_of() -> None:
     assert "github.com/gocolly/colly/v2 v2" in (build.SOURCES / "colly" / "go.sum").read_text()
     assert 'name = "spider"' in (build.SOURCES / "spider" / "Cargo.lock").read_text()
 

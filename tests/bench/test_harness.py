@@ -7,9 +7,11 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import psutil
 import pytest
 from bench.daemon import Response, Sample
 from bench.harness import (
@@ -42,6 +44,23 @@ def test_measures_a_command_and_its_children(tmp_path: Path) -> None:
     assert 0.3 <= usage.cpu_s < 1.5
     assert usage.wall_s >= 0.3
     assert (tmp_path / "output").read_text() == "done\n"
+
+
+def test_a_command_that_is_stopped_takes_its_sessions_with_it(tmp_path: Path) -> None:
+    began, pids = time.monotonic(), tmp_path / "pids"
+    program = f"setsid sleep 60 & echo $! > {pids}; wait"
+
+    def stop(resident: int) -> bool:
+        return resident > 0 and pids.exists() and pids.read_text().endswith("\n")
+
+    usage = measure(["sh", "-c", program], output=tmp_path / "output", stop=stop)
+    assert usage.exit_code == -9
+    assert time.monotonic() - began < 30
+    with suppress(psutil.NoSuchProcess):  # a zombie where nobody reaps orphans
+        left = psutil.Process(int(pids.read_text()))
+        while left.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() - began < 40, "it still runs"
+            time.sleep(0.05)
 
 
 def test_memory_is_that_of_the_largest_process_and_of_the_tree(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.rivals.build import RivalAbsent, built
+from bench.peers.build import PeerAbsent, built
 
 CONCURRENCY = 32
 """Connections at once, over all hosts. wget has one."""
@@ -25,11 +25,11 @@ def nginx_program() -> str:
     """The server's path.
 
     Raises:
-        RivalAbsent: it is not installed.
+        PeerAbsent: it is not installed.
     """
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/local/sbin:/usr/sbin:/sbin")
     if program is None:
-        raise RivalAbsent("nginx is not installed")
+        raise PeerAbsent("nginx is not installed")
     return program
 
 
@@ -46,7 +46,7 @@ def lycosa(seeds: Sequence[str], folder: Path) -> list[str]:
     """
     program = Path(sys.executable).parent / "lycosa"
     if not program.exists():
-        raise RivalAbsent(
+        raise PeerAbsent(
             f"{program} does not exist: install the project into this virtual environment"
         )
     workspace = str(folder / "workspace")
@@ -81,7 +81,7 @@ def scrapy(seeds: Sequence[str], folder: Path) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "bench.rivals.scrapy_spider",
+        "bench.peers.scrapy_spider",
         str(CONCURRENCY),
         str(PER_HOST),
         *seeds,
@@ -91,11 +91,11 @@ def scrapy(seeds: Sequence[str], folder: Path) -> list[str]:
 def scrapy_http2(seeds: Sequence[str], folder: Path) -> list[str]:
     """The same over HTTP/2, one connection a host."""
     if not over_tls(seeds):
-        raise RivalAbsent("Scrapy speaks HTTP/2 over TLS alone: --tls")
+        raise PeerAbsent("Scrapy speaks HTTP/2 over TLS alone: --tls")
     return [
         sys.executable,
         "-m",
-        "bench.rivals.scrapy_spider",
+        "bench.peers.scrapy_spider",
         "--http2",
         str(CONCURRENCY),
         str(PER_HOST),
@@ -117,7 +117,7 @@ def wget(seeds: Sequence[str], folder: Path) -> list[str]:
     """wget -r with a WARC. Images, style sheets and scripts are left out, as everywhere here."""
     program = shutil.which("wget")
     if program is None:
-        raise RivalAbsent("wget is not installed")
+        raise PeerAbsent("wget is not installed")
     return [
         *(
             program,
@@ -143,6 +143,41 @@ def wget(seeds: Sequence[str], folder: Path) -> list[str]:
     ]
 
 
+def _module(name: str, *words: object) -> list[str]:
+    """A program of this package, run by the interpreter of its peer's own environment."""
+    return [
+        str(built(name.partition("_")[0])),
+        *("-m", f"bench.peers.{name}"),
+        *(str(word) for word in words),
+    ]
+
+
+def assembled(seeds: Sequence[str], folder: Path) -> list[str]:
+    """Scrapy with warcio, trafilatura and tantivy."""
+    return _module("assembled_spider", folder, CONCURRENCY, PER_HOST, *seeds)
+
+
+def assembled_fast(seeds: Sequence[str], folder: Path) -> list[str]:
+    """The same with trafilatura's first extractor alone."""
+    return _module("assembled_spider", "--fast", folder, CONCURRENCY, PER_HOST, *seeds)
+
+
+def crawlee(seeds: Sequence[str], folder: Path) -> list[str]:
+    """Crawlee with its ParselCrawler, on HTTP without a browser."""
+    return _module("crawlee_crawler", folder, CONCURRENCY, *seeds)
+
+
+def crawl4ai(seeds: Sequence[str], folder: Path) -> list[str]:
+    """Crawl4AI with its HTTP strategy, without a browser."""
+    return _module("crawl4ai_crawler", folder, CONCURRENCY, *seeds)
+
+
+def heritrix(seeds: Sequence[str], folder: Path) -> list[str]:
+    """Heritrix with the default profile of its distribution, without pauses."""
+    program = [sys.executable, "-m", "bench.peers.heritrix_job"]
+    return [*program, str(built("heritrix")), str(folder), *seeds]
+
+
 COMMANDS = {
     "lycosa": lycosa,
     "links": links,
@@ -151,6 +186,11 @@ COMMANDS = {
     "wget": wget,
     "colly": colly,
     "spider": spider,
+    "assembled": assembled,
+    "assembled-fast": assembled_fast,
+    "crawlee": crawlee,
+    "crawl4ai": crawl4ai,
+    "heritrix": heritrix,
 }
 OURS = ("lycosa", "links")
 

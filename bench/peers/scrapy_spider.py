@@ -1,7 +1,7 @@
 """Scrapy doing the least a crawler can do: fetch, extract links, follow those that stay on the
 seeds' hosts.
 
-Run as a program: `python -m bench.rivals.scrapy_spider [--http2] CONCURRENCY PER_HOST SEED…`.
+Run as a program: `python -m bench.peers.scrapy_spider [--http2] CONCURRENCY PER_HOST SEED…`.
 Settings are chosen for speed: no logging, no robots, no cookies, no retries, no throttle, no
 statistics of its own beyond the core's. Every response is parsed by the default `LinkExtractor`,
 which takes `a` and `area`.

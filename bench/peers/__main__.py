@@ -1,0 +1,289 @@
+"""Lycosa beside the crawlers that users run today: same sites, one machine, no politeness pause.
+
+    python -m bench.peers [--peers a,b] [--sites python-doc,…] [--trial crawl|kill|hostile]
+
+`crawl` measures complete crawls. `kill` ends a crawl with SIGKILL when half of the pages are
+fetched, starts it again as its manual says, and counts pages that are not in its store in the end,
+and pages that were fetched twice. `hostile` crawls a bad endpoint together with a good host of 21
+pages, until it ends or a limit is reached.
+
+The peers are installed into ~/.cache/lycosa-peers. They run in a network namespace with nothing but
+loopback: the hostile server redirects to private addresses.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import unquote
+
+from tests.servers.hostile import GOOD_PAGES, HostileServer
+from tests.servers.nginx import Nginx
+from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
+
+from bench.crawl import crawl_target, html_pages, size_mb, summary_rows, those_present
+from bench.harness import (
+    MEGABYTE,
+    CommandTimeout,
+    Usage,
+    arguments,
+    measure,
+    report,
+    table,
+)
+from bench.peers.build import PeerAbsent
+from bench.peers.commands import COMMANDS, ENVIRONMENT, nginx_program
+from bench.peers.products import PEERS
+
+ISOLATED = "LYCOSA_PEERS_ISOLATED"
+NAMESPACE = 'ip link set lo up && exec "$@"'
+ENDPOINTS = (
+    *("hang-before-headers", "hang-in-body", "slow-drip", "slow-headers", "robots-hang"),
+    *("endless-body", "endless-chunks", "endless-headers", "interim-endless", "busy-429-huge"),
+    *("gzip-bomb", "br-bomb", "zstd-bomb", "deep-nesting", "long-line"),
+    *("redirect-endless", "calendar", "deeper"),
+)
+"""Of the 150 endpoints those that can hold up a crawler, fill its memory or fill its disk."""
+
+Row = dict[str, Any]
+CRAWL_COLUMNS = {
+    "contender": "program",
+    "pages": "pages",
+    "requests": "requests",
+    "robots": "of them robots.txt",
+    "pages_per_cpu_second": "pages per CPU-second",
+    "wall_s": "wall time, s",
+    "tree_rss_mb": "peak memory, MB",
+    "kept_mb": "kept, MB",
+}
+KILL_COLUMNS = {
+    "peer": "program",
+    "kept": "pages kept without a kill",
+    "before": "fetched before the kill",
+    "lost": "lost",
+    "twice": "fetched twice",
+}
+GOOD = GOOD_PAGES + 1
+DISK_LIMIT_MB = 1_000.0
+MEMORY_LIMIT_MB = 3_000.0
+NOTABLE_MEMORY_MB = 1_000.0
+TOGETHER = 9
+"""Hostile crawls at once: most of them wait."""
+
+
+@dataclass(frozen=True)
+class Killed:
+    """A crawl that was killed and started again."""
+
+    peer: str
+    site: str
+    kept: int  # pages that a crawl without a kill keeps
+    before: int  # pages fetched until the kill
+    lost: int  # of `kept`, not kept after the second start
+    twice: int  # pages fetched before and after the kill
+    exit_code: int  # of the second start
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A crawl of a bad endpoint and a good host."""
+
+    peer: str
+    endpoint: str
+    limit: str  # the limit that was reached; empty where it ended by itself
+    exit_code: int
+    good: int
+    requests: int  # to the bad host
+    wall_s: float
+    disk_mb: float
+    memory_mb: float
+
+
+def start(peer: str, seeds: Sequence[str], folder: Path, stop: Callable[[int], object]) -> Usage:
+    """Run a peer in its folder, which may hold the beginning of a crawl."""
+    command = COMMANDS[peer](seeds, folder)
+    output = folder.with_suffix(".output")
+    return measure(command, output=output, cwd=folder, environment=ENVIRONMENT, stop=stop)
+
+
+def kill(peer: str, site: str, seeds: Sequence[str], server: Nginx) -> Killed:
+    """Measure what a kill in the middle of a crawl costs."""
+
+    def fetched(mark: int) -> set[str]:
+        return html_pages(server.requests(mark))
+
+    with tempfile.TemporaryDirectory(prefix=f"lycosa-bench-{peer}-") as name:
+        whole, broken = Path(name) / "whole", Path(name) / "broken"
+        whole.mkdir()
+        broken.mkdir()
+        mark = server.mark()
+        start(peer, seeds, whole, lambda _: False)
+        server.settle()
+        expected = fetched(mark)
+        half = len(expected) // 2
+        mark = server.mark()
+        start(peer, seeds, broken, lambda _: len(fetched(mark)) >= half)
+        server.settle()
+        before, again = fetched(mark), server.mark()
+        usage = start(peer, seeds, broken, lambda _: False)
+        server.settle()
+        kept = PEERS[peer].pages(whole) & {unquote(url) for url in expected}
+        lost = kept - PEERS[peer].pages(broken)
+        twice = before & fetched(again)
+    return Killed(peer, site, len(kept), len(before), len(lost), len(twice), usage.exit_code)
+
+
+def attack(peer: str, endpoint: str, limit_s: float) -> Attacked:
+    """Crawl a bad endpoint and a good host, within limits of time, memory and disk."""
+    reasons: list[str] = []
+    looked = began = time.monotonic()
+    disk = 0.0
+
+    with (
+        tempfile.TemporaryDirectory(prefix=f"lycosa-bench-{peer}-") as name,
+        HostileServer() as bad,
+    ):
+        folder = Path(name) / "folder"
+        folder.mkdir()
+
+        def over(resident: int) -> bool:
+            nonlocal looked, disk
+            now = time.monotonic()
+            if now - looked > 1:
+                looked, disk = now, max(disk, size_mb(folder))
+            limits = {
+                "time": now - began > limit_s,
+                "memory": resident / MEGABYTE > MEMORY_LIMIT_MB,
+                "disk": disk > DISK_LIMIT_MB,
+            }
+            reasons.extend(name for name, reached in limits.items() if reached)
+            return bool(reasons)
+
+        usage = start(peer, [bad.url(endpoint), bad.url("good")], folder, over)
+        disk = max(disk, size_mb(folder))
+        paths = {request.path for request in bad.requests("good")}
+        host = endpoint if endpoint.startswith("robots-") else "hostile"
+        requests = len(bad.requests(host))
+    good = len([path for path in paths if path == "/" or path.startswith("/page/")])
+    reached, memory = reasons[0] if reasons else "", usage.tree_rss_mb
+    return Attacked(
+        peer, endpoint, reached, usage.exit_code, good, requests, usage.wall_s, disk, memory
+    )
+
+
+def crawl_all(peers: Sequence[str], sites: Sequence[Site], runs: int) -> list[Row]:
+    """Complete crawls of every site by every peer: medians of the runs."""
+    return summary_rows(
+        [result for site in sites for result in crawl_target(site.name, (site,), peers, runs)]
+    )
+
+
+def kill_all(peers: Sequence[str], sites: Sequence[Site], runs: int) -> list[Row]:
+    results = []
+    for site in sites:
+        with serve_sites((site,), program=nginx_program()) as served:
+            for peer in [*peers] * runs:
+                results.append(asdict(kill(peer, site.name, served.seeds(), served.server)))
+                print(results[-1], file=sys.stderr)
+    return results
+
+
+def attack_all(peers: Sequence[str], limit_s: float) -> list[Row]:
+    """Every peer at every endpoint."""
+    results = []
+    for peer in peers:
+        with ThreadPoolExecutor(TOGETHER) as pool:
+            for result in pool.map(partial(attack, peer, limit_s=limit_s), ENDPOINTS):
+                results.append(asdict(result))
+                print(results[-1], file=sys.stderr)
+    return results
+
+
+def crawl_table(rows: Sequence[Row]) -> str:
+    """A table for each site, as in the documentation."""
+    parts = []
+    for site in dict.fromkeys(row["target"] for row in rows):
+        cells = [[row[name] for name in CRAWL_COLUMNS] for row in rows if row["target"] == site]
+        parts.append(f"{site}:\n\n{table(list(CRAWL_COLUMNS.values()), map(_named, cells))}")
+    return "\n\n".join(parts)
+
+
+def kill_table(rows: Sequence[Row]) -> str:
+    cells = [[row[name] for name in KILL_COLUMNS] for row in rows]
+    return table(list(KILL_COLUMNS.values()), map(_named, cells))
+
+
+def hostile_table(rows: Sequence[Row]) -> str:
+    """A row for each endpoint, a column for each peer."""
+    peers = list(dict.fromkeys(row["peer"] for row in rows))
+    cells = {(row["endpoint"], row["peer"]): _cell(row) for row in rows}
+    lines = [[name, *(cells[name, peer] for peer in peers)] for name in ENDPOINTS]
+    return table(["endpoint", *(f"`{peer}`" for peer in peers)], lines)
+
+
+def _named(cells: Sequence[object]) -> list[object]:
+    return [f"`{cells[0]}`", *cells[1:]]
+
+
+def _cell(row: Row) -> str:
+    """How a crawl ended; then what is not as it should be."""
+    ended = f"ended with {row['exit_code']}" if row["exit_code"] else "ended"
+    parts = [f"**{row['limit']}**" if row["limit"] else ended]
+    if row["good"] < GOOD:
+        parts.append(f"{row['good']} of {GOOD} pages")
+    if row["memory_mb"] > NOTABLE_MEMORY_MB and row["limit"] != "memory":
+        parts.append(f"{row['memory_mb']:,.0f} MB")
+    return ", ".join(parts)
+
+
+TRIALS = {"crawl": crawl_all, "kill": kill_all}
+TABLES = {"crawl": crawl_table, "kill": kill_table, "hostile": hostile_table}
+
+
+def isolate(words: Sequence[str]) -> NoReturn:
+    """Become this program in a network namespace of its own. The peers are installed by then."""
+    program = ["unshare", "--net", "--map-root-user", "sh", "-c", NAMESPACE, "sh", sys.executable]
+    environment = {**os.environ, ISOLATED: "1"}
+    os.execvpe(program[0], [*program, "-m", "bench.peers", *words], environment)
+
+
+def main(words: Sequence[str]) -> int:
+    parser = arguments(
+        __doc__,
+        1,
+        peers=(",".join(PEERS), f"of {', '.join(PEERS)}"),
+        sites=("tuxpaint-doc,python-doc", f"of {', '.join(NAMES)}"),
+        limit=(200.0, "seconds for each hostile crawl (default 200)"),
+    )
+    parser.add_argument("--trial", choices=[*TABLES], default="crawl")
+    options = parser.parse_args(words)
+    peers, names = options.peers.split(","), options.sites.split(",")
+    unknown = [*({*peers} - PEERS.keys()), *({*names} - {*NAMES})]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}")
+    try:
+        if ISOLATED not in os.environ:
+            isolate([*words, "--peers", ",".join(those_present(peers, tls=False))])
+        if options.trial == "hostile":
+            rows = attack_all(peers, options.limit)
+        else:
+            sites = [site for site in lay_sites() if site.name in names]
+            rows = TRIALS[options.trial](peers, sites, options.runs)
+    except (PeerAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    body = TABLES[options.trial](rows)
+    report(options, f"Peers, {options.trial}", body, rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

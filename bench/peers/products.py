@@ -1,0 +1,135 @@
+"""What each peer keeps of a crawl, how it is read back, and what a newcomer does to get there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import tantivy
+from warcio.archiveiterator import ArchiveIterator
+from warcio.exceptions import ArchiveLoadFailed
+
+INDEX_LIMIT = 1_000_000
+"""More documents than any site here has."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One program of the comparison. `pages` reads the URLs of the HTML pages in its folder."""
+
+    version: str
+    keeps: str
+    steps: tuple[str, ...]
+    pages: Callable[[Path], set[str]]
+
+
+def warc_pages(files: Iterable[Path]) -> set[str]:
+    """Return the URLs of HTML answers of status 200, and of texts made from pages.
+
+    A file that a crash cut short counts up to the cut.
+    """
+    urls = set()
+    for path in files:
+        with path.open("rb") as stream:
+            try:
+                for record in ArchiveIterator(stream):
+                    http = record.http_headers
+                    html = http and (http.get_header("Content-Type") or "").startswith("text/html")
+                    if record.rec_type == "conversion" or (
+                        record.rec_type == "response" and html and http.get_statuscode() == "200"
+                    ):
+                        urls.add(unquote(record.rec_headers.get_header("WARC-Target-URI")))
+            except (ArchiveLoadFailed, EOFError):
+                continue
+    return urls
+
+
+def json_pages(lines: Iterable[str]) -> set[str]:
+    """Return the field `url` of each line; a line that a crash cut short does not count."""
+    urls = set()
+    for line in lines:
+        try:
+            urls.add(unquote(json.loads(line)["url"]))
+        except (ValueError, KeyError):
+            continue
+    return urls
+
+
+def _lycosa(folder: Path) -> set[str]:
+    words = ["-w", str(folder / "workspace"), "export", "text", str(folder / "texts")]
+    command = [sys.executable, "-m", "lycosa.cli.main", *words, "--quiet"]
+    subprocess.run(command, check=True, capture_output=True)
+    return warc_pages((folder / "texts").rglob("*.wet"))
+
+
+def _assembled(folder: Path) -> set[str]:
+    if not (folder / "index" / "meta.json").exists():
+        return set()
+    searcher = tantivy.Index.open(str(folder / "index")).searcher()
+    hits = searcher.search(tantivy.Query.all_query(), limit=INDEX_LIMIT).hits
+    indexed = {unquote(searcher.doc(address)["url"][0]) for _, address in hits}
+    return indexed & warc_pages(folder.glob("*.warc.gz"))
+
+
+PEERS = {
+    "lycosa": Peer(
+        "0.1.0",
+        "WARC, tables of URLs, pages and links, index of main text",
+        ("pip install lycosa", "lycosa crawl URL"),
+        _lycosa,
+    ),
+    "assembled": Peer(
+        "Scrapy 2.19.0",
+        "WARC of responses, index of URL, title and main text",
+        (
+            "pip install scrapy trafilatura warcio tantivy",
+            "write a spider (bench/peers/assembled_spider.py)",
+            "python the spider",
+        ),
+        _assembled,
+    ),
+    "heritrix": Peer(
+        "3.13.0",
+        "WARC of requests and responses, logs",
+        (
+            "install Java 17",
+            "unzip the distribution",
+            "edit the job: contact, seeds, pauses, transclusions",
+            "java … --run-job",
+        ),
+        lambda folder: warc_pages(folder.glob("jobs/crawl/*/warcs/*.warc.gz*")),
+    ),
+    "crawlee": Peer(
+        "1.11.0",
+        "a JSON file per page with its HTML",
+        (
+            "pip install 'crawlee[parsel]'",
+            "write a handler (bench/peers/crawlee_crawler.py)",
+            "python the program",
+        ),
+        lambda folder: json_pages(
+            path.read_text() for path in folder.glob("datasets/default/0*.json")
+        ),
+    ),
+    "crawl4ai": Peer(
+        "0.9.5",
+        "HTML and Markdown in JSON lines",
+        (
+            "pip install crawl4ai",
+            "write a deep crawl (bench/peers/crawl4ai_crawler.py)",
+            "python the program",
+        ),
+        lambda folder: json_pages((folder / "pages.jsonl").read_text().splitlines()),
+    ),
+    "wget": Peer(
+        "1.21",
+        "files and a WARC",
+        ("install wget", "wget --recursive --warc-file=…"),
+        lambda folder: warc_pages(folder.glob("wget*.warc.gz")),
+    ),
+}

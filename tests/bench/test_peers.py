@@ -1,0 +1,88 @@
+"""The comparison with peers: its table in the docs, its trials with wget, and what it reads back."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+from bench.peers.__main__ import attack, kill
+from bench.peers.build import SOURCES
+from bench.peers.commands import COMMANDS
+from bench.peers.heritrix_job import CHANGES, SEED, job
+from bench.peers.products import PEERS, json_pages, warc_pages
+
+from tests.servers.nginx import Server, nginx
+from tests.servers.system import require_program
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "compare-measured.md"
+WARC = (
+    b"WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:%d>\r\n"
+    b"WARC-Date: 2026-11-26T00:00:00Z\r\nWARC-Target-URI: http://a.test/%d%%20b\r\n"
+    b"Content-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n%b\r\n\r\n"
+)
+
+
+def test_every_table_of_the_docs_has_the_peers_that_can_be_run() -> None:
+    sections = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]
+    named = {
+        section.partition("\n")[0]: re.findall(r"\| `([a-z0-9]+)` (?=\|)", section)
+        for section in sections
+    }
+    assert [sorted(set(peers)) for peers in named.values() if peers] == [sorted(PEERS)] * 4
+    assert PEERS.keys() <= COMMANDS.keys()
+
+
+@pytest.mark.parametrize("peer", [name for name in PEERS if name not in ("lycosa", "wget")])
+def test_the_version_in_the_docs_is_the_one_that_is_installed(peer: str) -> None:
+    version = PEERS[peer].version.split()[-1]
+    assert f"| {PEERS[peer].version} |" in PAGE.read_text(encoding="utf-8")
+    files = SOURCES / peer.partition("-")[0]
+    pins = "".join(path.read_text() for path in files.iterdir())
+    assert f"=={version}\n" in pins or f"<version>{version}</version>" in pins
+
+
+def test_wget_fetches_again_what_it_had_before_a_kill(tmp_path: Path) -> None:
+    require_program("wget")
+    names = [f"{number}.html" for number in range(20)]
+    (tmp_path / "index.html").write_text("".join(f"<a href={name}>x</a>" for name in names))
+    for name in names:
+        (tmp_path / name).write_text("<p>x")
+    with nginx([Server("127.0.0.1", tmp_path)]) as server:
+        result = kill("wget", "little", [f"http://127.0.0.1:{server.port}/"], server)
+    assert (result.kept, result.lost, result.exit_code) == (21, 0, 0)
+    assert result.twice == result.before >= 10
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "limit_s", "reached", "exit_code", "good"),
+    [("hang-before-headers", 5.0, "time", -9, 0), ("redirect-endless", 60.0, "", 8, 21)],
+)
+def test_an_attack_ends_at_its_limit(
+    endpoint: str, limit_s: float, reached: str, exit_code: int, good: int
+) -> None:
+    require_program("wget")
+    result = attack("wget", endpoint, limit_s)
+    assert (result.limit, result.exit_code, result.good) == (reached, exit_code, good)
+    assert result.requests >= 1
+
+
+def test_an_archive_that_was_cut_short_is_read_up_to_the_cut(tmp_path: Path) -> None:
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>x"
+    records = [gzip.compress(WARC % (number, number, len(http), http)) for number in range(3)]
+    path = tmp_path / "a.warc.gz"
+    path.write_bytes(b"".join(records)[:-20])
+    assert {"http://a.test/0 b", "http://a.test/1 b"} <= warc_pages([path])
+    assert json_pages(['{"url": "http://a.test/%20"}', '{"url": "http', "{}"]) == {
+        "http://a.test/ "
+    }
+
+
+def test_the_job_of_heritrix_needs_the_profile_that_was_pinned() -> None:
+    profile = "\n".join([*CHANGES, SEED])
+    assert job(profile, ["http://a.test/", "http://b.test/"]).endswith(
+        "http://a.test/\nhttp://b.test/"
+    )
+    with pytest.raises(SystemExit, match="does not have"):
+        job(profile.replace(SEED, ""), [])
