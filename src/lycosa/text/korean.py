@@ -20,7 +20,7 @@ from typing import Any
 
 from lycosa.core.errors import UsageError
 from lycosa.text import fold
-from lycosa.text.segmented import SegmentedAnalyzer, Unit, clean, same, syllable_pairs
+from lycosa.text.segmented import SegmentedAnalyzer, clean, same, syllable_pairs
 
 NAME = "kiwi"
 HINT = (
@@ -75,16 +75,9 @@ class MorphemeAnalyzer(SegmentedAnalyzer):
     def __init__(self, version: str) -> None:
         super().__init__("ko", same, name=NAME, version=version)
 
-    def _words(self, text: str) -> Iterable[str]:
-        return (term for chunk in clean(text).split() for term in _terms_of(chunk))
-
     def _learn(self, chunks: Iterable[str], memo: dict[str, str]) -> None:
         for chunk in chunks:
             memo[chunk] = " ".join(_terms_of(clean(chunk)))
-
-    def units(self, text: str) -> list[Unit]:
-        chunks = ((chunk, self.joined(chunk).split()) for chunk in text.split())
-        return [Unit(tuple(terms), "", chunk) for chunk, terms in chunks if terms]
 
 
 def _terms_of(chunk: str) -> list[str]:
