@@ -172,7 +172,8 @@ def _pairs(
 def _distinct(hashes: Hashes) -> Hashes:
     """Return the distinct hashes, in order; much faster than `np.unique`."""
     ordered = np.sort(hashes)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    distinct: Hashes = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return distinct
 
 
 def _mix(values: Tokens) -> Tokens:

@@ -21,6 +21,7 @@ from lycosa.text.segmented import clean
 
 LONG_LINE = 300  # characters; longer lines are split into sentences
 MIN_KEY = 4  # characters of names, numbers and code that identify a piece
+BAND = 8  # maximum distance of an alignment from the diagonal, in pieces
 BEAM = 20.0  # paths that cost so much more than the best one of their row are given up
 MAX_MISMATCH = 6.0  # -log p of the lengths of two pieces up to which equal numbers are pairs
 MAX_LINES = 4_000
@@ -115,16 +116,20 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
     other_ends = [0, *itertools.accumulate(map(len, other))]
     ratio = other_ends[-1] / max(1, ends[-1])
     marks, other_marks = _windows(one), _windows(other)
-    rows, columns = len(one), len(other)
+    slope, rows, columns = len(other) / len(one), len(one), len(other)
     # for each row: column -> cost of the best path to it, its last step
     best: list[dict[int, tuple[float, tuple[int, int]]]] = [{} for _ in range(rows + 1)]
     best[0][0] = (0.0, (0, 0))
     for row, paths in enumerate(best):
-        column = min(paths, default=0)
-        limit = min(paths.values())[0] + BEAM if paths else 0.0
-        while paths and column <= max(paths):
-            sofar = paths[column][0] if column in paths else math.inf
-            for step, base in _COST.items() if sofar <= limit else ():
+        middle = row * slope
+        inside = range(max(0, int(middle - BAND)), min(columns, int(middle + BAND)) + 1)
+        costs = (cost for column, (cost, _) in paths.items() if column in inside)
+        limit = min(costs, default=0.0) + BEAM
+        for column in inside:
+            sofar, _ = paths.get(column, (math.inf, None))
+            if sofar > limit:
+                continue
+            for step, base in _COST.items():
                 down, right = row + step[0], column + step[1]
                 if down > rows or right > columns:
                     continue
@@ -138,11 +143,10 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
                         price -= ANCHOR_WEIGHT * _shared(ours, others)
                 if right not in best[down] or price < best[down][right][0]:
                     best[down][right] = (price, step)
-            column += 1
     place = (rows, columns)
     beads = []
     while place != (0, 0):
-        if place[1] not in best[place[0]]:  # every path to it costs too much
+        if place[1] not in best[place[0]]:  # outside of the band, or too costly
             return []
         down, right = best[place[0]][place[1]][1]
         place = place[0] - down, place[1] - right

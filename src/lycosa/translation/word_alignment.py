@@ -235,7 +235,7 @@ def _strongest(
     return sorted((sources[one], targets[other], round(weight, 4)) for one, other, weight in rows)
 
 
-def _rank_within(groups: Whole, weights: Floats) -> Whole:
+def _rank_within(groups: Whole, weights: NDArray[Any]) -> Whole:
     """Return the rank of each row within its group, the heaviest 0."""
     order = np.lexsort((-weights, groups))
     ordered = groups[order]
