@@ -24,9 +24,8 @@ from lycosa.translation.dictionaries import (
     wiktionary,
 )
 from lycosa.translation.parallel_texts import tmx, two_columns, two_files
-from lycosa.translation.similarity import sound
 from lycosa.translation.source import Sources
-from lycosa.translation.table import TableInfo, TranslationTable, analyzers, write_table
+from lycosa.translation.table import TableInfo, TranslationTable, analyzers, sound, write_table
 from lycosa.translation.terms import TranslationTerm, terms, written_key
 from lycosa.translation.word_alignment import Learned, learn
 from tests.servers.system import require_file

@@ -230,8 +230,10 @@ class Outbox:
     def _failed(self, error: DeliveryError | UsageError) -> None:
         with self._lock:
             longest = min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** min(self._fails, 20))
-            asked_ms = round(error.wait_s * 1000) if isinstance(error, DeliveryError) else 0
-            wait_ms = max(min(asked_ms, MAX_WAIT_MS), round(longest * random.uniform(0.75, 1.0)))
+            requested_ms = round(error.wait_s * 1000) if isinstance(error, DeliveryError) else 0
+            wait_ms = max(
+                min(requested_ms, MAX_WAIT_MS), round(longest * random.uniform(0.75, 1.0))
+            )
             self._fails += 1
             self._problem = str(error)
             self._due = self._clock.monotonic_ms() + wait_ms
@@ -335,12 +337,10 @@ class DeliveryWorker:
         before = box.state()
         try:
             box.deliver()
-        except (
-            OSError
-        ) as error:  # full disk: sent notifications may be repeated, waiting ones are kept
+        except OSError as error:  # a full disk: what was sent may be sent again, the rest is kept
             self._report(f"notifications for {before.target}: {error}")
             return
-        except Exception as error:  # noqa: BLE001 - a fault of one target must not end the notifications of all
+        except Exception as error:  # noqa: BLE001 - other targets must get theirs
             self._report(
                 f"notifications for {before.target}: unexpected error, next attempt in "
                 f"{_AFTER_FAULT_S} s: {error!r}"

@@ -15,14 +15,16 @@ from lycosa.core.patterns import lazy_pattern
 FIRST_YEAR, LAST_YEAR = 1990, 2100
 
 _ISO = lazy_pattern(
-    r"\s*(\d{4})-?(\d\d)-?(\d\d)(?:[T\s]\s*(\d\d):?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?(?!\d)",
+    r"\s*(\d{4})-?(\d\d)-?(\d\d)(?:[T\s]\s*(\d\d):?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?\s*(Z|UTC|GMT"
+    r"|[+-]\d\d(?::?\d\d)?)?)?(?!\d)",
     re.IGNORECASE,
 )
 _SLASHED = lazy_pattern(
     r"\s*(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?)?(?!\d)"
 )
 _DAY_MONTH_NAME = lazy_pattern(
-    r"\s*(?:[A-Za-z]{3,9}\.?,?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]*\.?,?[\s-](\d{4}|\d\d(?=[\s,]+\d{1,2}:))"
+    r"\s*(?:[A-Za-z]{3,9}\.?,?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]*\.?,?[\s-](\d{4}"
+    r"|\d\d(?=[\s,]+\d{1,2}:))"
     r"(?:[\s,]+(\d{1,2}):(\d\d)(?::(\d\d))?)?\s*([+-]\d\d:?\d\d|[A-Z]{1,4}\b)?(?!\d)"
 )
 _MONTH_NAME_DAY = lazy_pattern(

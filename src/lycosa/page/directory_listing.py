@@ -16,7 +16,8 @@ from lycosa.core.patterns import lazy_pattern
 
 _UNIX = lazy_pattern(
     r"(?P<kind>[-dlbcps])[-rwxsStTlL]{9}\S*\s+\d+\s+(?:\S+\s+){1,2}?\d+\s+"
-    r"(?:[A-Za-z]{3}\s+\d{1,2}|\d{1,2}\s+[A-Za-z]{3}|\d{4}-\d{2}-\d{2})\s+(?:\d{4}|\d{1,2}:\d{2})\s(?P<name>.+)"
+    r"(?:[A-Za-z]{3}\s+\d{1,2}|\d{1,2}\s+[A-Za-z]{3}|\d{4}-\d{2}-\d{2})\s+(?:\d{4}"
+    r"|\d{1,2}:\d{2})\s(?P<name>.+)"
 )
 _DOS = lazy_pattern(
     r"\d{2}-\d{2}-\d{2,4}\s+\d{2}:\d{2}(?:[AP]M)?\s+(?P<size><DIR>|\d+)\s+(?P<name>.+)"

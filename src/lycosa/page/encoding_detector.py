@@ -189,12 +189,15 @@ _MISPLACED_SIGN = lazy_pattern("(?<=[aAlUo])s(?=[aAlUo])")
 _MISPLACED_CAPITAL = lazy_pattern("(?<=[al])U")
 _LATIN_RUN = lazy_pattern("[lUo]{3,}")
 _PAIR = lazy_pattern(
-    r"(?<![^\s(\[>/-])(?:„(?=[^“”„]*[“”](?![^\W_]))|“(?=[^“”„]*”(?![^\W_]))|«(?=[^«»]*»(?![^\W_]))|»(?=[^«»]*«(?![^\W_]))"
+    r"(?<![^\s(\[>/-])(?:„(?=[^“”„]*[“”](?![^\W_]))|“(?=[^“”„]*”(?![^\W_]))|«(?=[^«»]*»(?![^\W_]))"
+    r"|»(?=[^«»]*«(?![^\W_]))"
     r"|‘(?=[^‘]*’(?![^\W_]))|‚(?=[^‘’‚]*[‘’](?![^\W_])))"
 )
 _PUNCTUATION = lazy_pattern(
-    r"(?<=[A-Za-z])’(?=(?:s|t|re|ve|ll|d|m)\b)|(?i:(?<=\b[cdjlmnst])|(?<=\bqu)|(?<=ll)|(?<=\bun)|(?<=quest)|(?<=tutt))’(?=[^\W_])"
-    r"|(?<!\S)[–—](?!\S)|(?<=\d)–(?=\d)|(?<=[A-Za-z])–(?=[A-Z])|(?<!\S)[£¥€](?=\d)|(?<=\d)\xa0(?=\w)"
+    r"(?<=[A-Za-z])’(?=(?:s|t|re|ve|ll|d|m)\b)|(?i:(?<=\b[cdjlmnst])|(?<=\bqu)|(?<=ll)|(?<=\bun)"
+    r"|(?<=quest)|(?<=tutt))’(?=[^\W_])"
+    r"|(?<!\S)[–—](?!\S)|(?<=\d)–(?=\d)|(?<=[A-Za-z])–(?=[A-Z])|(?<!\S)[£¥€](?=\d)"
+    r"|(?<=\d)\xa0(?=\w)"
 )
 """With `_PAIR`: quotation marks, apostrophes, dashes and currency signs in their places; a wrong
 encoding makes letters of them.

@@ -83,7 +83,8 @@ _MAGIC = (
     b"\x28\xb5\x2f\xfd",
 )
 _HTML_START = re.compile(
-    rb"(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->|<\?xml[^>]*>)*+<(?:!doctype\s+html|html|head|body|title|script|meta|link|base|div|table|h1|p|a|br|b|style|iframe)[\s/>]",
+    rb"(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->|<\?xml[^>]*>)*+<(?:!doctype\s+html|html|head|body|title"
+    rb"|script|meta|link|base|div|table|h1|p|a|br|b|style|iframe)[\s/>]",
     re.IGNORECASE | re.DOTALL,
 )
 _HTML_ANYWHERE = re.compile(rb"<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE)

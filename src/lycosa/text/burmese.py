@@ -98,7 +98,8 @@ _ORDER = (
     # The medial ra and the vowel sign E, written before the consonant, go after it and its stack.
     (
         re.compile(
-            f"(\u1031?)(\u103c?)(\u1004\u103a\u1039)?([{_CONSONANT}\u1025\u1029\u103f]{_STACK}?)([\u103b\u103d\u103e]*)"
+            f"(\u1031?)(\u103c?)(\u1004\u103a\u1039)?([{_CONSONANT}\u1025\u1029\u103f]{_STACK}?)(["
+            f"\u103b\u103d\u103e]*)"
         ),
         lambda match: (match[3] or "") + match[4] + _medials(match[2] + match[5]) + match[1],
     ),
@@ -122,7 +123,8 @@ _ORDER = (
 _KINZI_VOWEL = {"\u1064": "", "\u108b": "\u102d", "\u108c": "\u102e", "\u108d": "\u1036"}
 
 _SYLLABLE = re.compile(
-    f"(?<!\u1039)(?=[{_CONSONANT}\u1023-\u102a\u103f\u104c-\u104f\u1040-\u1049])(?![{_CONSONANT}]\u1037?[\u1039\u103a])"
+    f"(?<!\u1039)(?=[{_CONSONANT}\u1023-\u102a\u103f\u104c-\u104f\u1040-\u1049])(?![{_CONSONANT}]"
+    f"\u1037?[\u1039\u103a])"
 )
 
 

@@ -14,7 +14,8 @@ _CONSONANT = "\u0e81-\u0eae\u0edc\u0edd"
 _VOWEL_OR_TONE = "\u0eb0-\u0ebd\u0ec8-\u0ecd"
 _START = re.compile(
     f"(?=[\u0ec0-\u0ec4][{_CONSONANT}])"
-    f"|(?<![\u0ec0-\u0ec4])(?<![\u0ec0-\u0ec4]\u0eab)(?<!\u0eab)(?=[{_CONSONANT}][{_VOWEL_OR_TONE}])"
+    f"|(?<![\u0ec0-\u0ec4])(?<![\u0ec0-\u0ec4]\u0eab)(?<!\u0eab)(?=[{_CONSONANT}][{_VOWEL_OR_TONE}"
+    f"])"
     f"|(?=\u0eab[{_CONSONANT}][{_VOWEL_OR_TONE}])"
 )
 

@@ -134,8 +134,11 @@ class SegmentedAnalyzer:
         return cached  # type: ignore[return-value]  # none is None
 
     def units(self, text: str) -> list[Unit]:
+        chunks = text.split()
         return [
-            Unit(tuple(terms), "", chunk) for chunk in text.split() if (terms := self.terms(chunk))
+            Unit(tuple(terms), "", chunk)
+            for chunk, terms in zip(chunks, self.each(chunks), strict=True)
+            if terms
         ]
 
     def _learn(self, chunks: Iterable[str], memo: dict[str, str]) -> None:
@@ -281,9 +284,10 @@ class DictionaryAnalyzer(SegmentedAnalyzer):
 _HANGUL = lazy_pattern(f"[\uac00-\ud7a3]{{1,{MAX_CHARACTERS}}}")
 # Particles after nouns (National Institute of Korean Language, standard grammar).
 _PARTICLES = frozenset((
-    "으로부터", "에게서", "이라고", "에서는", "으로서", "으로써", "에서", "에게", "한테", "께서", "부터", "까지", "처럼", "보다",  # noqa: E501
-    "으로", "이나", "마다", "조차", "밖에", "라고", "에는", "와의", "과의", "은", "는", "이", "가", "을", "를", "의", "에",  # noqa: E501
-    "로", "와", "과", "도", "만",
+    "으로부터", "에게서", "이라고", "에서는", "으로서", "으로써", "에서", "에게", "한테",
+    "께서", "부터", "까지", "처럼", "보다", "으로", "이나", "마다", "조차",
+    "밖에", "라고", "에는", "와의", "과의", "은", "는", "이", "가",
+    "을", "를", "의", "에", "로", "와", "과", "도", "만",
 ))  # fmt: skip
 _MAX_PARTICLE = 4
 

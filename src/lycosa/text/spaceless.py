@@ -60,17 +60,17 @@ class PartsAnalyzer(SegmentedAnalyzer):
         self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}
 
     def joined(self, text: str) -> str:
-        surfaces = self._surfaces(text)
+        surfaces = self.surfaces(text)
         if len(self._streams[0]) > MEMO_CHUNKS:
             self._streams = {}, {}  # replaced: another thread may be reading the old
         parts, words = self._streams
         for surface in set(surfaces).difference(words):
-            if _PLAIN_CJK.fullmatch(surface):  # the result of `_units_of`, for most words
+            if _PLAIN_CJK.fullmatch(surface):  # the result of `units_of`, for most words
                 surface_parts = self._parts_of(surface)
                 parts[surface] = " ".join(surface_parts)
                 words[surface] = surface if len(surface_parts) > 1 else ""
                 continue
-            units = list(self._units_of(surface))
+            units = list(self.units_of(surface))
             parts[surface] = " ".join(term for unit in units for term in unit.phrase)
             words[surface] = " ".join(unit.word for unit in units if unit.word)
         stream = filter(None, map(parts.__getitem__, surfaces))
@@ -80,9 +80,9 @@ class PartsAnalyzer(SegmentedAnalyzer):
         return list(map(self.terms, chunks))
 
     def units(self, text: str) -> list[Unit]:
-        return [unit for surface in self._surfaces(text) for unit in self._units_of(surface)]
+        return [unit for surface in self.surfaces(text) for unit in self.units_of(surface)]
 
-    def _surfaces(self, text: str) -> list[str]:
+    def surfaces(self, text: str) -> list[str]:
         """Return the words of the text, in their original spelling if `in_place`."""
         ready = clean(self.prepare(text))
         words = list(WordBreaker(ready, self.language))
@@ -91,7 +91,7 @@ class PartsAnalyzer(SegmentedAnalyzer):
         ends = list(itertools.accumulate(map(len, words)))
         return [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
-    def _units_of(self, surface: str) -> Iterable[Unit]:
+    def units_of(self, surface: str) -> Iterable[Unit]:
         """Return parts in the prepared script; the word keeps its script, to rank it first."""
         for term in (surface,) if _PLAIN_CJK.fullmatch(surface) else self._word(surface):
             if term.isascii():

@@ -22,6 +22,7 @@ from lycosa.text.segmented import clean
 LONG_LINE = 300  # characters; longer lines are split into sentences
 MIN_KEY = 4  # characters of names, numbers and code that identify a piece
 BAND = 8  # maximum distance of an alignment from the diagonal, in pieces
+BEAM = 20.0  # paths that cost so much more than the best one of their row are given up
 MAX_MISMATCH = 6.0  # -log p of the lengths of two pieces up to which equal numbers are pairs
 MAX_LINES = 4_000
 ANCHOR_WEIGHT = 6.0  # of shared names, numbers and code, in units of -log p
@@ -116,13 +117,17 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
     ratio = other_ends[-1] / max(1, ends[-1])
     marks, other_marks = _windows(one), _windows(other)
     slope, rows, columns = len(other) / len(one), len(one), len(other)
-    cost: dict[tuple[int, int], float] = {(0, 0): 0.0}
-    previous: dict[tuple[int, int], tuple[int, int]] = {}
-    for row in range(rows + 1):
+    # for each row: column -> cost of the best path to it, its last step
+    best: list[dict[int, tuple[float, tuple[int, int]]]] = [{} for _ in range(rows + 1)]
+    best[0][0] = (0.0, (0, 0))
+    for row, paths in enumerate(best):
         middle = row * slope
-        for column in range(max(0, int(middle - BAND)), min(columns, int(middle + BAND)) + 1):
-            sofar = cost.get((row, column))
-            if sofar is None:
+        inside = range(max(0, int(middle - BAND)), min(columns, int(middle + BAND)) + 1)
+        costs = (cost for column, (cost, _) in paths.items() if column in inside)
+        limit = min(costs, default=0.0) + BEAM
+        for column in inside:
+            sofar, _ = paths.get(column, (math.inf, None))
+            if sofar > limit:
                 continue
             for step, base in _COST.items():
                 down, right = row + step[0], column + step[1]
@@ -136,17 +141,16 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
                     ours, others = marks[step[0]][row], other_marks[step[1]][column]
                     if len(ours) + len(others) > 2:
                         price -= ANCHOR_WEIGHT * _shared(ours, others)
-                if price < cost.get((down, right), math.inf):
-                    cost[down, right] = price
-                    previous[down, right] = step
+                if right not in best[down] or price < best[down][right][0]:
+                    best[down][right] = (price, step)
     place = (rows, columns)
     beads = []
     while place != (0, 0):
-        last = previous.get(place)
-        if last is None:  # outside of the band
+        if place[1] not in best[place[0]]:  # outside of the band, or too costly
             return []
-        place = place[0] - last[0], place[1] - last[1]
-        beads.append(((place[0], last[0]), (place[1], last[1])))
+        down, right = best[place[0]][place[1]][1]
+        place = place[0] - down, place[1] - right
+        beads.append(((place[0], down), (place[1], right)))
     return beads[::-1]
 
 

@@ -6,7 +6,7 @@ The weight decreases with the number of the sense and the place in the entry: us
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lycosa.text.analyze import Analyzer, analyzer_for
@@ -128,6 +128,3 @@ class _Keys:
         earlier = self.surfaces.get(key)
         if surface and (earlier is None or len(surface) < len(earlier)):
             self.surfaces[key] = surface
-
-
-Reader = Callable[[Iterable[str]], Iterator[DictionaryEntry]]

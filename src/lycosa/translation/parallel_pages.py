@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
-from xxhash import xxh3_64_intdigest
 
 from lycosa.store.tables.live import LiveTables
 from lycosa.url.languages import CODE_IN_HOST, CODE_IN_PATH, language_code
@@ -129,8 +128,7 @@ def _menu_links(tables: LiveTables, pages: pl.DataFrame) -> Iterator[pl.DataFram
             .replace_strict(_NAMES, default="")
         )
         bars = named.filter(pl.col("named") != "")
-        hashes = pl.Series("target", [_hash(target) for target in bars["target"]], pl.UInt64)
-        rows.append(bars.select("host_key", "url_key", "named").with_columns(hashes))
+        rows.append(bars.select("host_key", "url_key", "named", pl.col("target").hash()))
     if not rows:
         return
     spoken = pages.select("host_key", "url_key", from_language="language").unique(
@@ -167,27 +165,14 @@ def _is(code: str, language: str) -> bool:
     return language_code(code) == language
 
 
-def _hash(text: str) -> int:
-    return int(xxh3_64_intdigest(text.encode("utf-8", "replace")))
-
-
 def _url_parts(frame: pl.DataFrame) -> pl.DataFrame:
-    places, coded, hashes = [], [], []
-    for url, language in frame.select("url", "language").iter_rows():
-        place, own_code = place_of(url, language or "")
-        places.append(_hash(place))
-        coded.append(own_code)
-        hashes.append(_hash(url))
-    columns = [
-        pl.Series("place", places, pl.UInt64),
-        pl.Series("coded", coded, pl.Boolean),
-        pl.Series("url_hash", hashes, pl.UInt64),
-    ]
-    return (
-        frame.select("host_key", "url_key", "language")
-        .with_columns(columns)
-        .filter(pl.col("language") != "")
-    )
+    """Return key and language of each page, `place_of` its URL, and hashes of place and URL."""
+    spoken = frame.filter(pl.col("language") != "")
+    places = [place_of(*row) for row in spoken.select("url", "language").iter_rows()]
+    parts = pl.DataFrame(places, {"place": pl.String, "coded": pl.Boolean}, orient="row")
+    return spoken.select(
+        "host_key", "url_key", "language", url_hash=pl.col("url").hash()
+    ).with_columns(parts.select(pl.col("place").hash(), "coded"))
 
 
 def _declared(frame: pl.DataFrame) -> pl.DataFrame:
@@ -198,14 +183,8 @@ def _declared(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("language").alias("from_language"),
         "alternates",
     )
-    listed = rows.explode("alternates")
-    urls = (
-        listed["alternates"].struct.field("url")
-        if listed.height
-        else pl.Series("url", [], pl.String)
-    )
-    hashes = pl.Series("target", [_hash(url) for url in urls], pl.UInt64)
-    return listed.drop("alternates").with_columns(hashes)
+    target = pl.col("alternates").struct.field("url").hash()
+    return rows.explode("alternates").with_columns(target=target).drop("alternates")
 
 
 def _pairs_by_url(pages: pl.DataFrame, hub: str) -> pl.DataFrame:

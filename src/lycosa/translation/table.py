@@ -8,6 +8,7 @@ sounds   side, sound, key: keys of single words by pronunciation
 
 from __future__ import annotations
 
+import functools
 import json
 import sqlite3
 import threading
@@ -18,22 +19,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from anyascii import anyascii
+
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.text.analyze import Analysis, analysis_by
-from lycosa.translation.similarity import (
-    BEGINNING,
-    MIN_LETTERS,
-    MIN_LIKENESS,
-    grams,
-    likeness,
-    sound,
-)
 from lycosa.translation.source import MAX_TRANSLATIONS, Translation
 
 FORMAT = 1
 MAX_RESEMBLING = 3
 SOUND_WEIGHT = 0.5  # of a word with a similar sound
+MIN_LETTERS = 4  # of a word; shorter ones resemble too many
+MIN_LIKENESS = 0.5  # share of common trigrams (Dice)
+BEGINNING = 3  # letters that compared words have in common
 _MAX_COMPARED = 2_000
 _MAX_CACHED = 4_096
 
@@ -246,3 +244,22 @@ def _range(word: str) -> tuple[str, str]:
     """Return the range of words with the same beginning."""
     beginning = word[:BEGINNING]
     return beginning, beginning[:-1] + chr(ord(beginning[-1]) + 1)
+
+
+def grams(word: str) -> set[str]:
+    """Return the trigrams of a word with its boundaries."""
+    framed = f"^{word}$"
+    return {framed[place : place + 3] for place in range(len(framed) - 2)}
+
+
+def likeness(one: set[str], other: set[str]) -> float:
+    """Return Dice's coefficient of two sets of trigrams."""
+    return 2 * len(one & other) / (len(one) + len(other)) if one and other else 0.0
+
+
+@functools.lru_cache(maxsize=65_536)
+def sound(word: str) -> str:
+    """Return a word in Latin letters, about as it sounds (путин -> putin), or ""."""
+    written = anyascii(word).lower().replace("'", "").replace("`", "")
+    usable = len(written) >= MIN_LETTERS and written.isascii() and written.isalpha()
+    return written if usable else ""

@@ -40,16 +40,20 @@ _CHUNKWISE = (NativeAnalyzer.units, SegmentedAnalyzer.units, TwoStreamAnalyzer.u
 
 def terms(analyzer: Analyzer, text: str) -> list[TranslationTerm]:
     """Return a sentence's words, and the parts of those that have any."""
-    if type(analyzer).units in _CHUNKWISE:
+    if isinstance(analyzer, PartsAnalyzer):
+        chunks = analyzer.surfaces(text)
+    elif type(analyzer).units in _CHUNKWISE:
         chunks = text.split()
-        return [term for chunk in chunks for term in _chunk_terms(analyzer, chunk)]
-    return list(_terms(analyzer, analyzer.units(text)))
+    else:
+        return list(_terms(analyzer, analyzer.units(text)))
+    return [term for chunk in chunks for term in _chunk_terms(analyzer, chunk)]
 
 
 @functools.lru_cache(maxsize=100_000)
 def _chunk_terms(analyzer: Analyzer, chunk: str) -> tuple[TranslationTerm, ...]:
-    """Return the terms of a chunk between spaces; sentences repeat most of them."""
-    return tuple(_terms(analyzer, analyzer.units(chunk)))
+    """Return the terms of a chunk or word; sentences repeat most of them."""
+    units = analyzer.units_of if isinstance(analyzer, PartsAnalyzer) else analyzer.units
+    return tuple(_terms(analyzer, list(units(chunk))))
 
 
 def _terms(analyzer: Analyzer, units: Sequence[Unit]) -> Iterator[TranslationTerm]:

@@ -39,7 +39,6 @@ MAX_LINKS = 2_000_000
 
 _RECORDS = "training.json"
 _RECORDS_FORMAT = 1
-_BLOCK = 1 << 20
 
 
 @dataclass(slots=True, frozen=True)
@@ -180,8 +179,4 @@ def _reuse_table(source: Path, target: Path, record: TrainingRecord) -> bool:
 
 def _file_digest(path: Path) -> str:
     """Return xxh3_128 of a file's bytes."""
-    digest = xxh3_128(b"")
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+    return xxh3_128(path.read_bytes()).hexdigest()

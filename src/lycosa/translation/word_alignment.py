@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lycosa.translation.terms import TranslationTerm
 
-LEARNER_VERSION = 2
+LEARNER_VERSION = 3
 """Raise it when the same texts give another table, so that no older table is reused."""
 
 # Calibrated on held-out sentences of SIB-200 (bench/across.py).
@@ -25,6 +25,9 @@ AGREEING_ROUNDS = 3
 NULL = 0.5  # weight of the null word, which translates nothing
 WEIGHT_POWER = 0.5  # exponent of the geometric mean of both probabilities
 MIN_WEIGHT = 0.03
+# of both probabilities of a pair after the first rounds; less probable pairs are dropped
+MIN_PRODUCT = 1e-5
+MAX_OCCURRENCES = 200  # sentences in which a term is aligned, the first ones (decision 28)
 MAX_TRANSLATIONS = 24  # of a term, in either direction
 MAX_SENTENCE = 250  # terms; the cost is quadratic
 MAX_SENTENCES = 60_000
@@ -47,13 +50,16 @@ class Learned:
 
 @dataclass(slots=True, frozen=True)
 class _Side:
-    """The sentences of one language as tokens: the distinct keys of each sentence."""
+    """The sentences of one language as tokens: the distinct keys of each sentence.
+
+    Of a frequent key the tokens of the first `MAX_OCCURRENCES` sentences.
+    """
 
     terms: Sequence[TranslationTerm]  # the distinct ones
     occurrences: Whole  # of each term
     keys: Sequence[str]
     tokens: Whole  # numbers of keys, sentence after sentence
-    counts: Whole  # how often each token occurs in its sentence
+    counts: Floats  # how often each token occurs in its sentence
     sizes: Whole  # tokens of each sentence
 
     @classmethod
@@ -65,9 +71,17 @@ class _Side:
         )
         key_of = np.array([keys.setdefault(term.key, len(keys)) for term in terms])
         sentence_of = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
-        tokens, counts = np.unique(sentence_of * len(keys) + key_of[numbers], return_counts=True)
-        sizes = np.bincount(tokens // len(keys))
-        return cls(list(terms), np.bincount(numbers), list(keys), tokens % len(keys), counts, sizes)
+        distinct, counts = np.unique(sentence_of * len(keys) + key_of[numbers], return_counts=True)
+        sentence_of, tokens = np.divmod(distinct, len(keys))
+        first = _rank_within(tokens, -sentence_of) < MAX_OCCURRENCES
+        return cls(
+            list(terms),
+            np.bincount(numbers),
+            list(keys),
+            tokens[first],
+            counts[first].astype(np.float64),
+            np.bincount(sentence_of[first], minlength=len(sentences)),
+        )
 
     def surfaces(self, keys: Collection[str]) -> dict[str, str]:
         """Return the most frequent spelling of each key, preferably lower case and short."""
@@ -97,7 +111,7 @@ def shortest_first(
 def learn(pairs: Iterable[tuple[Sentence, Sentence]], max_links: int = MAX_LINKS) -> Learned:
     """Learn from sentence pairs in order, until they have `max_links` pairs of words.
 
-    Memory: about 90 bytes for each pair of words.
+    Memory: about 60 bytes for each pair of words.
     """
     usable: list[tuple[Sentence, Sentence]] = []
     size = 0
@@ -119,46 +133,67 @@ def learn(pairs: Iterable[tuple[Sentence, Sentence]], max_links: int = MAX_LINKS
     )
 
 
+@dataclass(slots=True, frozen=True)
+class _Links:
+    """The pairs of tokens of all sentence pairs, ordered by their keys; no arrays are empty."""
+
+    source: Whole  # numbers of the keys of each distinct pair
+    target: Whole
+    lengths: Whole  # links of each pair
+    token: Whole  # of each link
+    target_token: Whole
+
+    @classmethod
+    def between(cls, source: _Side, target: _Side) -> _Links:
+        sizes = np.repeat(target.sizes, source.sizes)  # links of each source token
+        starts = np.repeat(np.cumsum(target.sizes) - target.sizes, source.sizes)
+        token = np.repeat(np.arange(sizes.size), sizes)
+        target_token = np.arange(token.size) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+        keys = source.tokens[token] * len(target.keys) + target.tokens[target_token]
+        order = np.argsort(keys)
+        pairs, lengths = np.unique(keys[order], return_counts=True)
+        ones, others = np.divmod(pairs, len(target.keys))
+        return cls(ones, others, lengths, token[order], target_token[order])
+
+    def of_pairs(self, chosen: NDArray[np.bool_]) -> _Links:
+        """Return the links of some of the pairs."""
+        links = np.repeat(chosen, self.lengths)
+        pairs = self.source[chosen], self.target[chosen], self.lengths[chosen]
+        return _Links(*pairs, self.token[links], self.target_token[links])
+
+    def sums(self, values: Floats) -> Floats:
+        """Return the sum of the values of the links of each pair."""
+        sums: Floats = np.add.reduceat(values, np.cumsum(self.lengths) - self.lengths)
+        return sums
+
+
 def _align(source: _Side, target: _Side) -> tuple[Whole, Whole, Floats]:
     """Return the word pairs with their weights: (source number, target number, weight).
 
     Equal terms of a sentence have equal links, so that each is calculated once and multiplied.
     """
-    token, target_token = _links(source.sizes, target.sizes)
-    sources, targets = len(source.keys), len(target.keys)
-    cells, pair = np.unique(
-        source.tokens[token] * targets + target.tokens[target_token], return_inverse=True
-    )
-    cell_source, cell_target = cells // targets, cells % targets
+    links = _Links.between(source, target)
     # The forward model explains the target's terms, the backward model those of the source.
-    source_times, target_times = source.counts[token], target.counts[target_token]
-    times = source_times * target_times
-    source_null, target_null = _null(source), _null(target)
-    forward = np.full(len(cells), 1.0 / targets)
-    backward = np.full(len(cells), 1.0 / sources)
+    forward = np.full(links.source.size, 1.0 / len(target.keys))
+    backward = np.full(links.source.size, 1.0 / len(source.keys))
+    null, target_null = _null(source), _null(target)
     for round_ in range(ALONE_ROUNDS + AGREEING_ROUNDS):
-        share = _shares(forward, pair, target_token, source_times, target_null)
-        back_share = _shares(backward, pair, token, target_times, source_null)
+        if round_ == ALONE_ROUNDS:
+            likely = forward * backward >= MIN_PRODUCT
+            links, forward, backward = links.of_pairs(likely), forward[likely], backward[likely]
+        times, target_times = source.counts[links.token], target.counts[links.target_token]
+        share = np.repeat(forward, links.lengths)
+        _divide_by_sums(share, links.target_token, times, target_null)
+        back_share = np.repeat(backward, links.lengths)
+        _divide_by_sums(back_share, links.token, target_times, null)
+        times *= target_times
         if round_ < ALONE_ROUNDS:
-            count = np.bincount(pair, weights=share * times, minlength=len(cells))
-            back_count = np.bincount(pair, weights=back_share * times, minlength=len(cells))
+            count, back_count = links.sums(share * times), links.sums(back_share * times)
         else:
-            share *= back_share
-            share *= times
-            count = back_count = np.bincount(pair, weights=share, minlength=len(cells))
-        forward = _normalized(count, cell_source, sources)
-        backward = _normalized(back_count, cell_target, targets)
-    return cell_source, cell_target, np.sqrt(forward * backward) ** WEIGHT_POWER
-
-
-def _links(sizes: Whole, target_sizes: Whole) -> tuple[Whole, Whole]:
-    """Return all pairs of tokens of each sentence pair, as places in the tokens of either side."""
-    links = np.repeat(target_sizes, sizes)  # of each source token
-    first = np.repeat(np.cumsum(target_sizes) - target_sizes, sizes) - (np.cumsum(links) - links)
-    return (
-        np.repeat(np.arange(links.size), links),
-        np.arange(links.sum()) + np.repeat(first, links),
-    )
+            count = back_count = links.sums(share * back_share * times)
+        forward = _normalized(count, links.source, len(source.keys))
+        backward = _normalized(back_count, links.target, len(target.keys))
+    return links.source, links.target, np.sqrt(forward * backward) ** WEIGHT_POWER
 
 
 def _normalized(count: NDArray[Any], groups: Whole, size: int) -> Floats:
@@ -175,12 +210,11 @@ def _null(side: _Side) -> Floats:
     return null
 
 
-def _shares(probability: Floats, pair: Whole, token: Whole, times: Whole, null: Floats) -> Floats:
-    """Return how much of its term each link explains."""
-    each = probability[pair]
-    sums = np.bincount(token, weights=each * times, minlength=len(null)) + null
-    each /= sums[token]
-    return each
+def _divide_by_sums(probability: Floats, token: Whole, times: Floats, null: Floats) -> None:
+    """Change the probability of each link to the share of its token that it explains."""
+    probability /= (np.bincount(token, weights=probability * times, minlength=len(null)) + null)[
+        token
+    ]
 
 
 def _strongest(
@@ -201,7 +235,7 @@ def _strongest(
     return sorted((sources[one], targets[other], round(weight, 4)) for one, other, weight in rows)
 
 
-def _rank_within(groups: Whole, weights: Floats) -> Whole:
+def _rank_within(groups: Whole, weights: NDArray[Any]) -> Whole:
     """Return the rank of each row within its group, the heaviest 0."""
     order = np.lexsort((-weights, groups))
     ordered = groups[order]

@@ -22,9 +22,11 @@ from lycosa.url.schemes import WEB
 _SESSION_IN_PATH = lazy_pattern(r";jsessionid(?:=[^;/?]*)?(?=[;/?]|$)", re.IGNORECASE)
 _SESSION_SEGMENT = lazy_pattern(r"/\((?:[AFSX]\([A-Za-z0-9_-]{20,}\))+\)(?=/)")
 _SESSION_PARAMETER = lazy_pattern(
-    r"jsessionid=.*|phpsessid=.*|aspsessionid[a-z]{0,16}=.*|asp\.net_sessionid=.*|oscsid=.*|zenid=.*"
+    r"jsessionid=.*|phpsessid=.*|aspsessionid[a-z]{0,16}=.*|asp\.net_sessionid=.*|oscsid=.*"
+    r"|zenid=.*"
     r"|cfid=\d+|cftoken=[0-9a-f-]{6,}"
-    r"|(?:sid|sess|session|session_?id|sessid|xtcsid|php_?session_?id)=(?:[0-9a-f]{24,}|(?=[a-z]*\d)(?=\d*[a-z])[0-9a-z]{26,})",
+    r"|(?:sid|sess|session|session_?id|sessid|xtcsid|php_?session_?id)=(?:[0-9a-f]{24,}"
+    r"|(?=[a-z]*\d)(?=\d*[a-z])[0-9a-z]{26,})",
     re.IGNORECASE,
 )
 

@@ -109,17 +109,20 @@ _PAGE_SEGMENT = lazy_pattern(
 )
 _PATH_DATE = lazy_pattern(r"/([1-9]\d{3})([/-])(\d\d?)(?:\2(\d\d?))?(?=/|$)")
 _CALENDAR_WORD = lazy_pattern(
-    r"calend|kalend|event|agenda|archiv|schedul|diary|/cal/|/date/|/day/|/month/|/week/|/daily/|/monthly/|termin",
+    r"calend|kalend|event|agenda|archiv|schedul|diary|/cal/|/date/|/day/|/month/|/week/|/daily/"
+    r"|/monthly/|termin",
     re.IGNORECASE,
 )
 _QUERY_FOUR_DIGITS = lazy_pattern(r"=[1-9]\d{3}")  # what all forms of a date in a query begin with
 _QUERY_DATE = lazy_pattern(r"=([1-9]\d{3})-(\d\d?)(?:-(\d\d?))?(?=&|T|%|\+|$)")
 _QUERY_DIGITS = lazy_pattern(
-    r"(?:^|&)[a-z_\-.]*(?:date|day|month|cal|start|from|end|to|when|datum|fecha)=([1-9]\d{3})(\d\d)(\d\d)?(?=&|T|$)",
+    r"(?:^|&)[a-z_\-.]*(?:date|day|month|cal|start|from|end|to|when|datum"
+    r"|fecha)=([1-9]\d{3})(\d\d)(\d\d)?(?=&|T|$)",
     re.IGNORECASE,
 )
 _QUERY_YEAR = lazy_pattern(
-    r"(?:^|&)[a-z_\-.]*(?:year|yr|jahr|annee|anno|ano)=([1-9]\d{3})(?=&|$)|(?:^|&)y=([1-9]\d{3})(?=&|$)",
+    r"(?:^|&)[a-z_\-.]*(?:year|yr|jahr|annee|anno|ano)=([1-9]\d{3})(?=&|$)|(?:^"
+    r"|&)y=([1-9]\d{3})(?=&|$)",
     re.IGNORECASE,
 )
 _QUERY_MONTH = lazy_pattern(

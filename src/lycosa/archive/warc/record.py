@@ -44,7 +44,8 @@ _RECORD_END = b"\r\n\r\n"
 _COMPRESSED = re.compile(
     rb"\ncontent-encoding:[ \t]*(?:gzip|x-gzip|br|deflate|zstd)"
     rb"|\ncontent-type:[ "
-    rb"\t]*(?:image/(?:jpeg|png|gif|webp|avif)|video/|audio/|application/(?:zip|gzip|x-gzip)|font/woff2)",
+    rb"\t]*(?:image/(?:jpeg|png|gif|webp|avif)|video/|audio/|application/(?:zip|gzip|x-gzip)"
+    rb"|font/woff2)",
     re.IGNORECASE,
 )
 _HTTP1_STATUS = re.compile(rb"HTTP/1\.[01] [0-9]{3}(?: [^\r\n]*)?\r\n")

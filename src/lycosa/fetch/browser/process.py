@@ -47,7 +47,8 @@ _FLAGS = (
     "--disable-client-side-phishing-detection",
     "--disable-dev-shm-usage",
     "--disable-notifications",
-    "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,AutofillServerCommunication,NetworkTimeServiceQuerying",
+    "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,AutofillSer"
+    "verCommunication,NetworkTimeServiceQuerying",
     "--disable-backgrounding-occluded-windows",
     "--disable-background-timer-throttling",
     "--disable-renderer-backgrounding",

@@ -96,8 +96,10 @@ NEAR = 3
 _NOT_FOUND: Final = lazy_pattern(
     r"\b(?:error\s*)?404\b|not\s+found|(?:does\s*n[o']t|no longer)\s+(?:exist|available)|cannot "
     r"be found|nicht gefunden|introuvable"
-    r"|non\s+trovat[ao]|no\s+(?:se\s+ha\s+)?encontrad[ao]|n[aã]o\s+(?:foi\s+)?encontrad[ao]|niet\s+gevonden|nie\s+znaleziono|hittades\s+inte"
-    r"|bulunamad|tidak\s+ditemukan|không\s+tìm\s+thấy|не\s+найден|не\s+знайден|табылма|олдсонгүй|未找到|找不到|不存在|見つかりません|찾을\s*수\s*없"
+    r"|non\s+trovat[ao]|no\s+(?:se\s+ha\s+)?encontrad[ao]|n[aã]o\s+(?:foi\s+)?encontrad[ao]"
+    r"|niet\s+gevonden|nie\s+znaleziono|hittades\s+inte"
+    r"|bulunamad|tidak\s+ditemukan|không\s+tìm\s+thấy|не\s+найден|не\s+знайден|табылма|олдсонгүй"
+    r"|未找到|找不到|不存在|見つかりません|찾을\s*수\s*없"
     r"|غير\s+موجود|یافت\s+نشد|نہیں\s+ملا|नहीं\s+मिला|फेला\s+परेन|ไม่พบ|ບໍ່ພົບ|မတွေ့",
     re.IGNORECASE,
 )

@@ -30,7 +30,8 @@ _MAX_MENDED = 16 * 2**20  # bytes, and as many `&` as follow: mending is for han
 _MAX_AMPERSANDS = 1_000_000
 
 _MENDABLE = lazy_pattern(
-    rb"<!\[CDATA\[(?:.*?\]\]>|.*)|&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)(?:([A-Za-z][A-Za-z0-9]{1,31});)?",
+    rb"<!\[CDATA\[(?:.*?\]\]>|.*)|&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}"
+    rb"|#x[0-9A-Fa-f]{1,6});)(?:([A-Za-z][A-Za-z0-9]{1,31});)?",
     re.DOTALL,
 )
 _CONTROLS = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20)])

@@ -16,7 +16,8 @@ _PRE, _NOSCRIPT = TAG["pre"], TAG["noscript"]
 _MARKED = '[hidden],[style*="display" i],pre:has(a,img,br),noscript,[itemscope],[typeof]'
 MIN_NOSCRIPT = 400  # characters; notices such as "Please enable JavaScript" are shorter
 _SELF_CLOSED = re.compile(
-    rb"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|frame|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*)?)/>"
+    rb"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|frame"
+    rb"|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*)?)/>"
 )
 
 

@@ -28,8 +28,8 @@ _SAFE_TAGS = 4_000  # the product cannot be reached with fewer
 
 # WHATWG HTML 13.2.5.32 to 39: name, then perhaps a value. An end of the tag does not match.
 _ATTRIBUTES = re.compile(
-    rb"(?:[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s>\"'][^\s>]*+|(?=>)))?+){%d}+"
-    % MAX_ATTRIBUTES
+    rb"(?:[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s>\"'][^\s>]*+"
+    rb"|(?=>)))?+){%d}+" % MAX_ATTRIBUTES
 )
 _TAG = re.compile(rb"<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*>?")
 _UNCOUNTED = frozenset(

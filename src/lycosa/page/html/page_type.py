@@ -45,7 +45,8 @@ _LINKED_DATA_LENGTH = 200_000
 _URLS = tuple(
     lazy_pattern(pattern)
     for pattern in (
-        r"/(?:t|topics?|threads?|forums?|viewtopic|showthread|discussion|d|questions|comments|r)[/.?]",
+        r"/(?:t|topics?|threads?|forums?|viewtopic|showthread|discussion|d|questions|comments"
+        r"|r)[/.?]",
         r"/(?:products?|p|dp|item|itm|shop)[/.]",
         r"/(?:collections?|categor(?:y|ies)|c|cat|browse|shop|store)(?:/|$|[.?])",
         r"/(?:docs?|documentation|manual|reference|guide|api|help|wiki|learn)[/.]",

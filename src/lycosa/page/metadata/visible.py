@@ -25,7 +25,8 @@ _AUTHOR_NODES = (
 _DATE_NODES = '[class*="publish" i],[class*="date" i],[class*="posted" i]'
 _AUTHOR_MARKS = (b"uthor", b"yline", b"sername", b"poster")
 _PROFILE = lazy_pattern(
-    r"/(?:authors?|users?|members?|profiles?|people|contributors?|writers?|columnists?|u)/[^/?#]+/?$"
+    r"/(?:authors?|users?|members?|profiles?|people|contributors?|writers?|columnists?"
+    r"|u)/[^/?#]+/?$"
     r"|mode=viewprofile|[?&](?:u|user|author|userid)=\w",
     re.IGNORECASE,
 )
@@ -38,7 +39,8 @@ _MONTH = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _DATE = lazy_pattern(
     rf"\b(?:(?:{_MONTH})[a-z]*\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}"
     rf"|\d{{1,2}}(?:st|nd|rd|th)?\.?[\s-](?:{_MONTH})[a-z]*\.?,?[\s-]\d{{4}}"
-    r"|\d{4}-\d\d-\d\d|\d{4}/\d\d?/\d\d?|\d{4}年\d\d?月\d\d?日|\d\d?\.\d\d?\.\d{4}|\d\d?/\d\d?/\d{4})(?!\d)",
+    r"|\d{4}-\d\d-\d\d|\d{4}/\d\d?/\d\d?|\d{4}年\d\d?月\d\d?日|\d\d?\.\d\d?\.\d{4}"
+    r"|\d\d?/\d\d?/\d{4})(?!\d)",
     re.IGNORECASE,
 )
 _OTHER_DATE = lazy_pattern(

@@ -72,7 +72,8 @@ _TYPING = frozenset({"/suggest", "/api/v1/suggest"})
 _EASY = frozenset({"/healthz", "/robots.txt", "/favicon.ico"})
 _LONG = frozenset({"/api/v1/exclusions", "/crawl/exclude", "/api/v1/library/files", "/library/day"})
 _REPORTS = re.compile(
-    r"(?:/api/v1)?/(?:terms|sites?|changes|library|versions|crawl/explain|explain|crawl/hosts?|hosts)(?:/|$)"
+    r"(?:/api/v1)?/(?:terms|sites?|changes|library|versions|crawl/explain|explain|crawl/hosts?"
+    r"|hosts)(?:/|$)"
 )
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 

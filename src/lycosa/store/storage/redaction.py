@@ -15,7 +15,8 @@ _SECRETS = (
 _QUERY = re.compile(r"\?[^\s'\"<>)]*")
 _USER = re.compile(r"(?<=://)[^\s/@]+@")
 _SIGNED = re.compile(
-    r"(?i)\b(credential|signature|x-amz-[a-z-]+|delegation|token|authorization)\s*[=:]\s*[^\s,;'\"<>]+"
+    r"(?i)\b(credential|signature|x-amz-[a-z-]+|delegation|token"
+    r"|authorization)\s*[=:]\s*[^\s,;'\"<>]+"
 )
 _KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b")
 _MAX_LENGTH = 300
