@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lycosa.core.dataclass import dataclass
 from lycosa.page.html.region_classes import AWAY, NEVER
 from lycosa.page.html.tree import HEADINGS, TAG
-from lycosa.page.page_parts import FoundBlock, FoundElement, PageParts
+from lycosa.page.page_parts import FoundBlock, PageParts
 
 Floats = NDArray[np.float64]
 
@@ -40,10 +40,15 @@ _P, _LI, _H1 = TAG["p"], TAG["li"], TAG["h1"]
 _MARKS = 8  # more than there are region classes
 
 
-def element_flags(elements: Sequence[FoundElement]) -> list[int]:
-    """Return for each element the kinds of elements that it is in, itself included."""
-    flags = [0]
-    for parent, mark, tag in elements[1:]:
+def element_flags(parts: PageParts) -> list[int]:
+    """Return for each element the kinds of elements that it is in, itself included. For a walk that
+    has ended.
+    """
+    flags = parts.element_flags
+    if flags:
+        return flags
+    flags.append(0)
+    for parent, mark, tag in parts.elements[1:]:
         inherited = flags[parent]
         if tag in _FLAGS:
             inherited |= _FLAGS[tag]
@@ -109,7 +114,7 @@ def page_shape(parts: PageParts, selected: Sequence[FoundBlock], scale: float) -
         tags,
         parents.tolist(),
         element_tags * _MARKS + marks,
-        np.array(element_flags(parts.elements))[elements],
+        np.array(element_flags(parts))[elements],
     )
 
 

@@ -19,8 +19,8 @@ probability from `block_features`, and the blocks with the highest expected F1 a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import compress
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,34 +66,19 @@ _H1 = TAG["h1"]
 @dataclass(slots=True, frozen=True)
 class MainText:
     """`text`: the selected lines, joined by newline, a subsequence of the page's lines.
-    `page_type`: one of `page_type.TYPES`, or "" for a page without text.
+    `page_type`: one of `page_type.TYPES`, or "" for a page without text. `blocks`: the selected
+    ones, in order.
     """
 
     text: str = ""
     page_type: str = ""
+    blocks: Sequence[FoundBlock] = ()
 
 
 def main_text(parts: PageParts, url: str = "") -> MainText:
     """Select the main text of a page. `url` is a feature of the page type. Hot path."""
-    selection = main_blocks(parts, url)
-    lines = parts.lines
-    selected: list[str] = []
-    for first, last, *_ in selection.blocks:
-        selected += lines[first:last]
-    return MainText("\n".join(selected), selection.page_type)
-
-
-class Selection(NamedTuple):
-    """The selected blocks in order, and the type of the page."""
-
-    blocks: list[FoundBlock]
-    page_type: str
-
-
-def main_blocks(parts: PageParts, url: str = "") -> Selection:
-    """Select the blocks of the main text."""
     if not parts.blocks:
-        return Selection([], "")
+        return MainText()
     scale = letters_worth(parts.lines)
     selected = rule_blocks(parts, scale)
     fit = RuleFit.of(parts.blocks, selected)
@@ -115,7 +100,10 @@ def main_blocks(parts: PageParts, url: str = "") -> Selection:
         )
         if not rules_suffice:
             selected = list(compress(parts.blocks, chosen.tolist()))
-    return Selection(selected, page_type)
+    lines: list[str] = []
+    for first, last, *_ in selected:
+        lines += parts.lines[first:last]
+    return MainText("\n".join(lines), page_type, selected)
 
 
 def expected_f1(sizes: Floats, probabilities: Floats, chosen: NDArray[np.bool_]) -> float:
