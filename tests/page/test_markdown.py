@@ -36,6 +36,10 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
             "\\# no heading\n\n1\\. no item\n\n\\- none",
         ),
         ("<p>line<br>break", "line  \nbreak"),
+        ("<p>one<br>\n<br><br>two <b>three <br><br> four</b>", "one\n\ntwo **three**\n\n**four**"),
+        ("<ul><li>a<br><br>b</ul>", "- a\n\n  b"),
+        ("<table><tr><td>a<br><br>b<td>c</table>", "|  |  |\n| --- | --- |\n| a<br><br>b | c |"),
+        ("<pre><div>a <a href=x>b</a></div><div>c</div></pre>", "```\na bc\n```"),
         ("<p>of the\nsource <code>a\nb</code>", "of the source `a b`"),
         (
             '<p><a href="../a(1).html#b">the <code>link</code></a>',

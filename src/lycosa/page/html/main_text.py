@@ -47,6 +47,7 @@ SURE_COVERAGE, LIKELY_COVERAGE, EQUAL_QUALITY = 0.7, 0.4, 0.94
 TABLE_OF_CONTENTS = 0.02
 MIN_ARTICLE = 400  # letters that the rules must select on an article, or the model decides
 AWAY_SHARE = 0.3  # a marked region with more of the prose than this is not put aside
+SIBLINGS_SHARE = 0.4  # the same for all marked regions in one element together
 NEVER_SHARE = 0.6  # the same for marks that hardly ever mean anything else (cookies, comments)
 # regions marked as the article are accepted from this share on: many pages have several
 BODY_SHARE = 0.3
@@ -190,13 +191,20 @@ def _put_aside(
         if size := within[index]:
             within[parents[index]] += size
     limits = {AWAY: AWAY_SHARE * within[0], NEVER: NEVER_SHARE * within[0]}
+    siblings = [0] * count  # prose of the elements with the mark AWAY that are in an element
+    for index, mark in enumerate(marks):
+        if mark == AWAY:
+            siblings[parents[index]] += within[index]
     away = [False] * count
     remaining = prose
     body = [False] * count
     for index in range(1, count):
         mark = marks[index]
         parent = parents[index]
-        if away[parent] or (mark != NEUTRAL and within[index] <= limits.get(mark, -1)):
+        put_aside = mark != NEUTRAL and within[index] <= limits.get(mark, -1)
+        if mark == AWAY and within[index] and siblings[parent] > SIBLINGS_SHARE * within[0]:
+            put_aside = False  # it means the items of a list
+        if put_aside or away[parent]:
             away[index] = True
             remaining[index] = 0
         elif mark == BODY or body[parent]:
@@ -255,8 +263,35 @@ def _best_run(blocks: list[FoundBlock], scale: float) -> list[FoundBlock]:
         if current > best:
             best, best_start, best_end = current, start, number
     # no run: nothing but short lines
+    run = blocks[best_start:best_end] if best_end else blocks
+    prose = next((number for number, block in enumerate(run) if _is_prose(block, long)), len(run))
     return [
         block
-        for block in (blocks[best_start:best_end] if best_end else blocks)
-        if block[5] != _H1 and (block[3] * 2 <= block[2] or block[2] - block[3] >= linked)
+        for number, block in enumerate(run)
+        if (block[5] != _H1 and _is_text(block, linked))
+        or _belongs_to_text(run, number, long, linked, prose)
     ]
+
+
+def _is_prose(block: FoundBlock, long: float) -> bool:
+    return block[2] >= long and block[3] * 3 < block[2]
+
+
+def _is_text(block: FoundBlock, linked: float) -> bool:
+    return block[3] * 2 <= block[2] or block[2] - block[3] >= linked
+
+
+def _belongs_to_text(
+    run: Sequence[FoundBlock], number: int, long: float, linked: float, first_prose: int
+) -> bool:
+    """Return whether a headline or a block of links is part of the text: it follows the first
+    prose, is the heading of prose, or an item of a list that has others.
+    """
+    block = run[number]
+    tag = block[5]
+    near = run[max(number - 1, 0) : number + 2]
+    if tag == _H1:
+        return number > first_prose and _is_text(block, linked)
+    if tag in HEADINGS:
+        return _is_prose(near[-1], long)
+    return tag in _ITEMS and any(each[4] == block[4] and _is_text(each, linked) for each in near)

@@ -48,6 +48,9 @@ _H1 = TAG["h1"]
 _SIGNS = {STRONG: "**", EMPHASIS: "*", DELETED: "~~"}
 _ESCAPED = re.compile(r"([\\`*_\[\]<])")
 _LINE_START = re.compile(r"(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
+_LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")
+_EMPTY_LINES = re.compile(r"\n{3,}")
+_PARAGRAPHS = re.compile(r"[^\S\n]*\n\s*\n\s*")
 MAX_GAP = 12  # unselected blocks between two selected ones that may belong to them
 MAX_CELLS = 100_000  # of a table, the empty ones included; a larger one is written cell by cell
 MIN_SHARE = 0.5  # of an element's text that is main text, from which all of it becomes Markdown
@@ -404,7 +407,7 @@ def _inline(pieces: Sequence[str], writer: _Writer, in_table: bool = False) -> s
         text = _Inline(writer, in_table).write(pieces)
     if in_table:
         return text.replace("|", "\\|") if "|" in text else text
-    return text.replace("\n", "  \n") if "\n" in text else text
+    return _LINE_BREAK.sub("  \n", text) if "\n" in text else text
 
 
 class _Inline:
@@ -431,7 +434,7 @@ class _Inline:
         text = "".join(self._out)
         if "\n" not in text:
             return fold(text)
-        return "\n".join(filter(None, map(fold, text.split("\n"))))
+        return _EMPTY_LINES.sub("\n\n", "\n".join(map(fold, text.split("\n"))).strip("\n"))
 
     def _mark(self, markup: Markup) -> None:
         kind = markup.kind
@@ -484,6 +487,8 @@ class _Inline:
         if kind in self._kinds:
             return text
         sign = _SIGNS[kind]
+        if "\n" in text:  # markup ends with its paragraph
+            text = _PARAGRAPHS.sub(f"{sign}\n\n{sign}", text)
         return f"{sign}{text}{sign}"
 
 

@@ -93,7 +93,9 @@ class MarkedBlock(NamedTuple):
 
 @dataclass(slots=True)
 class MarkedBlocks:
-    """`blocks`: one for each block of the page. `images`: (number of the following block, block)."""
+    """`blocks`: one for each block of the page. `images`: (number of the following block, image)
+    outside of them.
+    """
 
     blocks: list[MarkedBlock] = field(default_factory=list)
     images: list[tuple[int, MarkedBlock]] = field(default_factory=list)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lycosa.page.html.blocks import BlockWalker, MarkedNodes
+from lycosa.page.html.lines import BREAK
 from lycosa.page.html.markup import (
     BEGINS,
     CELL_OF_ROW,
@@ -128,10 +129,15 @@ class RichWalker(PageWalker):
             self.mark(Markup.make(IMAGE, True, source, alt))
         return super().start_image(node, tag, child)
 
-    def mark(self, markup: Markup) -> None:
+    def mark(self, piece: str) -> None:
         """Add markup to the current line."""
         self.has_markup = True
-        self.pieces.append(markup)
+        self.pieces.append(piece)
+
+    def start_br(self, node: Node, tag: int, child: Node | None) -> Node | None:
+        """The lines of the text do not show where two breaks begin a paragraph."""
+        self.mark(BREAK)
+        return None
 
     def start_input(self, node: Node, tag: int, child: Node | None) -> Node | None:
         """A checkbox is text in a list of tasks only; others control the page."""
@@ -254,6 +260,7 @@ RICH_STARTS: Mapping[int, _Start] = {
     **dict.fromkeys(_KIND_OF_TAG, RichWalker.start_inline),
     **dict.fromkeys(_CONTAINERS, RichWalker.start_container),
     TAG["a"]: RichWalker.start_link,
+    TAG["br"]: RichWalker.start_br,
     TAG["img"]: RichWalker.start_image,
     TAG["pre"]: RichWalker.start_listing,
     TAG["li"]: RichWalker.start_list_item,
