@@ -46,6 +46,7 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
             "[the `link`](https://www.example.org/a%281%29.html#b)",
         ),
         ('<p><a href="javascript:x()">x</a> <a>y</a> <a href="#z"></a>', "x y"),
+        ('<p><a href="mailto:a@b.org">x</a> <a href="mailto:a b">y</a>', "[x](mailto:a@b.org) y"),
         ('<h2>Title<a class="headerlink" href="#t">¶</a></h2>', "## Title"),
         ('<h2>Title<a class="hash-link" href="#t">\u200b</a></h2>', "## Title"),
         (
@@ -101,6 +102,25 @@ def test_the_main_text_and_its_title() -> None:
     )
     assert not any(word in found for word in ("Menu", "Imprint", "Cookies"))
     assert "Menu entry 7" in markdown(html, MarkdownMode.FULL)
+
+
+MENU = "".join(f"<li><a href=/{number}>Menu entry {number}</a>" for number in range(40))
+
+
+def test_a_short_page_is_not_its_menu() -> None:
+    html = f"<nav><ul>{MENU}</ul></nav><main><h1>Tool</h1><p>See the manual.</p></main><p>By X</p>"
+    assert "Menu" not in markdown(html, MarkdownMode.MAIN)
+
+
+def test_short_sections_of_documentation_are_kept() -> None:
+    """The main text may be one long section; Markdown has all of them."""
+    long = "".join(f"<h2>Option {number}</h2><p>{PROSE}<pre>code()</pre>" for number in range(30))
+    html = (
+        f"<nav><ul>{MENU}</ul></nav><main role=main><section><h1>Tool</h1><p>Short.</p></section>"
+        f"<section><h1>Changes</h1>{long}</section></main>"
+    )
+    found = page_markdown(html.encode(), url="https://docs.example.org/docs/guide/tool")
+    assert found.startswith("# Tool\n\nShort.\n\n# Changes\n")
 
 
 def test_links_as_numbered_references() -> None:

@@ -196,7 +196,7 @@ def _markdown(
         return None
     if parts.marked is None:
         return text_markdown(parts.text(), parts.headings)
-    return parts_markdown(parts, main.blocks, resolver, mode)
+    return parts_markdown(parts, main, resolver, mode)
 
 
 def _read_items(parts: PageParts, source: PageSource, base: str, charset: str) -> list[Item]:

@@ -16,22 +16,24 @@ from numpy.typing import NDArray
 
 from lycosa.core.dataclass import dataclass
 from lycosa.page.html.region_classes import AWAY, NEVER
-from lycosa.page.html.tree import HEADINGS, TAG
+from lycosa.page.html.tree import AWAY_TAGS, HEADINGS, TAG
 from lycosa.page.page_parts import FoundBlock, PageParts
 
 Floats = NDArray[np.float64]
 
 PROSE_LENGTH = 30  # characters of Latin text from which a block counts as prose
 SENTENCE_ENDS = frozenset('.!?…:;"”。！？」।؟')
-IN_MAIN, IN_ARTICLE, IN_FOOTER, IN_TABLE, IN_FORM, IN_EXCLUDED = (1 << bit for bit in range(6))
+IN_MAIN, IN_ARTICLE, IN_FOOTER, IN_TABLE, IN_FORM, IN_AWAY_TAG, IN_EXCLUDED = (
+    1 << bit for bit in range(7)
+)
 """Bits of `element_flags`."""
 
-_FLAGS = {
+_FLAGS = dict.fromkeys(AWAY_TAGS, IN_AWAY_TAG) | {
     TAG["main"]: IN_MAIN,
     TAG["article"]: IN_ARTICLE,
-    TAG["footer"]: IN_FOOTER,
+    TAG["footer"]: IN_FOOTER | IN_AWAY_TAG,
     TAG["table"]: IN_TABLE,
-    TAG["form"]: IN_FORM,
+    TAG["form"]: IN_FORM | IN_AWAY_TAG,
 }
 _EXCLUDED = frozenset({AWAY, NEVER})
 _WINDOW = 5  # neighbours on each side

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from lycosa.core.dataclass import dataclass
 from lycosa.page.html.block_features import (
+    IN_AWAY_TAG,
     PROSE_LENGTH,
     Floats,
     RuleFit,
@@ -45,6 +46,7 @@ ARTICLE = TYPES.index("article")
 SURE_COVERAGE, LIKELY_COVERAGE, EQUAL_QUALITY = 0.7, 0.4, 0.94
 # share of text outside of links, up to which a page is a table of contents without main text
 TABLE_OF_CONTENTS = 0.02
+MENU_SHARE = 0.7  # of a selection that is links in menus, from which it is no main text
 MIN_ARTICLE = 400  # letters that the rules must select on an article, or the model decides
 AWAY_SHARE = 0.3  # a marked region with more of the prose than this is not put aside
 SIBLINGS_SHARE = 0.4  # the same for all marked regions in one element together
@@ -99,7 +101,9 @@ def main_text(parts: PageParts, url: str = "") -> MainText:
             expected_f1(shape.sizes, probabilities, by_rules)
             >= EQUAL_QUALITY * expected_f1(shape.sizes, probabilities, chosen)
         )
-        if not rules_suffice:
+        menus = chosen & (shape.flags & IN_AWAY_TAG > 0)
+        is_navigation = shape.link_sizes[menus].sum() > MENU_SHARE * shape.sizes[chosen].sum()
+        if not rules_suffice and not is_navigation:
             selected = list(compress(parts.blocks, chosen.tolist()))
     lines: list[str] = []
     for first, last, *_ in selected:

@@ -17,7 +17,7 @@ from lycosa.page.html.block_features import IN_EXCLUDED, element_flags
 from lycosa.page.html.document import read_html
 from lycosa.page.html.lines import BREAK, CELL
 from lycosa.page.html.links import base_url
-from lycosa.page.html.main_text import main_text
+from lycosa.page.html.main_text import MainText, main_text
 from lycosa.page.html.markup import (
     CELL_OF_ROW,
     CHECKBOX,
@@ -40,14 +40,16 @@ from lycosa.page.html.markup import (
 from lycosa.page.html.rich_walk import listing_text
 from lycosa.page.html.tree import TAG, Node
 from lycosa.page.html.walk import PERMALINKS
-from lycosa.page.page_parts import FoundBlock, PageParts, fold
+from lycosa.page.page_parts import PageParts, fold
 from lycosa.url.normalise import LinkResolver
 
 _LEVELS = {TAG[f"h{level}"]: level for level in range(1, 7)}
 _H1 = TAG["h1"]
+_CONTENT = frozenset({TAG["main"], TAG["article"]})
 _SIGNS = {STRONG: "**", EMPHASIS: "*", DELETED: "~~"}
 _ESCAPED = re.compile(r"([\\`*_\[\]<])")
 _LINE_START = re.compile(r"(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
+_MAIL = re.compile(r"mailto:[^\s()<>]+", re.IGNORECASE)
 _LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")
 _EMPTY_LINES = re.compile(r"\n{3,}")
 _PARAGRAPHS = re.compile(r"[^\S\n]*\n\s*\n\s*")
@@ -88,7 +90,7 @@ class _Writer:
     def _target(self, url: str) -> str:
         resolved = self.resolver.resolve(url.strip())
         if type(resolved) is Refusal:
-            return ""
+            return url.strip() if _MAIL.fullmatch(url.strip()) else ""
         if "(" in resolved or ")" in resolved:
             resolved = resolved.replace("(", "%28").replace(")", "%29")
         fragment = url.partition("#")[2]
@@ -112,17 +114,15 @@ def page_markdown(
         xml: the document is XHTML.
     """
     parts, decoded = read_html(payload, content_type, xml=xml, marked=True)
-    selected = [] if mode is MarkdownMode.FULL else main_text(parts, url).blocks
+    main = MainText() if mode is MarkdownMode.FULL else main_text(parts, url)
     resolver = LinkResolver(base_url(url, parts.base), decoded.charset or "utf-8")
-    return parts_markdown(parts, selected, resolver, mode)
+    return parts_markdown(parts, main, resolver, mode)
 
 
 def parts_markdown(
-    parts: PageParts, main: Sequence[FoundBlock], resolver: LinkResolver, mode: MarkdownMode
+    parts: PageParts, main: MainText, resolver: LinkResolver, mode: MarkdownMode
 ) -> str:
-    """Return a page as Markdown. `parts`: with `marked` blocks; `main`: the blocks of the main
-    text.
-    """
+    """Return a page as Markdown. `parts`: with `marked` blocks."""
     if mode is MarkdownMode.FULL:
         numbers: Sequence[int] = range(len(parts.blocks))
     else:
@@ -154,23 +154,26 @@ def joined_chunks(chunks: Sequence[str]) -> str:
     return "\n\n".join(chunks) + "\n" if chunks else ""
 
 
-def _selected(parts: PageParts, main: Sequence[FoundBlock]) -> list[int]:
+def _selected(parts: PageParts, main: MainText) -> list[int]:
     """Return the numbers of the blocks that become Markdown, in order.
 
     The main text has no title and no lists of links. Markdown has them, where they are in the
     element that holds the main text.
     """
-    starts = {block[0] for block in main}
+    starts = {block[0] for block in main.blocks}
     visible = range(len(parts.blocks))
     selected = {number for number in visible if parts.blocks[number][0] in starts}
     if not selected:
         return []
     flags = element_flags(parts)
     own = [number for number in visible if not flags[parts.blocks[number][4]] & IN_EXCLUDED]
-    first, last = _extent(parts, selected)
-    inside = [number for number in own if first <= parts.blocks[number][4] < last]
-    if _size(parts, selected) >= MIN_SHARE * _size(parts, inside):
-        selected.update(inside)
+    size = _size(parts, selected)
+    for element in _elements_around(parts, selected, main.page_type):
+        end = _end_of(parts, element)
+        inside = [number for number in own if element <= parts.blocks[number][4] < end]
+        if size >= MIN_SHARE * _size(parts, inside):
+            selected.update(inside)
+            break
     else:
         selected.update(_gaps(visible, selected, set(own)))
     titles = [number for number in own if parts.blocks[number][5] == _H1]
@@ -179,8 +182,10 @@ def _selected(parts: PageParts, main: Sequence[FoundBlock]) -> list[int]:
     return sorted(selected)
 
 
-def _extent(parts: PageParts, numbers: Iterable[int]) -> tuple[int, int]:
-    """Return the innermost element around all blocks, and the number after its last descendant."""
+def _elements_around(parts: PageParts, numbers: Iterable[int], page_type: str) -> list[int]:
+    """Return the innermost element around all blocks; on a page of documentation, where a section
+    may outweigh the others, first the outermost `main` or `article` around it.
+    """
     elements = parts.elements
     around = {parts.blocks[number][4] for number in numbers}
     top = min(around)
@@ -190,10 +195,21 @@ def _extent(parts: PageParts, numbers: Iterable[int]) -> tuple[int, int]:
                 element = elements[element][0]
             else:
                 top = elements[top][0]
-    end = top + 1
-    while end < len(elements) and elements[end][0] >= top:
+    tops = [top]
+    element = top if page_type == "documentation" else 0
+    while element:
+        if elements[element][2] in _CONTENT:
+            tops[:-1] = [element]
+        element = elements[element][0]
+    return tops
+
+
+def _end_of(parts: PageParts, element: int) -> int:
+    """Return the number after the last descendant of an element."""
+    end = element + 1
+    while end < len(parts.elements) and parts.elements[end][0] >= element:
         end += 1
-    return top, end
+    return end
 
 
 def _size(parts: PageParts, numbers: Iterable[int]) -> int:
