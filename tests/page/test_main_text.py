@@ -80,13 +80,6 @@ def test_marked_regions_are_put_aside(attributes: str) -> None:
     assert len(text) == 8
 
 
-def test_marked_siblings_that_are_the_text_together_are_not_put_aside() -> None:
-    article = f"<p>{PROSE} 0." * 5
-    items = "".join(f"<div class=review><p>{PROSE} {number}.</div>" for number in range(1, 6))
-    assert len(main_of(f"<body><main>{article}{items}</main>")) == 10
-    assert len(main_of(f"<body><main>{article * 4}{items}</main>")) == 20
-
-
 def test_links_in_the_text_stay() -> None:
     """Headings of prose, and items of a list that has others; not lists of links."""
     menu = "".join(f"<li><a href=/{number}>Menu</a>" for number in range(3))

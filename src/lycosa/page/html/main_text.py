@@ -49,7 +49,6 @@ TABLE_OF_CONTENTS = 0.02
 MENU_SHARE = 0.7  # of a selection that is links in menus, from which it is no main text
 MIN_ARTICLE = 400  # letters that the rules must select on an article, or the model decides
 AWAY_SHARE = 0.3  # a marked region with more of the prose than this is not put aside
-SIBLINGS_SHARE = 0.4  # the same for all marked regions in one element together
 NEVER_SHARE = 0.6  # the same for marks that hardly ever mean anything else (cookies, comments)
 # regions marked as the article are accepted from this share on: many pages have several
 BODY_SHARE = 0.3
@@ -195,20 +194,13 @@ def _put_aside(
         if size := within[index]:
             within[parents[index]] += size
     limits = {AWAY: AWAY_SHARE * within[0], NEVER: NEVER_SHARE * within[0]}
-    siblings = [0] * count  # prose of the elements with the mark AWAY that are in an element
-    for index, mark in enumerate(marks):
-        if mark == AWAY:
-            siblings[parents[index]] += within[index]
     away = [False] * count
     remaining = prose
     body = [False] * count
     for index in range(1, count):
         mark = marks[index]
         parent = parents[index]
-        put_aside = mark != NEUTRAL and within[index] <= limits.get(mark, -1)
-        if mark == AWAY and within[index] and siblings[parent] > SIBLINGS_SHARE * within[0]:
-            put_aside = False  # it means the items of a list
-        if put_aside or away[parent]:
+        if away[parent] or (mark != NEUTRAL and within[index] <= limits.get(mark, -1)):
             away[index] = True
             remaining[index] = 0
         elif mark == BODY or body[parent]:

@@ -161,22 +161,22 @@ def _selected(parts: PageParts, main: MainText) -> list[int]:
     element that holds the main text.
     """
     starts = {block[0] for block in main.blocks}
-    visible = range(len(parts.blocks))
-    selected = {number for number in visible if parts.blocks[number][0] in starts}
+    blocks = parts.blocks
+    selected = {number for number, block in enumerate(blocks) if block[0] in starts}
     if not selected:
         return []
     flags = element_flags(parts)
-    own = [number for number in visible if not flags[parts.blocks[number][4]] & IN_EXCLUDED]
+    own = [number for number, block in enumerate(blocks) if not flags[block[4]] & IN_EXCLUDED]
     size = _size(parts, selected)
     for element in _elements_around(parts, selected, main.page_type):
         end = _end_of(parts, element)
-        inside = [number for number in own if element <= parts.blocks[number][4] < end]
+        inside = [number for number in own if element <= blocks[number][4] < end]
         if size >= MIN_SHARE * _size(parts, inside):
             selected.update(inside)
             break
     else:
-        selected.update(_gaps(visible, selected, set(own)))
-    titles = [number for number in own if parts.blocks[number][5] == _H1]
+        selected.update(_gaps(range(len(blocks)), selected, set(own)))
+    titles = [number for number in own if blocks[number][5] == _H1]
     if titles and not selected.intersection(titles):
         selected.update([number for number in titles if number < min(selected)][-1:])
     return sorted(selected)
@@ -247,7 +247,7 @@ def _rich_blocks(parts: PageParts, numbers: Sequence[int]) -> list[RichBlock]:
     for number in numbers:
         while images and images[0][0] <= number:
             image = images.pop(0)[1]
-            blocks.append(RichBlock(image.container, image.pieces))
+            blocks.append(RichBlock(image[0], image[1]))
         first, last, _, _, _, tag = parts.blocks[number]
         pieces: Sequence[str]
         container, pieces, around = marked[number]

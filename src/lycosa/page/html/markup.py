@@ -81,14 +81,10 @@ class RichBlock(NamedTuple):
     level: int = 0
 
 
-class MarkedBlock(NamedTuple):
-    """What the walk records of a block. `pieces`: empty if its lines have no markup; `listing`: the
-    `pre` element that it is in.
-    """
-
-    container: Container | None
-    pieces: tuple[str, ...]
-    listing: Node | None
+MarkedBlock = tuple[Container | None, tuple[str, ...], Node | None]
+"""What the walk records of a block: the container around it, its pieces (none if its lines have no
+markup), the `pre` element that it is in. Tuples instead of records, because a page has hundreds.
+"""
 
 
 @dataclass(slots=True)

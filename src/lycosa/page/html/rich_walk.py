@@ -30,7 +30,6 @@ from lycosa.page.html.markup import (
     STRONG,
     TABLE,
     Container,
-    MarkedBlock,
     MarkedBlocks,
     Markup,
 )
@@ -74,7 +73,7 @@ class RichWalker(PageWalker):
         self.has_markup = False
         super().flush()
         marked = self.marked
-        block = MarkedBlock(self.container, pieces, self.listing)
+        block = self.container, pieces, self.listing
         if len(self.blocks) > len(marked.blocks):
             marked.blocks.append(block)
         elif any(type(piece) is Markup and piece.kind == IMAGE for piece in pieces):
@@ -101,19 +100,12 @@ class RichWalker(PageWalker):
         href = attributes.get("href")
         if href is None or child is None:
             return super().start_link(node, tag, child)
-        begin = Markup.make(LINK, True, href)
-        pieces = self.pieces
-        self.has_markup = True
+        self.mark(Markup.make(LINK, True, href))
         if child.tag_id == TEXT and child.next is None:
-            count = len(pieces)
             self.read_simple_link(attributes, child)
-            if len(pieces) > count:
-                pieces.insert(count, begin)
-                pieces.append(ENDS[LINK])
+            self.pieces.append(ENDS[LINK])
             return None
-        saved = self.open_link(attributes)
-        pieces.append(begin)
-        self.ends.append((node, RichWalker.end_rich_link, saved))
+        self.ends.append((node, RichWalker.end_rich_link, self.open_link(attributes)))
         return child
 
     def end_rich_link(self, saved: Any) -> None:
