@@ -81,11 +81,11 @@ def test_marked_regions_are_put_aside(attributes: str) -> None:
 
 
 def test_links_in_the_text_stay() -> None:
-    """Headings of prose, and items of a list that has others; not lists of links."""
+    """Headings of prose, and items of a list that has others; not lists of links elsewhere."""
     menu = "".join(f"<li><a href=/{number}>Menu</a>" for number in range(3))
     html = (
         f"<body><h1>Title</h1><p>{PROSE} 1.<h2><a href=#a>Linked heading</a></h2><p>{PROSE} 2."
-        f"<ul><li>{PROSE} 3.<li><a href=/b>Linked item</a></ul><ul>{menu}</ul><p>{PROSE} 4."
+        f"<ul><li>{PROSE} 3.<li><a href=/b>Linked item</a></ul><div><ul>{menu}</ul></div><p>{PROSE} 4."
         f"<h1>Second title</h1><p>{PROSE} 5."
     )
     lines = main_of(html)
