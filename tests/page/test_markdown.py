@@ -123,6 +123,19 @@ def test_short_sections_of_documentation_are_kept() -> None:
     assert found.startswith("# Tool\n\nShort.\n\n# Changes\n")
 
 
+def test_a_forum_has_posts_without_what_is_between_them() -> None:
+    posts = "".join(
+        f"<div class=post><div><a href=/u/{number}>member{number}</a></div><div><p>{PROSE} {number}."
+        f"<br><br>{PROSE}</div></div>"
+        for number in range(8)
+    )
+    html = f"<nav><ul>{MENU}</ul></nav><h1>A question</h1><div>{posts}</div><p>By X"
+    found = page_markdown(html.encode(), url="https://forum.example.org/t/a-question/1")
+    assert found == "# A question\n\n" + "".join(
+        f"{PROSE} {number}.\n\n{PROSE}\n\n" for number in range(8)
+    ).removesuffix("\n")
+
+
 def test_links_as_numbered_references() -> None:
     html = f"<p>{PROSE} <a href=/x>One</a> and <a href=/y>two</a>, <a href=/x>one</a>.</p>"
     assert markdown(html, MarkdownMode.CITATIONS) == (

@@ -167,19 +167,27 @@ def _selected(parts: PageParts, main: MainText) -> list[int]:
         return []
     flags = element_flags(parts)
     own = [number for number, block in enumerate(blocks) if not flags[block[4]] & IN_EXCLUDED]
-    size = _size(parts, selected)
-    for element in _elements_around(parts, selected, main.page_type):
-        end = _end_of(parts, element)
-        inside = [number for number in own if element <= blocks[number][4] < end]
-        if size >= MIN_SHARE * _size(parts, inside):
-            selected.update(inside)
-            break
-    else:
-        selected.update(_gaps(range(len(blocks)), selected, set(own)))
+    if main.page_type != "forum":  # between posts are the names and ranks of their authors
+        _widen(parts, selected, own, main.page_type)
     titles = [number for number in own if blocks[number][5] == _H1]
     if titles and not selected.intersection(titles):
         selected.update([number for number in titles if number < min(selected)][-1:])
     return sorted(selected)
+
+
+def _widen(parts: PageParts, selected: set[int], own: Sequence[int], page_type: str) -> None:
+    """Add the own blocks of the element around the selected ones, or those in short gaps if that
+    has much other text.
+    """
+    blocks = parts.blocks
+    size = _size(parts, selected)
+    for element in _elements_around(parts, selected, page_type):
+        end = _end_of(parts, element)
+        inside = [number for number in own if element <= blocks[number][4] < end]
+        if size >= MIN_SHARE * _size(parts, inside):
+            selected.update(inside)
+            return
+    selected.update(_gaps(range(len(blocks)), selected, set(own)))
 
 
 def _elements_around(parts: PageParts, numbers: Iterable[int], page_type: str) -> list[int]:
