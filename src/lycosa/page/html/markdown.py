@@ -51,8 +51,7 @@ _ESCAPED = re.compile(r"([\\`*_\[\]<])")
 _LINE_START = re.compile(r"(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
 _MAIL = re.compile(r"mailto:[^\s()<>]+", re.IGNORECASE)
 _LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")
-_EMPTY_LINES = re.compile(r"\n{3,}")
-_PARAGRAPHS = re.compile(r"[^\S\n]*\n\s*\n\s*")
+_EMPTY_LINES = re.compile(r"\n{2,}")
 MAX_GAP = 12  # unselected blocks between two selected ones that may belong to them
 MAX_CELLS = 100_000  # of a table, the empty ones included; a larger one is written cell by cell
 MIN_SHARE = 0.5  # of an element's text that is main text, from which all of it becomes Markdown
@@ -512,7 +511,8 @@ class _Inline:
             return text
         sign = _SIGNS[kind]
         if "\n" in text:  # markup ends with its paragraph
-            text = _PARAGRAPHS.sub(f"{sign}\n\n{sign}", text)
+            lines = "\n".join(line.strip() for line in text.split("\n"))
+            text = _EMPTY_LINES.sub(f"{sign}\n\n{sign}", lines)
         return f"{sign}{text}{sign}"
 
 
