@@ -45,7 +45,7 @@ from lycosa.url.normalise import LinkResolver
 
 _LEVELS = {TAG[f"h{level}"]: level for level in range(1, 7)}
 _H1 = TAG["h1"]
-_CONTENT = frozenset({TAG["main"], TAG["article"]})
+_SECTION = TAG["section"]
 _SIGNS = {STRONG: "**", EMPHASIS: "*", DELETED: "~~"}
 _ESCAPED = re.compile(r"([\\`*_\[\]<])")
 _LINE_START = re.compile(r"(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
@@ -191,7 +191,7 @@ def _widen(parts: PageParts, selected: set[int], own: Sequence[int], page_type: 
 
 def _elements_around(parts: PageParts, numbers: Iterable[int], page_type: str) -> list[int]:
     """Return the innermost element around all blocks; on a page of documentation, where a section
-    may outweigh the others, first the outermost `main` or `article` around it.
+    may outweigh the others, first the element that has all sections.
     """
     elements = parts.elements
     around = {parts.blocks[number][4] for number in numbers}
@@ -202,13 +202,10 @@ def _elements_around(parts: PageParts, numbers: Iterable[int], page_type: str) -
                 element = elements[element][0]
             else:
                 top = elements[top][0]
-    tops = [top]
-    element = top if page_type == "documentation" else 0
-    while element:
-        if elements[element][2] in _CONTENT:
-            tops[:-1] = [element]
-        element = elements[element][0]
-    return tops
+    wide = top
+    while page_type == "documentation" and elements[wide][2] == _SECTION:
+        wide = elements[wide][0]
+    return [top] if wide == top else [wide, top]
 
 
 def _end_of(parts: PageParts, element: int) -> int:
