@@ -57,6 +57,8 @@ class MarkedPage:
     text: str
     is_development: bool
     facts: Facts = NO_FACTS
+    markdown: str = ""  # of the main text, where the data set has it
+    path: Path = DATA  # of the compressed page
 
     @property
     def half(self) -> str:
@@ -82,17 +84,19 @@ def load_wcxb() -> list[MarkedPage]:
     seen: Counter[str] = Counter()
     pages = []
     for record in records:
-        payload = gzip.decompress((DATA / "wcxb/html" / f"{record['file']}.html.gz").read_bytes())
+        path = DATA / "wcxb/html" / f"{record['file']}.html.gz"
         development = seen[record["type"]] % 2 == 0
         seen[record["type"]] += 1
         pages.append(
             MarkedPage(
                 record["url"] or "",
                 record["type"],
-                payload,
+                gzip.decompress(path.read_bytes()),
                 record["text"],
                 development,
                 true_facts(record),
+                record["markdown"] or "",
+                path,
             )
         )
     return pages

@@ -80,6 +80,22 @@ def test_marked_regions_are_put_aside(attributes: str) -> None:
     assert len(text) == 8
 
 
+def test_links_in_the_text_stay() -> None:
+    """Headings of prose, and items of a list that has others; not lists of links elsewhere."""
+    menu = "".join(f"<li><a href=/{number}>Menu</a>" for number in range(3))
+    html = (
+        f"<body><h1>Title</h1><p>{PROSE} 1.<h2><a href=#a>Linked heading</a></h2><p>{PROSE} 2."
+        f"<ul><li>{PROSE} 3.<li><a href=/b>Linked item</a></ul><div><ul>{menu}</ul></div><p>{PROSE} 4."
+        f"<h1>Second title</h1><p>{PROSE} 5."
+    )
+    lines = main_of(html)
+    assert [line for line in lines if PROSE not in line] == [
+        "Linked heading",
+        "Linked item",
+        "Second title",
+    ]
+
+
 def test_a_mark_on_most_of_the_prose_is_not_believed() -> None:
     article = "".join(f"<p>{PROSE} {number}." for number in range(8))
     assert len(main_of(f"<body><div class=sidebar>{article}</div><div><p>Short.</div>")) == 8

@@ -36,12 +36,17 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
             "\\# no heading\n\n1\\. no item\n\n\\- none",
         ),
         ("<p>line<br>break", "line  \nbreak"),
+        ("<p>one<br>\n<br><br>two <b>three <br><br> four</b>", "one\n\ntwo **three**\n\n**four**"),
+        ("<ul><li>a<br><br>b</ul>", "- a\n\n  b"),
+        ("<table><tr><td>a<br><br>b<td>c</table>", "|  |  |\n| --- | --- |\n| a<br><br>b | c |"),
+        ("<pre><div>a <a href=x>b</a></div><div>c</div></pre>", "```\na bc\n```"),
         ("<p>of the\nsource <code>a\nb</code>", "of the source `a b`"),
         (
             '<p><a href="../a(1).html#b">the <code>link</code></a>',
             "[the `link`](https://www.example.org/a%281%29.html#b)",
         ),
         ('<p><a href="javascript:x()">x</a> <a>y</a> <a href="#z"></a>', "x y"),
+        ('<p><a href="mailto:a@b.org">x</a> <a href="mailto:a b">y</a>', "[x](mailto:a@b.org) y"),
         ('<h2>Title<a class="headerlink" href="#t">¶</a></h2>', "## Title"),
         ('<h2>Title<a class="hash-link" href="#t">\u200b</a></h2>', "## Title"),
         (
@@ -97,6 +102,38 @@ def test_the_main_text_and_its_title() -> None:
     )
     assert not any(word in found for word in ("Menu", "Imprint", "Cookies"))
     assert "Menu entry 7" in markdown(html, MarkdownMode.FULL)
+
+
+MENU = "".join(f"<li><a href=/{number}>Menu entry {number}</a>" for number in range(40))
+
+
+def test_a_short_page_is_not_its_menu() -> None:
+    html = f"<nav><ul>{MENU}</ul></nav><main><h1>Tool</h1><p>See the manual.</p></main><p>By X</p>"
+    assert "Menu" not in markdown(html, MarkdownMode.MAIN)
+
+
+def test_short_sections_of_documentation_are_kept() -> None:
+    """The main text may be one long section; Markdown has all of them."""
+    long = "".join(f"<h2>Option {number}</h2><p>{PROSE}<pre>code()</pre>" for number in range(30))
+    html = (
+        f"<nav><ul>{MENU}</ul></nav><main role=main><section><h1>Tool</h1><p>Short.</p></section>"
+        f"<section><h1>Changes</h1>{long}</section></main>"
+    )
+    found = page_markdown(html.encode(), url="https://docs.example.org/docs/guide/tool")
+    assert found.startswith("# Tool\n\nShort.\n\n# Changes\n")
+
+
+def test_a_forum_has_posts_without_what_is_between_them() -> None:
+    posts = "".join(
+        f"<div class=post><div><a href=/u/{number}>member{number}</a></div><div><p>{PROSE} {number}."
+        f"<br><br>{PROSE}</div></div>"
+        for number in range(8)
+    )
+    html = f"<nav><ul>{MENU}</ul></nav><h1>A question</h1><div>{posts}</div><p>By X"
+    found = page_markdown(html.encode(), url="https://forum.example.org/t/a-question/1")
+    assert found == "# A question\n\n" + "".join(
+        f"{PROSE} {number}.\n\n{PROSE}\n\n" for number in range(8)
+    ).removesuffix("\n")
 
 
 def test_links_as_numbered_references() -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Item, LinkKind
+from lycosa.page.html.markup import MarkedBlocks
 from lycosa.page.html.tree import Node
 
 ANCHOR_LENGTH = 500  # characters kept of an anchor
@@ -73,11 +74,13 @@ class PageParts:
     root: Node | None = None
     data: bytes = b""
     has_items: bool = False  # of microdata or RDFa
+    marked: MarkedBlocks | None = None  # what Markdown is made from; None: not requested
     anchors_cut: int = 0
     faults: list[str] = field(default_factory=list)
     has_article: bool = False  # an article element has begun
     has_canonical: bool = False  # one of the links is
     _text: str | None = None
+    element_flags: list[int] = field(default_factory=list)  # of `block_features.element_flags`
 
     def text(self) -> str:
         """All lines, joined by newline. For a walk that has ended."""

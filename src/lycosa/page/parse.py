@@ -13,8 +13,16 @@ from lycosa.page.directory_page import LISTINGS, read_listing, without_end
 from lycosa.page.encoding import decode
 from lycosa.page.feeds import feed
 from lycosa.page.html.document import read_html, read_tree
-from lycosa.page.html.links import first_target, header_links, refresh_target, resolve_links
+from lycosa.page.html.links import (
+    base_url,
+    first_target,
+    header_links,
+    refresh_target,
+    resolve_links,
+)
 from lycosa.page.html.main_text import MainText, main_text
+from lycosa.page.html.markdown import MarkdownMode, parts_markdown
+from lycosa.page.markdown import text_markdown
 from lycosa.page.media import MediaFormat
 from lycosa.page.metadata.record import PageFacts, read_metadata
 from lycosa.page.page_parts import HtmlTree, PageParts, ReadItems, fold
@@ -45,17 +53,19 @@ class PageSource:
     content_language: str = ""
     fetched_at: int | None = None
     read_items: ReadItems | None = None
+    markdown: MarkdownMode | None = None
 
 
 @dataclass(slots=True, frozen=True)
 class Fetch:
-    """By which robot a document was fetched, when (ms since 1970; None: unknown), and what else to
-    read from the tree of an HTML document.
+    """By which robot a document was fetched, when (ms since 1970; None: unknown), what else to read
+    from the tree of an HTML document, and what `Page.markdown` contains (None: it has none).
     """
 
     product_token: str = "lycosa"
     at_ms: int | None = None
     read_items: ReadItems | None = None
+    markdown: MarkdownMode | None = None
 
 
 UNKNOWN_FETCH = Fetch()
@@ -95,6 +105,7 @@ def parse_page(
         content_language,
         fetch.at_ms,
         fetch.read_items,
+        fetch.markdown,
     )
     form = media.format_of(content_type, payload)
     size = len(payload)
@@ -110,7 +121,8 @@ def parse_page(
         decoded = decode(payload, content_type)
         parts = _READERS[form](decoded.data)
     else:
-        parts, decoded = read_html(payload, content_type, xml=form is MediaFormat.XHTML)
+        is_xml, marked = form is MediaFormat.XHTML, fetch.markdown is not None
+        parts, decoded = read_html(payload, content_type, xml=is_xml, marked=marked)
     return build_page(
         parts, source, size=size, charset=decoded.charset, faults=decoded.faults, whole=whole
     )
@@ -141,7 +153,9 @@ def build_page(
     )
     sample = main if len(main) >= _ENOUGH_MAIN_TEXT else text
     canonical = links.canonical or ""
-    facts = PageFacts(source.url, links.base, canonical, source.fetched_at, selected.page_type)
+    facts = PageFacts(
+        source.url, links.resolver.base, canonical, source.fetched_at, selected.page_type
+    )
     metadata = read_metadata(parts, facts)
     language = _identify(sample or f"{title}\n{description}".strip(), title, declared, source.url)
     return Page(
@@ -170,8 +184,19 @@ def build_page(
         links=links.links,
         refused=links.refused,
         metadata=metadata,
-        items=_read_items(parts, source, links.base, charset),
+        items=_read_items(parts, source, links.resolver.base, charset),
+        markdown=_markdown(parts, selected, links.resolver, source.markdown),
     )
+
+
+def _markdown(
+    parts: PageParts, main: MainText, resolver: LinkResolver, mode: MarkdownMode | None
+) -> str | None:
+    if mode is None:
+        return None
+    if parts.marked is None:
+        return text_markdown(parts.text(), parts.headings)
+    return parts_markdown(parts, main, resolver, mode)
 
 
 def _read_items(parts: PageParts, source: PageSource, base: str, charset: str) -> list[Item]:
@@ -192,7 +217,7 @@ def parse_items(
         return []
     # searching the bytes takes a fifth of the time of a selector
     node = root.css_first("base[href]") if b"<base" in decoded.data.lower() else None
-    base = _base(url, None if node is None else node.attributes.get("href"))
+    base = base_url(url, None if node is None else node.attributes.get("href"))
     return read_items(HtmlTree(root, decoded.data, url, base, decoded.charset))
 
 
@@ -214,7 +239,7 @@ class _Links(NamedTuple):
     alternates: list[Alternate]
     canonical: str | None
     faults: list[str]
-    base: str
+    resolver: LinkResolver
 
 
 def _read_links(parts: PageParts, source: PageSource, charset: str) -> _Links:
@@ -233,8 +258,7 @@ def _read_links(parts: PageParts, source: PageSource, charset: str) -> _Links:
             collected.append((LinkKind.ALTERNATE.value, target, " ".join(relations), ""))
             if parameters.get("hreflang"):
                 alternates.append((parameters["hreflang"], target))
-    base = _base(source.url, parts.base)
-    resolver = LinkResolver(base, charset or "utf-8")
+    resolver = LinkResolver(base_url(source.url, parts.base), charset or "utf-8")
     links, refused, cut = resolve_links(collected, resolver, parts.base is not None)
     faults = [FAULT_LINKS_CUT] if cut else []
     if parts.anchors_cut:
@@ -248,16 +272,8 @@ def _read_links(parts: PageParts, source: PageSource, charset: str) -> _Links:
         [Alternate(code, target) for code, target in targets if type(target) is not Refusal],
         first_target(links, LinkKind.CANONICAL) if has_canonical else None,
         faults,
-        base,
+        resolver,
     )
-
-
-def _base(url: str, href: str | None) -> str:
-    """Return the base of the links of a document with this `base` element."""
-    if href is None:
-        return url
-    resolved = LinkResolver(url).resolve(href)
-    return url if type(resolved) is Refusal else resolved
 
 
 class _Language(NamedTuple):

@@ -8,7 +8,7 @@ give the same result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from itertools import chain
 from typing import NamedTuple, Protocol
@@ -23,7 +23,7 @@ from lycosa.http.decode import Headers, decode_with
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.html import style
 from lycosa.page.html.markdown import MarkdownMode
-from lycosa.page.markdown import html_markdown, text_markdown
+from lycosa.page.markdown import html_markdown
 from lycosa.page.page_parts import HtmlTree, ReadItems
 from lycosa.page.parse import Fetch, parse_items, parse_page, understands
 from lycosa.url.file_types import unindexable_type
@@ -164,21 +164,16 @@ class Reader:
         content_type: str,
         reading: _Reading,
     ) -> Page:
-        page = parse_page(
+        fetched_at = exchange.started_at or None
+        return parse_page(
             payload,
             url=exchange.url,
             content_type=content_type,
             link_headers=headers.get_all("link"),
             x_robots_tag=headers.get_all("x-robots-tag"),
             content_language=headers.get("content-language") or "",
-            fetch=Fetch(self.product_token, exchange.started_at or None, reading.items),
+            fetch=Fetch(self.product_token, fetched_at, reading.items, reading.markdown),
         )
-        if reading.markdown is None:
-            return page
-        markdown = html_markdown(payload, exchange.url, content_type, reading.markdown)
-        if markdown is None:
-            markdown = text_markdown(page.text, page.headings)
-        return replace(page, markdown=markdown)
 
     def markdown(self, exchange: Exchange, headers: Headers, mode: MarkdownMode) -> str:
         """Return an answer as Markdown; "" if it has no text. HTML is not parsed to a page."""

@@ -11,8 +11,7 @@ from lycosa.page.documents.structure import Lists, Run, Tables, pieces_of
 from lycosa.page.documents.zipped import value_of
 from lycosa.page.feeds.xml_events import local_name
 from lycosa.page.html.lines import BREAK
-from lycosa.page.html.markdown import MarkdownBlock
-from lycosa.page.html.rich_walk import (
+from lycosa.page.html.markup import (
     CODE,
     EMPHASIS,
     STRONG,
@@ -210,8 +209,8 @@ class Paragraphs:
             return
         if paragraph.level:
             runs = [run._replace(marks=run.marks - _WEAK) for run in runs]
-        block = RichBlock(container, tuple(pieces_of(runs)))
-        self._sink.block(MarkdownBlock(block, paragraph.level), self._place)
+        block = RichBlock(container, tuple(pieces_of(runs)), None, paragraph.level)
+        self._sink.block(block, self._place)
 
 
 COMMON_STARTS: Mapping[str, _Visitor] = {

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from lycosa.core.records import LinkKind
 from lycosa.page.html.lines import BREAK
-from lycosa.page.html.markdown import MarkdownBlock
-from lycosa.page.html.rich_walk import Container, RichBlock
+from lycosa.page.html.markup import Container, RichBlock
 from lycosa.page.page_parts import ANCHOR_LENGTH, PageParts, fold
 
 MAX_TEXT = 2_000_000
@@ -69,7 +67,7 @@ class Sink:
     def __init__(self, *, structured: bool = False) -> None:
         self.parts = PageParts()
         self.structured = structured
-        self._blocks: list[tuple[BlockPlace, MarkdownBlock]] = []
+        self._blocks: list[tuple[BlockPlace, RichBlock]] = []
         self._listing: list[str] = []  # lines of the code that is open
         self._listing_place: tuple[Container | None, BlockPlace] = None, _MAIN
         self._left = MAX_TEXT
@@ -95,13 +93,14 @@ class Sink:
         if heading:
             parts.add_heading(text, is_h1=not parts.headline)
 
-    def block(self, block: MarkdownBlock, place: BlockPlace = _MAIN) -> None:
+    def block(self, block: RichBlock, place: BlockPlace = _MAIN) -> None:
         """Add a paragraph or heading with its markup."""
-        pieces = block.block.pieces
+        pieces = block.pieces
         if self._has_space(pieces) and any(piece.strip() for piece in pieces):
             self._end_listing()
-            cleaned = replace(block.block, pieces=tuple(map(_without_controls, pieces)))
-            self._blocks.append((place, MarkdownBlock(cleaned, min(block.level, MAX_LEVEL))))
+            cleaned = tuple(map(_without_controls, pieces))
+            level = min(block.level, MAX_LEVEL)
+            self._blocks.append((place, block._replace(pieces=cleaned, level=level)))
 
     def code_line(
         self, line: str, container: Container | None = None, place: BlockPlace = _MAIN
@@ -123,10 +122,10 @@ class Sink:
         if self._listing:
             container, place = self._listing_place
             code = RichBlock(container, (), ("\n".join(self._listing), ""))
-            self._blocks.append((place, MarkdownBlock(code, 0)))
+            self._blocks.append((place, code))
             self._listing = []
 
-    def blocks(self, *, asides: bool) -> list[MarkdownBlock]:
+    def blocks(self, *, asides: bool) -> list[RichBlock]:
         """Return the blocks in their order, with or without those aside of the main content."""
         self._end_listing()
         placed = sorted(self._blocks, key=lambda each: each[0].order)

@@ -11,7 +11,7 @@ from lycosa.page.documents.structure import ListLevel, ListPlace
 from lycosa.page.documents.word_styles import is_monospaced, whole_number
 from lycosa.page.documents.zipped import value_of
 from lycosa.page.feeds.xml_events import local_name
-from lycosa.page.html.rich_walk import (
+from lycosa.page.html.markup import (
     CODE,
     DELETED,
     EMPHASIS,

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from lycosa.page.html.markdown import MarkdownBlock
-from lycosa.page.html.rich_walk import (
+from lycosa.page.html.markup import (
     CELL_OF_ROW,
     CODE,
     DELETED,
@@ -166,9 +165,9 @@ class Tables:
             self._open[-1] = table, row, None
 
 
-def text_block(text: str, *, level: int = 0, container: Container | None = None) -> MarkdownBlock:
+def text_block(text: str, *, level: int = 0, container: Container | None = None) -> RichBlock:
     """Return a text without markup as a paragraph, or as a heading of a level."""
-    return MarkdownBlock(RichBlock(container, (text,)), level)
+    return RichBlock(container, (text,), None, level)
 
 
 def new_table() -> Container:
@@ -176,7 +175,7 @@ def new_table() -> Container:
     return Container(TABLE, None)
 
 
-def row_blocks(cells: Iterable[tuple[int, str]], table: Container) -> list[MarkdownBlock]:
+def row_blocks(cells: Iterable[tuple[int, str]], table: Container) -> list[RichBlock]:
     """Return the next row of a table, its first row as header. `cells`: columns from 1, texts."""
     table.count += 1
     row = Container(ROW, table, table.count)

@@ -11,7 +11,7 @@ from lycosa.page.documents.sink import BlockPlace, Sink
 from lycosa.page.documents.structure import Run
 from lycosa.page.documents.word_styles import WordStyles, is_monospaced, whole_number
 from lycosa.page.documents.zipped import value_of
-from lycosa.page.html.rich_walk import (
+from lycosa.page.html.markup import (
     CODE,
     DELETED,
     EMPHASIS,

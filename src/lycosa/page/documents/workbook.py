@@ -19,7 +19,7 @@ from lycosa.page.documents.slide_paragraphs import SlideParagraphs
 from lycosa.page.documents.structure import new_table, row_blocks, text_block
 from lycosa.page.documents.zipped import Attributes, Package
 from lycosa.page.feeds.xml_events import local_name
-from lycosa.page.html.rich_walk import Container
+from lycosa.page.html.markup import Container
 
 _COLUMN_LETTERS = 3
 _MAX_COLUMNS = 200  # of which the place is kept; cells further right follow each other

@@ -16,22 +16,24 @@ from numpy.typing import NDArray
 
 from lycosa.core.dataclass import dataclass
 from lycosa.page.html.region_classes import AWAY, NEVER
-from lycosa.page.html.tree import HEADINGS, TAG
-from lycosa.page.page_parts import FoundBlock, FoundElement, PageParts
+from lycosa.page.html.tree import AWAY_TAGS, HEADINGS, TAG
+from lycosa.page.page_parts import FoundBlock, PageParts
 
 Floats = NDArray[np.float64]
 
 PROSE_LENGTH = 30  # characters of Latin text from which a block counts as prose
 SENTENCE_ENDS = frozenset('.!?…:;"”。！？」।؟')
-IN_MAIN, IN_ARTICLE, IN_FOOTER, IN_TABLE, IN_FORM, IN_EXCLUDED = (1 << bit for bit in range(6))
+IN_MAIN, IN_ARTICLE, IN_FOOTER, IN_TABLE, IN_FORM, IN_AWAY_TAG, IN_EXCLUDED = (
+    1 << bit for bit in range(7)
+)
 """Bits of `element_flags`."""
 
-_FLAGS = {
+_FLAGS = dict.fromkeys(AWAY_TAGS, IN_AWAY_TAG) | {
     TAG["main"]: IN_MAIN,
     TAG["article"]: IN_ARTICLE,
-    TAG["footer"]: IN_FOOTER,
+    TAG["footer"]: IN_FOOTER | IN_AWAY_TAG,
     TAG["table"]: IN_TABLE,
-    TAG["form"]: IN_FORM,
+    TAG["form"]: IN_FORM | IN_AWAY_TAG,
 }
 _EXCLUDED = frozenset({AWAY, NEVER})
 _WINDOW = 5  # neighbours on each side
@@ -40,10 +42,15 @@ _P, _LI, _H1 = TAG["p"], TAG["li"], TAG["h1"]
 _MARKS = 8  # more than there are region classes
 
 
-def element_flags(elements: Sequence[FoundElement]) -> list[int]:
-    """Return for each element the kinds of elements that it is in, itself included."""
-    flags = [0]
-    for parent, mark, tag in elements[1:]:
+def element_flags(parts: PageParts) -> list[int]:
+    """Return for each element the kinds of elements that it is in, itself included. For a walk that
+    has ended.
+    """
+    flags = parts.element_flags
+    if flags:
+        return flags
+    flags.append(0)
+    for parent, mark, tag in parts.elements[1:]:
         inherited = flags[parent]
         if tag in _FLAGS:
             inherited |= _FLAGS[tag]
@@ -109,7 +116,7 @@ def page_shape(parts: PageParts, selected: Sequence[FoundBlock], scale: float) -
         tags,
         parents.tolist(),
         element_tags * _MARKS + marks,
-        np.array(element_flags(parts.elements))[elements],
+        np.array(element_flags(parts))[elements],
     )
 
 

@@ -8,6 +8,7 @@ from lycosa.page.encoding import DecodedText, decode, is_assumed_utf_8
 from lycosa.page.encoding_labels import UTF_8
 from lycosa.page.html.blocks import MarkedNodes
 from lycosa.page.html.region_classes import is_hidden
+from lycosa.page.html.rich_walk import rich_walk
 from lycosa.page.html.tree import TAG, Node, parse_html
 from lycosa.page.html.walk import walk
 from lycosa.page.page_parts import PageParts
@@ -22,22 +23,23 @@ _SELF_CLOSED = re.compile(
 
 
 def read_html(
-    payload: bytes, content_type: str = "", *, xml: bool = False
+    payload: bytes, content_type: str = "", *, xml: bool = False, marked: bool = False
 ) -> tuple[PageParts, DecodedText]:
     """Parse an HTML document, and report how it was decoded. Never raises.
 
     Args:
         content_type: the Content-Type header, for its charset.
         xml: the document is XHTML, where any element may close itself (`<script src="x"/>`).
+        marked: record markup too, for Markdown.
     """
     if is_assumed_utf_8(payload, content_type):
-        parts = _read(payload, xml)
+        parts = _read(payload, xml, marked)
         if not parts.has_replacements():
             return parts, DecodedText(payload, UTF_8)
         decoded = decode(payload, content_type)
-        return (parts if decoded.data is payload else _read(decoded.data, xml)), decoded
+        return (parts if decoded.data is payload else _read(decoded.data, xml, marked)), decoded
     decoded = decode(payload, content_type)
-    return _read(decoded.data, xml), decoded
+    return _read(decoded.data, xml, marked), decoded
 
 
 def read_tree(
@@ -51,7 +53,7 @@ def read_tree(
     else:  # whether the text has invalid bytes decides on the encoding
         parts, decoded = read_html(payload, content_type, xml=xml)
         return parts.root, decoded
-    tree, _ = parse_html(self_closed(decoded.data) if xml else decoded.data)
+    tree, _ = parse_html(_self_closed(decoded.data) if xml else decoded.data)
     return tree.root, decoded
 
 
@@ -64,25 +66,27 @@ def _is_utf_8(payload: bytes) -> bool:
         return False
 
 
-def _read(data: bytes, xml: bool) -> PageParts:
-    tree, faults = parse_html(self_closed(data) if xml else data)
+def _read(data: bytes, xml: bool, marked: bool) -> PageParts:
+    tree, faults = parse_html(_self_closed(data) if xml else data)
     root = tree.root
-    marked = mark_nodes(root) if root is not None else MarkedNodes()
-    parts = walk(root, marked) if root is not None else PageParts()
-    if root is not None:
+    if root is None:
+        parts = PageParts()
+    else:
+        nodes = _mark_nodes(root)
+        parts = rich_walk(root, nodes) if marked else walk(root, nodes)
         attributes = root.attributes
         parts.set_language(attributes.get("lang") or attributes.get("xml:lang") or "")
-        parts.set_document(root, data, has_items=marked.has_items)
+        parts.set_document(root, data, has_items=nodes.has_items)
     parts.faults.extend(faults)
     return parts
 
 
-def self_closed(data: bytes) -> bytes:
+def _self_closed(data: bytes) -> bytes:
     """Return XHTML with end tags for the elements that close themselves."""
     return _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
 
 
-def mark_nodes(root: Node) -> MarkedNodes:
+def _mark_nodes(root: Node) -> MarkedNodes:
     """Find what the walk cannot see from a tag. These nodes are few: one query for all of them
     spares the walk reading attributes.
     """

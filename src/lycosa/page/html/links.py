@@ -106,6 +106,14 @@ def resolve_links(
     return Links(links, refused, False)
 
 
+def base_url(url: str, href: str | None) -> str:
+    """Return the base of the links of a document with this `base` element."""
+    if href is None:
+        return url
+    resolved = LinkResolver(url).resolve(href)
+    return url if type(resolved) is Refusal else resolved
+
+
 def first_target(links: Iterable[Link], kind: LinkKind) -> str | None:
     """The target of the first link of a kind."""
     kind_value = kind.value

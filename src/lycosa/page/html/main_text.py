@@ -19,16 +19,20 @@ probability from `block_features`, and the blocks with the highest expected F1 a
 
 from __future__ import annotations
 
-from itertools import compress
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import compress, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.core.dataclass import dataclass
 from lycosa.page.html.block_features import (
+    IN_ARTICLE,
+    IN_AWAY_TAG,
+    IN_MAIN,
     PROSE_LENGTH,
     Floats,
+    PageShape,
     RuleFit,
     block_features,
     page_shape,
@@ -45,6 +49,7 @@ ARTICLE = TYPES.index("article")
 SURE_COVERAGE, LIKELY_COVERAGE, EQUAL_QUALITY = 0.7, 0.4, 0.94
 # share of text outside of links, up to which a page is a table of contents without main text
 TABLE_OF_CONTENTS = 0.02
+MENU_SHARE = 0.7  # of a selection that is links in menus, from which it is no main text
 MIN_ARTICLE = 400  # letters that the rules must select on an article, or the model decides
 AWAY_SHARE = 0.3  # a marked region with more of the prose than this is not put aside
 NEVER_SHARE = 0.6  # the same for marks that hardly ever mean anything else (cookies, comments)
@@ -53,6 +58,8 @@ BODY_SHARE = 0.3
 DESCEND_SHARE = 0.8  # of an element's prose in one child
 # a block with more than half its text in links stays if it has this much besides
 LINKED_LENGTH = 60
+# share of a line in links, up to which it belongs to the paragraphs around
+PARTLY_LINKED = 0.8
 # characters of a page without what is put aside, below which all of it is main text
 SHORT_PAGE = 300
 _LINK_COST = 2.0  # a linked character outweighs two others
@@ -66,56 +73,60 @@ _H1 = TAG["h1"]
 @dataclass(slots=True, frozen=True)
 class MainText:
     """`text`: the selected lines, joined by newline, a subsequence of the page's lines.
-    `page_type`: one of `page_type.TYPES`, or "" for a page without text.
+    `page_type`: one of `page_type.TYPES`, or "" for a page without text. `blocks`: the selected
+    ones, in order.
     """
 
     text: str = ""
     page_type: str = ""
+    blocks: Sequence[FoundBlock] = ()
 
 
 def main_text(parts: PageParts, url: str = "") -> MainText:
     """Select the main text of a page. `url` is a feature of the page type. Hot path."""
-    selection = main_blocks(parts, url)
-    lines = parts.lines
-    selected: list[str] = []
-    for first, last, *_ in selection.blocks:
-        selected += lines[first:last]
-    return MainText("\n".join(selected), selection.page_type)
-
-
-class Selection(NamedTuple):
-    """The selected blocks in order, and the type of the page."""
-
-    blocks: list[FoundBlock]
-    page_type: str
-
-
-def main_blocks(parts: PageParts, url: str = "") -> Selection:
-    """Select the blocks of the main text."""
     if not parts.blocks:
-        return Selection([], "")
+        return MainText()
     scale = letters_worth(parts.lines)
     selected = rule_blocks(parts, scale)
     fit = RuleFit.of(parts.blocks, selected)
-    model = content_model()
-    types = model.type_probabilities(type_features(parts, fit, scale, url))
+    types = content_model().type_probabilities(type_features(parts, fit, scale, url))
     page_type = TYPES[int(types.argmax())]
     is_article = types[ARTICLE] > 0.5 and fit.selected * scale >= MIN_ARTICLE
     unlinked = fit.total - fit.linked
     coverage = (fit.selected - fit.selected_linked) / max(unlinked, 1)
     is_contents = unlinked / max(fit.total, 1) <= TABLE_OF_CONTENTS
+    chosen = None
     if coverage < SURE_COVERAGE and not is_article and not is_contents:
-        shape = page_shape(parts, selected, scale)
-        probabilities = model.main_probabilities(block_features(shape, types))
-        chosen = best_selection(shape.sizes, probabilities)
-        by_rules = shape.in_rules > 0
-        rules_suffice = coverage >= LIKELY_COVERAGE and (
-            expected_f1(shape.sizes, probabilities, by_rules)
-            >= EQUAL_QUALITY * expected_f1(shape.sizes, probabilities, chosen)
-        )
-        if not rules_suffice:
-            selected = list(compress(parts.blocks, chosen.tolist()))
-    return Selection(selected, page_type)
+        chosen = _model_blocks(parts, page_shape(parts, selected, scale), types, coverage)
+    if chosen is None:
+        chosen = _with_links(parts, selected)
+    lines: list[str] = []
+    for first, last, *_ in chosen:
+        lines += parts.lines[first:last]
+    return MainText("\n".join(lines), page_type, chosen)
+
+
+def _model_blocks(
+    parts: PageParts, shape: PageShape, page_type: Floats, coverage: float
+) -> list[FoundBlock] | None:
+    """Return the blocks that the model selects; None if those of the rules are as good, or if it
+    selects menus beside text in `main` or `article`. `coverage`: share of the text that the rules
+    select.
+    """
+    probabilities = content_model().main_probabilities(block_features(shape, page_type))
+    chosen = best_selection(shape.sizes, probabilities)
+    by_rules = shape.in_rules > 0
+    menus = chosen & (shape.flags & IN_AWAY_TAG > 0)
+    if shape.link_sizes[menus].sum() > MENU_SHARE * shape.sizes[chosen].sum() and np.any(
+        shape.flags[by_rules] & (IN_MAIN | IN_ARTICLE)
+    ):
+        return None
+    if coverage >= LIKELY_COVERAGE and (
+        expected_f1(shape.sizes, probabilities, by_rules)
+        >= EQUAL_QUALITY * expected_f1(shape.sizes, probabilities, chosen)
+    ):
+        return None
+    return list(compress(parts.blocks, chosen.tolist()))
 
 
 def expected_f1(sizes: Floats, probabilities: Floats, chosen: NDArray[np.bool_]) -> float:
@@ -272,3 +283,34 @@ def _best_run(blocks: list[FoundBlock], scale: float) -> list[FoundBlock]:
         for block in (blocks[best_start:best_end] if best_end else blocks)
         if block[5] != _H1 and (block[3] * 2 <= block[2] or block[2] - block[3] >= linked)
     ]
+
+
+def _with_links(parts: PageParts, selected: Sequence[FoundBlock]) -> list[FoundBlock]:
+    """Add what the rules leave out inside of the text because it is a link or a headline: headings
+    of selected prose, items of lists that have selected ones, and items and lines that are partly
+    links in the element of the paragraphs before and after.
+    """
+    if not selected:
+        return []
+    blocks, elements = parts.blocks, parts.elements
+    following = {block[0]: after for block, after in pairwise(selected)}
+    previous, after = selected[0], selected[0]
+    complete = []
+    for number, block in enumerate(blocks):
+        first, _, size, link_size, element, tag = block
+        if first == after[0]:
+            complete.append(block)
+            previous, after = block, following.get(first, block)
+        elif previous[0] < first < after[0]:
+            home = elements[element][0]
+            if tag in HEADINGS:
+                belongs = blocks[number + 1] is after and after[3] * 2 <= after[2]
+            elif tag in _ITEMS and element in (previous[4], after[4]):
+                belongs = True
+            else:
+                belongs = home == elements[previous[4]][0] == elements[after[4]][0] and (
+                    tag in _ITEMS or 0 < link_size <= PARTLY_LINKED * size
+                )
+            if belongs:
+                complete.append(block)
+    return complete

@@ -13,12 +13,12 @@ from enum import StrEnum
 from itertools import groupby
 
 from lycosa.core.errors import Refusal
-from lycosa.page.encoding import decode
 from lycosa.page.html.block_features import IN_EXCLUDED, element_flags
-from lycosa.page.html.document import mark_nodes, self_closed
+from lycosa.page.html.document import read_html
 from lycosa.page.html.lines import BREAK, CELL
-from lycosa.page.html.main_text import main_blocks
-from lycosa.page.html.rich_walk import (
+from lycosa.page.html.links import base_url
+from lycosa.page.html.main_text import MainText, main_text
+from lycosa.page.html.markup import (
     CELL_OF_ROW,
     CHECKBOX,
     CODE,
@@ -36,19 +36,22 @@ from lycosa.page.html.rich_walk import (
     Container,
     Markup,
     RichBlock,
-    RichWalker,
-    rich_walk,
 )
-from lycosa.page.html.tree import TAG, parse_html
+from lycosa.page.html.rich_walk import listing_text
+from lycosa.page.html.tree import TAG, Node
 from lycosa.page.html.walk import PERMALINKS
 from lycosa.page.page_parts import PageParts, fold
 from lycosa.url.normalise import LinkResolver
 
 _LEVELS = {TAG[f"h{level}"]: level for level in range(1, 7)}
 _H1 = TAG["h1"]
+_SECTION = TAG["section"]
 _SIGNS = {STRONG: "**", EMPHASIS: "*", DELETED: "~~"}
 _ESCAPED = re.compile(r"([\\`*_\[\]<])")
-_LINE_START = re.compile(r"^(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
+_LINE_START = re.compile(r"(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
+_MAIL = re.compile(r"mailto:[^\s()<>]+", re.IGNORECASE)
+_LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")
+_EMPTY_LINES = re.compile(r"\n{2,}")
 MAX_GAP = 12  # unselected blocks between two selected ones that may belong to them
 MAX_CELLS = 100_000  # of a table, the empty ones included; a larger one is written cell by cell
 MIN_SHARE = 0.5  # of an element's text that is main text, from which all of it becomes Markdown
@@ -85,12 +88,12 @@ class _Writer:
 
     def _target(self, url: str) -> str:
         resolved = self.resolver.resolve(url.strip())
-        if isinstance(resolved, Refusal):
-            return ""
+        if type(resolved) is Refusal:
+            return url.strip() if _MAIL.fullmatch(url.strip()) else ""
+        if "(" in resolved or ")" in resolved:
+            resolved = resolved.replace("(", "%28").replace(")", "%29")
         fragment = url.partition("#")[2]
-        return resolved.replace("(", "%28").replace(")", "%29") + (
-            f"#{fragment}" if fragment else ""
-        )
+        return f"{resolved}#{fragment}" if fragment else resolved
 
 
 def page_markdown(
@@ -109,20 +112,25 @@ def page_markdown(
         content_type: the Content-Type header, for its charset.
         xml: the document is XHTML.
     """
-    decoded = decode(payload, content_type)
-    tree, _ = parse_html(self_closed(decoded.data) if xml else decoded.data)
-    if tree.root is None:
-        return ""
-    walker = rich_walk(tree.root, mark_nodes(tree.root))
-    base = url
-    if walker.parts.base is not None:
-        resolved = LinkResolver(url).resolve(walker.parts.base)
-        base = url if isinstance(resolved, Refusal) else resolved
-    writer = _Writer(LinkResolver(base, decoded.charset or "utf-8"), mode is MarkdownMode.CITATIONS)
-    return _written(_main_blocks(walker, _selected(walker, url, mode)), writer)
+    parts, decoded = read_html(payload, content_type, xml=xml, marked=True)
+    main = MainText() if mode is MarkdownMode.FULL else main_text(parts, url)
+    resolver = LinkResolver(base_url(url, parts.base), decoded.charset or "utf-8")
+    return parts_markdown(parts, main, resolver, mode)
 
 
-def blocks_markdown(blocks: Sequence[MarkdownBlock], url: str, mode: MarkdownMode) -> str:
+def parts_markdown(
+    parts: PageParts, main: MainText, resolver: LinkResolver, mode: MarkdownMode
+) -> str:
+    """Return a page as Markdown. `parts`: with `marked` blocks."""
+    if mode is MarkdownMode.FULL:
+        numbers: Sequence[int] = range(len(parts.blocks))
+    else:
+        numbers = _selected(parts, main)
+    writer = _Writer(resolver, mode is MarkdownMode.CITATIONS)
+    return _written(_rich_blocks(parts, numbers), writer)
+
+
+def blocks_markdown(blocks: Sequence[RichBlock], url: str, mode: MarkdownMode) -> str:
     """Return the blocks of a document that is not HTML as Markdown.
 
     Args:
@@ -131,7 +139,7 @@ def blocks_markdown(blocks: Sequence[MarkdownBlock], url: str, mode: MarkdownMod
     return _written(blocks, _Writer(LinkResolver(url), mode is MarkdownMode.CITATIONS))
 
 
-def _written(blocks: Sequence[MarkdownBlock], writer: _Writer) -> str:
+def _written(blocks: Sequence[RichBlock], writer: _Writer) -> str:
     chunks = _write(blocks, None, writer)
     if writer.references:
         chunks.append(
@@ -145,48 +153,67 @@ def joined_chunks(chunks: Sequence[str]) -> str:
     return "\n\n".join(chunks) + "\n" if chunks else ""
 
 
-def _selected(walker: RichWalker, url: str, mode: MarkdownMode) -> Sequence[int]:
+def _selected(parts: PageParts, main: MainText) -> list[int]:
     """Return the numbers of the blocks that become Markdown, in order.
 
     The main text has no title and no lists of links. Markdown has them, where they are in the
     element that holds the main text.
     """
-    parts = walker.parts
-    visible = range(len(parts.blocks))
-    if mode is MarkdownMode.FULL or not visible:
-        return visible
-    starts = {block[0] for block in main_blocks(parts, url).blocks}
-    selected = {number for number in visible if parts.blocks[number][0] in starts}
+    starts = {block[0] for block in main.blocks}
+    blocks = parts.blocks
+    selected = {number for number, block in enumerate(blocks) if block[0] in starts}
     if not selected:
         return []
-    flags = element_flags(parts.elements)
-    own = [number for number in visible if not flags[parts.blocks[number][4]] & IN_EXCLUDED]
-    first, last = _extent(parts, selected)
-    inside = [number for number in own if first <= parts.blocks[number][4] < last]
-    if _size(parts, selected) >= MIN_SHARE * _size(parts, inside):
-        selected.update(inside)
-    else:
-        selected.update(_gaps(visible, selected, set(own)))
-    titles = [number for number in own if parts.blocks[number][5] == _H1]
+    flags = element_flags(parts)
+    own = [number for number, block in enumerate(blocks) if not flags[block[4]] & IN_EXCLUDED]
+    if main.page_type != "forum":  # between posts are the names and ranks of their authors
+        _widen(parts, selected, own, main.page_type)
+    titles = [number for number in own if blocks[number][5] == _H1]
     if titles and not selected.intersection(titles):
         selected.update([number for number in titles if number < min(selected)][-1:])
     return sorted(selected)
 
 
-def _extent(parts: PageParts, numbers: Iterable[int]) -> tuple[int, int]:
-    """Return the innermost element around all blocks, and the number after its last descendant."""
+def _widen(parts: PageParts, selected: set[int], own: Sequence[int], page_type: str) -> None:
+    """Add the own blocks of the element around the selected ones, or those in short gaps if that
+    has much other text.
+    """
+    blocks = parts.blocks
+    size = _size(parts, selected)
+    for element in _elements_around(parts, selected, page_type):
+        end = _end_of(parts, element)
+        inside = [number for number in own if element <= blocks[number][4] < end]
+        if size >= MIN_SHARE * _size(parts, inside):
+            selected.update(inside)
+            return
+    selected.update(_gaps(range(len(blocks)), selected, set(own)))
+
+
+def _elements_around(parts: PageParts, numbers: Iterable[int], page_type: str) -> list[int]:
+    """Return the innermost element around all blocks; on a page of documentation, where a section
+    may outweigh the others, first the element that has all sections.
+    """
     elements = parts.elements
-    paths = []
-    for number in numbers:
-        path = [parts.blocks[number][4]]
-        while path[-1]:
-            path.append(elements[path[-1]][0])
-        paths.append(set(path))
-    top = max(set.intersection(*paths))
-    end = top + 1
-    while end < len(elements) and elements[end][0] >= top:
+    around = {parts.blocks[number][4] for number in numbers}
+    top = min(around)
+    for element in around:
+        while element != top:  # elements are numbered as they begin
+            if element > top:
+                element = elements[element][0]
+            else:
+                top = elements[top][0]
+    wide = top
+    while page_type == "documentation" and elements[wide][2] == _SECTION:
+        wide = elements[wide][0]
+    return [top] if wide == top else [wide, top]
+
+
+def _end_of(parts: PageParts, element: int) -> int:
+    """Return the number after the last descendant of an element."""
+    end = element + 1
+    while end < len(parts.elements) and parts.elements[end][0] >= element:
         end += 1
-    return top, end
+    return end
 
 
 def _size(parts: PageParts, numbers: Iterable[int]) -> int:
@@ -209,34 +236,41 @@ def _gaps(visible: Sequence[int], selected: set[int], allowed: set[int]) -> list
     return gaps
 
 
-@dataclass(slots=True, frozen=True)
-class MarkdownBlock:
-    """A block to be written: its markup and the level of a heading, or 0."""
-
-    block: RichBlock
-    level: int
-
-
-def _main_blocks(walker: RichWalker, numbers: Sequence[int]) -> list[MarkdownBlock]:
+def _rich_blocks(parts: PageParts, numbers: Sequence[int]) -> list[RichBlock]:
     """Return the blocks of these numbers, and the images between them."""
-    parts: list[MarkdownBlock] = []
-    blocks, rich = walker.parts.blocks, walker.rich
-    if not numbers:
-        return parts
+    if not numbers or parts.marked is None:
+        return []
+    marked = parts.marked.blocks
     images = [
-        (number, block) for number, block in rich.images if numbers[0] < number <= numbers[-1]
+        (number, image)
+        for number, image in parts.marked.images
+        if numbers[0] < number <= numbers[-1]
     ]
+    blocks: list[RichBlock] = []
+    listing: Node | None = None
     for number in numbers:
         while images and images[0][0] <= number:
-            parts.append(MarkdownBlock(images.pop(0)[1], 0))
-        parts.append(MarkdownBlock(rich.by_number[number], _LEVELS.get(blocks[number][5], 0)))
-    return parts
+            image = images.pop(0)[1]
+            blocks.append(RichBlock(image[0], image[1]))
+        first, last, _, _, _, tag = parts.blocks[number]
+        pieces: Sequence[str]
+        container, pieces, around = marked[number]
+        if around is not None:
+            if around is not listing:
+                blocks.append(RichBlock(container, (), listing_text(around)))
+            listing = around
+        else:
+            if not pieces:
+                lines = parts.lines[first:last]
+                pieces = [piece for line in lines for piece in (BREAK, line)][1:]
+            blocks.append(RichBlock(container, pieces, None, _LEVELS.get(tag, 0)))
+    return blocks
 
 
-def _write(parts: Sequence[MarkdownBlock], around: Container | None, writer: _Writer) -> list[str]:
+def _write(parts: Sequence[RichBlock], around: Container | None, writer: _Writer) -> list[str]:
     """Write the blocks in a container, which is that of none of them or around all of them."""
     chunks: list[str] = []
-    for container, group in groupby(parts, lambda part: _within(part.block.container, around)):
+    for container, group in groupby(parts, lambda part: _within(part.container, around)):
         inside = list(group)
         if container is None:
             chunks += filter(None, (_paragraph(part, writer) for part in inside))
@@ -260,10 +294,10 @@ def _within(container: Container | None, around: Container | None) -> Container 
     return inner
 
 
-def _write_list(parts: Sequence[MarkdownBlock], container: Container, writer: _Writer) -> list[str]:
+def _write_list(parts: Sequence[RichBlock], container: Container, writer: _Writer) -> list[str]:
     """Write a list: its items, indented by the width of their markers."""
     items = []
-    for item, group in groupby(parts, lambda part: _within(part.block.container, container)):
+    for item, group in groupby(parts, lambda part: _within(part.container, container)):
         chunks = _write(list(group), item or container, writer)
         if not chunks:
             continue
@@ -287,21 +321,21 @@ def _write_list(parts: Sequence[MarkdownBlock], container: Container, writer: _W
 _LIST_START = re.compile(r"- |\d+\. ")
 
 
-def _write_table(parts: Sequence[MarkdownBlock], table: Container, writer: _Writer) -> list[str]:
+def _write_table(parts: Sequence[RichBlock], table: Container, writer: _Writer) -> list[str]:
     """Write a table; its cells as blocks if they hold more than text, or if it has one column."""
     cells: dict[tuple[int, int], list[str]] = {}
     headers: set[tuple[int, int]] = set()
-    outside: list[MarkdownBlock] = []
+    outside: list[RichBlock] = []
     for part in parts:
-        cell = part.block.container
+        cell = part.container
         while cell is not None and cell.around is not None and cell.around.around is not table:
             cell = cell.around
         if cell is None or cell.kind != CELL_OF_ROW or cell.around is None:
             outside.append(part)
             continue
-        if part.block.listing or part.level or part.block.container is not cell:
+        if part.listing or part.level or part.container is not cell:
             return _write_cells(parts, table, writer)
-        segments = _split(part.block.pieces)
+        segments = _split(part.pieces)
         row = cell.around.number
         for column, segment in enumerate(segments, cell.number - len(segments) + 1):
             if text := _inline(segment, writer, in_table=True):
@@ -325,17 +359,17 @@ def _write_table(parts: Sequence[MarkdownBlock], table: Container, writer: _Writ
     return [*before, "\n".join(lines)]
 
 
-def _write_cells(parts: Sequence[MarkdownBlock], table: Container, writer: _Writer) -> list[str]:
+def _write_cells(parts: Sequence[RichBlock], table: Container, writer: _Writer) -> list[str]:
     """Write the cells of a table that serves the layout as blocks one after the other."""
     chunks: list[str] = []
     for part in parts:
-        inner = part.block.container
+        inner = part.container
         while inner is not None and inner.around is not table and inner.kind != CELL_OF_ROW:
             inner = inner.around
-        if part.level or part.block.listing:
+        if part.level or part.listing:
             chunks += filter(None, [_paragraph(part, writer)])
         else:
-            texts = (_inline(segment, writer) for segment in _split(part.block.pieces))
+            texts = (_inline(segment, writer) for segment in _split(part.pieces))
             chunks += filter(None, texts)
     return chunks
 
@@ -351,11 +385,11 @@ def _split(pieces: Iterable[str]) -> list[list[str]]:
     return segments
 
 
-def _paragraph(part: MarkdownBlock, writer: _Writer) -> str:
+def _paragraph(part: RichBlock, writer: _Writer) -> str:
     """Write one block that is in no list, quote or table, or is alone in it."""
-    if part.block.listing is not None:
-        return _fenced(*part.block.listing)
-    pieces = [" " if piece == CELL else piece for piece in part.block.pieces]
+    if part.listing is not None:
+        return _fenced(*part.listing)
+    pieces = [" " if piece == CELL else piece for piece in part.pieces]
     text = _inline(pieces, writer)
     if part.level and text:
         return f"{'#' * part.level} {' '.join(text.split())}"
@@ -369,7 +403,8 @@ def escaped_line(line: str) -> str:
 
 def _line_as_text(line: str) -> str:
     """Return a line so that its first characters begin no heading, list, quote or table."""
-    return _LINE_START.sub(r"\1\\\2", line)
+    match = _LINE_START.match(line)
+    return line if match is None else f"{match[1]}\\{line[match.end(1) :]}"
 
 
 def _fenced(text: str, language: str) -> str:
@@ -384,9 +419,15 @@ def _escape(text: str) -> str:
     return _ESCAPED.sub(r"\\\1", text) if _ESCAPED.search(text) else text
 
 
-def _inline(pieces: Iterable[str], writer: _Writer, in_table: bool = False) -> str:
-    """Return the text of a line with its markup."""
-    return _Inline(writer, in_table).write(pieces)
+def _inline(pieces: Sequence[str], writer: _Writer, in_table: bool = False) -> str:
+    """Return the text of a line with its markup. Most lines have none."""
+    if len(pieces) == 1 and type(pieces[0]) is str:
+        text = _escape(fold(pieces[0]))
+    else:
+        text = _Inline(writer, in_table).write(pieces)
+    if in_table:
+        return text.replace("|", "\\|") if "|" in text else text
+    return _LINE_BREAK.sub("  \n", text) if "\n" in text else text
 
 
 class _Inline:
@@ -394,8 +435,9 @@ class _Inline:
 
     def __init__(self, writer: _Writer, in_table: bool) -> None:
         self._writer = writer
-        self._in_table = in_table
+        self._break = "<br>" if in_table else "\n"
         self._open: list[tuple[Markup, list[str]]] = []
+        self._kinds: list[str] = []  # of the open markup
         self._out: list[str] = []
 
     def write(self, pieces: Iterable[str]) -> str:
@@ -403,69 +445,78 @@ class _Inline:
             if type(piece) is Markup:
                 self._mark(piece)
             elif piece == BREAK:
-                self._out.append("<br>" if self._in_table else "\n")
+                self._out.append(self._break)
             else:
-                text = piece.replace("\n", " ")
-                self._out.append(text if self._in_code() else _escape(text))
+                text = piece.replace("\n", " ") if "\n" in piece else piece
+                self._out.append(text if CODE in self._kinds else _escape(text))
         while self._open:
-            self._close(self._open[-1][0].kind)
-        lines = (fold(line) for line in "".join(self._out).split("\n"))
-        text = "\n".join(line for line in lines if line)
-        return text.replace("|", "\\|") if self._in_table else text.replace("\n", "  \n")
-
-    def _in_code(self) -> bool:
-        return any(markup.kind == CODE for markup, _ in self._open)
+            self._close()
+        text = "".join(self._out)
+        if "\n" not in text:
+            return fold(text)
+        return _EMPTY_LINES.sub("\n\n", "\n".join(map(fold, text.split("\n"))).strip("\n"))
 
     def _mark(self, markup: Markup) -> None:
-        if markup.kind == IMAGE:
+        kind = markup.kind
+        if kind == IMAGE:
             self._out.append(self._writer.image(markup.text, markup.url))
-        elif markup.kind == CHECKBOX:
+        elif kind == CHECKBOX:
             self._out.append(f"[{markup.text}] ")
-        elif markup.kind == MATH:
+        elif kind == MATH:
             self._out.append(f"${markup.text}$")
-        elif markup.kind == FOOTNOTE:
+        elif kind == FOOTNOTE:
             self._out.append(f"[^{markup.text}]")
         elif markup.begins:
             self._open.append((markup, self._out))
+            self._kinds.append(kind)
             self._out = []
-        elif any(each.kind == markup.kind for each, _ in self._open):
-            self._close(markup.kind)
+        elif kind in self._kinds:
+            while self._close() != kind:
+                pass
 
-    def _close(self, kind: str) -> None:
-        """End the innermost markup of a kind, and what was opened in it."""
-        while self._open:
-            markup, outer = self._open.pop()
-            text = "".join(self._out)
-            inner = text.strip()
-            before, after = (
-                (text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :])
-                if inner
-                else ("", text)
-            )
-            outer.append(before and " ")
+    def _close(self) -> str:
+        """End the innermost markup, and return its kind. White space stays outside of it."""
+        markup, outer = self._open.pop()
+        self._kinds.pop()
+        text = "".join(self._out)
+        inner = text.strip()
+        self._out = outer
+        if not inner:
+            outer.append(text if "\n" in text else text and " ")
+        elif len(inner) == len(text):
             outer.append(self._marked(markup, inner))
-            outer.append(after and (" " if "\n" not in after else after))
-            self._out = outer
-            if markup.kind == kind:
-                return
+        else:
+            after = text[len(text.rstrip()) :]
+            outer.append(" " if text[0] != inner[0] else "")
+            outer.append(self._marked(markup, inner))
+            outer.append(after if "\n" in after else after and " ")
+        return markup.kind
 
     def _marked(self, markup: Markup, text: str) -> str:
-        if not text:
-            return ""
-        if markup.kind == LINK:
-            visible = text.replace("\\", "").strip("\u200b\ufeff")
-            if not visible or (visible in PERMALINKS and markup.url[:1] == "#"):
-                return ""
+        kind = markup.kind
+        if kind == LINK:
+            if len(text) <= 2 or "\u200b" in text or "\ufeff" in text:
+                visible = text.replace("\\", "").strip("\u200b\ufeff")
+                if not visible or (visible in PERMALINKS and markup.url[:1] == "#"):
+                    return ""
             return self._writer.link(" ".join(text.split()), markup.url)
-        if markup.kind == CODE:
-            if self._in_code():
-                return text
-            text = fold(text)
-            longest = max((len(run) for run in re.findall("`+", text)), default=0)
-            fence = "`" * (longest + 1)
-            space = " " if text[:1] == "`" or text[-1:] == "`" else ""
-            return f"{fence}{space}{text}{space}{fence}"
-        if self._in_code() or any(each.kind == markup.kind for each, _ in self._open):
+        if CODE in self._kinds:
             return text
-        sign = _SIGNS[markup.kind]
+        if kind == CODE:
+            return _code(fold(text))
+        if kind in self._kinds:
+            return text
+        sign = _SIGNS[kind]
+        if "\n" in text:  # markup ends with its paragraph
+            lines = "\n".join(line.strip() for line in text.split("\n"))
+            text = _EMPTY_LINES.sub(f"{sign}\n\n{sign}", lines)
         return f"{sign}{text}{sign}"
+
+
+def _code(text: str) -> str:
+    """Return a text between backquotes, as many as it takes."""
+    if "`" not in text:
+        return f"`{text}`"
+    fence = "`" * (max(map(len, re.findall("`+", text))) + 1)
+    space = " " if text[0] == "`" or text[-1] == "`" else ""
+    return f"{fence}{space}{text}{space}{fence}"

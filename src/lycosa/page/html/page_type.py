@@ -69,7 +69,7 @@ def type_features(parts: PageParts, fit: RuleFit, scale: float, url: str) -> lis
         scale: Latin letters that a character is worth.
     """
     blocks, lines = parts.blocks, parts.lines
-    flags = element_flags(parts.elements)
+    flags = element_flags(parts)
     sizes = sorted([block[2] for block in blocks])
     tags = [block[5] for block in blocks]
     sentences = sum([block[2] for block in blocks if lines[block[1] - 1][-1:] in SENTENCE_ENDS])

@@ -9,6 +9,7 @@ docs/decisions/0021-page-walk.md lists what was tried to make it faster.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from lycosa.core.records import LinkKind
 from lycosa.page.html.blocks import BlockWalker, MarkedNodes, text_size
@@ -47,9 +48,14 @@ def walk(root: Node, marked: MarkedNodes) -> PageParts:
     handled without a call.
     Of the hidden elements, only regions, items, headings and spans are left out.
     """
-    walker = PageWalker(marked)
+    starts = STARTS if marked.hidden else _STARTS_NOTHING_HIDDEN
+    return visit(root, PageWalker(marked), starts)
+
+
+def visit(root: Node, walker: PageWalker, starts: Mapping[int, _Start]) -> PageParts:
+    """Visit everything under `root` once; `starts`: visitors by tag."""
     pieces, ends = walker.pieces, walker.ends
-    start_of = (STARTS if marked.hidden else _STARTS_NOTHING_HIDDEN).get
+    start_of = starts.get
     stack: list[Node] = []
     node = root
     while True:
@@ -176,7 +182,7 @@ class PageWalker(BlockWalker):
         return None
 
 
-_Start = Callable[[PageWalker, Node, int, Node | None], Node | None]
+_Start = Callable[[Any, Node, int, Node | None], Node | None]
 """Begins an element with its tag and first child; returns the child if it is to be visited."""
 
 STARTS: Mapping[int, _Start] = (

@@ -17,7 +17,7 @@ import pypdfium2.raw as raw
 
 from lycosa.page.documents.structure import Run
 from lycosa.page.documents.word_styles import is_monospaced
-from lycosa.page.html.rich_walk import CODE, EMPHASIS, STRONG
+from lycosa.page.html.markup import CODE, EMPHASIS, STRONG
 
 _WORD = re.compile(r"\S+")
 _LINE = re.compile("[^\r\n\u0002\ufffe]+[\u0002\ufffe]?")  # a divided word is divided again

@@ -22,8 +22,7 @@ from lycosa.page.documents.structure import (
     new_table,
     pieces_of,
 )
-from lycosa.page.html.markdown import MarkdownBlock
-from lycosa.page.html.rich_walk import CELL_OF_ROW, CODE, ROW, STRONG, Container, RichBlock
+from lycosa.page.html.markup import CELL_OF_ROW, CODE, ROW, STRONG, Container, RichBlock
 
 NO_SPACES = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]")
 """Scripts that write no spaces between lines."""
@@ -393,7 +392,7 @@ def _edges(lines: Iterable[PdfLine]) -> Mapping[tuple[int, float], tuple[float, 
 def _add(
     sink: Sink, runs: Sequence[Run], *, level: int = 0, container: Container | None = None
 ) -> None:
-    sink.block(MarkdownBlock(RichBlock(container, tuple(pieces_of(runs))), level))
+    sink.block(RichBlock(container, tuple(pieces_of(runs)), None, level))
 
 
 def _spaced(line: PdfLine, width: float) -> str:

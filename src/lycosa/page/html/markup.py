@@ -1,0 +1,97 @@
+"""Markup, lists and tables of a page or document: what Markdown is made from besides text.
+
+Inline markup is recorded as empty strings among the pieces of a line (`Markup`), which change no
+text. Each block knows the lists, quotes and table cells around it (`Container`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lycosa.page.html.tree import Node
+
+LIST, ORDERED, ITEM, QUOTE, TABLE, ROW, CELL_OF_ROW, DEFINITION = (
+    "list",
+    "ordered list",
+    "item",
+    "quote",
+    "table",
+    "row",
+    "cell",
+    "definition",
+)
+"""Kinds of containers."""
+
+LINK, IMAGE, STRONG, EMPHASIS, CODE, DELETED, CHECKBOX, MATH, FOOTNOTE = (
+    "link",
+    "image",
+    "strong",
+    "emphasis",
+    "code",
+    "deleted",
+    "checkbox",
+    "math",
+    "footnote",
+)
+"""Kinds of markup."""
+
+
+class Markup(str):
+    """The begin or end of inline markup: an empty piece of a line."""
+
+    __slots__ = ("begins", "kind", "text", "url")
+
+    kind: str
+    begins: bool
+    url: str  # of a link or image
+    text: str  # of an image or formula, "x" for a checked box, the number of a footnote
+
+    @classmethod
+    def make(cls, kind: str, begins: bool, url: str = "", text: str = "") -> Markup:
+        markup = cls()
+        markup.kind, markup.begins, markup.url, markup.text = kind, begins, url, text
+        return markup
+
+
+BEGINS = {kind: Markup.make(kind, True) for kind in (STRONG, EMPHASIS, CODE, DELETED)}
+ENDS = {kind: Markup.make(kind, False) for kind in (*BEGINS, LINK)}
+
+
+@dataclass(slots=True, eq=False)
+class Container:
+    """A list, item, quote or part of a table; `number`: of an item or cell, from 1 or `start`."""
+
+    kind: str
+    around: Container | None
+    number: int = 1
+    is_header: bool = False
+    count: int = 0  # of its items, rows or cells so far
+
+
+class RichBlock(NamedTuple):
+    """A block to be written. `listing`: a text to be shown as it is, and its language. `level`: of
+    a heading, or 0.
+    """
+
+    container: Container | None
+    pieces: Sequence[str]
+    listing: tuple[str, str] | None = None
+    level: int = 0
+
+
+MarkedBlock = tuple[Container | None, tuple[str, ...], Node | None]
+"""What the walk records of a block: the container around it, its pieces (none if its lines have no
+markup), the `pre` element that it is in. Tuples instead of records, because a page has hundreds.
+"""
+
+
+@dataclass(slots=True)
+class MarkedBlocks:
+    """`blocks`: one for each block of the page. `images`: (number of the following block, image)
+    outside of them.
+    """
+
+    blocks: list[MarkedBlock] = field(default_factory=list)
+    images: list[tuple[int, MarkedBlock]] = field(default_factory=list)
