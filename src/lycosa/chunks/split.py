@@ -22,6 +22,8 @@ from lycosa.chunks.tokens import ChunkBudget
 from lycosa.core.errors import UsageError
 from lycosa.text.segmented import clean
 
+MAX_PAGE_CHARACTERS = 100_000
+"""Of the Markdown of a page that passages are made from: bounds the time of a query."""
 MAX_CHARACTERS_PER_TOKEN = 64
 """Texts above so many characters a unit of the budget are cut without being counted."""
 MARGIN = 0.25
