@@ -33,6 +33,16 @@ def hashed_words(texts: list[str]) -> NDArray[Any]:
     return rows
 
 
+def scattered(texts: list[str]) -> NDArray[Any]:
+    """Return rows around the centre of the topic that a text names first."""
+
+    def noise(text: str) -> NDArray[Any]:
+        return np.random.default_rng(xxh3_64_intdigest(text.encode())).normal(size=DIMENSIONS)
+
+    stripped = [text.strip() for text in texts]
+    return np.array([noise(each[:8]) + 0.7 * noise(each) for each in stripped], np.float32)
+
+
 def counted(texts: list[str]) -> NDArray[Any]:
     calls.append(texts)
     return hashed_words(texts)
