@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lycosa.commands.maintenance.engine_jobs import update_index
 from lycosa.commands.feature_models import IndexResult
+from lycosa.commands.maintenance.engine_jobs import update_index
 from lycosa.config.settings import Config
 from lycosa.vectors.store import ChunkStore, open_newest
 from tests.index.corpus import Corpus, page

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-
 DIMENSIONS = 384
 SYNONYMS = {"automobile": "car", "wagen": "car", "kereta": "car", "vehicle": "car"}
 HASHED = "tests.vectors.encoders:hashed_words"
@@ -72,7 +71,6 @@ class Sizes:
 class AsClass:
     def __call__(self, texts: list[str]) -> NDArray[Any]:
         return hashed_words(texts)
-
 
 
 nothing = 3

@@ -25,9 +25,7 @@ def answer(*rows: object) -> bytes:
 def test_the_rows_are_those_of_the_texts(api: EmbeddingServer) -> None:
     encoder = load_encoder(config_of(api.url, model="m", query_prefix="query: "))
     rows = hashed_words(TEXTS)
-    assert np.allclose(
-        encoder.passages(TEXTS), rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    )
+    assert np.allclose(encoder.passages(TEXTS), rows / np.linalg.norm(rows, axis=1, keepdims=True))
     assert api.requests[0] == {"model": "m", "input": TEXTS, "encoding_format": "float"}
     encoder.query("a car")
     encoder.query("a car")  # cached

@@ -13,9 +13,7 @@ from lycosa.commands.inspection.passages import PassageFinder, PassageRequest
 from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.commands.search_models import Passage
 from lycosa.core.errors import UsageError
-from lycosa.search.crosslingual.translated import Across
-from lycosa.search.engine.searcher import SearchRequest
-from lycosa.vectors import nearest, store
+from lycosa.vectors import store
 from lycosa.vectors.nearest import near_chunks
 from tests.index.corpus import page
 from tests.servers.embeddings import EmbeddingServer
@@ -84,7 +82,9 @@ def test_filters_hold_for_vectors(
     )
 
 
-def test_a_filter_finds_the_farthest_chunk(corpus: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_finds_the_farthest_chunk(
+    corpus: Encoded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     many = [
         (f"http://c.test/{number}", page(f"The car has number {number}.", language="en"))
         for number in range(60)
@@ -123,9 +123,7 @@ def test_the_budget_holds(corpus: Encoded) -> None:
 
 
 @pytest.mark.parametrize("max_tokens", [16, 60, 400])
-def test_passages_of_another_size_than_the_stored_chunks(
-    corpus: Encoded, max_tokens: int
-) -> None:
+def test_passages_of_another_size_than_the_stored_chunks(corpus: Encoded, max_tokens: int) -> None:
     parts = [f"## Part {word}\n\nThis part is about {word} alone. {word} it is." for word in "abc"]
     parts.append("## Machines\n\nNobody walks where a kereta passes by every day.")
     text = "\n\n".join(parts)
@@ -139,7 +137,12 @@ def test_passages_of_another_size_than_the_stored_chunks(
     )
     assert passages[0].url == "http://d.test/"
     assert passages[0].tokens <= max_tokens
-    ids = {each.id for each in Workspace(corpus.root).texts.chunks("http://d.test/", max_tokens=max_tokens).chunks}
+    ids = {
+        each.id
+        for each in Workspace(corpus.root)
+        .texts.chunks("http://d.test/", max_tokens=max_tokens)
+        .chunks
+    }
     assert passages[0].id in ids
 
 
@@ -234,14 +237,10 @@ def test_new_vectors_are_used_by_an_open_finder(corpus: Encoded) -> None:
     assert "http://n.test/" in urls(finder.find(request).passages)
 
 
-def test_a_search_across_languages_uses_the_vectors(
-    corpus: Encoded, api: EmbeddingServer
-) -> None:
+def test_a_search_across_languages_uses_the_vectors(corpus: Encoded, api: EmbeddingServer) -> None:
     config = config_of(api.url, model="m", query_timeout="1s")
     corpus.encode(config)
-    workspace = Workspace(
-        corpus.root, settings={"encoder.source": api.url, "encoder.model": "m"}
-    )
+    workspace = Workspace(corpus.root, settings={"encoder.source": api.url, "encoder.model": "m"})
     hits = [each.url for each in workspace.search("automobile", across=[""]).hits]
     assert set(hits[:2]) == {"http://a.test/car", "http://b.test/wagen"}
     only = workspace.search("automobile site:b.test", across=[""]).hits

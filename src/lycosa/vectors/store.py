@@ -327,7 +327,9 @@ def _write_chunks(
             lines = [_line(chunk) for chunk in each.chunks]
             output.writelines(lines)
             sizes.append(np.array([len(line) for line in lines], np.uint64))
-    np.save(build / ENDS, np.cumsum(np.concatenate([np.zeros(0, np.uint64), *sizes]), dtype=np.uint64))
+    np.save(
+        build / ENDS, np.cumsum(np.concatenate([np.zeros(0, np.uint64), *sizes]), dtype=np.uint64)
+    )
 
 
 def _write_arrays(
