@@ -123,7 +123,7 @@ def near_chunks(
         matching: returns those of the ids of pages that match.
     """
     matches: dict[int, bool] = {}
-    asked = min(_GROWTH * count, len(store.vectors))
+    asked = min(count, len(store.vectors))
     while True:
         rows = store.nearest(vector, asked)
         places = store.places_of(rows)

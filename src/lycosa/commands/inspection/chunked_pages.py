@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 from cachetools import LRUCache
 
@@ -23,13 +24,18 @@ MAX_CACHED_CHARACTERS = 4 * 2**20
 """Characters of cached pages, each of which takes about ten bytes of memory with its terms."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(frozen=True)
 class ChunkedPage:
-    """A page without its text, its chunks, and their terms."""
+    """A page without its text, and its chunks."""
 
     page: MarkdownPage
     chunks: Sequence[Chunk]
-    terms: ChunkTerms
+    analyzer: Analyzer
+
+    @cached_property
+    def terms(self) -> ChunkTerms:
+        """The terms of its chunks."""
+        return ChunkTerms(self.analyzer, self.page.title, self.chunks)
 
 
 @dataclass(slots=True, frozen=True)
@@ -84,7 +90,8 @@ class ChunkedPages:
         for each in pages_at(self._workspace, left) if left else ():
             text = each.markdown[:MAX_PAGE_CHARACTERS]
             chunks = split_page(each.url, text, budget, each.language)
-            yield _page(each._replace(markdown=""), chunks, split)
+            analyzer = split.analyzer_of(each.language)
+            yield ChunkedPage(each._replace(markdown=""), chunks, analyzer)
 
 
 def _key(url: str, at_ms: int, split: Split) -> tuple[object, ...]:
@@ -103,9 +110,4 @@ def _stored(split: Split, url: str, at_ms: int) -> ChunkedPage | None:
     page = store.page(place)
     if at_ms and milliseconds(page.fetched_at) != at_ms:
         return None
-    return _page(page, store.chunks_of(place), split)
-
-
-def _page(page: MarkdownPage, chunks: Sequence[Chunk], split: Split) -> ChunkedPage:
-    terms = ChunkTerms(split.analyzer_of(page.language), page.title, chunks)
-    return ChunkedPage(page, chunks, terms)
+    return ChunkedPage(page, store.chunks_of(place), split.analyzer_of(page.language))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lycosa.captures.captures import written_at
@@ -47,8 +47,10 @@ DEFAULT_COUNT, MAX_COUNT = 10, 100
 DEFAULT_TOKENS, MAX_TOKENS = 200, 4_000
 PAGES = 20
 """Pages of the search from which passages are taken."""
-NEAREST = 50
+NEAREST = 30
 """Chunks with the nearest vectors that are ranked."""
+FUSED = 100
+"""Passages found by words that are merged with those found by vectors."""
 KEYWORD, VECTOR, HYBRID = RANKINGS = ("keyword", "vector", "hybrid")
 
 
@@ -255,9 +257,11 @@ class PassageFinder:
         )
         found = [hit for hit in hits if hit.url in by_url]
         by_words = ranker.rank([_ranked_page(by_url[hit.url], hit.score) for hit in found])
-        ranked = [replace(each, page=numbers[found[each.page].url]) for each in by_words]
+        ranked = [
+            RankedChunk(numbers[found[each.page].url], each.chunk, each.score) for each in by_words
+        ]
         if near is not None:
-            ranked = fused(ranked, near.ranked(by_url, numbers))
+            ranked = fused(ranked[:FUSED], near.ranked(by_url, numbers))
         return pages, within_budget(ranked, request.count, request.budget)
 
 
