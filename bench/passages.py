@@ -13,7 +13,7 @@ The baseline cuts the text into windows of whole words with as many tokens, with
 paragraphs and sentences, and ranks all windows of all pages by BM25 (k1 1.2, b 0.75) with the same
 analysis. `paragraphs` does the same with the paragraphs, of which it takes the first tokens.
 
-With `--chunks`, times of searches in so many chunks of 384 dimensions, made of words of XQuAD
+With `--chunks`, times of searches in that number of chunks of 384 dimensions, made of words of XQuAD
 (Spanish), by words, by vectors and by both. The encoder hashes words; no query is repeated.
 """
 
@@ -244,7 +244,9 @@ def time_searches(folder: str, data: Path, chunks: int) -> str:
 def main() -> None:
     parser = arguments(__doc__, runs=1, every=(1, "use every Nth question (default 1)"))
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--chunks", type=int, default=0, help="time searches in so many chunks")
+    parser.add_argument(
+        "--chunks", type=int, default=0, help="time searches in this number of chunks"
+    )
     options = parser.parse_args()
     if options.chunks:
         with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:

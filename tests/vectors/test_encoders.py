@@ -17,7 +17,8 @@ from tests.vectors.encoders import HASHED
 @pytest.mark.parametrize("source", [HASHED, "tests.vectors.encoders:AsClass"])
 def test_a_function_encodes(source: str) -> None:
     rows = load_encoder(config_of(source)).passages(["a car", ""])
-    assert (rows.shape, rows.dtype) == ((2, 384), np.float32)
+    assert rows.shape == (2, 384)
+    assert rows.dtype == np.float32
     assert np.linalg.norm(rows[0]) == pytest.approx(1)
     assert not rows[1].any()
 

@@ -51,6 +51,7 @@ def test_a_query_is_tried_once_within_its_time(api: EmbeddingServer) -> None:
     assert len(api.requests) == 1
 
 
+@pytest.mark.proves("access-encoder-responses")
 @pytest.mark.parametrize(
     ("status", "body", "problem"),
     [
@@ -97,6 +98,7 @@ def test_an_api_that_is_not_there(api: EmbeddingServer) -> None:
         encoder.passages(["x"])
 
 
+@pytest.mark.proves("access-encoder")
 def test_the_key_is_sent_to_the_api_only(
     api: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

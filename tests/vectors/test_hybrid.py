@@ -172,6 +172,7 @@ def test_removed_and_excluded_pages_are_not_found(corpus: Encoded) -> None:
     assert urls(found(corpus, "automobile", ranking="vector")) == ["http://a.test/moth"]
 
 
+@pytest.mark.proves("access-encoder-responses")
 @pytest.mark.parametrize(
     ("status", "body", "delay_s", "problem"),
     [

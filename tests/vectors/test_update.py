@@ -78,6 +78,7 @@ def test_only_new_chunks_of_a_changed_page_are_encoded(corpus: Encoded) -> None:
     assert len(stored) == after.info.chunks
 
 
+@pytest.mark.proves("consistency-vectors")
 def test_pages_that_are_gone_lose_their_vectors(corpus: Encoded) -> None:
     corpus.encode()
     corpus.commit(states=[("http://a.test/moth", "gone")])
@@ -87,6 +88,7 @@ def test_pages_that_are_gone_lose_their_vectors(corpus: Encoded) -> None:
     assert corpus.urls_encoded == ["http://a.test/car", "http://b.test/wagen"]
 
 
+@pytest.mark.proves("consistency-vectors")
 @pytest.mark.parametrize("purged", [False, True])
 def test_excluded_pages_leave_nothing(corpus: Encoded, purged: bool) -> None:
     corpus.encode()
@@ -131,6 +133,7 @@ def test_other_dimensions_encode_everything_again(corpus: Encoded) -> None:
     assert corpus.store.vectors.shape == (4, 16)
 
 
+@pytest.mark.proves("access-encoder-responses")
 def test_a_failing_encoder_leaves_the_index_complete(corpus: Encoded, api: EmbeddingServer) -> None:
     config = config_of(api.url, model="m", batch=1, retries=0)
     api.replies = [(500, b"overloaded", ())]

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import chain
 
 from lycosa.chunks.split import Chunk, plain_text
 from lycosa.index.schema import BODY_ROLE, text_field
@@ -50,10 +51,10 @@ class ChunkTerms:
 
     def __init__(self, analyzer: Analyzer, title: str, chunks: Sequence[Chunk]) -> None:
         self.terms = [analyzer.terms(plain_text(chunk.text)) for chunk in chunks]
-        of_headings = {headings: Counter[str]() for headings in {each.headings for each in chunks}}
-        for headings, context in of_headings.items():
-            context.update(analyzer.terms(" ".join((title, *headings))))
-        self.context = [of_headings[chunk.headings] for chunk in chunks]
+        of_text = cache(analyzer.terms)
+        self.context = [
+            Counter(chain.from_iterable(map(of_text, (title, *chunk.headings)))) for chunk in chunks
+        ]
 
 
 @dataclass(slots=True, frozen=True)

@@ -47,17 +47,24 @@ class NearestChunks:
         self.failures = 0
         """Number of queries that could not be encoded."""
 
+    def newest(self) -> ChunkStore | None:
+        """Return the newest chunks, of any encoder; None: nothing was encoded.
+
+        Raises:
+            WorkspaceError: they are damaged.
+        """
+        with self._lock:
+            self._store = open_newest(self._storage, self._store)
+            return self._store
+
     def store(self) -> ChunkStore:
-        """Return the newest chunks.
+        """Return the newest chunks of this encoder.
 
         Raises:
             EncoderError: nothing was encoded, or with another encoder.
             WorkspaceError: they are damaged.
         """
-        encoder = self._loaded()
-        with self._lock:
-            self._store = open_newest(self._storage, self._store)
-            store = self._store
+        encoder, store = self._loaded(), self.newest()
         if store is None:
             raise EncoderError("no chunk has been encoded yet: run `lycosa index`")
         if store.info.encoder != encoder.name:

@@ -107,9 +107,9 @@ class ChunkStore:
         try:
             self.pages = pl.read_ipc(path / PAGES)
             self._lines = _mapped(path / CHUNKS)
-            self._line_ends: NDArray[np.uint64] = np.load(path / ENDS, mmap_mode="r")
-            self.vectors: Vectors = np.load(path / VECTORS, mmap_mode="r")
-            self.keys: NDArray[np.uint64] = np.load(path / KEYS, mmap_mode="r")
+            self._line_ends: NDArray[np.uint64] = _array(path / ENDS)
+            self.vectors: Vectors = _array(path / VECTORS)
+            self.keys: NDArray[np.uint64] = _array(path / KEYS)
         except FileNotFoundError:
             raise
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
@@ -144,26 +144,34 @@ class ChunkStore:
     def chunks_of(self, place: int) -> list[Chunk]:
         """Return the chunks of a page, in order."""
         start, end = self._rows(place)
-        parts = [self.chunk(row) for row in range(start, end)]
-        around = ["", *(each.id for each in parts), ""]
+        return self._placed(place, start, end)
+
+    def chunk_of(self, place: int, row: int) -> Chunk:
+        """Return a chunk of a page."""
+        (found,) = self._placed(place, row, row + 1)
+        return found
+
+    def _placed(self, place: int, first: int, last: int) -> list[Chunk]:
+        start, end = self._rows(place)
+        parts = {row: self.chunk(row) for row in range(max(start, first - 1), min(end, last + 1))}
+        names = {row: part.id for row, part in parts.items()}
+        url = self.pages["url"][place]
         return [
             Chunk(
-                each.id,
-                self.pages["url"][place],
-                number,
-                each.headings,
-                each.text,
-                each.size,
-                around[number - 1],
-                around[number + 1],
+                *(names[row], url, row - start + 1),
+                *parts[row][1:],
+                names.get(row - 1, ""),
+                names.get(row + 1, ""),
             )
-            for number, each in enumerate(parts, 1)
+            for row in range(first, last)
         ]
 
     def chunk(self, row: int) -> StoredChunk:
         """Return a chunk."""
         start = int(self._line_ends[row - 1]) if row else 0
-        name, headings, text, size = json.loads(self._lines[start : int(self._line_ends[row])])
+        name, headings, text, size = json.loads(
+            self._lines[start : int(self._line_ends[row])].decode("utf-8")
+        )
         return StoredChunk(name, tuple(headings), text, size)
 
     def rows_of(self, place: int) -> dict[str, int]:
@@ -404,6 +412,12 @@ def _page_row(each: EncodedPage) -> tuple[Any, ...]:
 def _line(chunk: Chunk) -> bytes:
     row = [chunk.id, chunk.headings, chunk.text, chunk.size]
     return f"{json.dumps(row, ensure_ascii=False)}\n".encode("utf-8", "replace")
+
+
+def _array(path: Path) -> NDArray[Any]:
+    """Map an array; `memmap` itself has slow accesses to single values."""
+    mapped: NDArray[Any] = np.load(path, mmap_mode="r").view(np.ndarray)
+    return mapped
 
 
 def _mapped(path: Path) -> mmap.mmap | bytes:

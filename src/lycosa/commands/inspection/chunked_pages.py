@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from cachetools import LRUCache
 
@@ -23,14 +23,21 @@ from lycosa.vectors.store import ChunkStore
 MAX_CACHED_CHARACTERS = 4 * 2**20
 """Characters of cached pages, each of which takes about ten bytes of memory with its terms."""
 
+_CHARACTERS_PER_TOKEN = 4
+
 
 @dataclass(frozen=True)
 class ChunkedPage:
-    """A page without its text, and its chunks."""
+    """A page without its text, and its chunks, which are read on use. `size`: characters, about."""
 
     page: MarkdownPage
-    chunks: Sequence[Chunk]
+    read_chunks: Callable[[], Sequence[Chunk]]
     analyzer: Analyzer
+    size: int
+
+    @cached_property
+    def chunks(self) -> Sequence[Chunk]:
+        return self.read_chunks()
 
     @cached_property
     def terms(self) -> ChunkTerms:
@@ -58,7 +65,7 @@ class ChunkedPages:
         self._workspace = workspace
         self._lock = threading.Lock()
         self._cached: LRUCache[tuple[object, ...], ChunkedPage] = LRUCache(
-            MAX_CACHED_CHARACTERS, lambda page: 1 + sum(len(each.text) for each in page.chunks)
+            MAX_CACHED_CHARACTERS, lambda page: page.size
         )
 
     def get(self, urls: Mapping[str, int], split: Split) -> dict[str, ChunkedPage]:
@@ -90,8 +97,12 @@ class ChunkedPages:
         for each in pages_at(self._workspace, left) if left else ():
             text = each.markdown[:MAX_PAGE_CHARACTERS]
             chunks = split_page(each.url, text, budget, each.language)
-            analyzer = split.analyzer_of(each.language)
-            yield ChunkedPage(each._replace(markdown=""), chunks, analyzer)
+            yield ChunkedPage(
+                each._replace(markdown=""),
+                partial(list, chunks),
+                split.analyzer_of(each.language),
+                1 + len(text),
+            )
 
 
 def _key(url: str, at_ms: int, split: Split) -> tuple[object, ...]:
@@ -110,4 +121,10 @@ def _stored(split: Split, url: str, at_ms: int) -> ChunkedPage | None:
     page = store.page(place)
     if at_ms and milliseconds(page.fetched_at) != at_ms:
         return None
-    return ChunkedPage(page, store.chunks_of(place), split.analyzer_of(page.language))
+    chunks = int(store.pages["chunks"][place])
+    return ChunkedPage(
+        page,
+        partial(store.chunks_of, place),
+        split.analyzer_of(page.language),
+        1 + _CHARACTERS_PER_TOKEN * split.max_tokens * chunks,
+    )

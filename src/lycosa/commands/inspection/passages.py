@@ -142,17 +142,17 @@ class _Near:
         return self.store.pages["url"].gather(places).to_list()
 
     def ranked(
-        self, pages: Mapping[str, ChunkedPage], numbers: Mapping[str, int]
+        self, pages: Mapping[str, ChunkedPage], numbers: Mapping[str, int], max_tokens: int
     ) -> list[RankedChunk]:
-        """Return the chunks of the pages that have the nearest chunks, or parts of them."""
+        """Return the nearest chunks, or if pages are split otherwise, those with their text."""
         ranked: dict[str, RankedChunk] = {}
         for each in self.chunks:
             url = self.store.pages["url"][each.place]
             if url not in pages:
                 continue
-            chunks, stored = pages[url].chunks, self.store.chunk(each.row)
-            same = [chunk for chunk in chunks if chunk.id == stored.id]
-            for chunk in same or parts_of(stored.text, chunks):
+            stored = self.store.chunk_of(each.place, each.row)
+            is_whole = self.store.info.chunk_tokens == max_tokens
+            for chunk in [stored] if is_whole else parts_of(stored.text, pages[url].chunks):
                 ranked.setdefault(chunk.id, RankedChunk(numbers[url], chunk, 0.0))
         return list(ranked.values())
 
@@ -243,7 +243,7 @@ class PassageFinder:
         """Return pages, and the chosen passages with the numbers of their pages."""
         index = self._source.index
         analyzer_of = analyzer_for if index is None else index.analysis.of
-        store = None if near is None else near.store
+        store = None if self._vectors is None else self._vectors.newest()
         split = Split(request.max_tokens, analyzer_of, generation, store)
         urls = {} if near is None else dict.fromkeys(near.urls, 0)
         urls |= {hit.url: hit.fetched_at for hit in hits}
@@ -261,7 +261,7 @@ class PassageFinder:
             RankedChunk(numbers[found[each.page].url], each.chunk, each.score) for each in by_words
         ]
         if near is not None:
-            ranked = fused(ranked[:FUSED], near.ranked(by_url, numbers))
+            ranked = fused(ranked[:FUSED], near.ranked(by_url, numbers, request.max_tokens))
         return pages, within_budget(ranked, request.count, request.budget)
 
 

@@ -181,7 +181,7 @@ def _vectors(storage: Storage) -> Iterator[Finding]:
     found = storage.folders.local_path(names[-1]) if names else None
     if found is None:
         return
-    remedy = "encode the chunks again: `lycosa index`"
+    remedy = f"remove the folder {VECTORS}, and run `lycosa index`"
     try:
         ChunkStore(Path(found), 0)
     except (FileNotFoundError, WorkspaceError) as error:
