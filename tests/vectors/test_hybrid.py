@@ -155,6 +155,9 @@ def test_a_page_that_was_changed_since_is_cited_as_it_was_encoded(corpus: Encode
     assert (again.text, again.fetched_at) == (old.text, old.fetched_at)
     words = found(corpus, "bicycle", ranking="keyword")[0]
     assert words.text == "The bicycle is new."
+    both = found(corpus, "bicycle automobile", host="a.test")
+    assert "The bicycle is new." in [each.text for each in both]
+    assert old.text not in [each.text for each in both if each.fetched_at == words.fetched_at]
     corpus.encode()
     newest = found(corpus, "automobile", ranking="vector", host="a.test")
     assert old.text not in [each.text for each in newest]

@@ -67,6 +67,9 @@ def test_a_crawl_encodes_and_everything_finds(
         assert (answer["ranking"], len(answer["passages"])) == (ranking, found)
     assert client.get("/api/v1/passages", params={"q": "x", "ranking": "y"}).status_code == 422
     api.replies, api.sticky = [(500, b"broken", ())], True
+    answer = client.get("/api/v1/passages", params={"q": "vehicle moth"}).json()
+    assert (answer["ranking"], len(answer["passages"])) == ("keyword", 1)
+    assert "\nlycosa_encoder_failures_total 1\n" in client.get("/metrics").text
     failed = run_here("-w", root, "search", "--passages", "vehicle moth")
     assert failed.code == 0
     assert "results are by words only" in failed.err

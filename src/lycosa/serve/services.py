@@ -94,6 +94,14 @@ class Services:
         """Finds passages; its chunks of pages are cached."""
         return PassageFinder(self.root, self.source)
 
+    @property
+    def encoder_failures(self) -> int | None:
+        """Queries of this process that the encoder has not encoded; None: no passages were asked
+        for.
+        """
+        finder: PassageFinder | None = self.__dict__.get("passages")
+        return None if finder is None else finder.encoder_failures
+
     def _site_report(self, name: str) -> SiteReport | None:
         try:
             return report_of(self.root, name, config=read_config(self.root))

@@ -144,16 +144,21 @@ class _Near:
     def ranked(
         self, pages: Mapping[str, ChunkedPage], numbers: Mapping[str, int], max_tokens: int
     ) -> list[RankedChunk]:
-        """Return the nearest chunks, or if pages are split otherwise, those with their text."""
+        """Return the nearest chunks, or of pages that are split otherwise or have a newer version,
+        the chunks with their text.
+        """
         ranked: dict[str, RankedChunk] = {}
         for each in self.chunks:
-            url = self.store.pages["url"][each.place]
-            if url not in pages:
-                continue
             stored = self.store.chunk_of(each.place, each.row)
-            is_whole = self.store.info.chunk_tokens == max_tokens
-            for chunk in [stored] if is_whole else parts_of(stored.text, pages[url].chunks):
-                ranked.setdefault(chunk.id, RankedChunk(numbers[url], chunk, 0.0))
+            page = pages.get(stored.url)
+            if page is None:
+                continue
+            is_same = (
+                self.store.info.chunk_tokens == max_tokens
+                and self.store.pages["fetched_at"][each.place] == page.page.fetched_at
+            )
+            for chunk in [stored] if is_same else parts_of(stored.text, page.chunks):
+                ranked.setdefault(chunk.id, RankedChunk(numbers[stored.url], chunk, 0.0))
         return list(ranked.values())
 
 
