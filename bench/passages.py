@@ -177,7 +177,7 @@ def language_rows(
         "Lycosa": found_by(index_articles(root, collection), collection, taken_ms),
     }
     for name, answering in ways.items():
-        shares = (f"{share(of, answering, half[::every]):.3f}" for half in halves(collection))
+        shares = [f"{share(of, answering, half[::every]):.3f}" for half in halves(collection)]
         times = (
             [f"{quantile(taken_ms, each):.0f}" for each in (0.5, 0.95)] if taken_ms else ["", ""]
         )
