@@ -103,6 +103,8 @@ def test_a_filter_finds_the_farthest_chunk(
     assert [each.place for each in near] == [0]
     assert (len(asked) > 1, sum(asked)) == (True, 63)
     assert urls(found(corpus, "car site:b.test", ranking="vector")) == ["http://b.test/wagen"]
+    passages = found(corpus, "car number", ranking="vector", host="c.test", count=40)
+    assert sum(1 + each.copies for each in passages) >= 40
 
 
 def test_near_duplicates_are_counted_once(corpus: Encoded) -> None:

@@ -48,10 +48,12 @@ DEFAULT_TOKENS, MAX_TOKENS = 200, 4_000
 PAGES = 20
 """Pages of the search from which passages are taken."""
 NEAREST = 30
-"""Chunks with the nearest vectors that are ranked."""
+"""Least number of chunks with the nearest vectors that are ranked."""
 FUSED = 100
 """Passages found by words that are merged with those found by vectors."""
 KEYWORD, VECTOR, HYBRID = RANKINGS = ("keyword", "vector", "hybrid")
+PAGES_BY_RANKING = {KEYWORD: PAGES, HYBRID: PAGES // 2, VECTOR: 1}
+"""Pages of the search that are read. A hybrid search reads those of the nearest chunks, too."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -87,11 +89,11 @@ class PassageRequest:
         if self.ranking not in ("", *RANKINGS):
             raise UsageError(f"unknown ranking {self.ranking!r}: choose {', '.join(RANKINGS)}")
 
-    def of_pages(self) -> SearchRequest:
+    def of_pages(self, count: int) -> SearchRequest:
         """Return the search for the pages from which passages are made."""
         return SearchRequest(
             self.query,
-            PAGES,
+            count,
             language=self.language or None,
             collection=self.collection or None,
             host=self.host or None,
@@ -130,15 +132,16 @@ class _NewestIndex:
 
 @dataclass(slots=True, frozen=True)
 class _Near:
-    """The chunks of a store that are nearest to a query, nearest first."""
+    """The chunks of a store that are nearest to a query, nearest first, on the first `pages`."""
 
     store: ChunkStore
     chunks: Sequence[NearChunk]
+    pages: int
 
     @property
     def urls(self) -> list[str]:
         """The URLs of the first pages."""
-        places = list(dict.fromkeys(each.place for each in self.chunks))[:PAGES]
+        places = list(dict.fromkeys(each.place for each in self.chunks))[: self.pages]
         return self.store.pages["url"].gather(places).to_list()
 
     def ranked(
@@ -195,7 +198,7 @@ class PassageFinder:
         """
         started = time.perf_counter()
         ranking = request.ranking or (KEYWORD if self._vectors is None else HYBRID)
-        results = self._source.search(request.of_pages())
+        results = self._source.search(request.of_pages(PAGES_BY_RANKING[ranking]))
         notes = [*results.notes]
         near = None
         if ranking != KEYWORD:
@@ -203,6 +206,7 @@ class PassageFinder:
                 near = self._near(request)
             except EncoderError as error:
                 ranking = KEYWORD
+                results = self._source.search(request.of_pages(PAGES))
                 notes.append(encoder_note(error))
         hits = [] if ranking == VECTOR else [hit for hit in results if not hit.source]
         pages, chosen = self._passages(request, hits, near, results.generation)
@@ -230,17 +234,15 @@ class PassageFinder:
         parsed = parse_query(request.query)
         text = " ".join(clause.text for clause in clauses(parsed.required))
         if not text:
-            return _Near(store, [])
-        filters = request_filters(parsed, request.of_pages())
-        return _Near(
+            return _Near(store, [], 0)
+        filters = request_filters(parsed, request.of_pages(0))
+        chunks = near_chunks(
             store,
-            near_chunks(
-                store,
-                self._vectors.vector(text, store),
-                NEAREST,
-                lambda ids: index.matching(ids, parsed, filters),
-            ),
+            self._vectors.vector(text, store),
+            max(NEAREST, 2 * request.count),
+            lambda ids: index.matching(ids, parsed, filters),
         )
+        return _Near(store, chunks, max(PAGES // 2, request.count))
 
     def _passages(
         self, request: PassageRequest, hits: Sequence[Hit], near: _Near | None, generation: int
