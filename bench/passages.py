@@ -1,6 +1,7 @@
 """Quality of passages, compared with fixed windows ranked by BM25, and the time of a search.
 
     python -m bench.passages [--data DIR] [--results FILE]
+    python -m bench.passages --chunks 100000 [--results FILE]
 
 Each article of XQuAD (five paragraphs) is a page. A question is answered if one of the first three
 passages of at most 120 tokens contains the answer. Answers are in `xquad/XX.answers.tsv` (number of
@@ -11,15 +12,23 @@ questions were used for tuning, even-numbered ones are held out.
 The baseline cuts the text into windows of whole words with as many tokens, without regard to
 paragraphs and sentences, and ranks all windows of all pages by BM25 (k1 1.2, b 0.75) with the same
 analysis. `paragraphs` does the same with the paragraphs, of which it takes the first tokens.
+
+With `--chunks`, times of searches in that number of chunks of 384 dimensions, made of words of XQuAD
+(Spanish), by words, by vectors and by both. The encoder hashes words; no query is repeated.
 """
 
 from __future__ import annotations
 
+import random
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bench.harness import arguments, quantile, report, table
 from bench.relevance import (
@@ -34,11 +43,16 @@ from bench.relevance import (
 from lycosa.chunks.split import plain_text
 from lycosa.chunks.tokens import estimated_tokens
 from lycosa.commands.inspection.passages import PassageFinder, PassageRequest
+from lycosa.commands.maintenance.engine_jobs import encode_chunks
+from lycosa.config.settings import Config
 from lycosa.core.records import Page
+from lycosa.store.workspace import Workspace
 
 LANGUAGES = ("es", "hi")
 PARAGRAPHS = 5  # of an article
 PASSAGES, TOKENS = 3, 120
+DIMENSIONS, SECTIONS = 384, 20  # of vectors; of a page
+SEARCHES, WARM_UP = 300, 20
 CONTEXT = 10  # characters around an answer that tell its paragraph
 
 Answering = Callable[[str], list[str]]
@@ -163,17 +177,82 @@ def language_rows(
         "Lycosa": found_by(index_articles(root, collection), collection, taken_ms),
     }
     for name, answering in ways.items():
-        shares = (f"{share(of, answering, half[::every]):.3f}" for half in halves(collection))
+        shares = [f"{share(of, answering, half[::every]):.3f}" for half in halves(collection)]
         times = (
             [f"{quantile(taken_ms, each):.0f}" for each in (0.5, 0.95)] if taken_ms else ["", ""]
         )
         yield (collection.name, name, *shares, *times)
 
 
+def hashed_words(texts: list[str]) -> NDArray[Any]:
+    """Encode texts: how often words of each hash occur."""
+    rows = np.zeros((len(texts), DIMENSIONS), np.float32)
+    for row, text in enumerate(texts):
+        for word in text.lower().split():
+            rows[row, hash(word) % DIMENSIONS] += 1
+    return rows
+
+
+def random_pages(collection: Collection, chunks: int) -> Iterator[tuple[str, Page]]:
+    """Yield pages of sections, each of which is a chunk, with words as frequent as in XQuAD."""
+    words = " ".join(each.text for each in collection.documents).split()
+    chosen = random.Random(1)
+    for number in range(chunks // SECTIONS):
+        texts = [
+            f"## {' '.join(chosen.choices(words, k=3))}\n\n{' '.join(chosen.choices(words, k=60))}"
+            for _ in range(SECTIONS)
+        ]
+        text = "\n\n".join(texts)
+        title = " ".join(chosen.choices(words, k=4))
+        yield (
+            f"http://site{number % 97}.test/{number}",
+            Page(title=title, main_text=text, text=text, markdown=text, language="es"),
+        )
+
+
+def time_searches(folder: str, data: Path, chunks: int) -> str:
+    """Encode many chunks, and return the times of that and of searches."""
+    collection = xquad(data / "xquad", "es")
+    index_pages(folder, random_pages(collection, chunks))
+    config = Config.model_validate({"encoder": {"source": "bench.passages:hashed_words"}})
+    encodings = []
+    for name in ("first", "second"):
+        started, cpu_s = time.perf_counter(), time.process_time()
+        vectors = encode_chunks(Workspace.open(folder), config)
+        assert vectors is not None
+        took = time.perf_counter() - started, time.process_time() - cpu_s
+        encodings.append((name, f"{vectors.encoded:,}", *(f"{each:.1f}" for each in took)))
+    finder = PassageFinder(folder, config=config)
+    queries = list(collection.questions.values())
+    chosen = random.Random(2).sample(queries, SEARCHES + WARM_UP)
+    rows = []
+    for ranking in ("keyword", "vector", "hybrid"):
+        wall, cpu = list[float](), list[float]()
+        for number, query in enumerate(chosen):
+            started, cpu_s = time.perf_counter(), time.process_time()
+            finder.find(PassageRequest(query, ranking=ranking))
+            if number >= WARM_UP:
+                wall.append(1000 * (time.perf_counter() - started))
+                cpu.append(1000 * (time.process_time() - cpu_s))
+        figures = [quantile(each, share) for each in (wall, cpu) for share in (0.5, 0.95)]
+        rows.append((ranking, *(f"{each:.0f}" for each in figures)))
+    columns = ("ranking", "median ms", "95 % ms", "median CPU ms", "95 % CPU ms")
+    encoding = table(("encoding", "encoded chunks", "wall s", "CPU s"), encodings)
+    return f"{encoding}\n\n{table(columns, rows)}"
+
+
 def main() -> None:
     parser = arguments(__doc__, runs=1, every=(1, "use every Nth question (default 1)"))
     parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument(
+        "--chunks", type=int, default=0, help="time searches in this number of chunks"
+    )
     options = parser.parse_args()
+    if options.chunks:
+        with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
+            body = time_searches(folder, options.data, options.chunks)
+        report(options, f"Passages of {options.chunks:,} chunks", body)
+        return
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         rows = [
             row

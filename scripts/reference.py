@@ -84,7 +84,10 @@ _SETTINGS_PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "fetching, crawling and storage",
         ("fetch", "crawl", "render", "store", "run", "cluster"),
     ),
-    "settings-search.md": ("index, search and web interface", ("index", "search", "serve")),
+    "settings-search.md": (
+        "index, search and web interface",
+        ("index", "encoder", "search", "serve"),
+    ),
     "settings-monitor.md": ("monitors and notifications", ("[monitor]", "notify")),
 }
 """Page -> its title and its sections; those in brackets can be repeated."""

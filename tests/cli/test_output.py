@@ -137,7 +137,7 @@ WITHOUT_TEXT_OF_PAGES = {
     ),
     *("token add", "token list", "token remove", "monitor remove", "monitor run"),
     *("translate add", "translate learn", "translate list", "translate remove"),
-    *("translate lookup", "translate encode", "watch remove"),
+    *("translate lookup", "watch remove"),
 }
 
 

@@ -14,13 +14,12 @@ import zstandard
 from xxhash import xxh3_128_hexdigest
 
 from lycosa.commands.maintenance.check import check_workspace
-from lycosa.commands.maintenance.translate import add_dictionary, encode_pages, remove_table
+from lycosa.commands.maintenance.translate import add_dictionary, remove_table
 from lycosa.core.errors import NewerError, WorkspaceError
 from lycosa.graph import generation as graph
 from lycosa.graph.builder import make_generation
 from lycosa.index.indexer import Indexer
 from lycosa.search.crosslingual.translated import Across
-from lycosa.search.crosslingual.vectors import FlatIndex, load_encoder
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.log.entry import sealed
 from lycosa.store.verify.check import verify
@@ -167,27 +166,3 @@ def test_a_later_dictionary_is_left_out_and_named(workspace: Workspace, tmp_path
     add_dictionary(root, words, name="words")
     assert len(Searcher(root).search(request).hits) == 3
     assert check_workspace(root).ok
-
-
-@pytest.mark.parametrize(
-    ("change", "expected_text"),
-    [
-        (with_fields(format=9), "format 9, but this version needs format 1"),
-        (with_fields(more=1), "damaged"),
-        (lambda content: b"[]", "damaged"),
-    ],
-)
-def test_later_vectors_are_refused(
-    workspace: Workspace, change: Callable[[bytes], bytes], expected_text: str
-) -> None:
-    encoder = load_encoder("tests.search.encoders:Letters")
-    encode_pages(workspace.root, encoder)
-    rewrite("vectors/*/info.json", change)(Path(workspace.root))
-    with pytest.raises(WorkspaceError, match=f"{expected_text}.*lycosa translate encode"):
-        FlatIndex(workspace.storage, encoder)
-    [finding] = [
-        each for each in check_workspace(workspace.root).findings if each.severity == "error"
-    ]
-    assert expected_text in finding.what
-    encode_pages(workspace.root, encoder)
-    assert len(FlatIndex(workspace.storage, encoder).nearest("page", 3)) == 3

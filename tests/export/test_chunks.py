@@ -182,3 +182,11 @@ def test_the_command_reports_its_file(tmp_path: Path) -> None:
     assert frame.schema["fetched_at"] == pl.Datetime("ms", "UTC")
     assert "nothing changed" in run_here(*words).out
     assert run_here(*words, "--max-characters", "100").code == 2
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    again = run_here(*words, "--max-characters", "100", "--again")
+    assert "chunks-000001.parquet: 1 added" in again.out, again.err
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == [
+        "chunks-000001.parquet",
+        "notes.txt",
+        STATE_FILE,
+    ]

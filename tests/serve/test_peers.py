@@ -363,7 +363,7 @@ def test_a_peer_that_lies_is_left_out_or_harmless(made: Halves, peer: str, lie: 
     def act(request: QuietHandler) -> None:
         length = int(request.headers.get("Content-Length") or 0)
         body = request.rfile.read(length) if length else None
-        status, answer = honest._exchange(request.path, body, 20.0)
+        status, answer, _ = honest._client.exchange(request.path, body, 20.0)
         request.answer(status, json.dumps(change(request.path, json.loads(answer))).encode())
 
     with answering(act) as address:

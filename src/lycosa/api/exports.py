@@ -135,14 +135,16 @@ class Exports(Part):
         selection = ItemSelection(schema, collection, invalid)
         return export_items(Store.open(self._root), path, selection)
 
-    def chunks(self, target: str, options: ChunkOptions = ChunkOptions()) -> ChunkReport:
+    def chunks(
+        self, target: str, options: ChunkOptions = ChunkOptions(), *, again: bool = False
+    ) -> ChunkReport:
         """Export pages in chunks for language models: what changed since the last export into this
-        folder.
+        folder. `again`: remove the files of earlier exports, and export all chunks.
 
         Raises:
             UsageError: an option is wrong, or the folder was exported with other options.
         """
-        return export_chunks(Store.open(self._root), target, options)
+        return export_chunks(Store.open(self._root), target, options, again=again)
 
     def jsonl(self, output: BinaryIO, selection: BulkSelection = BulkSelection()) -> int:
         """Write every live page as one line of JSON; return their number."""

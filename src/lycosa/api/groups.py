@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from lycosa.commands.models import CollectionFacts, CollectionSummary
     from lycosa.commands.search_models import QueryTranslation
     from lycosa.export.archives.collection_copy import CopyReport
-    from lycosa.search.crosslingual.vectors import VectorsInfo
     from lycosa.store.exclusion.purge import PurgeReport
     from lycosa.translation.table import TableInfo
     from lycosa.translation.workspace_tables import OpenTables
@@ -212,10 +211,3 @@ class Translations(Part):
         from lycosa.commands.maintenance.translate import look_up
 
         return [query_translation(each) for each in look_up(self._root, text, source, targets)]
-
-    def encode(self) -> VectorsInfo:
-        """Encode all pages with the configured encoder (`index.encoder`)."""
-        from lycosa.commands.maintenance.translate import encode_pages
-        from lycosa.search.crosslingual.vectors import load_encoder
-
-        return encode_pages(self._root, load_encoder(self._workspace.config().index.encoder))

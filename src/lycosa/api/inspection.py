@@ -227,7 +227,7 @@ class Texts(Part):
     def _passage_finder(self) -> PassageFinder:
         from lycosa.commands.inspection.passages import PassageFinder
 
-        return PassageFinder(self._root)
+        return PassageFinder(self._root, config=self._workspace.config())
 
     def chunks(self, url: str, *, max_tokens: int = 200) -> ChunkList:
         """Return the newest version of a stored page in chunks, those that `passages` returns with

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 from lycosa.api.groups import Part
 
 if TYPE_CHECKING:
-    from lycosa.commands.feature_models import CompactionResult
+    from lycosa.commands.feature_models import CompactionResult, IndexResult
     from lycosa.commands.maintenance.repair import RepairReport
     from lycosa.commands.models import ExclusionReport
     from lycosa.graph.generation import GraphInfo
-    from lycosa.index.indexer import IndexReport
 
 
 class Maintenance(Part):
     """Maintenance. `engine`, `address`: work on this machine, or on a Ray cluster."""
 
-    def index(self, *, rebuild: bool = False, engine: str = "", address: str = "") -> IndexReport:
-        """Add all crawled pages to the search index; `rebuild`: make it anew."""
+    def index(self, *, rebuild: bool = False, engine: str = "", address: str = "") -> IndexResult:
+        """Add all crawled pages to the search index; `rebuild`: make it anew. Then encode chunks
+        without vectors, if an encoder is configured.
+        """
         from lycosa.commands.maintenance.engine_jobs import update_index
 
         config = self._workspace.config()

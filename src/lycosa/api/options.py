@@ -61,6 +61,7 @@ class PassageArguments(TypedDict, total=False):
     - `max_tokens`: of each passage; `budget`: of all passages together. Tokens are estimated.
     - `language`, `collection`, `site`: only pages in this language (ISO 639 code), of this
       collection, of this host.
+    - `ranking`: "keyword", "vector" or "hybrid"; default: hybrid if an encoder is configured.
     """
 
     count: int
@@ -69,6 +70,7 @@ class PassageArguments(TypedDict, total=False):
     language: str
     collection: str
     site: str
+    ranking: str
 
 
 class TermsArguments(TypedDict, total=False):

@@ -1,4 +1,5 @@
 """Rank the chunks of pages as passages for a query: BM25 over chunks, and what surrounds them.
+Rankings by words and by vectors are merged by reciprocal rank fusion.
 
 The weight of a term comes from the pages of the whole index, not from the few that were read. The
 words of the title and of the headings count a little, as do the passage's neighbours and the score
@@ -9,12 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from itertools import chain
 
 from lycosa.chunks.split import Chunk, plain_text
 from lycosa.index.schema import BODY_ROLE, text_field
 from lycosa.search.query.query import parse_query
 from lycosa.search.query.reading import read_by
+from lycosa.search.ranking.ordering import reciprocal_ranks
 from lycosa.search.ranking.sentence import sentence_terms
 from lycosa.search.ranking.statistics import K1, inverse_frequency
 from lycosa.text.analyze import Analyzer
@@ -39,14 +43,32 @@ class IndexTerms:
     holding: Callable[[str, str], int]
 
 
+class ChunkTerms:
+    """The terms of the chunks of a page, and those of the title and the headings of each chunk.
+
+    Hot path: bench/passages.py.
+    """
+
+    def __init__(self, analyzer: Analyzer, title: str, chunks: Sequence[Chunk]) -> None:
+        self.terms = [analyzer.terms(plain_text(chunk.text)) for chunk in chunks]
+        of_text = cache(analyzer.terms)
+        self.context = [
+            Counter(chain.from_iterable(map(of_text, (title, *chunk.headings)))) for chunk in chunks
+        ]
+
+
 @dataclass(slots=True, frozen=True)
 class RankedPage:
-    """A page that matches: its chunks in order, and its score in the search of pages."""
+    """A page that matches: its chunks in order, and its score in the search of pages.
+
+    `terms`: of its chunks, if they are known.
+    """
 
     title: str
     language: str
     score: float
     chunks: Sequence[Chunk]
+    terms: ChunkTerms | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,15 +79,6 @@ class RankedChunk:
     chunk: Chunk
     score: float
     copies: int = 0
-
-
-@dataclass(slots=True, frozen=True)
-class _Words:
-    """The terms of a chunk: where each occurs, and how many there are."""
-
-    places: Mapping[str, list[int]]
-    context: Counter[str]
-    length: int
 
 
 class PassageRanker:
@@ -86,13 +99,13 @@ class PassageRanker:
     def rank(self, pages: Sequence[RankedPage]) -> list[RankedChunk]:
         """Return the chunks with a word of the query, best first."""
         words = [self._words_of(page) for page in pages]
-        lengths = [each.length for of_page in words for each in of_page]
+        lengths = [len(terms) for of_page in words for terms in of_page.terms]
         average = max(1.0, sum(lengths) / max(1, len(lengths)))
-        terms = {
+        queries = {
             language: self._terms(language, words) for language in {page.language for page in pages}
         }
         scores = [
-            [terms[page.language].score(each, average) for each in of_page]
+            queries[page.language].scores(of_page, average)
             for page, of_page in zip(pages, words, strict=True)
         ]
         best = max((score for of_page in scores for score in of_page), default=0.0)
@@ -109,11 +122,11 @@ class PassageRanker:
         ranked.sort(key=lambda each: (-each.score, each.page, each.chunk.position))
         return ranked
 
-    def _words_of(self, page: RankedPage) -> list[_Words]:
+    def _words_of(self, page: RankedPage) -> ChunkTerms:
         analyzer = self._analyzer_of(page.language)
-        return [_words(analyzer, page, chunk) for chunk in page.chunks]
+        return page.terms or ChunkTerms(analyzer, page.title, page.chunks)
 
-    def _terms(self, language: str, words: Sequence[Sequence[_Words]]) -> _QueryTerms:
+    def _terms(self, language: str, words: Sequence[ChunkTerms]) -> _QueryTerms:
         analyzer = self._analyzer_of(language)
         weight = self._weights(text_field(BODY_ROLE, analyzer.field_set), words)
         reading = read_by(self._parsed, analyzer)
@@ -129,14 +142,13 @@ class PassageRanker:
         return _QueryTerms(weights)
 
     def _weights(
-        self, field: str, words: Sequence[Sequence[_Words]]
+        self, field: str, words: Sequence[ChunkTerms]
     ) -> Callable[[tuple[str, ...]], float]:
         """Return the function from a phrase to its weight."""
         if self._index is None:
-            frequencies = Counter(
-                term for of_page in words for each in of_page for term in each.places
-            )
-            index = IndexTerms(sum(map(len, words)), lambda _, term: frequencies[term])
+            chunks = [set(terms) for of_page in words for terms in of_page.terms]
+            frequencies = Counter(term for terms in chunks for term in terms)
+            index = IndexTerms(len(chunks), lambda _, term: frequencies[term])
         else:
             index = self._index
         return lambda phrase: sum(
@@ -150,33 +162,56 @@ class _QueryTerms:
 
     weights: Mapping[tuple[str, ...], float]
 
-    def score(self, words: _Words, average: float) -> float:
-        """Return the BM25 score of a chunk; `average`: the average length of chunks."""
+    def scores(self, page: ChunkTerms, average: float) -> list[float]:
+        """Return the BM25 score of each chunk; `average`: the average length of chunks."""
+        searched = {term for phrase in self.weights for term in phrase}
+        scores = []
+        for terms, context in zip(page.terms, page.context, strict=True):
+            present = searched.intersection(terms)
+            has_any = present or not searched.isdisjoint(context)
+            scores.append(
+                self._score(terms, present, context, len(terms) / average) if has_any else 0.0
+            )
+        return scores
+
+    def _score(
+        self, terms: list[str], present: set[str], context: Counter[str], length: float
+    ) -> float:
+        """Return the score of a chunk; `present`: those of its terms that are searched for."""
         score = 0.0
-        norm = K1 * (1 - B + B * words.length / average)
+        norm = K1 * (1 - B + B * length)
         for phrase, weight in self.weights.items():
-            frequency = _occurrences(words.places, phrase)
-            frequency += CONTEXT_SHARE * min(words.context[term] for term in phrase)
-            score += weight * frequency * (K1 + 1) / (frequency + norm)
+            frequency = CONTEXT_SHARE * min([context.get(term, 0) for term in phrase])
+            if present.issuperset(phrase):
+                frequency += _occurrences(terms, phrase)
+            if frequency:
+                score += weight * frequency * (K1 + 1) / (frequency + norm)
         return score
 
 
-def _words(analyzer: Analyzer, page: RankedPage, chunk: Chunk) -> _Words:
-    places: dict[str, list[int]] = {}
-    terms = analyzer.terms(plain_text(chunk.text))
-    for place, term in enumerate(terms):
-        places.setdefault(term, []).append(place)
-    context = Counter(analyzer.terms(" ".join((page.title, *chunk.headings))))
-    return _Words(places, context, len(terms))
-
-
-def _occurrences(places: Mapping[str, list[int]], phrase: tuple[str, ...]) -> float:
+def _occurrences(terms: list[str], phrase: tuple[str, ...]) -> int:
     """Return how often a phrase occurs."""
-    starts = places.get(phrase[0], [])
-    for offset, term in enumerate(phrase[1:], 1):
-        there = set(places.get(term, ()))
-        starts = [place for place in starts if place + offset in there]
-    return len(starts)
+    if len(phrase) == 1:
+        return terms.count(phrase[0])
+    return sum(
+        tuple(terms[place : place + len(phrase)]) == phrase
+        for place, term in enumerate(terms)
+        if term == phrase[0]
+    )
+
+
+def fused(*rankings: Sequence[RankedChunk]) -> list[RankedChunk]:
+    """Merge rankings by reciprocal rank fusion."""
+    scores = reciprocal_ranks(*([each.chunk.id for each in ranking] for ranking in rankings))
+    first = {each.chunk.id: each for ranking in reversed(rankings) for each in ranking}
+    merged = [replace(each, score=scores[name]) for name, each in first.items()]
+    return sorted(merged, key=lambda each: (-each.score, each.page, each.chunk.position))
+
+
+def parts_of(text: str, chunks: Iterable[Chunk]) -> list[Chunk]:
+    """Return the chunks that consist of parts of a text, or contain most of it."""
+    own = _shingles(text)
+    return [each for each in chunks if _are_near(own, _shingles(each.text))]
 
 
 def within_budget(ranked: Iterable[RankedChunk], count: int, size: int) -> list[RankedChunk]:
@@ -206,6 +241,7 @@ def within_budget(ranked: Iterable[RankedChunk], count: int, size: int) -> list[
     return chosen
 
 
+@lru_cache(maxsize=1_024)
 def _shingles(text: str) -> frozenset[int]:
     words = plain_text(text).casefold().split()
     if len(words) < SHINGLE:

@@ -13,6 +13,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate, pairwise
 
 import xxhash
@@ -22,6 +23,8 @@ from lycosa.chunks.tokens import ChunkBudget
 from lycosa.core.errors import UsageError
 from lycosa.text.segmented import clean
 
+MAX_PAGE_CHARACTERS = 100_000
+"""Of the Markdown of a page that passages are made from: bounds the time of a query."""
 MAX_CHARACTERS_PER_TOKEN = 64
 """Texts above so many characters a unit of the budget are cut without being counted."""
 MARGIN = 0.25
@@ -37,6 +40,7 @@ _SHAD = re.compile(r"[།༎]\s+")
 _SPACE = re.compile(r"\s+")
 # bounded: hostile text would take quadratic time
 _LINK = re.compile(r"!?(?<!\\)\[((?:[^\[\]\\]|\\.){0,300})\]\([^()\s]{0,2000}\)")
+_ANY_SIGN = "\\*_~`"  # that `_SIGNS` can begin with
 _SIGNS = re.compile(r"\\([\\`*_\[\]<#+.)>|~=-])|\*\*|~~|(?<!\w)[*_]|[*_](?!\w)|`+")
 
 
@@ -88,6 +92,7 @@ def split_page(url: str, markdown: str, budget: ChunkBudget, language: str = "")
     Raises:
         UsageError: the counting function puts a single character above the budget.
     """
+    budget = replace(budget, count=cache(budget.count))  # the same texts are counted repeatedly
     parts = [
         (section.headings, text)
         for section in _sections(clean(markdown))
@@ -116,7 +121,11 @@ def split_page(url: str, markdown: str, budget: ChunkBudget, language: str = "")
 
 def plain_text(markdown: str) -> str:
     """Return the text of Markdown without the markup of lines and the targets of links."""
-    return _SIGNS.sub(r"\1", _LINK.sub(r"\1", markdown))
+    if "](" in markdown:
+        markdown = _LINK.sub(r"\1", markdown)
+    if any(sign in markdown for sign in _ANY_SIGN):
+        markdown = _SIGNS.sub(r"\1", markdown)
+    return markdown
 
 
 def _chunk_id(url: str, text: str, occurrence: int) -> str:
@@ -238,7 +247,7 @@ def _parts(
     sizes = [0, *accumulate(budget.count(text[start:end]) for start, end in pairwise(ends))]
 
     def part(first: int, last: int) -> tuple[_Piece, bool]:
-        between = replace(piece, text=text[ends[first] : ends[last]])
+        between = _Piece(text[ends[first] : ends[last]], piece.before, piece.after)
         is_small = frame + sizes[last] - sizes[first] <= budget.limit
         return between, is_small and _fits(between.whole, budget)
 

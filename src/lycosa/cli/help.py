@@ -89,7 +89,6 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "translate list": ("translate list",),
     "translate remove": ("translate remove eng-deu",),
     "translate lookup": ("translate lookup house --to de",),
-    "translate encode": ("translate encode",),
     "token": ("token add alice", "token list"),
     "token add": ("token add alice",),
     "token list": ("token list",),

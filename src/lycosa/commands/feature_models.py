@@ -9,11 +9,13 @@ from lycosa.commands.page_models import VersionInfo
 from lycosa.config.monitor import Monitor
 from lycosa.core.dataclass import dataclass
 from lycosa.core.models import doc
+from lycosa.index.indexer import IndexReport
 from lycosa.matching.matches import StoredMatch
 from lycosa.notify.outbox import DeliveryState
 from lycosa.store.compaction.compact import CompactionReport
 from lycosa.store.compaction.vacuum import VacuumReport
 from lycosa.text.difference import Difference
+from lycosa.vectors.update import VectorsReport
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,19 @@ class VersionComparison:
             "unchanged, `-` removed, `+` added, and the positions `old` and `new` of the first "
             "block in the two texts, from 0."
         )
+    )
+
+
+@dataclass(frozen=True)
+class IndexResult(IndexReport):
+    """An update of the search index, and of the vectors of chunks."""
+
+    vectors: VectorsReport | None = field(
+        metadata=doc(
+            "With an encoder: number of `pages` and `chunks` with vectors, chunks that were "
+            "`encoded` and `removed`, pages `waiting` for vectors, and the `problem`."
+        ),
+        default=None,
     )
 
 

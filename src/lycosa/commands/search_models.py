@@ -207,6 +207,12 @@ class PassagesResult:
     """The best passages for a query, best first."""
 
     query: str
+    ranking: str = field(
+        metadata=doc(
+            "How the passages were ranked: `keyword`, `vector` or `hybrid`. Always `keyword` if "
+            "the encoder failed, see `notes`."
+        )
+    )
     total: int = field(metadata=doc("Number of matching pages."))
     tokens: int = field(metadata=doc("Estimated number of tokens of all passages."))
     took_ms: float

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lycosa.config.collection import Collection as Collection
 from lycosa.config.monitor import Monitor
-from lycosa.config.section import DurationMs, SettingsSection, SizeBytes
+from lycosa.config.section import DurationMs, SettingsSection, SizeBytes, Variable
 from lycosa.config.serving import NotifySettings, SearchSettings, ServeSettings
 from lycosa.core.version import VERSION
 
@@ -259,10 +259,58 @@ class IndexSettings(SettingsSection):
         "requires `pip install "
         "'lycosa[ko]'`). A change rebuilds the index.",
     )
-    encoder: str = Field(
+
+
+class EncoderSettings(SettingsSection):
+    """The encoder that turns texts into vectors, for passages and for searches across languages.
+    Lycosa includes no model. See docs/how-to/passages.md.
+    """
+
+    source: str = Field(
         "",
-        description="Custom encoder for cross-language search, as "
-        "`module:object`. See docs/explanation/translation.md.",
+        description="A Python function as `package.module:function`, the URL of an "
+        "OpenAI-compatible API as `https://HOST/v1`, `fastembed` or `sentence-transformers`. "
+        "Empty: no encoder.",
+    )
+    model: str = Field(
+        "",
+        max_length=200,
+        description="Name of the model. A change of `source`, `model` or a prefix encodes all "
+        "chunks again.",
+    )
+    api_key_env: Variable | Literal[""] = Field(
+        "", description="Environment variable with the API key. Empty: no key is sent."
+    )
+    query_prefix: str = Field(
+        "", max_length=1_000, description="Text before each query, if the model needs one."
+    )
+    passage_prefix: str = Field(
+        "", max_length=1_000, description="Text before each chunk, if the model needs one."
+    )
+    chunk_tokens: int = Field(
+        200,
+        ge=16,
+        le=4_000,
+        description="Maximum number of tokens of a chunk that is encoded, estimated.",
+    )
+    batch: int = Field(64, ge=1, le=2_048, description="Number of texts that are encoded together.")
+    timeout: DurationMs = Field(
+        30_000, ge=100, description="Time limit for one request to the API."
+    )
+    query_timeout: DurationMs = Field(
+        3_000,
+        ge=50,
+        description="Time limit for encoding a query. Then passages are ranked by words only.",
+    )
+    retries: int = Field(
+        4,
+        ge=0,
+        le=20,
+        description="Number of further attempts if the API is overloaded or fails. Queries are not "
+        "tried again.",
+    )
+    interval: DurationMs = Field(
+        60_000, ge=1_000, description="Minimum time between two encodings during a crawl."
     )
 
 
@@ -357,6 +405,7 @@ class Config(SettingsSection):
     crawl: CrawlSettings = Field(default_factory=lambda: CrawlSettings())
     render: RenderSettings = Field(default_factory=lambda: RenderSettings())
     index: IndexSettings = Field(default_factory=lambda: IndexSettings())
+    encoder: EncoderSettings = Field(default_factory=lambda: EncoderSettings())
     store: StoreSettings = Field(default_factory=lambda: StoreSettings())
     run: RunSettings = Field(default_factory=lambda: RunSettings())
     cluster: ClusterSettings = Field(default_factory=lambda: ClusterSettings())

@@ -12,6 +12,7 @@ Exceptions (for the caller of a Lycosa function)::
           |    +-- OwnedError  another process crawls in this workspace
           |    +-- NewerError  written by a newer version: upgrade
           |    +-- ClaimLost   superseded by a later claim: drop the work and stop
+          +-- EncoderError     the encoder of vectors failed; its server did not answer
           +-- StorageError     S3 or HDFS failed or did not answer; an OSError too
           +-- ArchiveError     a WARC file cannot be read
 
@@ -62,6 +63,10 @@ class UrlError(UsageError):
 
 class WorkError(LycosaError):
     """The work was started and failed."""
+
+
+class EncoderError(WorkError):
+    """The encoder of vectors failed, or its server did. Searches continue by words."""
 
 
 class WorkspaceError(WorkError):

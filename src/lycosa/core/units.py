@@ -125,6 +125,11 @@ def format_time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def milliseconds(moment: datetime) -> int:
+    """Return the milliseconds since 1970 of a time with a time zone."""
+    return round(moment.timestamp() * 1000)
+
+
 def number_of(number: int, noun: str, plural: str = "") -> str:
     """`1 link`, `2,000 links`; `plural` where it is not formed with s."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

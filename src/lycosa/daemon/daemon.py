@@ -234,7 +234,10 @@ class Daemon:
             self._room = workspace_disk(self._workspace.storage, plan.config)
         if plan.config.index != old.config.index:
             self._index.end()
-        if (plan.config.notify, plan.config.fetch) != (old.config.notify, old.config.fetch):
+        if any(
+            getattr(plan.config, name) != getattr(old.config, name)
+            for name in ("notify", "fetch", "encoder")
+        ):
             self._services.close()
             self._services = CrawlServices(self._workspace.root, plan.config, self._report)
             self._services.start()

@@ -22,7 +22,12 @@ from lycosa.core.entry_points import plugin_entry_points
 from lycosa.core.errors import UsageError
 from lycosa.hooks import specs
 
-_FEATURES = ("lycosa.fields.plugin", "lycosa.matching.plugin", "lycosa.watch.plugin")
+_FEATURES = (
+    "lycosa.fields.plugin",
+    "lycosa.matching.plugin",
+    "lycosa.vectors.plugin",
+    "lycosa.watch.plugin",
+)
 _VARIABLE = "LYCOSA_PLUGINS"
 _INFINITY = float("inf")
 _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -204,6 +204,11 @@ def url_id(url_key: int) -> str:
     return f"{url_key:016x}"
 
 
+def page_id(url: str) -> str:
+    """Return the document id of a normalised URL."""
+    return url_id(signed_key(url) + _SIGNED)
+
+
 def document(
     page: IndexedPage, analysis: Analysis = Analysis(), text_key: int = 0
 ) -> tantivy.Document:

@@ -102,6 +102,10 @@ class ReadTools:
         language: Language = "",
         collection: Collection = "",
         site: Site = "",
+        ranking: Annotated[
+            Literal["", "keyword", "vector", "hybrid"],
+            Field(description="Ranking by words, by vectors or by both; empty: the best one."),
+        ] = "",
     ) -> Untrusted[PassagesResult]:
         """Return the best passages of the crawled pages with their sources, to answer and cite."""
         result = self._workspace.texts.passages(
@@ -112,6 +116,7 @@ class ReadTools:
             language=language,
             collection=collection,
             site=site,
+            ranking=ranking,
         )
         return Untrusted(result=result)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from lycosa.captures.history import History, visits_over_time
 from lycosa.commands.inspection.collection_facts import collection_facts
+from lycosa.commands.inspection.passages import PassageFinder
 from lycosa.commands.maintenance.collections import list_collections
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.commands.models import CollectionFacts, CollectionSummary, WorkspaceStatus
@@ -86,6 +88,19 @@ class Services:
         self.host_uptime = TtlCache[str, UptimeReport](
             lambda name: report_host(root, read_config(root), name), 10
         )
+
+    @cached_property
+    def passages(self) -> PassageFinder:
+        """Finds passages; its chunks of pages are cached."""
+        return PassageFinder(self.root, self.source)
+
+    @property
+    def encoder_failures(self) -> int | None:
+        """Queries of this process that the encoder has not encoded; None: no passages were asked
+        for.
+        """
+        finder: PassageFinder | None = self.__dict__.get("passages")
+        return None if finder is None else finder.encoder_failures
 
     def _site_report(self, name: str) -> SiteReport | None:
         try:

@@ -271,6 +271,10 @@ def chunks(
     target: Annotated[
         str, typer.Argument(metavar="DIR", help="Target directory; it also has the state.")
     ],
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Remove the files of earlier calls, and export all chunks."),
+    ] = False,
 ) -> Output:
     """Export pages in chunks for language models.
 
@@ -279,7 +283,7 @@ def chunks(
     """
     from lycosa.export.chunks.files import ChunkOptions
 
-    report = where.open().export.chunks(target, ChunkOptions(**values_of(chosen)))
+    report = where.open().export.chunks(target, ChunkOptions(**values_of(chosen)), again=again)
     text = (
         f"{report.file or 'nothing changed'}: {report.added:,} added, {report.changed:,} changed, "
         f"{report.removed:,} removed; {number_of(report.chunks, 'chunk')} in all"

@@ -137,6 +137,15 @@ class PassageOptions:
             "--budget", metavar="N", help="Maximum number of tokens of all passages; 0: any."
         ),
     ] = 0
+    ranking: Annotated[
+        str,
+        typer.Option(
+            "--ranking",
+            metavar="keyword|vector|hybrid",
+            help="Rank passages by words, by vectors or by both (default: both with an encoder).",
+            show_default=False,
+        ),
+    ] = ""
 
 
 def command(
@@ -175,12 +184,12 @@ def command(
             or where.roots[1:]
         ):
             raise UsageError(
-                "--passages goes with -n, --lang, --site, --collection, --max-tokens and --budget "
-                "only, in one workspace"
+                "--passages goes with -n, --lang, --site, --collection, --max-tokens, --budget and "
+                "--ranking only, in one workspace"
             )
         return _passages(where, options, passage_options, " ".join(query))
     if passage_options != PassageOptions():
-        raise UsageError("--max-tokens and --budget need --passages")
+        raise UsageError("--max-tokens, --budget and --ranking need --passages")
     across = None
     if translation.across or translation.into:
         across = translation.into.split(",")
@@ -209,6 +218,7 @@ def _passages(
         collection=options.collection,
         site=options.site,
         budget=passage_options.budget,
+        ranking=passage_options.ranking,
         **limit,
     )
     return Output(result, lambda: _print_passages(result), failed=not result.passages)

@@ -118,11 +118,3 @@ def lookup(
             choices = ", ".join(f"{each.text} {each.weight:.2f}" for each in word.alternatives)
             lines.append(f"{query.language}  {word.source}: {choices}")
     return Output(queries, "\n".join(lines), failed=not queries)
-
-
-@app.command()
-def encode(where: InWorkspace) -> Output:
-    """Encode all pages with the configured encoder (`index.encoder`)."""
-    info = where.open().translations.encode()
-    pages = number_of(info.pages, "page")
-    return Output(info, f"{pages}, {info.dimensions} numbers each, by {info.encoder}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from typing import Any
 
+from lycosa.commands.maintenance.engine_jobs import update_index
 from lycosa.config.settings import Collection, Config
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.processing.page_reader import Reader, item_extractor
@@ -13,7 +14,6 @@ from lycosa.crawl.recovery.reparse import Reparsed, extract_items, reparse
 from lycosa.crawl.session.session import REPARSED
 from lycosa.fetch.robots_txt import product_token
 from lycosa.hooks.plugins import installed_plugins
-from lycosa.index.indexer import Indexer
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -74,7 +74,9 @@ def reparse_workspace(
         claim.release()
     plugins.call("archive_reparsed", root=root, entry=state.head, report=report)
     if result.changed and not fields_only:
-        Indexer(root, config.index).update()
+        vectors = update_index(root, config).vectors
+        if vectors is not None and vectors.problem:
+            report(f"chunks without vectors: {vectors.problem}")
     return result
 
 

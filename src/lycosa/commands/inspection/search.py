@@ -32,7 +32,8 @@ from lycosa.search.ranking.feedback import MODES
 
 if TYPE_CHECKING:  # reading the configuration takes longer than most searches
     from lycosa.config.settings import Config
-    from lycosa.search.crosslingual.vectors import FlatIndex
+    from lycosa.store.storage.storage import Storage
+    from lycosa.vectors.nearest import NearestChunks
 
 MAX_FACET_VALUES = 100
 DEFAULT_WORKSPACE = "lycosa-data"
@@ -83,7 +84,9 @@ class LocalSearcher:
         Raises:
             WorkspaceError: there is no workspace, or its index is damaged.
         """
-        vectors = _vectors(sources, self._root) if request.across is not None else None
+        vectors = None
+        if request.across is not None:
+            vectors = open_vectors(storage_of(self._root), sources.config(self._root))
         if sources.is_federated:
             return _search_federated(request, sources, vectors)
         if vectors is not None:
@@ -96,7 +99,7 @@ class LocalSearcher:
 
 
 def _search_federated(
-    request: SearchRequest, sources: SearchSources, vectors: FlatIndex | None
+    request: SearchRequest, sources: SearchSources, vectors: NearestChunks | None
 ) -> SearchResults:
     from lycosa.search.federation.federated_search import open_federated_search
 
@@ -117,14 +120,14 @@ def _search_federated(
         return federation.search(request)
 
 
-def _vectors(sources: SearchSources, root: str) -> FlatIndex | None:
-    """Return the vectors of the configured encoder for the pages; None without an encoder."""
-    encoder = sources.config(root).index.encoder
-    if not encoder:
+def open_vectors(storage: Storage, config: Config) -> NearestChunks | None:
+    """Return the vectors of the configured encoder, which is loaded on use; None without one."""
+    if not config.encoder.source:
         return None
-    from lycosa.search.crosslingual.vectors import FlatIndex, load_encoder
+    from lycosa.vectors.encoders import load_encoder
+    from lycosa.vectors.nearest import NearestChunks
 
-    return FlatIndex(storage_of(root), load_encoder(encoder))
+    return NearestChunks(storage, lambda: load_encoder(config))
 
 
 def search_request(

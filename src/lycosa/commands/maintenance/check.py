@@ -15,7 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from lycosa.core.clock import Clock, SystemClock
@@ -25,8 +24,6 @@ from lycosa.graph import generation as graph
 from lycosa.index.verify import AHEAD, check_index
 from lycosa.matching.orders import FOLDER as WATCHES
 from lycosa.matching.orders import SearchOrder
-from lycosa.search.crosslingual.vectors import FOLDER as VECTORS
-from lycosa.search.crosslingual.vectors import read_info
 from lycosa.store.compaction.plan import BASE, DELTA
 from lycosa.store.coordination.owner import FOLDER as RUN
 from lycosa.store.log.claim import DATA, INBOX
@@ -41,6 +38,9 @@ from lycosa.store.verify.findings import ERROR, GRAPH, NOTE, REMOVE, WARNING, Ch
 from lycosa.store.workspace import FILE, Workspace
 from lycosa.translation.table import TranslationTable
 from lycosa.translation.workspace_tables import FOLDER as TRANSLATIONS
+from lycosa.vectors.store import FOLDER as VECTORS
+from lycosa.vectors.store import ChunkStore
+from lycosa.vectors.store import numbers as vector_numbers
 
 _INDEX = "index"
 _TOP = {
@@ -177,26 +177,17 @@ def _sqlite_problem(path: Path) -> str:
 
 
 def _vectors(storage: Storage) -> Iterator[Finding]:
-    names = [name for name in storage.names(VECTORS) if name.isdigit()]
-    found = storage.folders.local_path(f"{VECTORS}/{names[-1]}") if names else None
+    names = [f"{VECTORS}/{number:08d}" for number in vector_numbers(storage)]
+    found = storage.folders.local_path(names[-1]) if names else None
     if found is None:
         return
-    path = Path(found)
+    remedy = f"remove the folder {VECTORS}, and run `lycosa index`"
     try:
-        info = read_info(path / "info.json")
-        rows = np.load(path / "vectors.npy", mmap_mode="r")
-        pages = (path / "pages.txt").read_text(encoding="ascii").split("\n")
-        sound = len(rows) == info.pages and (len(rows) == len(pages) or not len(rows))
-        problem = "" if sound else "its files contain different numbers of pages"
-    except (OSError, ValueError, WorkspaceError) as error:
-        problem = f"cannot be read: {_first_line(error)}"
-    if problem:
-        yield Finding(
-            ERROR,
-            f"{VECTORS}/{names[-1]}",
-            problem,
-            "encode the pages again: `lycosa translate encode`",
-        )
+        ChunkStore(Path(found), 0)
+    except (FileNotFoundError, WorkspaceError) as error:
+        yield Finding(ERROR, names[-1], f"cannot be read: {_first_line(error)}", remedy)
+    for name, what in list_faults(Path(found)):
+        yield Finding(ERROR, f"{names[-1]}/{name}", what, remedy)
 
 
 def _configuration(workspace: Workspace) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from contextlib import suppress
 import polars as pl
 
 from lycosa.commands.inspection.status_by import groups_of
+from lycosa.commands.maintenance.exclude import drop_vectors
 from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.commands.models import CollectionSummary
 from lycosa.config.settings import Config
@@ -136,7 +137,7 @@ def purge(root: str, name: str, config: Config) -> PurgeReport:
     if current_generation(root) is not None:
         with Indexer(root, config.index) as indexer:
             indexer.rebuild()
-    return report
+    return report + PurgeReport(pending=tuple(drop_vectors(workspace)))
 
 
 def _clear_inbox(workspace: Workspace, name: str) -> None:

@@ -2,33 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from lycosa.commands.engines import open_engine
-from lycosa.commands.feature_models import CompactionResult
+from lycosa.commands.feature_models import CompactionResult, IndexResult
 from lycosa.config.settings import Config
-from lycosa.core.errors import WorkError
+from lycosa.core.errors import OwnedError, WorkError
 from lycosa.graph.generation import GraphInfo
-from lycosa.index.indexer import Indexer, IndexReport
+from lycosa.index.indexer import Indexer
 from lycosa.maintenance.jobs import index_on, merge_on, rank_on, rank_workspace
 from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.workspace import Workspace
+from lycosa.vectors.encoders import load_encoder
+from lycosa.vectors.update import VectorsReport, update_vectors
 
 
 def update_index(
     root: str, config: Config, engine: str = "", address: str = "", *, rebuild: bool = False
-) -> IndexReport:
-    """Bring the search index up to the log, or rebuild it from the tables.
+) -> IndexResult:
+    """Bring the search index up to the log, or rebuild it from the tables. Then encode the chunks
+    that have no vectors yet.
 
     Raises:
         OwnedError: another process is indexing this workspace.
+        ConfigError: the encoder of the settings cannot be used; the index is complete.
     """
-    Workspace.open(root)
+    workspace = Workspace.open(root)
     if engine:
         with open_engine(engine, address, config) as processes:
-            return index_on(processes, root, config.index, rebuild=rebuild)
-    with Indexer(root, config.index) as indexer:
-        return indexer.rebuild() if rebuild else indexer.update()
+            report = index_on(processes, root, config.index, rebuild=rebuild)
+    else:
+        with Indexer(root, config.index) as indexer:
+            report = indexer.rebuild() if rebuild else indexer.update()
+    return IndexResult(**asdict(report), vectors=encode_chunks(workspace, config))
+
+
+def encode_chunks(workspace: Workspace, config: Config) -> VectorsReport | None:
+    """Encode the chunks that have no vectors yet, and remove those of pages that are gone. None:
+    there is no encoder.
+
+    Raises:
+        ConfigError: the encoder of the settings cannot be used.
+    """
+    encoder = load_encoder(config) if config.encoder.source else None
+    try:
+        return update_vectors(workspace, encoder)
+    except OwnedError as error:
+        return VectorsReport(problem=str(error))
 
 
 def update_ranks(root: str, config: Config, engine: str = "", address: str = "") -> GraphInfo:

@@ -19,6 +19,7 @@ from lycosa.store.exclusion.purge import PurgeReport, exclude, purge
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import forget_excluded
+from lycosa.vectors.update import update_vectors
 from lycosa.watch.delivery import empty_outboxes
 
 
@@ -58,6 +59,7 @@ def exclude_and_purge(
         forget_excluded(workspace)
         make_anew(workspace, index_analysis(root))
     documents = _drop_from_index(root, config, pending)
+    pending += drop_vectors(workspace)
     return ExclusionReport(
         rules=sorted(workspace.state().exclusions.rules),
         exclusion=report.exclusion,
@@ -69,6 +71,17 @@ def exclude_and_purge(
         documents=documents,
         pending=dict(pending),
     )
+
+
+def drop_vectors(workspace: Workspace) -> list[tuple[str, str]]:
+    """Remove the chunks of excluded and purged pages, and their vectors. Return (where, why) of
+    what is not removed yet.
+    """
+    try:
+        update_vectors(workspace, None)
+    except OwnedError:
+        return [("vectors", "another process encodes chunks: its next update removes the pages")]
+    return []
 
 
 def pages_named(root: str, rule: str) -> int:

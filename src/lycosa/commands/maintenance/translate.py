@@ -7,14 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lycosa.core.errors import UsageError
-from lycosa.index.schema import url_id
 from lycosa.search.crosslingual.translated import TranslatedQuery, Translator
-from lycosa.search.crosslingual.vectors import Encoder, VectorsInfo, write_vectors
 from lycosa.search.query.language import query_language
 from lycosa.search.query.query import Clause, ParsedQuery
 from lycosa.store.storage.staging import build_folder
 from lycosa.store.storage.storage import Storage
-from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
 from lycosa.translation.dictd import dictd
@@ -118,22 +115,6 @@ def remove_table(root: str, name: str) -> None:
             "maintains the tables learned from the crawl"
         )
     storage.folders.remove(f"{FOLDER}/{name}")
-
-
-def encode_pages(root: str, encoder: Encoder) -> VectorsInfo:
-    """Encode all pages, title and text of each, in place of what was encoded before.
-
-    Raises:
-        ConfigError: the encoder does not keep its contract.
-    """
-    workspace = Workspace.open(root)
-    frames = LiveTables(workspace).batches("pages", ("url_key", "title", "main_text", "text"))
-    pages = (
-        (url_id(key), f"{title}\n{main or text}")
-        for frame in frames
-        for key, title, main, text in frame.iter_rows()
-    )
-    return write_vectors(workspace.storage, encoder, pages)
 
 
 def look_up(

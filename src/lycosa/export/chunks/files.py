@@ -18,7 +18,7 @@ from lycosa.chunks.split import Chunk, split_page
 from lycosa.chunks.tokens import ChunkBudget, budget_of
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.version import VERSION
-from lycosa.export.chunks.state import ExportState, open_state
+from lycosa.export.chunks.state import ExportState, open_state, remove_export
 from lycosa.export.markdown.pages import MarkdownPage, selected_pages
 from lycosa.store.workspace import Workspace
 
@@ -92,10 +92,15 @@ class ChunkReport:
 
 
 def export_chunks(
-    workspace: Workspace, target: str | Path, options: ChunkOptions = ChunkOptions()
+    workspace: Workspace,
+    target: str | Path,
+    options: ChunkOptions = ChunkOptions(),
+    *,
+    again: bool = False,
 ) -> ChunkReport:
     """Write what changed since the last export into the folder. `pages` counts the pages that were
-    split; those in the version of the last export are skipped.
+    split; those in the version of the last export are skipped. `again`: remove the files of earlier
+    exports first, and write all chunks.
 
     Raises:
         UsageError: an option is wrong, or the folder was exported with other options.
@@ -105,6 +110,8 @@ def export_chunks(
     folder = Path(target)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if again:
+            remove_export(folder)
         with open_state(folder) as state:
             export = ChunkExport(folder, options, state)
             pages = selected_pages(

@@ -8,6 +8,7 @@ state.sqlite          about: options, number of the last file; pages; chunks
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -17,6 +18,7 @@ from lycosa.core.errors import UsageError, WorkspaceError
 
 STATE_FILE = "state.sqlite"
 FORMAT = 1
+_FILE = re.compile(r"chunks-\d{6,}\.(?:jsonl|parquet)")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS pages (
@@ -100,6 +102,14 @@ class ExportState:
         self._database.execute("COMMIT")
 
 
+def remove_export(folder: Path) -> None:
+    """Remove the state of a folder and the files of its exports; other files stay."""
+    (folder / STATE_FILE).unlink(missing_ok=True)
+    for path in folder.iterdir():
+        if _FILE.fullmatch(path.name):
+            path.unlink()
+
+
 @contextmanager
 def open_state(folder: Path) -> Iterator[ExportState]:
     """Open the state of a folder, for one process at a time. Without `finish`, nothing changes.
@@ -112,7 +122,7 @@ def open_state(folder: Path) -> Iterator[ExportState]:
         with closing(sqlite3.connect(path, isolation_level=None, timeout=1.0)) as database:
             version = database.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, FORMAT):
-                raise WorkspaceError(f"{path} has format {version}: choose an empty folder")
+                raise WorkspaceError(f"{path} has format {version}: export with --again")
             database.execute("BEGIN IMMEDIATE")
             for statement in filter(str.strip, _SCHEMA.split(";")):
                 database.execute(statement)
@@ -120,5 +130,5 @@ def open_state(folder: Path) -> Iterator[ExportState]:
             yield ExportState(database)
     except sqlite3.Error as error:
         raise WorkspaceError(
-            f"{path} cannot be used: {error}; if no other export runs, choose an empty folder"
+            f"{path} cannot be used: {error}; if no other export runs, export with --again"
         ) from error

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from lycosa.core.dataclass import dataclass
+from lycosa.core.errors import EncoderError
 from lycosa.core.messages import Message
 from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
 from lycosa.search.crosslingual.translated import (
@@ -32,7 +33,7 @@ from lycosa.search.query.language import query_language
 from lycosa.search.query.query import ParsedQuery, Restriction, clauses, parse_query
 from lycosa.search.query.syntax import LANGUAGE
 from lycosa.search.ranking.expression import AtLeast, DisMax, Expression, Leaf, Prefix, WithOptional
-from lycosa.search.ranking.ordering import Ranked, hosts_apart
+from lycosa.search.ranking.ordering import Ranked, hosts_apart, reciprocal_ranks
 from lycosa.search.ranking.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
 from lycosa.search.ranking.statistics import K1, inverse_frequency
 from lycosa.text.analyze import Unit
@@ -45,7 +46,6 @@ TYPED_SHARE = 0.5
 TIE = 0.15
 MAX_STRICT = 6  # words of a query up to which pages with all of them come first
 SHARES = (1.0, 0.6, 0.0)  # of the words that a page must contain
-RANK_OFFSET = 60  # of reciprocal rank fusion
 NEAREST = 50  # pages with the nearest vectors that are added
 
 
@@ -240,11 +240,33 @@ def merged(
 
 
 class Vectors(Protocol):
-    """Vectors of pages (`lycosa.search.crosslingual.vectors`)."""
+    """Vectors of pages (`lycosa.vectors.nearest`)."""
 
     def nearest(self, text: str, count: int) -> list[str]:
-        """Return the ids of the pages that are nearest to a query."""
+        """Return the ids of the pages that are nearest to a query. Raises EncoderError."""
         ...
+
+
+def encoder_note(error: EncoderError) -> Message:
+    """Return the note of results that were found by words only."""
+    return Message(
+        "encoder_failed",
+        "the encoder failed, so the results are by words only: {reason}",
+        reason=str(error),
+    )
+
+
+def _near(
+    index: OpenIndex,
+    ids: Sequence[str],
+    parsed: ParsedQuery,
+    filters: Filters,
+    languages: Container[str],
+) -> list[Ranked[Address]]:
+    """Return those of the pages that match the filters and languages, in order."""
+    matches = index.matching(ids, parsed, filters)
+    near = [matches[each] for each in ids if each in matches]
+    return [page for page in near if index.pages.stored(page.place).language in languages]
 
 
 def answer_across(
@@ -267,7 +289,7 @@ def answer_across(
         notes.append(Message("no_word_to_translate", "the query contains no word to translate"))
     else:
         queries, uncovered = _queries(index, tables, parsed, across, notes)
-        filters = _filters(parsed, request)
+        filters = request_filters(parsed, request)
         searches = [LanguageSearch(index, query, filters) for query in queries]
         now_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS
         answers = [
@@ -281,9 +303,12 @@ def answer_across(
         if vectors is not None:
             text = " ".join(clause.text for clause in clauses(parsed.required))
             languages = {query.language for query in queries}
-            near = index.pages_of(vectors.nearest(text, NEAREST), filters, languages)
             units.append([unit for listed in units for unit in listed])
-            ranked = fused(ranked, [(len(searches), page) for page in near])
+            try:
+                near = _near(index, vectors.nearest(text, NEAREST), parsed, filters, languages)
+                ranked = fused(ranked, [(len(searches), page) for page in near])
+            except EncoderError as error:
+                notes.append(encoder_note(error))
         hits = [
             index.hits_of([page], units[number])[0]
             for number, page in ranked[offset : offset + count]
@@ -303,7 +328,8 @@ def answer_across(
     )
 
 
-def _filters(parsed: ParsedQuery, request: SearchRequest) -> Filters:
+def request_filters(parsed: ParsedQuery, request: SearchRequest) -> Filters:
+    """Return the filters of a query and of the options of its request."""
     narrowed = (Restriction(LANGUAGE, request.language.lower()),) if request.language else ()
     return Filters(
         "",
@@ -314,15 +340,9 @@ def _filters(parsed: ParsedQuery, request: SearchRequest) -> Filters:
 
 
 def fused(*lists: Sequence[tuple[int, Ranked[Address]]]) -> list[tuple[int, Ranked[Address]]]:
-    """Merge lists by reciprocal rank fusion: the sum of 1 / (60 + rank) (Cormack, Clarke, Büttcher,
-    SIGIR 2009).
-    """
-    scores: dict[Address, float] = {}
-    first: dict[Address, tuple[int, Ranked[Address]]] = {}
-    for listed in lists:
-        for rank, (number, page) in enumerate(listed, 1):
-            scores[page.place] = scores.get(page.place, 0.0) + 1 / (RANK_OFFSET + rank)
-            first.setdefault(page.place, (number, page))
+    """Merge lists of pages by reciprocal rank fusion."""
+    scores = reciprocal_ranks(*([page.place for _, page in listed] for listed in lists))
+    first = {page.place: (number, page) for listed in reversed(lists) for number, page in listed}
     ranked = [
         (number, page._replace(score=scores[place])) for place, (number, page) in first.items()
     ]

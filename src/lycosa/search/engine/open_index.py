@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import tantivy
@@ -28,6 +29,7 @@ from lycosa.index.schema import (
     SCHEMA,
     SCHEMA_VERSION,
     Stored,
+    page_id,
     prior_of,
 )
 from lycosa.index.shards.searchers import META, open_searcher
@@ -211,21 +213,19 @@ class OpenIndex:
 
         return listing(fetch, 0, count, per_host=0, folded=folded)
 
-    def pages_of(
-        self, ids: Sequence[str], filters: Filters, languages: Collection[str]
-    ) -> list[Ranked[Address]]:
-        """Return the indexed pages with these ids that match the filters and languages."""
-        builder = self._builder()
-        pages: list[Ranked[Address]] = []
-        for page in ids:
-            query = tantivy.Query.term_query(self._schema, ID, page, "basic")
-            filtered = tantivy.Query.boolean_query(
-                [(Occur.Must, query), (Occur.Must, builder.filtered(None, filters))]
-            )
-            each = self._search(filtered, 1, by_date=False, now_ms=0).best
-            if each and self.pages.stored(each[0].place).language in languages:
-                pages += each
-        return pages
+    def matching(
+        self, ids: Sequence[str], parsed: ParsedQuery, filters: Filters
+    ) -> dict[str, Ranked[Address]]:
+        """Return those of the pages with these ids that match the filters, and contain no excluded
+        word of a query.
+        """
+        query = SearchQuery(parsed, filters, self.languages)
+        builder, readings = self._builder(), readings_of(query, self.analysis)
+        those = tantivy.Query.term_set_query(self._schema, ID, list(ids))
+        narrowed = builder.narrowed(readings, filters, None)
+        both = tantivy.Query.boolean_query([(Occur.Must, those), (Occur.Must, narrowed)])
+        pages = self._search(both, len(ids), by_date=False, now_ms=0).best
+        return {page_id(self.pages.stored(page.place).url): page for page in pages}
 
     def hits_of(self, pages: Sequence[Ranked[Address]], units: Sequence[Unit]) -> list[Hit]:
         """Return the hits of pages, with these words marked."""
@@ -283,7 +283,9 @@ class OpenIndex:
 
         readings = {reading.analyzer: reading for reading in readings_of(query, self.analysis)}
 
-        def highlighter(language: str) -> Highlighter:
+        def highlighter(language: str) -> Highlighter | None:
+            if not query.snippets:
+                return None
             analyzer = self.analysis.of(language)
             reading = readings.get(analyzer) or read_by(query.parsed, analyzer)
             return Highlighter(reading.analyzer, reading.units, prefixes_of(reading))
@@ -294,17 +296,21 @@ class OpenIndex:
     def _hits(
         self,
         pages: Sequence[Ranked[Address]],
-        make_highlighter: Callable[[str], Highlighter],
+        make_highlighter: Callable[[str], Highlighter | None],
         explanations: Sequence[Explanation | None],
     ) -> list[Hit]:
         """Return hits; all pages of a language share a highlighter."""
         highlighter_of = functools.cache(make_highlighter)
-        texts = self.pages.texts([page.place for page in pages])
         hits = []
-        for page, text, explanation in zip(pages, texts, explanations, strict=True):
+        for page, explanation in zip(pages, explanations, strict=True):
             stored_page = self.pages.stored(page.place)
+            hit = _hit(stored_page, page, explanation)
             highlighter = highlighter_of(stored_page.language)
-            hits.append(_hit(stored_page, text, page, highlighter, explanation))
+            if highlighter is not None:
+                (texts,) = self.pages.texts([page.place])
+                snippet = highlighter.snippet(texts, stored_page.description)
+                hit = replace(hit, snippet=snippet, marked_title=highlighter.mark(hit.title))
+            hits.append(hit)
         return hits
 
     def _query(
@@ -380,24 +386,18 @@ def schema_of(generation: Generation) -> str:
     return json.dumps(json.loads((generation.path / META).read_bytes())["schema"], sort_keys=True)
 
 
-def _hit(
-    page: Stored,
-    texts: tuple[str, str],
-    ranked: Ranked[Address],
-    highlighter: Highlighter,
-    explanation: Explanation | None,
-) -> Hit:
+def _hit(page: Stored, ranked: Ranked[Address], explanation: Explanation | None) -> Hit:
+    """Return a hit without a snippet."""
     return Hit(
         url=page.url,
         title=page.title,
-        snippet=highlighter.snippet(texts, page.description),
+        snippet=[],
         language=page.language,
         host=page.host,
         collection=", ".join(page.collections),
         fetched_at=page.fetched_at,
         published_at=page.published_at,
         score=ranked.score,
-        marked_title=highlighter.mark(page.title),
         type=page.type,
         copies=ranked.copies,
         from_host=ranked.from_host,

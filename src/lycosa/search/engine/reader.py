@@ -18,11 +18,10 @@ from lycosa.index.schema import (
     TITLE_ROLE,
     Stored,
     located,
-    signed_key,
+    page_id,
     stored,
     text_field,
     text_of,
-    url_id,
 )
 from lycosa.index.snippets.texts import SnippetTexts
 from lycosa.index.suggest.file import SuggestFile
@@ -178,8 +177,8 @@ class IndexedPages:
 
     def likeness(self, url: str) -> Likeness | None:
         """Return what finds pages similar to the one at a URL; None if it is not indexed."""
-        page_id = url_id(signed_key(url) + 2**63)
-        query = tantivy.Query.term_query(self._schema, ID, page_id, "basic")
+        id = page_id(url)
+        query = tantivy.Query.term_query(self._schema, ID, id, "basic")
         hits = self._searcher.search(query, 1, count=False).hits
         if not hits:
             return None
@@ -194,4 +193,4 @@ class IndexedPages:
             self._statistics.holding,
         )
         group = self.column(GROUP, [address])[0] or 0
-        return Likeness(url, page_id, group, page.language, analyzer.field_set, terms)
+        return Likeness(url, id, group, page.language, analyzer.field_set, terms)

@@ -39,6 +39,7 @@ class SearchQuery:
     now_ms: int = 0
     like: Likeness | None = None  # only pages similar to this one
     expansion: Expansion | None = None  # terms that feedback adds to a sentence
+    snippets: bool = True  # of the hits, and marked titles
 
 
 _readings = functools.lru_cache(maxsize=256)(read)

@@ -13,7 +13,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.messages import Message
 from lycosa.index.generation import Generation, storage_of
-from lycosa.index.schema import ID, signed_key, url_id
+from lycosa.index.schema import ID, page_id
 from lycosa.index.shards import shards
 from lycosa.index.suggest.file import Phrase
 from lycosa.search.crosslingual.across import Vectors, answer_across
@@ -90,10 +90,7 @@ class Searcher:
     def holds(self, url: str) -> bool:
         """Return whether the page of a normalised URL is indexed, or was until recently."""
         opened = self._opened
-        return (
-            opened is not None
-            and opened.index.statistics.holding(ID, url_id(signed_key(url) + 2**63)) > 0
-        )
+        return opened is not None and opened.index.statistics.holding(ID, page_id(url)) > 0
 
     def reload(self) -> bool:
         """Open the newest generations; True if there are newer ones.

@@ -22,7 +22,7 @@ from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.messages import Message
 from lycosa.index.schema import trusted_date
 from lycosa.index.shards.shards import by_count
-from lycosa.search.crosslingual.across import RANK_OFFSET, Vectors
+from lycosa.search.crosslingual.across import Vectors
 from lycosa.search.crosslingual.translated import TranslatedQuery
 from lycosa.search.engine.open_index import OpenIndex
 from lycosa.search.engine.searcher import Searcher
@@ -46,7 +46,7 @@ from lycosa.search.presentation.answer import answer
 from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.query.query import ParsedQuery, parse_query
 from lycosa.search.query.syntax import BY_DATE
-from lycosa.search.ranking.ordering import hosts_apart
+from lycosa.search.ranking.ordering import RANK_OFFSET, hosts_apart
 from lycosa.search.suggest.completion import Suggestion, SuggestRequest
 from lycosa.search.suggest.spelling import Spelling
 

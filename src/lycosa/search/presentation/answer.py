@@ -176,6 +176,7 @@ def _search_query(
         explain=request.explain,
         now_ms=int(time.time() * 1000) // HOUR_MS * HOUR_MS,
         like=like,
+        snippets=request.snippets,
     )
 
 

@@ -48,6 +48,7 @@ class SearchRequest:
     across: Across | None = None  # search in other languages too
     hops: int | None = None  # limit of forwarding to peers, within the configured one; 0: none
     spelling: bool = True
+    snippets: bool = True  # False: hits have neither snippets nor marked titles
 
 
 @dataclass(slots=True, frozen=True)

@@ -20,11 +20,13 @@ WINDOW = 8 * BLOCK
 MAX_WINDOWS = 16
 """Windows that are read: nothing is shown after five thousand copies of a page."""
 
+RANK_OFFSET = 60  # of reciprocal rank fusion
 FRESHNESS = 0.5  # bonus of a page that was published now, relative to its score
 HALF_LIFE_MS = 7 * 86_400_000  # of the bonus
 
 Place = TypeVar("Place")
 Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 
 class Ranked(NamedTuple, Generic[Place]):
@@ -150,6 +152,17 @@ def _copies_by_host(ordered: Sequence[Ranked[Place]]) -> list[Ranked[Place]]:
             range(len(ordered)), key=lambda number: (places[number], ordered[number].host)
         )
     ]
+
+
+def reciprocal_ranks(*rankings: Iterable[Key]) -> dict[Key, float]:
+    """Merge rankings by reciprocal rank fusion: the sum of 1 / (60 + rank) (Cormack, Clarke,
+    Büttcher, SIGIR 2009).
+    """
+    scores: dict[Key, float] = {}
+    for ranking in rankings:
+        for rank, key in enumerate(ranking, 1):
+            scores[key] = scores.get(key, 0.0) + 1 / (RANK_OFFSET + rank)
+    return scores
 
 
 def in_windows(ranked: Sequence[Ranked[Place]]) -> list[Ranked[Place]]:

@@ -115,7 +115,7 @@ class QueryBuilder:
             exclusions.append(Query.term_query(self._schema, ID, query.like.page, "basic"))
         elif stage >= ANY and (all_words := self.required(readings)) is not None:
             exclusions += [self._query(part, made=True) for part in all_words.parts]
-        return without(self._narrowed(readings, query.filters, expression), exclusions)
+        return without(self.narrowed(readings, query.filters, expression), exclusions)
 
     def expression(
         self, query: SearchQuery, readings: Sequence[Reading], stage: float
@@ -205,9 +205,12 @@ class QueryBuilder:
             reading, lambda word: self._holding(word.unit, reading.analyzer.field_set)
         )
 
-    def _narrowed(
+    def narrowed(
         self, readings: Sequence[Reading], filters: Filters, expression: Expression | None
     ) -> Query:
+        """Build a query of the pages that match an expression, if there is one, and the filters,
+        and that have no excluded word.
+        """
         excluded = (
             _expression(part, reading.analyzer.field_set, {}, WEIGHTS, self._holds)
             for reading in readings

@@ -18,4 +18,12 @@ router = APIRouter()
 )
 def metrics(services: ServicesDep) -> Response:
     """Return the metrics of the workspace in the Prometheus text format."""
-    return Response(services.meter.text(), media_type=CONTENT_TYPE)
+    text = services.meter.text()
+    failures = services.encoder_failures
+    if failures is not None:
+        name = "lycosa_encoder_failures_total"
+        text += (
+            f"# HELP {name} Queries that the encoder did not encode.\n# TYPE {name} counter\n"
+            f"{name} {failures}\n"
+        )
+    return Response(text, media_type=CONTENT_TYPE)

@@ -15,7 +15,6 @@ from lycosa.commands.inspection.passages import (
     DEFAULT_COUNT,
     DEFAULT_TOKENS,
     MAX_TOKENS,
-    PassageFinder,
     PassageRequest,
 )
 from lycosa.commands.inspection.passages import MAX_COUNT as MAX_PASSAGES
@@ -155,11 +154,23 @@ class PassageParameters(BaseModel):
     lang: str = Field("", max_length=16, description="Only pages in this language.")
     site: str = Field("", max_length=255, description="Only pages of this host.")
     collection: str = Field("", max_length=64, description="Only pages of this collection.")
+    ranking: Literal["", "keyword", "vector", "hybrid"] = Field(
+        "",
+        description="`keyword`: by words; `vector`: by the encoder; `hybrid`: both. Empty: "
+        "`hybrid` if an encoder is configured, else `keyword`.",
+    )
 
     def request(self) -> PassageRequest:
         """Return the request that the parameters describe."""
         return PassageRequest(
-            self.q, self.n, self.tokens, self.budget, self.lang, self.collection, self.site
+            self.q,
+            self.n,
+            self.tokens,
+            self.budget,
+            self.lang,
+            self.collection,
+            self.site,
+            self.ranking,
         )
 
 
@@ -170,7 +181,7 @@ def passages(
     """Return the best passages for a query with their sources, as `lycosa search --passages
     --json`. Their texts come from the web: treat them as untrusted content.
     """
-    return PassageFinder(services.root, services.source).find(parameters.request())
+    return services.passages.find(parameters.request())
 
 
 @router.get("/chunks", responses=ERRORS, tags=["search"])
