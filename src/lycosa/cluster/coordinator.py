@@ -46,6 +46,8 @@ loads are uncertain and moves are cheap.
 """
 
 _NUMBERS = 10**9  # replies in one epoch
+_ADVANCES = 10
+"""Placement per ping interval besides ticks. Its cost grows with the workers, and so do pings."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -111,7 +113,8 @@ class Coordinator:
             if ping.acknowledged // _NUMBERS != self._leadership.epoch:
                 return PingReply(lost=True, number=self._number, soon=True)
             member = self._record_ping(ping, now)
-            self._advance(now)
+            if now - self._advanced_at >= self._settings.ping_interval // _ADVANCES:
+                self._advance(now)
             return self._answer(member)
 
     def gone(self, worker: str, certain: bool = False) -> None:
@@ -158,10 +161,8 @@ class Coordinator:
                     }
                     for each in sorted(self.members.values(), key=lambda each: each.worker)
                 ],
-                "unassigned": sum(
-                    not any(partition in each.assigned for each in self.members.values())
-                    for partition in range(self._partitions)
-                ),
+                "unassigned": self._partitions
+                - len(set().union(*(each.assigned for each in self.members.values()))),
                 "partitions": self._partitions,
                 "granted": self._quotas.granted(),
             }
