@@ -92,21 +92,8 @@ class Report:
         )
 
 
-def judge(
-    root: Path | str,
-    web: Web,
-    log: Sequence[Logged],
-    expected: Truth,
-    troubles: Sequence[tuple[int, int]],
-) -> Report:
-    """Nothing lost, nothing committed twice, nobody annoyed, nothing fetched again but what was
-    uncommitted.
-
-    Args:
-        troubles: when a process was killed or cut off, and until when at the latest what it had
-            under way may have been lost by it:
-            pairs of ms since 1970.
-    """
+def same_result(root: Path | str, expected: Truth) -> Facts:
+    """All that a crawl found is as expected, and no exchange was committed twice."""
     result = facts(root)
     wrong = {
         key: (result.states.get(key), expected.states.get(key))
@@ -122,6 +109,25 @@ def judge(
     )
     assert result.pages == expected.pages, sorted(result.pages ^ expected.pages)[:5]
     assert max(result.record_ids.values()) == 1
+    return result
+
+
+def judge(
+    root: Path | str,
+    web: Web,
+    log: Sequence[Logged],
+    expected: Truth,
+    troubles: Sequence[tuple[int, int]],
+) -> Report:
+    """Nothing lost, nothing committed twice, nobody annoyed, nothing fetched again but what was
+    uncommitted.
+
+    Args:
+        troubles: when a process was killed or cut off, and until when at the latest what it had
+            under way may have been lost by it:
+            pairs of ms since 1970.
+    """
+    result = same_result(root, expected)
     twice = {
         url: count
         for url, count in result.visits.items()
