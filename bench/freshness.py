@@ -280,7 +280,8 @@ class Schedule:
                 pages = pages[np.argpartition(self._due[pages], int(saved))[: int(saved)]]
             saved -= len(pages)
             fetched += len(pages)
-            self._visit(pages, start)
+            if len(pages):
+                self._visit(pages, start)
 
     def _visit(self, pages: Indices, start: float) -> None:
         simulation = self._simulation
@@ -303,7 +304,7 @@ class Schedule:
                     self._trust[host], claimed, has_changed
                 )
         self._claimed[pages], self._claim[pages] = False, 0.0
-        if not self._known and len(pages):
+        if not self._known:
             self._rates[pages] = self._estimated(pages)
         self._schedule(pages)
 

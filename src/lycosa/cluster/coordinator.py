@@ -95,6 +95,7 @@ class Coordinator:
         self._loads: dict[int, int] = {}
         self._quotas = QuotaLeases(plan.budgets, partitions)
         self.members: dict[str, MemberState] = {}
+        self._working = 0  # members with something to fetch
         self.head = 0
         self.holders: dict[int, int] = {}
         self.ended = ""  # reason to stop: finished, max_pages, or the argument of `stop`
@@ -205,6 +206,7 @@ class Coordinator:
             # This process was suspended: living workers need time to report.
             self._gives_from = max(self._gives_from, now + self._settings.hold)
         self._advanced_at = now
+        self._working = sum(each.working for each in self.members.values())
         for member in [
             each
             for each in self.members.values()
@@ -263,12 +265,7 @@ class Coordinator:
             stop=stop,
             number=self._number,
             claim=member.ping.claim,
-            among=1
-            + sum(
-                1
-                for each in self.members.values()
-                if each is not member and each.ping.claim and not (each.ping.idle or each.gone)
-            ),
+            among=max(1, self._working + (not member.working)),
             soon=not stop
             and (
                 waits
