@@ -23,7 +23,7 @@ import pickle
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from itertools import count
@@ -94,7 +94,8 @@ class Web:
         pages = np.minimum(offer * np.append(used, 0.0)[owners] * seconds, self.waiting)
         self.fetched += pages
         self._level += pages / np.maximum(alive, 1.0)
-        return np.bincount(owners[held], pages[held], minlength=workers)
+        fetched = np.bincount(owners[held], pages[held], minlength=workers).astype(float)
+        return fetched
 
 
 @dataclass
@@ -102,7 +103,7 @@ class Meter:
     """CPU of the coordinator and its messages."""
 
     calls: Counter[str] = field(default_factory=Counter)
-    cpu_s: Counter[str] = field(default_factory=Counter)
+    cpu_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     bytes: Counter[str] = field(default_factory=Counter)
 
     def measure(self, name: str, call: Callable[..., Any], *values: Any) -> Any:
@@ -386,7 +387,7 @@ def size_of(root: object) -> int:
     seen, waiting, total = set[int](), [root], 0
     while waiting:
         each = waiting.pop()
-        if id(each) in seen or isinstance(each, type | ModuleType | Callable):  # type: ignore[arg-type]
+        if id(each) in seen or isinstance(each, type | ModuleType | Callable):
             continue
         seen.add(id(each))
         total += sys.getsizeof(each)

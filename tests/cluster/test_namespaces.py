@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.driver import START_LIMIT_S, ClusterCrawl, now_ms
+from tests.cluster.driver import ClusterCrawl, now_ms
 from tests.cluster.test_chaos import SEED, troubled
 from tests.cluster.webs import options, rules
 from tests.cluster.witness import is_sound, judge, same_result, truth
@@ -50,6 +50,7 @@ SLOW = [
 ]
 """Five machines and two servers share this one, which may be busy."""
 
+LIMIT_S = 900.0
 CUT_S = REASSIGN_MS / 1_000 + 3
 SETTLE_S = 10
 """How long replicas that run may take to open their shards."""
@@ -96,8 +97,8 @@ def test_two_clocks_are_two_minutes_wrong(tmp_path: Path, cluster: RayMachines, 
     with served_web(tmp_path, *web(SEED)) as served:
         expected = truth(served.web, tmp_path / "truth")
         with crawl(cluster, root, served) as running:
-            running.until(lambda: len(running.workers()) == len(WRONG_S), 120)
-            assert running.finish()["ended"] == "finished"
+            running.until(lambda: len(running.workers()) == len(WRONG_S), LIMIT_S)
+            assert running.finish(LIMIT_S)["ended"] == "finished"
         log = served.requests()
     result = same_result(root, expected)
     requests = Counter(f"http://{each.host}{each.path}" for each in log)
@@ -135,15 +136,15 @@ def test_a_machine_is_in_trouble(
     with served_web(tmp_path, *web(SEED + 1)) as served:
         expected = truth(served.web, tmp_path / "truth")
         with crawl(cluster, root, served) as running:
-            running.until(lambda: len(running.workers()) >= 4, 120)
-            running.await_work(200)
+            running.until(lambda: len(running.workers()) >= 4, LIMIT_S)
+            running.await_work(150, LIMIT_S)
             machine = random.Random(SEED).choice(cluster.machines[1:])
             begun = now_ms()
             with TROUBLES[trouble](cluster, machine):
                 time.sleep(CUT_S)
             span = troubled(begun, now_ms(), HOLD_MS)
             assert not running.over, "it ended before the trouble was over"
-            progress = running.finish()
+            progress = running.finish(LIMIT_S)
         log = served.requests()
     assert progress["ended"] == "finished"
     print(f"{trouble}: {judge(root, served.web, log, expected, [span])}; {progress['seconds']} s")
@@ -159,7 +160,7 @@ def indexed(tmp_path: Path, cluster: RayMachines, root: str) -> str:
         with ClusterCrawl(root, served, engine, python=head) as running:
             running.finish()
     command = [*head, "-m", "lycosa.cli.main", "-w", root, "--set", "index.shards=2", "index"]
-    subprocess.run(command, check=True, capture_output=True, timeout=START_LIMIT_S)
+    subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
     return root
 
 
@@ -173,8 +174,8 @@ def test_search_answers_without_a_machine(cluster: RayMachines, indexed: str) ->
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             url = f"http://{head.address}:{port}/api/v1/search?n=50&q=lang:en"
-            until(lambda: listens(head.address, port), START_LIMIT_S, alive=server)
-            until(lambda: len(_replicas(cluster)) == 4, START_LIMIT_S, alive=server)
+            until(lambda: listens(head.address, port), LIMIT_S, alive=server)
+            until(lambda: len(_replicas(cluster)) == 4, LIMIT_S, alive=server)
             time.sleep(SETTLE_S)
             before = _search(url)
             assert before["total"] > 0

@@ -27,13 +27,13 @@ from tests.waiting import listens, until
 NETWORK = "10.231.77."
 OUTSIDE, STORAGE = f"{NETWORK}1", f"{NETWORK}2"
 PORT = 6379
-_START_LIMIT_S = 180.0
+_START_LIMIT_S = 300.0
 _PATIENT_START = """
 import time
 from ray._private import services
 from ray.scripts.scripts import main
 
-get_node, end = services.get_node, time.monotonic() + 150
+get_node, end = services.get_node, time.monotonic() + 270
 
 def patient(*arguments):
     while True:

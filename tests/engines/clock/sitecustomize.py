@@ -1,7 +1,8 @@
 """Sets the date of a Python process wrong by LYCOSA_TEST_CLOCK_S seconds, as soon as it starts.
 
 For tests only: this folder is in PYTHONPATH of the machines whose clock is to be wrong. The kernel
-has one date for all namespaces, and libfaketime breaks `time.sleep` and waits of Python 3.11.
+has one date for all namespaces. A preloaded library (`tests.trust.dates`) would also change the
+date of Ray's own programs, whose waits end by the date of the kernel.
 """
 
 import os
