@@ -304,7 +304,7 @@ class Schedule:
                     self._trust[host], claimed, has_changed
                 )
         self._claimed[pages], self._claim[pages] = False, 0.0
-        if not self._known:
+        if not self._known and self._rules.policy is Policy.FRESH:
             self._rates[pages] = self._estimated(pages)
         self._schedule(pages)
 
