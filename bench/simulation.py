@@ -94,8 +94,7 @@ class Web:
         pages = np.minimum(offer * np.append(used, 0.0)[owners] * seconds, self.waiting)
         self.fetched += pages
         self._level += pages / np.maximum(alive, 1.0)
-        fetched = np.bincount(owners[held], pages[held], minlength=workers).astype(float)
-        return fetched
+        return np.bincount(owners[held], pages[held], minlength=workers).astype(float)
 
 
 @dataclass
