@@ -51,7 +51,7 @@ LOAD_MS = 1_000  # per million URLs, as measured with 10 million
 COMMIT_MS = 120_000
 LOG_MS = 50  # a conditional PUT on S3 takes 20 to 60 ms
 HOST_DELAY_S = 3.0
-STATUS_MS = 400  # the driver reads the status every 500 ms, the coordinator writes it every 2 s
+STATUSES = 7  # per ping interval: the driver reads it every 500 ms, the service every 2 s
 TABLES = ("urls", "pages", "visits", "links", "found", "hosts", "texts", "metadata")
 MACHINE, RACK = 4, 100  # workers
 SMALLEST, CLASSES = 10, 15  # pages of the smallest hosts; each class has hosts of twice the size
@@ -304,7 +304,7 @@ class Cluster:
 
     def _status(self) -> None:
         self.meter.measure("status", self.coordinator.status)
-        self.after(STATUS_MS, self._status)
+        self.after(self.settings.ping_interval // STATUSES, self._status)
 
     def _fetch(self) -> None:
         now = self.clock.monotonic_ms()
@@ -466,7 +466,9 @@ def main() -> None:
     web = Web(options.hosts, options.urls, options.partitions, options.largest_domain)
     settings = ClusterSettings()
     if options.whole:
-        settings = ClusterSettings(ping_interval=60_000, hold=300_000, reassign=600_000)
+        settings = ClusterSettings.model_validate(
+            {"ping_interval": "60s", "hold": "5m", "reassign": "10m"}
+        )
     with tempfile.TemporaryDirectory(prefix="lycosa-simulation-") as folder:
         workspace = Workspace.create(f"{folder}/w", partitions=options.partitions)
         cluster = Cluster(workspace, web, settings, options.workers, quota=options.quota)

@@ -147,7 +147,8 @@ def test_a_machine_is_in_trouble(
             progress = running.finish(LIMIT_S)
         log = served.requests()
     assert progress["ended"] == "finished"
-    print(f"{trouble}: {judge(root, served.web, log, expected, [span])}; {progress['seconds']} s")
+    report = judge(root, served.web, log, expected, [span], own_files=True)
+    print(f"{trouble}: {report}; {progress['seconds']} s")
     is_sound(root)
 
 
