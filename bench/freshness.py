@@ -1,6 +1,7 @@
 """Freshness in simulation: the share of the optimum of each recrawl policy at the same budget.
 
     python -m bench.freshness [--check] [--seeds 1 2 3] [--budgets 1000 5000] [--only POLICY]
+    python -m bench.freshness --history FILE [--days 730] [--intervals 1 7 30]
 
 10,000 pages change as Poisson processes for 60 days. Rates are log-normal (hosts differ by a factor
 of e, pages of a host by e^1.5; the median once in 5 days), importance is Pareto distributed. The
@@ -16,6 +17,10 @@ uniform         the page that was not visited for longest
 proportional    as often as it changes (true rates)
 adaptive        the interval halved after a change and 1.5 times as long after none, as in Nutch,
                 between a day and a year
+
+`--history` replays the dated versions of a real site instead (`bench.histories`), on its last days,
+with the policies that a collection can have. All pages weigh the same, `fresh` learns the rates,
+and the budget is every page once in so many days. `daily` and `age` fetch what is due for longest.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -68,6 +74,8 @@ class Result:
     freshness: float
     later: float
     optimum: float
+    found: int = 0  # visits that found a change
+    age_days: float = 0.0  # mean time that a copy has been outdated, 0 while it is not
 
     @property
     def share(self) -> float:
@@ -119,8 +127,8 @@ class Simulation:
         self.announcing: Flags = web.hosts % 2 == 1
         self.visited: Floats = -self._random.permutation(pages) / budget
         self.changes_at, self.claims_at = np.zeros(pages), np.zeros(pages)
-        self.fetched = 0
-        self._fresh = self._later = 0.0
+        self.fetched = self.found = 0
+        self._fresh = self._later = self._age = 0.0
         self._draw(np.arange(pages))
 
     def fetch(self, pages: Indices, start: float) -> Flags:
@@ -133,13 +141,22 @@ class Simulation:
         self.visited[pages] = at
         self._draw(pages)
         self.fetched += len(pages)
+        self.found += int(changed.sum())
         return changed
 
     def result(self, policy: str, seed: int, best: float) -> Result:
         """Close the books at the end of the last day."""
         self._count(np.arange(len(self.visited)), np.full(len(self.visited), float(self.days)))
         return Result(
-            policy, seed, self.budget, self.fetched / self.days, self._fresh, self._later, best
+            policy,
+            seed,
+            self.budget,
+            self.fetched / self.days,
+            self._fresh,
+            self._later,
+            best,
+            self.found,
+            self._age,
         )
 
     def _draw(self, pages: Indices) -> None:
@@ -159,6 +176,8 @@ class Simulation:
 
     def _count(self, pages: Indices, until: Floats) -> None:
         end = np.minimum(self.changes_at[pages], until)
+        old = (until - end) ** 2 - np.maximum(-end, 0.0) ** 2  # only after day 0
+        self._age += float(self.web.importance[pages] @ old) / 2 / self.days
         for begin in (0.0, self.days / 2):
             days = np.maximum(end - np.maximum(self.visited[pages], begin), 0.0)
             gained = float(self.web.importance[pages] @ days) / (self.days - begin)
@@ -167,6 +186,30 @@ class Simulation:
                 if begin == 0
                 else (self._fresh, self._later + gained)
             )
+
+
+class Replay(Simulation):
+    """Pages that change when those of a real site did. `versions`: days of each page's versions,
+    sorted, day 0 being the start of the clock.
+    """
+
+    def __init__(self, versions: Sequence[Floats], budget: int, days: int) -> None:
+        self._versions = versions
+        pages = len(versions)
+        even = np.full(pages, 1 / pages)
+        super().__init__(Web(np.zeros(pages, dtype=np.int64), even, even), 0, budget, days)
+
+    @property
+    def changes(self) -> int:
+        """Versions while the clock runs."""
+        return sum(int(((each > 0) & (each <= self.days)).sum()) for each in self._versions)
+
+    def _draw(self, pages: Indices) -> None:
+        for page in pages.tolist():
+            versions, visited = self._versions[page], self.visited[page]
+            place = int(np.searchsorted(versions, visited, side="right"))
+            self.changes_at[page] = versions[place] if place < len(versions) else np.inf
+        self.claims_at[pages] = np.inf
 
 
 def by_ratio(simulation: Simulation, intervals: Floats | float, adaptive: bool = False) -> None:
@@ -184,12 +227,19 @@ def by_ratio(simulation: Simulation, intervals: Floats | float, adaptive: bool =
             interval[pages] = np.clip(interval[pages] * np.where(changed, 0.5, 1.5), 1.0, 365.0)
 
 
-class FreshPolicy:
+class Schedule:
     """The product's schedule, driven as a worker drives it: a row's due time at each visit, the
     threshold daily, steered.
     """
 
-    def __init__(self, simulation: Simulation, *, known: bool, claims: bool = False) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        policy: Policy = Policy.FRESH,
+        *,
+        known: bool = False,
+        claims: bool = False,
+    ) -> None:
         self._simulation, self._known, self._claims = simulation, known, claims
         web, pages = simulation.web, len(simulation.web.rates)
         self._stats = [ChangeStats() for _ in range(pages)]
@@ -203,7 +253,10 @@ class FreshPolicy:
         self._rates = web.rates.copy() if known else self._estimated()
         self._correction = 1.0
         self._rules = RecrawlRules(
-            Policy.FRESH, budget_per_day=simulation.budget, shortest_ms=DAY_MS // SLOTS
+            policy,
+            max_age_ms=round(pages / simulation.budget * DAY_MS),
+            budget_per_day=simulation.budget,
+            shortest_ms=DAY_MS // SLOTS,
         )
         self._due = np.zeros(pages)
 
@@ -227,7 +280,8 @@ class FreshPolicy:
                 pages = pages[np.argpartition(self._due[pages], int(saved))[: int(saved)]]
             saved -= len(pages)
             fetched += len(pages)
-            self._visit(pages, start)
+            if len(pages):
+                self._visit(pages, start)
 
     def _visit(self, pages: Indices, start: float) -> None:
         simulation = self._simulation
@@ -250,7 +304,7 @@ class FreshPolicy:
                     self._trust[host], claimed, has_changed
                 )
         self._claimed[pages], self._claim[pages] = False, 0.0
-        if not self._known and len(pages):
+        if not self._known and self._rules.policy is Policy.FRESH:
             self._rates[pages] = self._estimated(pages)
         self._schedule(pages)
 
@@ -262,6 +316,8 @@ class FreshPolicy:
 
     def _solve(self) -> None:
         """Once a day: what the tables teach, and the threshold that spends the budget."""
+        if self._rules.policy is not Policy.FRESH:
+            return
         web = self._simulation.web
         if not self._known:
             self._prior = change_rate.learn_prior(list(zip(*self._stats, strict=True)))
@@ -337,9 +393,9 @@ class FreshPolicy:
 
 
 POLICIES: dict[str, Callable[[Simulation], None]] = {
-    "fresh": lambda simulation: FreshPolicy(simulation, known=True).run(),
-    "learned": lambda simulation: FreshPolicy(simulation, known=False).run(),
-    "claims": lambda simulation: FreshPolicy(simulation, known=False, claims=True).run(),
+    "fresh": lambda simulation: Schedule(simulation, known=True).run(),
+    "learned": lambda simulation: Schedule(simulation).run(),
+    "claims": lambda simulation: Schedule(simulation, claims=True).run(),
     "uniform": lambda simulation: by_ratio(simulation, 1.0),
     "proportional": lambda simulation: by_ratio(simulation, 1 / simulation.web.rates),
     "adaptive": lambda simulation: by_ratio(
@@ -356,6 +412,28 @@ def run(policy: str, seed: int, budget: int, *, pages: int = PAGES, days: int = 
     simulation = Simulation(web, seed, budget, days)
     POLICIES[policy](simulation)
     return simulation.result(policy, seed, optimum(web, budget))
+
+
+def read_history(file: Path, days: int) -> list[Floats]:
+    """Read the versions of the pages that existed before the last `days` of a history, in days."""
+    frame = pl.read_parquet(file)
+    end = frame["versions"].list.max().max()
+    assert isinstance(end, int)
+    pages = [np.array(dates) / DAY_MS for dates in frame["versions"].to_list()]
+    begin = end / DAY_MS - days
+    return [dates - begin for dates in pages if dates[0] <= begin]
+
+
+def replay(versions: Sequence[Floats], interval: int, days: int) -> list[tuple[Result, int]]:
+    """Return what each policy finds with a budget of all pages in `interval` days, and the changes
+    that there were.
+    """
+    results = []
+    for policy in (Policy.FRESH, Policy.AGE, Policy.DAILY):
+        simulation = Replay(versions, max(1, round(len(versions) / interval)), days)
+        Schedule(simulation, policy).run()
+        results.append((simulation.result(policy, 0, 1.0), simulation.changes))
+    return results
 
 
 def below_floors(results: Sequence[Result], floors: dict[str, float]) -> list[str]:
@@ -419,12 +497,42 @@ def markdown(results: Sequence[Result]) -> str:
     )
 
 
+def replayed(history: Path, days: int, intervals: Sequence[int]) -> tuple[str, list[object]]:
+    """Replay a history; the report, and its figures."""
+    versions = read_history(history, days)
+    rows: list[Sequence[object]] = []
+    figures: list[object] = []
+    for interval in intervals:
+        for result, changes in replay(versions, interval, days):
+            figures.append(asdict(result) | {"changes": changes, "pages": len(versions)})
+            rows.append(
+                (
+                    f"{len(versions):,} in {interval} days",
+                    result.policy,
+                    f"{result.fetches:.0f}",
+                    f"{result.found / changes:.1%} of {changes:,}",
+                    f"{result.found / (result.fetches * days):.1%}",
+                    f"{result.freshness:.4f}",
+                    f"{result.age_days:.2f}",
+                )
+            )
+    header = ("budget", "policy", "fetches a day", "changes found", "fetches that found one")
+    return table((*header, "freshness", "mean age, days"), rows), figures
+
+
 def main() -> None:
     parser = arguments(__doc__, runs=1, check=(False, "exit 1 when a floor is missed"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--budgets", type=int, nargs="+", default=[1_000, 5_000])
     parser.add_argument("--only", choices=tuple(POLICIES), action="append")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="of `bench.histories`")
+    parser.add_argument("--days", type=int, default=730, help="of the history")
+    parser.add_argument("--intervals", type=int, nargs="+", default=[1, 7, 30], metavar="DAYS")
     options = parser.parse_args()
+    if options.history:
+        body, replays = replayed(options.history, options.days, options.intervals)
+        report(options, f"Freshness on {options.history.stem}", body, replays)
+        return
     results = [
         run(policy, seed, budget)
         for budget in options.budgets

@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 
+from lycosa.cluster.status import cluster_status
 from tests.cluster.webs import overrides
 from tests.crawl.polite import ServedWeb
 from tests.engines.clusters import RayCluster
@@ -36,20 +37,19 @@ def now_ms() -> int:
 
 @dataclass
 class ClusterCrawl:
-    """`lycosa crawl` with an engine, from start to end. Times are ms since 1970. What asks for
-    processes wants a workspace in a folder.
-    """
+    """`lycosa crawl` with an engine, from start to end. Times are ms since 1970."""
 
     workspace: Path | str
     served: ServedWeb
     engine: Sequence[str]  # the options that choose it
     settings: Sequence[str] = ()
     environment: dict[str, str] = field(default_factory=dict)  # beside this process's own
+    python: Sequence[str] = (sys.executable,)  # the words that start it
     process: subprocess.Popen[str] = field(init=False)
 
     def __enter__(self) -> ClusterCrawl:
         command = [
-            sys.executable,
+            *self.python,
             "-m",
             "lycosa.cli.main",
             "-w",
@@ -89,13 +89,7 @@ class ClusterCrawl:
 
     def status(self) -> dict[str, Any]:
         """What the coordinator wrote last; empty before."""
-        try:
-            written: dict[str, Any] = json.loads(
-                Path(self.workspace, "run", "cluster.json").read_text()
-            )
-        except FileNotFoundError:
-            return {}
-        return written
+        return cluster_status(str(self.workspace)) or {}
 
     def coordinator(self) -> int:
         """The process that leads, as far as is known; 0 if it is no more, or there was none yet."""

@@ -31,11 +31,11 @@ see that a lease is out.
 """
 
 
-def troubled(begun: int, ended: int = 0) -> tuple[int, int]:
+def troubled(begun: int, ended: int = 0, hold_ms: int = HOLD_MS) -> tuple[int, int]:
     """When answers may be lost by a trouble: until all who depended on what was killed or stopped
     have noticed.
     """
-    return begun - LOST_MS, max(begun, ended) + HOLD_MS + BUSY_MS
+    return begun - LOST_MS, max(begun, ended) + hold_ms + BUSY_MS
 
 
 @pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-deaths")

@@ -139,6 +139,16 @@ def test_those_who_are_there_begin_without_one_that_never_comes(workspace: Works
     assert cluster.sizes() == {"a": 8, "b": 8}
 
 
+def test_pings_do_not_each_repeat_the_placement(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = settled(workspace, "abcdefgh")
+    placed: list[int] = []
+    monkeypatch.setattr(Coordinator, "_place", lambda _, now: placed.append(now))
+    cluster.turn(2)
+    assert len(placed) == 10
+
+
 def test_a_worker_that_joins_gets_its_share_from_the_others(workspace: Workspace) -> None:
     cluster = settled(workspace, "ab")
     cluster.workers["c"] = Worker("c", workspace, cluster.clock)

@@ -86,12 +86,12 @@ class S3Server:
 
 
 @contextmanager
-def s3_server() -> Iterator[S3Server]:
+def s3_server(address: str = "127.0.0.1") -> Iterator[S3Server]:
     """Run a server with the bucket `BUCKET`."""
     faults = Faults()
     application = _Faulty(DomainDispatcherApplication(create_backend_app), faults)
-    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=_Handler)
-    endpoint = f"http://127.0.0.1:{server.server_port}"
+    server = make_server(address, 0, application, threaded=True, request_handler=_Handler)
+    endpoint = f"http://{address}:{server.server_port}"
     environment = {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": KEY_ID,

@@ -46,6 +46,8 @@ loads are uncertain and moves are cheap.
 """
 
 _NUMBERS = 10**9  # replies in one epoch
+_ADVANCES = 10
+"""Placement per ping interval besides ticks. Its cost grows with the workers, and so do pings."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -93,6 +95,7 @@ class Coordinator:
         self._loads: dict[int, int] = {}
         self._quotas = QuotaLeases(plan.budgets, partitions)
         self.members: dict[str, MemberState] = {}
+        self._working = 0  # members with something to fetch
         self.head = 0
         self.holders: dict[int, int] = {}
         self.ended = ""  # reason to stop: finished, max_pages, or the argument of `stop`
@@ -111,7 +114,8 @@ class Coordinator:
             if ping.acknowledged // _NUMBERS != self._leadership.epoch:
                 return PingReply(lost=True, number=self._number, soon=True)
             member = self._record_ping(ping, now)
-            self._advance(now)
+            if now - self._advanced_at >= self._settings.ping_interval // _ADVANCES:
+                self._advance(now)
             return self._answer(member)
 
     def gone(self, worker: str, certain: bool = False) -> None:
@@ -158,10 +162,8 @@ class Coordinator:
                     }
                     for each in sorted(self.members.values(), key=lambda each: each.worker)
                 ],
-                "unassigned": sum(
-                    not any(partition in each.assigned for each in self.members.values())
-                    for partition in range(self._partitions)
-                ),
+                "unassigned": self._partitions
+                - len(set().union(*(each.assigned for each in self.members.values()))),
                 "partitions": self._partitions,
                 "granted": self._quotas.granted(),
             }
@@ -204,6 +206,7 @@ class Coordinator:
             # This process was suspended: living workers need time to report.
             self._gives_from = max(self._gives_from, now + self._settings.hold)
         self._advanced_at = now
+        self._working = sum(each.working for each in self.members.values())
         for member in [
             each
             for each in self.members.values()
@@ -262,12 +265,7 @@ class Coordinator:
             stop=stop,
             number=self._number,
             claim=member.ping.claim,
-            among=1
-            + sum(
-                1
-                for each in self.members.values()
-                if each is not member and each.ping.claim and not (each.ping.idle or each.gone)
-            ),
+            among=max(1, self._working + (not member.working)),
             soon=not stop
             and (
                 waits

@@ -44,6 +44,11 @@ class MemberState:
         self.fetched_before = self.ping.fetched
 
     @property
+    def working(self) -> bool:
+        """Whether it has something to fetch."""
+        return bool(self.ping.claim) and not (self.ping.idle or self.gone)
+
+    @property
     def settled(self) -> bool:
         """Whether it holds what the replies to it named."""
         return self.ping.partitions == self.assigned and (

@@ -138,6 +138,7 @@ class QuotaLeases:
         if ping.claim in self._ended:  # it was silent for long, but not superseded
             self._living[ping.claim] = self._ended.pop(ping.claim)[1]
         lease = self._living.get(ping.claim)
+        was_ready = lease is not None and lease.ready
         reported = {
             name: max(ping.granted.get(name, 0), ping.added.get(name, 0)) for name in self._budgets
         }
@@ -149,7 +150,8 @@ class QuotaLeases:
         else:
             lease.record(ping, reported)
         self._reported[ping.claim] = dict(ping.committed)
-        self._settle()
+        if ping.ready and not was_ready:
+            self._settle()
 
     def end(self, claim: int) -> None:
         """End a claim: released, superseded, or its worker is dead. Unknown ones are ignored."""

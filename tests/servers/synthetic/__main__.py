@@ -15,7 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from tests.servers.synthetic.plan import TRAPS, Trap, WebPlan
-from tests.servers.synthetic.server import WebServer
+from tests.servers.synthetic.server import NETWORK, WebServer
 from tests.servers.synthetic.web import Web
 
 
@@ -38,6 +38,7 @@ def options_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--epoch-ms", type=int, default=None, help="when its time begins; default: now"
     )
+    parser.add_argument("--network", default=NETWORK, help="of its addresses, as 127.0.16.")
     parser.add_argument("--addresses", type=int, default=1)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--pace", type=float, default=1.0, help="latencies are multiplied by it")
@@ -49,6 +50,7 @@ def main(arguments: list[str]) -> int:
     options = options_parser().parse_args(arguments)
     server = WebServer(
         Web(read_plan(options)),
+        network=options.network,
         addresses=options.addresses,
         port=options.port,
         pace=options.pace,

@@ -25,7 +25,7 @@ from tests.servers.synthetic.hosts import Access
 from tests.servers.synthetic.request_log import Logged, line_of
 from tests.servers.synthetic.web import Web
 
-_NETWORK = "127.0.16."
+NETWORK = "127.0.16."
 _NOBODY = "127.0.15.254"  # where nobody listens
 _NO_NAME = "nowhere.onion"  # libcurl does not even ask for it (RFC 7686)
 _BACKLOG = 1_024
@@ -47,6 +47,7 @@ class WebServer:
         self,
         web: Web,
         *,
+        network: str = NETWORK,
         addresses: int = 1,
         port: int = 0,
         pace: float = 1.0,
@@ -56,8 +57,8 @@ class WebServer:
     ) -> None:
         """
         Args:
-            addresses: loopback addresses over which the hosts are spread (host number modulo
-                addresses).
+            network: the first three numbers of the addresses, with their points.
+            addresses: how many the hosts are spread over (host number modulo addresses).
             port: 0 takes a free one.
             pace: latencies and transfer times are multiplied by it; 0 answers at once.
             clock: the time of the web. The log has the machine's time, whatever this clock says.
@@ -68,7 +69,7 @@ class WebServer:
         self.web = web
         self.pace = pace
         self.clock = clock or SystemClock()
-        self.addresses = [f"{_NETWORK}{number}" for number in range(1, addresses + 1)]
+        self.addresses = [f"{network}{number}" for number in range(1, addresses + 1)]
         self.port = port
         self.served = 0
         self.connections: set[_Connection] = set()

@@ -1,0 +1,252 @@
+"""Machines of a Ray cluster for tests: network namespaces that a bridge joins, each with files,
+host name and clock of its own. Needs root on Linux.
+
+Servers of a test listen at `OUTSIDE` and `STORAGE`, which every machine reaches. A machine covers
+/tmp with a memory file system, so all that its processes write there is its own.
+Everything ends with this process.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.engines.clusters import ROOT
+from tests.waiting import listens, until
+
+NETWORK = "10.231.77."
+OUTSIDE, STORAGE = f"{NETWORK}1", f"{NETWORK}2"
+PORT = 6379
+_START_LIMIT_S = 300.0
+_STARTS = 3
+_PATIENT_START = """
+import time
+from ray._private import services
+from ray.scripts.scripts import main
+
+get_node, end = services.get_node, time.monotonic() + 60
+
+def patient(*arguments):
+    while True:
+        try:
+            return get_node(*arguments)
+        except RuntimeError:
+            if time.monotonic() > end:
+                raise
+
+services.get_node = patient
+main()
+"""
+"""`ray start` waits for its node for 30 seconds, and a single answer decides: too little for a busy
+machine.
+"""
+_BEGIN = """
+mount -t tmpfs tmpfs /tmp && mkdir /tmp/home && hostname {name} && ip link set lo up && echo ready
+cat
+here=$(readlink /proc/$$/ns/net)
+for each in /proc/[0-9]*; do
+  [ "$(readlink $each/ns/net)" = "$here" ] && [ $each != /proc/$$ ] && kill -9 ${{each#/proc/}}
+done 2>/dev/null
+"""
+"""Waits for the end of standard input, then kills all that runs in the same namespace."""
+
+
+def require_machines() -> None:
+    """Skip the test where it cannot make machines."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("network namespaces need root on Linux")
+    missing = [name for name in ("unshare", "nsenter", "ip") if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not found: install util-linux and iproute2")
+    tried = subprocess.run(
+        ["unshare", "--net", "--mount", "--uts", "mount", "-t", "tmpfs", "tmpfs", "/tmp"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tried.returncode:
+        pytest.skip(f"namespaces are not permitted here: {tried.stderr.strip()}")
+
+
+class _Namespace:
+    """A process in namespaces of its own; they end with the last process in them."""
+
+    def __init__(self, name: str) -> None:
+        self._holder = subprocess.Popen(
+            ["unshare", "--net", "--mount", "--uts", "sh", "-c", _BEGIN.format(name=name)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._holder.stdout is not None
+        assert self._holder.stdout.readline() == "ready\n"
+        self.pid = self._holder.pid
+
+    def command(self, *words: str) -> list[str]:
+        """The command that runs another one inside."""
+        return ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", *words]
+
+    def ip(self, *words: str) -> None:
+        subprocess.run(self.command("ip", *words), check=True)
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes inside but those that hold it."""
+        here = os.readlink(f"/proc/{self.pid}/ns/net")
+        found = []
+        for process in psutil.process_iter(["ppid"]):
+            with suppress(OSError):
+                inside = os.readlink(f"/proc/{process.pid}/ns/net") == here
+                if inside and self.pid not in (process.pid, process.info["ppid"]):
+                    found.append(process)
+        return found
+
+    def close(self) -> None:
+        self._holder.communicate()
+
+
+class Machine(_Namespace):
+    """A machine of the cluster. `clock_s`: how far its clock is ahead of this process's."""
+
+    def __init__(self, hub: _Namespace, number: int, clock_s: int = 0) -> None:
+        super().__init__(f"machine{number}")
+        self.address = f"{NETWORK}{10 + number}"
+        self.clock_s = clock_s
+        self._hub = hub
+        self._port = f"port{number}"
+        hub.ip("link", "add", self._port, "type", "veth", "peer", "eth0", "netns", str(self.pid))
+        hub.ip("link", "set", self._port, "master", "bridge", "up")
+        self.ip("address", "add", f"{self.address}/24", "dev", "eth0")
+        self.ip("link", "set", "eth0", "up")
+
+    @contextmanager
+    def unplugged(self) -> Iterator[None]:
+        """Cut it off from everything."""
+        self._hub.ip("link", "set", self._port, "down")
+        yield
+        self._hub.ip("link", "set", self._port, "up")
+
+    @contextmanager
+    def parted(self, others: Sequence[str]) -> Iterator[None]:
+        """Cut it off from these addresses; it reaches all others."""
+        for address in others:
+            self.ip("route", "add", "blackhole", f"{address}/32")
+        yield
+        for address in others:
+            self.ip("route", "del", "blackhole", f"{address}/32")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop all its processes."""
+        processes = self.processes()
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+        yield
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
+@dataclass
+class RayMachines:
+    """Machines that run Ray, the head first, one CPU each. `environment` of all their processes."""
+
+    environment: dict[str, str]
+    machines: list[Machine] = field(default_factory=list)
+    _hub: _Namespace = field(default_factory=lambda: _Namespace("hub"))
+    _number: int = 0
+
+    def __post_init__(self) -> None:
+        link = f"lycosa{secrets.token_hex(3)}"
+        self._hub.ip("link", "add", "bridge", "type", "bridge")
+        self._hub.ip("link", "set", "bridge", "up")
+        add = ["link", "add", link, "type", "veth", "peer", "outside", "netns", str(self._hub.pid)]
+        for words in (
+            add,
+            ["address", "add", f"{OUTSIDE}/24", "dev", link],
+            ["address", "add", f"{STORAGE}/24", "dev", link],
+            ["link", "set", link, "up"],
+        ):
+            subprocess.run(["ip", *words], check=True)
+        self._hub.ip("link", "set", "outside", "master", "bridge", "up")
+
+    @property
+    def address(self) -> str:
+        return f"{self.machines[0].address}:{PORT}"
+
+    def add(self, clock_s: int = 0) -> Machine:
+        """A machine joins the cluster, or is its head if it is the first."""
+        self._number += 1
+        machine = Machine(self._hub, self._number, clock_s)
+        self.machines.append(machine)
+        self.join(machine)
+        return machine
+
+    def join(self, machine: Machine) -> None:
+        """Start Ray on a machine, and wait until it listens."""
+        head = machine is self.machines[0]
+        role = ["--head", f"--port={PORT}", "--include-dashboard=false"]
+        command = [
+            *self.python(machine),
+            *("-c", _PATIENT_START, "start"),
+            *(role if head else [f"--address={self.address}"]),
+            *(f"--node-ip-address={machine.address}", "--num-cpus=1"),
+            "--object-store-memory=80000000",
+        ]
+        for _ in range(_STARTS):
+            started = subprocess.run(
+                command, check=False, capture_output=True, text=True, timeout=_START_LIMIT_S
+            )
+            if started.returncode == 0:
+                break
+            for process in machine.processes():
+                process.kill()
+        assert started.returncode == 0, started.stdout + started.stderr
+        if head:
+            until(lambda: listens(machine.address, PORT), _START_LIMIT_S)
+
+    def python(self, machine: Machine) -> list[str]:
+        """The words that start Python on a machine, with its environment."""
+        variables = {**self.environment, "HOME": "/tmp/home", "TMPDIR": "/tmp"}
+        if machine.clock_s:
+            variables["LYCOSA_TEST_CLOCK_S"] = str(machine.clock_s)
+            variables["PYTHONPATH"] += f":{Path(__file__).parent / 'clock'}"
+        words = [f"{name}={value}" for name, value in variables.items()]
+        return machine.command("env", *words, sys.executable)
+
+    def leave(self, machine: Machine) -> None:
+        """A machine is gone, with all that it had."""
+        self.machines.remove(machine)
+        machine.close()
+
+    def close(self) -> None:
+        for each in [*reversed(self.machines), self._hub]:
+            each.close()
+
+
+@contextmanager
+def ray_machines() -> Iterator[RayMachines]:
+    """A cluster without machines."""
+    environment = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_register_timeout_seconds": f"{_START_LIMIT_S:.0f}",
+        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+        "LYCOSA_CACHE": "/tmp/cache",
+    }
+    cluster = RayMachines(environment)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
