@@ -3,7 +3,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lycosa.search.query.query import (
@@ -237,6 +237,7 @@ _PIECES = st.sampled_from(
         max_size=40,
     ).map("".join)
 )
+@example("author:0¼")
 @settings(max_examples=300)
 def test_never_raises_and_invents_nothing(text: str) -> None:
     parsed = parse_query(text)

@@ -51,6 +51,7 @@ LANGUAGES = [
         ("en", "İstanbul asyncio.run(main()) foo_bar", "istanbul asyncio run main foo bar"),
         ("de", "Straße STRASSE Strasse Häuser Haus", "strass strass strass haus haus"),
         ("fr", "L’école, les écoles; mangèrent œuvres", "l ecol le ecol mang oeuvr"),
+        ("da", "Fanø, fanǿ", "fano fano"),
         ("es", "canción canciones cancion", "cancion cancion cancion"),
         ("it", "città libertà", "citt libert"),
         ("pt", "informação informações", "inform inform"),

@@ -52,7 +52,7 @@ __all__ = [
     "analyzer_for",
 ]
 
-ANALYSIS_VERSION = 2
+ANALYSIS_VERSION = 3
 """Raise it when an analyzer gives other terms, so that indexes are rebuilt."""
 
 BIGRAMS, KIWI = "bigrams", "kiwi"

@@ -101,16 +101,18 @@ def without_accents(word: str) -> str:
         "\u00c0" <= word[0] <= "\u03ff" or "\u1e00" <= word[0] <= "\u1fff" or word[0].isascii()
     ):
         return word
-    return "".join(
+    base = "".join(
         character
         for character in unicodedata.normalize("NFKD", word)
         if not unicodedata.combining(character)
     )
+    return base.translate(_LATIN_LETTERS)  # of letters with an accent: ǿ
 
 
 def name_words(text: str) -> list[str]:
     """Return the words of a person's name for comparison: without case, accents, punctuation."""
-    return [without_accents(word) for word in _NAME_WORD.findall(text[:1_000].casefold())]
+    words = _NAME_WORD.findall(compatible(text[:1_000]).casefold())
+    return [without_accents(word) for word in words]
 
 
 def pieces(word: str) -> list[str]:
