@@ -287,7 +287,7 @@ def test_an_override_without_collections_makes_the_default_one() -> None:
         ("=", "write section.key=value"),
         ("", "write section.key=value"),
         ("fecth.user_agent=x", "there is no section 'fecth'; did you mean 'fetch'?"),
-        ("zzz.user_agent=x", "known: fetch, crawl, render, index, store, run, cluster, serve, "),
+        ("zzz.user_agent=x", "known: fetch, crawl, render, index, encoder, store, run, cluster, "),
         ("fetch.usr_agent=x", "[fetch] has no setting 'usr_agent'; did you mean 'user_agent'?"),
         ("fetch.connections=0", "must be at least 1"),
         ("fetch.connections=many", "valid integer"),

@@ -38,6 +38,7 @@ def test_serves_each_root_on_its_own_address_and_logs_every_request(tmp_path: Pa
         [Server("127.0.0.1", tmp_path / "one"), Server("127.0.0.2", tmp_path / "two")]
     ) as server:
         assert _get(server, "127.0.0.1", "/one.txt") == 200
+        server.settle()  # a line is written after its answer
         mark = server.mark()
         assert _get(server, "127.0.0.2", "/two.txt?q=%22", agent='a "quoted" ä') == 200
         assert _get(server, "127.0.0.2", "/one.txt") == 404

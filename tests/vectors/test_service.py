@@ -11,6 +11,7 @@ import pytest
 from lycosa import Workspace
 from lycosa.config.settings import Config
 from lycosa.serve.app import create_app
+from lycosa.serve.crawl.metrics import ENCODER_FAILURES
 from lycosa.vectors.service import EncodingService
 from tests.cli.conftest import run_here
 from tests.index.corpus import page
@@ -69,7 +70,7 @@ def test_a_crawl_encodes_and_everything_finds(
     api.replies, api.sticky = [(500, b"broken", ())], True
     answer = client.get("/api/v1/passages", params={"q": "vehicle moth"}).json()
     assert (answer["ranking"], len(answer["passages"])) == ("keyword", 1)
-    assert "\nlycosa_encoder_failures_total 1\n" in client.get("/metrics").text
+    assert f"\n{ENCODER_FAILURES} 1\n" in client.get("/metrics").text
     failed = run_here("-w", root, "search", "--passages", "vehicle moth")
     assert failed.code == 0
     assert "results are by words only" in failed.err

@@ -396,7 +396,7 @@ def _write_graph(
     rows = first[~np.isin(keys[first], present)]
     for start in range(0, len(rows), _SLAB):
         part = np.sort(rows[start : start + _SLAB])
-        index.add(keys[part], vectors[part])
+        index.add(keys[part], vectors[part], threads=1)  # the same graph for the same vectors
     index.save(str(path))
 
 

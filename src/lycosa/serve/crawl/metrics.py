@@ -9,6 +9,8 @@ from lycosa.serve.services import ServicesDep
 
 router = APIRouter()
 
+ENCODER_FAILURES = "lycosa_encoder_failures_total"
+
 
 @router.get(
     "/metrics",
@@ -21,9 +23,8 @@ def metrics(services: ServicesDep) -> Response:
     text = services.meter.text()
     failures = services.encoder_failures
     if failures is not None:
-        name = "lycosa_encoder_failures_total"
         text += (
-            f"# HELP {name} Queries that the encoder did not encode.\n# TYPE {name} counter\n"
-            f"{name} {failures}\n"
+            f"# HELP {ENCODER_FAILURES} Queries that the encoder did not encode.\n"
+            f"# TYPE {ENCODER_FAILURES} counter\n{ENCODER_FAILURES} {failures}\n"
         )
     return Response(text, media_type=CONTENT_TYPE)
