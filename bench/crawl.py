@@ -334,8 +334,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         "--check", action="store_true", help="exit 1 when a floor of bench/floors.toml is missed"
     )
     parsed = parser.parse_args(arguments)
-    parsed.contenders = [] if parsed.without_lycosa else ["lycosa"]
-    parsed.contenders += [rival for rival in parsed.rivals.split(",") if rival]
+    ours = [] if parsed.without_lycosa else ["lycosa"]
+    parsed.contenders = list(dict.fromkeys([*ours, *filter(None, parsed.rivals.split(","))]))
     unknown = [name for name in parsed.contenders if name not in COMMANDS]
     missing = [str(folder) for folder in parsed.folder if not folder.is_dir()]
     if missing:
