@@ -124,7 +124,6 @@ TROUBLES: dict[str, Callable[[RayMachines, Machine], AbstractContextManager[obje
 }
 
 
-@pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-deaths")
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_machine_is_in_trouble(
     tmp_path: Path, cluster: RayMachines, root: str, trouble: str
