@@ -1,4 +1,4 @@
-"""Encoders that need no model: hashed words, after a few translations that they were told."""
+"""Encoders that need no model: hashes of words, with a few synonyms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HASHED = "tests.vectors.encoders:hashed_words"
 COUNTED = "tests.vectors.encoders:counted"
 
 calls: list[list[str]] = []
-"""What `counted` was asked for, since it was cleared."""
+"""Texts of each call of `counted` since it was cleared."""
 
 
 @cache

@@ -96,8 +96,8 @@ class Services:
 
     @property
     def encoder_failures(self) -> int | None:
-        """Queries of this process that the encoder has not encoded; None: no passages were asked
-        for.
+        """Queries of this process that the encoder failed to encode; None: no search for passages
+        yet.
         """
         finder: PassageFinder | None = self.__dict__.get("passages")
         return None if finder is None else finder.encoder_failures

@@ -130,9 +130,9 @@ def near_chunks(
         matching: returns those of the ids of pages that match.
     """
     matches: dict[int, bool] = {}
-    asked = min(count, len(store.vectors))
+    limit = min(count, len(store.vectors))
     while True:
-        rows = store.nearest(vector, asked)
+        rows = store.nearest(vector, limit)
         places = store.places_of(rows)
         new = np.setdiff1d(places, np.fromiter(matches, np.int64, len(matches)))
         if len(new):
@@ -144,9 +144,9 @@ def near_chunks(
             for place, row in zip(places.tolist(), rows.tolist(), strict=True)
             if matches[place]
         ]
-        if len(near) >= count or asked >= len(store.vectors):
+        if len(near) >= count or limit >= len(store.vectors):
             return near[:count]
-        asked = min(_GROWTH * asked, len(store.vectors))
+        limit = min(_GROWTH * limit, len(store.vectors))
 
 
 def _page_ids(store: ChunkStore, places: NDArray[np.int64]) -> list[str]:

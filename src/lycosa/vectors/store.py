@@ -148,8 +148,8 @@ class ChunkStore:
 
     def chunk_of(self, place: int, row: int) -> Chunk:
         """Return a chunk of a page."""
-        (found,) = self._placed(place, row, row + 1)
-        return found
+        (chunk,) = self._placed(place, row, row + 1)
+        return chunk
 
     def _placed(self, place: int, first: int, last: int) -> list[Chunk]:
         start, end = self._rows(place)
@@ -201,8 +201,8 @@ class ChunkStore:
         graph = self._graph if count < len(self.vectors) // 10 else None
         if graph is not None:
             keys, order = self._by_chunk_key
-            found = np.searchsorted(keys, graph.search(vector, count).keys)
-            rows = order[found]
+            places = np.searchsorted(keys, graph.search(vector, count).keys)
+            rows = order[places]
             likeness = self.vectors[rows] @ vector
         else:
             # in one thread: those of BLAS wait for each other while the machine is busy

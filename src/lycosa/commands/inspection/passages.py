@@ -262,10 +262,10 @@ class PassageFinder:
             analyzer_of,
             None if index is None else IndexTerms(index.documents, index.statistics.holding),
         )
-        found = [hit for hit in hits if hit.url in by_url]
-        by_words = ranker.rank([_ranked_page(by_url[hit.url], hit.score) for hit in found])
+        chosen = [hit for hit in hits if hit.url in by_url]
+        by_words = ranker.rank([_ranked_page(by_url[hit.url], hit.score) for hit in chosen])
         ranked = [
-            RankedChunk(numbers[found[each.page].url], each.chunk, each.score) for each in by_words
+            RankedChunk(numbers[chosen[each.page].url], each.chunk, each.score) for each in by_words
         ]
         if near is not None:
             ranked = fused(ranked[:FUSED], near.ranked(by_url, numbers, request.max_tokens))

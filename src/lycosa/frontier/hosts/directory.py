@@ -93,12 +93,12 @@ class HostDirectory:
         slot = self._new.get(host_key)
         if slot is not None:
             return slot
-        top, wanted = host_key >> (64 - _TOP_BITS), np.uint64(host_key)
+        top, key = host_key >> (64 - _TOP_BITS), np.uint64(host_key)
         first = self._tops.item(top)
         keys = self._sorted_keys[first : self._tops.item(top + 1)]
-        place = int(keys.searchsorted(wanted))
-        found = place < keys.size and keys[place] == wanted
-        return self._order.item(first + place) if found else None
+        place = int(keys.searchsorted(key))
+        is_known = place < keys.size and keys[place] == key
+        return self._order.item(first + place) if is_known else None
 
     def slots(self, host_keys: _Keys) -> Slots:
         """Return the slots of hosts; -1: unknown host."""
