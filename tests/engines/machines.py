@@ -186,10 +186,15 @@ class RayMachines:
 
     def add(self, clock_s: int = 0) -> Machine:
         """A machine joins the cluster, or is its head if it is the first."""
+        machine = self.boot(clock_s)
+        self.join(machine)
+        return machine
+
+    def boot(self, clock_s: int = 0) -> Machine:
+        """A machine that runs nothing yet."""
         self._number += 1
         machine = Machine(self._hub, self._number, clock_s)
         self.machines.append(machine)
-        self.join(machine)
         return machine
 
     def join(self, machine: Machine) -> None:

@@ -50,8 +50,12 @@ class CurlFetcher:
 
     _resolve_prefix = "+"  # the entry expires as libcurl's own do
 
-    def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
-        """
+    def __init__(
+        self, settings: FetchSettings, guard: AddressGuard, clock: Clock, unacknowledged_ms: int = 0
+    ) -> None:
+        """`unacknowledged_ms`: on Linux, drop a connection whose peer acknowledges nothing for so
+        long, even if it was closed here. 0: as the system does.
+
         Raises:
             ConfigError: `ca_file` is no file, `connect_to` is malformed, or a header setting holds
             control characters.
@@ -59,6 +63,7 @@ class CurlFetcher:
         self._settings = settings
         self._guard = guard
         self._clock = clock
+        self._unacknowledged_ms = unacknowledged_ms
         self._overrides = parse_connect_to(settings.connect_to)
         self._fields = default_fields(settings)
         self._head_end = head_end(self._fields)
@@ -441,4 +446,5 @@ class CurlFetcher:
             settings.max_header,
             settings.max_body,
             self._head_end,
+            self._unacknowledged_ms,
         )

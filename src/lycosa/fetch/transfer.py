@@ -73,6 +73,7 @@ class Transfer:
         "small",
         "started_at",
         "started_ms",
+        "unacknowledged_ms",
         "unwanted",
         "url",
     )
@@ -85,8 +86,11 @@ class Transfer:
         max_header: int,
         max_body: int,
         fields: bytes,
+        unacknowledged_ms: int = 0,
     ) -> None:
-        """`fields`: the header fields that are sent, as bytes, with the empty line."""
+        """`fields`: the header fields that are sent, as bytes, with the empty line.
+        `unacknowledged_ms`: see `CurlFetcher`.
+        """
         self.curl = curl
         self.guard = guard
         self.overrides = overrides
@@ -98,6 +102,7 @@ class Transfer:
         self.final: tuple[int, bytes] = _NO_HEAD
         self.url = _NO_URL
         self.fields = fields
+        self.unacknowledged_ms = unacknowledged_ms
         self.custom_headers = False
         self.posted = False  # the handle is set to send a form
         self.has_addresses = False  # libcurl has addresses and a limit for this connection
@@ -229,7 +234,10 @@ class Transfer:
             self.refused = ip
             return pycurl.SOCKET_BAD
         self.dialled = True
-        return _Lent(address.family, address.socktype, address.protocol)
+        opened = _Lent(address.family, address.socktype, address.protocol)
+        if self.unacknowledged_ms and (option := getattr(socket, "TCP_USER_TIMEOUT", 0)):
+            opened.setsockopt(socket.IPPROTO_TCP, option, self.unacknowledged_ms)
+        return opened
 
     def _is_unwanted(self, unwanted: Callable[[str], bool]) -> bool:
         """Whether to end the transfer for its media type. What is small comes whole: ending it

@@ -216,7 +216,7 @@ def open_session(
 
         find_browser(config.render.browser, sandbox=config.render.sandbox)
     require_secrets((job.collection for job in jobs), os.environ)
-    fetcher = options.fetcher or _curl_fetcher(config, jobs, clock)
+    fetcher = options.fetcher or _curl_fetcher(config, jobs, clock, shared=held is not None)
     claim = workspace.claim(
         options.worker or f"{command}-{os.getpid()}", held, settings=settings, clock=clock
     )
@@ -239,7 +239,12 @@ def open_session(
     return _compose(workspace, claim, crawl, fetcher, options, _changed(state, claim, settings))
 
 
-def _curl_fetcher(config: Config, jobs: Sequence[Job], clock: Clock) -> CurlFetcher:
+def _curl_fetcher(
+    config: Config, jobs: Sequence[Job], clock: Clock, *, shared: bool
+) -> CurlFetcher:
+    """Return the fetcher of a worker. `shared`: other workers may get its partitions. The kernel
+    must not repeat a request of this one after that, when a broken network works again.
+    """
     every_seed = [
         normalise(seed) for job in jobs for seed in (*job.seeds, *job.collection.feed_urls)
     ]
@@ -247,6 +252,7 @@ def _curl_fetcher(config: Config, jobs: Sequence[Job], clock: Clock) -> CurlFetc
         fetching_of(every_seed, config.fetch),
         AddressGuard(named_pair(seed) for seed in every_seed),
         clock,
+        unacknowledged_ms=(config.cluster.reassign - config.cluster.hold) if shared else 0,
     )
 
 
