@@ -2,9 +2,9 @@
 
     python -m bench.million [--pages 1000000] [--queries 400]
 
-For 10,000 pages, 100,000 and so on up to `--pages`, a web of real pages (`bench.million_web`, a
-host for 50 pages) is crawled to nine tenths by `lycosa crawl` with its index. The next crawl gets
-SIGKILL and the one after it resumes: the time is that until its first request. Then `lycosa serve`
+For 10,000 pages, 100,000 and so on up to `--pages`, so many of a larger web of real pages
+(`bench.million_web`, a host for 50 pages) are crawled by `lycosa crawl` with its index. The next
+crawl gets SIGKILL and the one after it resumes: the time is that until its first request. Then `lycosa serve`
 answers queries drawn from the pages, with snippets, and compact, rank and check run once. CPU
 includes all processes but the web's. A million pages take about four hours and 40 GB in TMPDIR.
 """
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -33,21 +33,25 @@ from lycosa.store.workspace import Workspace
 
 PAGES_PER_HOST = 50
 FIRST_STEP, STEP = 10_000, 10
-SHARE = 0.9  # of the web's pages in the measured crawl; the others are for the killed ones
+WEB_SHARE = 1.2  # the web to the crawled pages: it has other responses, and the killed crawls fetch
 KILL_AFTER, RESUMED = 0.02, 200
 SAMPLES = 2_000
 WARM_UP = 50
 S_PER_PAGE = 0.1  # limit of the crawl
 COLUMNS = (
     *("pages", "CPU ms per page", "largest process, MB", "all, MB", "resume s"),
-    *("search p50 ms", "p95 ms", "compact CPU s", "rank CPU s", "check CPU s", "load"),
+    *("search p50 ms", "p95 ms", "compact CPU s", "check CPU s", "rank CPU s", "load"),
 )
+
+
+def note(text: str) -> None:
+    print(f"{text}; load {load_average():.1f}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def web(pages: int) -> Iterator[int]:
-    """Serve the web in a process; yield its port."""
-    words = ["--pages", str(pages), "--hosts", str(pages // PAGES_PER_HOST)]
+    """Serve a web that is large enough in a process; yield its port."""
+    words = ["--pages", str(round(pages * WEB_SHARE)), "--hosts", str(pages // PAGES_PER_HOST)]
     command = [sys.executable, "-m", "bench.million_web", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -85,11 +89,14 @@ def started(command: list[str], port: int, requests: int) -> Iterator[float]:
     before, start = served(port), time.perf_counter()
     with subprocess.Popen(command, start_new_session=True) as process:
         try:
-            while served(port) < before + requests and process.poll() is None:
+            while served(port) < before + requests:
+                if process.poll() is not None:
+                    raise SystemExit("the crawl ended before it was killed")
                 time.sleep(0.02)
             yield time.perf_counter() - start
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def search_ms(root: Path, count: int) -> tuple[float, float]:
@@ -110,31 +117,32 @@ def search_ms(root: Path, count: int) -> tuple[float, float]:
 def step_row(folder: Path, pages: int, count: int) -> tuple[str, ...]:
     """Crawl, kill, resume, search and maintain a workspace of so many pages; return its row."""
     root = folder / "w"
-    fetched = round(pages * SHARE)
     with web(pages) as port:
         crawl = measure(
-            crawl_command(root, port, fetched),
+            crawl_command(root, port, pages),
             output=folder / "output",
             limit_s=600 + pages * S_PER_PAGE,
         )
         if crawl.exit_code:
             raise SystemExit((folder / "output").read_text())
-        print(f"{pages}: crawled, load {load_average():.1f}", file=sys.stderr)
-        with started(crawl_command(root, port, pages), port, round(pages * KILL_AFTER)):
+        note(f"{pages:,}: crawled in {crawl.wall_s:,.0f} s, {1000 * crawl.cpu_s / pages:.1f} ms")
+        with started(crawl_command(root, port, 2 * pages), port, round(pages * KILL_AFTER)):
             pass
         with started(crawl_command(root, port, RESUMED), port, 1) as resume_s:
             pass
+        note(f"{pages:,}: resumed in {resume_s:.1f} s")
         run(folder, *crawl_command(root, port, RESUMED)[3:])
     medians = search_ms(root, count)
-    maintenance = [run(folder, "-w", str(root), name)[0] for name in ("compact", "rank", "check")]
+    note(f"{pages:,}: searches take {medians[0]:.1f} and {medians[1]:.1f} ms")
+    maintenance = [run(folder, "-w", str(root), name)[0] for name in ("compact", "check", "rank")]
     cells: tuple[float, ...] = (
-        1000 * crawl.cpu_s / fetched,
+        1000 * crawl.cpu_s / pages,
         crawl.peak_rss_mb,
         crawl.tree_rss_mb,
         resume_s,
     )
     cells += (*medians, *maintenance, load_average())
-    return (str(fetched), *(f"{cell:.1f}" for cell in cells))
+    return (str(pages), *(f"{cell:.1f}" for cell in cells))
 
 
 def main() -> None:
