@@ -68,6 +68,7 @@ def recording_server() -> Iterator[tuple[int, list[str]]]:
             server.shutdown()
 
 
+@pytest.mark.proves("cluster-late-requests")
 @pytest.mark.parametrize(
     ("unacknowledged_ms", "requested"), [(0, ["/first", "/second"]), (LIMIT_MS, ["/first"])]
 )

@@ -194,7 +194,7 @@ class WorkspaceStatistics(Part):
 
     def names(self, kind: str) -> list[str]:
         """Return the collections, hosts or languages of the workspace, for completion."""
-        from lycosa.commands.inspection.names import names_of
+        from lycosa.commands.inspection.hosts import names_of
 
         return names_of(self._root, self._workspace.config(errors={}), kind)
 

@@ -29,7 +29,7 @@ _URL = lazy_pattern(
 )
 _WWW = lazy_pattern(r"www\d*\.")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
-_KEPT = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # every printable ASCII character but space, # and %
+_UNESCAPED = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # printable ASCII without space, # and %
 _PATH_SESSIONS = (
     lazy_pattern(r"/(?:\([a-z]\([0-9a-z]{24}\))+\)/(?=[^?]+\.aspx)"),
     lazy_pattern(r"/\([0-9a-z]{24}\)/(?=[^?]+\.aspx)"),
@@ -85,7 +85,7 @@ def _path_key(path: str) -> str:
             segments.pop()
         elif segment != b".":  # above the root, `..` stays: so do the tools that look keys up
             segments.append(segment)
-    key = "/" + quote_from_bytes(b"/".join(filter(None, segments)), safe=_KEPT).lower()
+    key = "/" + quote_from_bytes(b"/".join(filter(None, segments)), safe=_UNESCAPED).lower()
     for session in _PATH_SESSIONS:
         key = _without_last(session, key, "/")
     return key
@@ -116,7 +116,7 @@ def _unescape(text: str) -> bytes:
 
 
 def _escape(text: str) -> str:
-    return quote_from_bytes(_unescape(text), safe=_KEPT)
+    return quote_from_bytes(_unescape(text), safe=_UNESCAPED)
 
 
 class IndexedCapture(Protocol):

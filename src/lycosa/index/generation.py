@@ -36,7 +36,7 @@ FOLDER = "index"
 INFO = "generation.json"
 LOCK = ".lock"
 BUILD_PREFIX = ".build-"
-KEPT = 2
+MAX_GENERATIONS = 2
 # tantivy's files have a CRC, stored texts their keys (`lycosa.index.verify`)
 _CHECKED = re.compile(r"[0-9a-f]{32}\..*")
 _NAME = re.compile(r"^\d{8,}\Z")
@@ -146,7 +146,7 @@ def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER)
         if storage.folders.publish(str(build), f"{line}/{info.generation:08d}"):
             break
         info = replace(info, generation=info.generation + 1)
-    for number in numbers(storage, line)[:-KEPT]:
+    for number in numbers(storage, line)[:-MAX_GENERATIONS]:
         storage.folders.remove(f"{line}/{number:08d}")
     published = load(storage, info.generation, line)
     if published is None:

@@ -103,7 +103,7 @@ class Outbox:
                 "notifications are lost, unless they can be "
                 "created again from the log)"
             ) from None
-        self._known = {notice.id for notice in self._waiting}
+        self._waiting_ids = {notice.id for notice in self._waiting}
 
     @property
     def cursor(self) -> str:
@@ -124,24 +124,24 @@ class Outbox:
             OSError: storage failed; nothing was added.
         """
         with self._lock:
-            before = (deque(self._waiting), set(self._known), self._cursor, self._dropped)
+            before = (deque(self._waiting), set(self._waiting_ids), self._cursor, self._dropped)
             recent = set(self._recent)
             changed = cursor is not None and cursor != self._cursor
             self._cursor = self._cursor if cursor is None else cursor
             for notice in notices:
-                if notice.id in self._known or notice.id in recent:
+                if notice.id in self._waiting_ids or notice.id in recent:
                     continue
                 self._waiting.append(notice)
-                self._known.add(notice.id)
+                self._waiting_ids.add(notice.id)
                 changed = True
             while len(self._waiting) > self._max_waiting:
-                self._known.discard(self._waiting.popleft().id)
+                self._waiting_ids.discard(self._waiting.popleft().id)
                 self._dropped += 1
             if changed:
                 try:
                     self._write()
                 except OSError:
-                    self._waiting, self._known, self._cursor, self._dropped = before
+                    self._waiting, self._waiting_ids, self._cursor, self._dropped = before
                     raise
 
     def forget(self, excluded: Callable[[str], bool]) -> int:
@@ -151,7 +151,7 @@ class Outbox:
             removed = len(self._waiting) - len(document)
             if removed:
                 self._waiting = deque(document)
-                self._known = {notice.id for notice in document}
+                self._waiting_ids = {notice.id for notice in document}
                 self._write()
             return removed
 
@@ -217,8 +217,8 @@ class Outbox:
 
     def _finish(self, notice: Notice, refused: str) -> None:
         # otherwise it was replaced by newer ones, and is counted there
-        if notice.id in self._known:
-            self._known.discard(notice.id)
+        if notice.id in self._waiting_ids:
+            self._waiting_ids.discard(notice.id)
             self._waiting.remove(notice)
             self._dropped += bool(refused)
         self._recent.append(notice.id)

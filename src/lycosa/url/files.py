@@ -14,7 +14,7 @@ import ada_url
 from lycosa.core.patterns import lazy_pattern
 from lycosa.url.schemes import DEFAULT_PORTS, path_start
 
-_KEPT = "!$&'()*+,;=:@-._~"
+_UNESCAPED = "!$&'()*+,;=:@-._~"
 _GOPHER = lazy_pattern(r"[\x00-\x20]*gopher://(?:[^/?#]*@)?([^/?#]*)([^#]*)", re.IGNORECASE)
 _AUTHORITY = lazy_pattern(r"(.+?)(?::(\d{0,5}))?")
 _IGNORED = {9: None, 10: None, 13: None}  # as the URL standard does
@@ -75,4 +75,4 @@ def finish_gopher(text: str) -> str:
 def _octets(text: str, safe: str) -> str | None:
     """Decode and encode escapes; None if there is a line end or NUL."""
     octets = unquote_to_bytes(text.encode("utf-8", "surrogatepass"))
-    return None if _COMMANDS.search(octets) else quote_from_bytes(octets, safe=_KEPT + safe)
+    return None if _COMMANDS.search(octets) else quote_from_bytes(octets, safe=_UNESCAPED + safe)

@@ -179,16 +179,16 @@ class ChunkStore:
         start, end = self._rows(place)
         return {self.chunk(row).id: row for row in range(start, end)}
 
-    def lines(self, kept: NDArray[np.bool_]) -> Iterator[bytes]:
-        """Yield the lines of the kept chunks, in order, several together."""
-        edges = np.flatnonzero(np.diff(kept, prepend=False, append=False))
+    def lines(self, is_current: NDArray[np.bool_]) -> Iterator[bytes]:
+        """Yield the lines of the current chunks, in order, several together."""
+        edges = np.flatnonzero(np.diff(is_current, prepend=False, append=False))
         ends = np.concatenate((np.zeros(1, np.uint64), self._line_ends))
         for first, last in edges.reshape(-1, 2):
             yield self._lines[int(ends[first]) : int(ends[last])]
 
-    def sizes(self, kept: NDArray[np.bool_]) -> NDArray[np.uint64]:
-        """Return the number of bytes of the lines of the kept chunks."""
-        return np.diff(self._line_ends, prepend=np.uint64(0))[kept]
+    def sizes(self, is_current: NDArray[np.bool_]) -> NDArray[np.uint64]:
+        """Return the number of bytes of the lines of the current chunks."""
+        return np.diff(self._line_ends, prepend=np.uint64(0))[is_current]
 
     def _rows(self, place: int) -> tuple[int, int]:
         end = int(self.ends[place])
@@ -274,26 +274,26 @@ def write_store(
     storage: Storage,
     info: VectorsInfo,
     base: ChunkStore | None,
-    kept: NDArray[np.bool_],
+    is_current: NDArray[np.bool_],
     new: Sequence[EncodedPage],
 ) -> ChunkStore:
     """Publish the kept pages of a store and new ones, in place of all that was published.
 
     Args:
         info: numbers of pages and chunks are not read.
-        kept: for each page of `base`.
+        is_current: for each page of `base`.
     """
     pages = pl.DataFrame([_page_row(each) for each in new], _PAGE_SCHEMA, orient="row")
-    chunk_kept = np.zeros(0, np.bool_)
+    is_current_chunk = np.zeros(0, np.bool_)
     if base is not None:
-        chunk_kept = np.repeat(kept, base.pages["chunks"].to_numpy())
-        pages = pl.concat([base.pages.filter(pl.Series(kept)), pages])
-    total = int(chunk_kept.sum()) + sum(len(each.chunks) for each in new)
+        is_current_chunk = np.repeat(is_current, base.pages["chunks"].to_numpy())
+        pages = pl.concat([base.pages.filter(pl.Series(is_current)), pages])
+    total = int(is_current_chunk.sum()) + sum(len(each.chunks) for each in new)
     info = replace(info, pages=len(pages), chunks=total)
     with build_folder(storage, FOLDER) as build:
         pages.write_ipc(build / PAGES, compression="uncompressed")
-        _write_chunks(build, base, chunk_kept, new)
-        _write_arrays(build, info, base, chunk_kept, new)
+        _write_chunks(build, base, is_current_chunk, new)
+        _write_arrays(build, info, base, is_current_chunk, new)
         (build / INFO).write_text(json.dumps(asdict(info)), encoding="utf-8")
         write_list(build)
         number = max(numbers(storage), default=0) + 1
@@ -325,13 +325,13 @@ def graph_library() -> Any:
 def _write_chunks(
     build: Path,
     base: ChunkStore | None,
-    chunk_kept: NDArray[np.bool_],
+    is_current_chunk: NDArray[np.bool_],
     new: Sequence[EncodedPage],
 ) -> None:
-    sizes = [] if base is None else [base.sizes(chunk_kept)]
+    sizes = [] if base is None else [base.sizes(is_current_chunk)]
     with open(build / CHUNKS, "wb") as output:
         if base is not None:
-            output.writelines(base.lines(chunk_kept))
+            output.writelines(base.lines(is_current_chunk))
         for each in new:
             lines = [_line(chunk) for chunk in each.chunks]
             output.writelines(lines)
@@ -345,7 +345,7 @@ def _write_arrays(
     build: Path,
     info: VectorsInfo,
     base: ChunkStore | None,
-    chunk_kept: NDArray[np.bool_],
+    is_current_chunk: NDArray[np.bool_],
     new: Sequence[EncodedPage],
 ) -> None:
     """Write vectors, keys and, of many vectors, their graph."""
@@ -354,7 +354,7 @@ def _write_arrays(
     )
     keys = np.zeros(info.chunks, np.uint64)
     at = 0
-    for part, part_keys in _array_parts(base, chunk_kept, new):
+    for part, part_keys in _array_parts(base, is_current_chunk, new):
         vectors[at : at + len(part)] = part
         keys[at : at + len(part)] = part_keys
         at += len(part)
@@ -366,11 +366,11 @@ def _write_arrays(
 
 
 def _array_parts(
-    base: ChunkStore | None, chunk_kept: NDArray[np.bool_], new: Sequence[EncodedPage]
+    base: ChunkStore | None, is_current_chunk: NDArray[np.bool_], new: Sequence[EncodedPage]
 ) -> Iterator[tuple[Vectors, NDArray[np.uint64]]]:
-    for start in range(0, len(chunk_kept), _SLAB):
+    for start in range(0, len(is_current_chunk), _SLAB):
         assert base is not None
-        mask = chunk_kept[start : start + _SLAB]
+        mask = is_current_chunk[start : start + _SLAB]
         yield base.vectors[start : start + _SLAB][mask], base.keys[start : start + _SLAB][mask]
     for each in new:
         if each.chunks:

@@ -125,7 +125,7 @@ class _Update:
         self._unpublished = 0  # encoded chunks of `_new`
         self._dimensions = 0  # of the vectors of `_new`; 0: not known yet
         self._base = self._open()
-        self._kept: NDArray[np.bool_] = np.ones(
+        self._is_current: NDArray[np.bool_] = np.ones(
             0 if self._base is None else len(self._base.pages), np.bool_
         )
 
@@ -141,7 +141,7 @@ class _Update:
         try:
             self._encode_pages(self._compare(live))
         except _OtherDimensions:  # no vector can be kept
-            self._base, self._kept = None, np.ones(0, np.bool_)
+            self._base, self._is_current = None, np.ones(0, np.bool_)
             self._encode_pages(self._compare(live))
         self._publish()
         return self._finish()
@@ -182,7 +182,7 @@ class _Update:
         base, encoder = self._base, self._encoder
         if base is None:
             return live["url"].to_list()
-        self._kept = base.pages["url_key"].is_in(live["url_key"].implode()).to_numpy()
+        self._is_current = base.pages["url_key"].is_in(live["url_key"].implode()).to_numpy()
         if encoder is None:
             return []
         if self._is_split_alike(base, encoder):
@@ -232,10 +232,10 @@ class _Update:
         ]
         self._check_dimensions({part.shape[1] for part in parts})
         encoded = chain.from_iterable(parts)
-        for page, chunks, known in group.pages:
+        for page, chunks, positions in group.pages:
             rows = [
-                self._base.vectors[known[each.id]]
-                if self._base is not None and each.id in known
+                self._base.vectors[positions[each.id]]
+                if self._base is not None and each.id in positions
                 else next(encoded)
                 for each in chunks
             ]
@@ -265,14 +265,16 @@ class _Update:
         for each in self._new:
             place = None if base is None else base.place_of(each.url_key)
             if place is not None:
-                self._kept[place] = False
-        if not self._new and self._kept.all():
+                self._is_current[place] = False
+        if not self._new and self._is_current.all():
             return
         before = 0 if base is None else base.info.chunks
-        self._base = write_store(self._workspace.storage, self._info(), base, self._kept, self._new)
+        self._base = write_store(
+            self._workspace.storage, self._info(), base, self._is_current, self._new
+        )
         self._report.removed += before + self._unpublished - self._base.info.chunks
         self._unpublished = 0
-        self._kept = np.ones(len(self._base.pages), np.bool_)
+        self._is_current = np.ones(len(self._base.pages), np.bool_)
         self._new = []
 
     def _info(self) -> VectorsInfo:
@@ -300,7 +302,7 @@ class _Update:
             if not exclusions.excluded(each.page.url, hostname(each.page.url))
         ]
         urls: list[str] = [] if self._base is None else self._base.pages["url"].to_list()
-        self._kept &= np.array(
+        self._is_current &= np.array(
             [not exclusions.excluded(url, hostname(url)) for url in urls], np.bool_
         )
 

@@ -1,6 +1,4 @@
-"""Hosts of a workspace, listed and one by one: what is known of each, what waits there, what was
-fetched last.
-"""
+"""Hosts of a workspace: a list, one with its queue and last visits, and names for completion."""
 
 from __future__ import annotations
 
@@ -9,11 +7,13 @@ from dataclasses import fields
 import polars as pl
 
 from lycosa.commands.models import HostFacts, HostSummary, HostTable
+from lycosa.config.settings import Config
 from lycosa.core.records import UrlState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import host_key
 
+_MAX_NAMES = 1_000
 _SUMMARY = [field.name for field in fields(HostSummary)]
 _WAITING = ("url", "collection", "operation", "depth", "priority", "not_before", "reason")
 _VISIT = (
@@ -78,3 +78,16 @@ def host_facts(root: str, host: str, most: int = 50) -> HostFacts | None:
     return HostFacts(
         rows.row(0, named=True), int(number.item()), queue.to_dicts(), visits.to_dicts()
     )
+
+
+def names_of(root: str, config: Config, kind: str) -> list[str]:
+    """Return the names of collections, hosts or languages, hosts with most pages first."""
+    workspace = Workspace.open(root)
+    if kind == "collections":
+        configured = (collection.name for collection in config.collection)
+        return sorted({*configured, *workspace.state().settings})
+    if kind == "languages":
+        pages = LiveTables(workspace).scan("pages").select(pl.col("language").unique().sort())
+        return [language for language in pages.collect()["language"] if language]
+    hosts = LiveTables(workspace).scan("hosts").filter(pl.col("host") != "")
+    return hosts.sort("pages", descending=True).head(_MAX_NAMES).collect()["host"].to_list()

@@ -116,13 +116,13 @@ def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]
         if folder is not None and not Path(folder, "info.json").exists():
             yield Finding(ERROR, f"{graph.FOLDER}/{name}/info.json", "missing", remedy, GRAPH)
     try:
-        found = graph.newest(workspace)
+        generation = graph.newest(workspace)
     except (WorkspaceError, OSError) as error:
         yield Finding(ERROR, graph.FOLDER, str(error), remedy, GRAPH)
         return
-    if found is None:
+    if generation is None:
         return
-    info, path = found
+    info, path = generation
     where = f"{graph.FOLDER}/{info.generation:08d}"
     if tables is not None and info.log_entry > tables.state.head:
         what = (
@@ -153,10 +153,10 @@ def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]
 
 def _translations(storage: Storage) -> Iterator[Finding]:
     for name in storage.names(TRANSLATIONS):
-        found = storage.folders.local_path(f"{TRANSLATIONS}/{name}")
-        if name.startswith(".") or found is None:
+        folder = storage.folders.local_path(f"{TRANSLATIONS}/{name}")
+        if name.startswith(".") or folder is None:
             continue
-        problem = _sqlite_problem(Path(found) / "table.sqlite")
+        problem = _sqlite_problem(Path(folder) / "table.sqlite")
         if problem:
             remedy = f"remove it with `lycosa translate remove {name}` and add it again"
             yield Finding(ERROR, f"{TRANSLATIONS}/{name}/table.sqlite", problem, remedy)
@@ -168,25 +168,25 @@ def _sqlite_problem(path: Path) -> str:
         TranslationTable(path).close()
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         try:
-            (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
+            (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
         finally:
             database.close()
     except (WorkspaceError, sqlite3.Error) as error:
         return f"cannot be read: {_first_line(error)}"
-    return "" if said == "ok" else f"damaged: {said}"
+    return "" if result == "ok" else f"damaged: {result}"
 
 
 def _vectors(storage: Storage) -> Iterator[Finding]:
     names = [f"{VECTORS}/{number:08d}" for number in vector_numbers(storage)]
-    found = storage.folders.local_path(names[-1]) if names else None
-    if found is None:
+    folder = storage.folders.local_path(names[-1]) if names else None
+    if folder is None:
         return
     remedy = f"remove the folder {VECTORS}, and run `lycosa index`"
     try:
-        ChunkStore(Path(found), 0)
+        ChunkStore(Path(folder), 0)
     except (FileNotFoundError, WorkspaceError) as error:
         yield Finding(ERROR, names[-1], f"cannot be read: {_first_line(error)}", remedy)
-    for name, what in list_faults(Path(found)):
+    for name, what in list_faults(Path(folder)):
         yield Finding(ERROR, f"{names[-1]}/{name}", what, remedy)
 
 
@@ -240,10 +240,10 @@ def _note_problem(storage: Storage, path: str, read: Callable[[bytes], object]) 
 
 
 def _object(content: bytes) -> dict[str, Any]:
-    found = json.loads(content)
-    if not isinstance(found, dict):
+    document = json.loads(content)
+    if not isinstance(document, dict):
         raise TypeError("not a JSON object")
-    return found
+    return document
 
 
 def _foreign(storage: Storage) -> Iterator[Finding]:
@@ -251,10 +251,10 @@ def _foreign(storage: Storage) -> Iterator[Finding]:
     for name in storage.names("."):
         if name not in _TOP:
             yield Finding(WARNING, name, what, remedy)
-    for top, known in _FILES.items():
+    for top, pattern in _FILES.items():
         for path in storage.files_below(top):
             name = os.path.basename(path)
-            if not known.fullmatch(name) and not name.endswith(ASIDE_SUFFIX):
+            if not pattern.fullmatch(name) and not name.endswith(ASIDE_SUFFIX):
                 yield Finding(WARNING, path, what, remedy)
 
 

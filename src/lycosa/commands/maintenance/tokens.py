@@ -51,7 +51,7 @@ class Tokens:
         self._storage = storage
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._kept: Mapping[str, Token] = {}
+        self._tokens: Mapping[str, Token] = {}
         self._read_at: int | None = None
 
     def add(self, name: str) -> str:
@@ -100,9 +100,9 @@ class Tokens:
                     for file in sorted(self._storage.names(FOLDER))
                     if file.endswith(".json")
                 )
-                self._kept = {token.name: token for token in tokens if token is not None}
+                self._tokens = {token.name: token for token in tokens if token is not None}
                 self._read_at = now_ms
-            return self._kept
+            return self._tokens
 
     def holder(self, token: str) -> str | None:
         """Return the holder of a token, None without one.

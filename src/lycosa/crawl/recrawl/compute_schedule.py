@@ -273,7 +273,7 @@ PATIENCE_MS = 600_000
 
 _NICENESS = 10
 _LOOK_MS = 5_000
-_KEPT = 2
+_MAX_GENERATIONS = 2
 _INFO, _CHANGES = "info.json", "changes"
 _NUMBER = re.compile(r"^\d{8}\Z")
 
@@ -427,7 +427,7 @@ def make_ranking(workspace: Workspace, order: Mapping[str, Any]) -> None:
         }
         (build / _INFO).write_text(json.dumps(document))
         workspace.storage.folders.publish(str(build), _folder(collection, number))
-    for older in numbers(workspace, collection)[:-_KEPT]:
+    for older in numbers(workspace, collection)[:-_MAX_GENERATIONS]:
         workspace.storage.folders.remove(_folder(collection, older))
         workspace.storage.remove(_note(collection, older))
 

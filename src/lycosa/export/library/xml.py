@@ -134,8 +134,8 @@ def _metadata(values: dict[str, Any] | None) -> str:
         parts += [_tag(element, text) for text in facts.get(name, ())]
     for name, attributes in _ATTRIBUTES.items():
         if name in facts:
-            given = {key: facts[field] for field, key in attributes.items() if field in facts}
-            parts.append(_tag(name, facts[name], given))
+            present = {key: facts[field] for field, key in attributes.items() if field in facts}
+            parts.append(_tag(name, facts[name], present))
     return f"<metadata>\n{''.join(parts)}</metadata>\n" if parts else ""
 
 

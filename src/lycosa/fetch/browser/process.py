@@ -65,7 +65,7 @@ _FLAGS = (
     "--proxy-bypass-list=<-loopback>",
     "about:blank",
 )
-_KEPT = (
+_ENVIRONMENT = (
     "PATH",
     "LANG",
     "LC_ALL",
@@ -228,7 +228,7 @@ def _environment(folder: str) -> dict[str, str]:
 
     Others may contain passwords.
     """
-    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     return environment | {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder}
 
 
