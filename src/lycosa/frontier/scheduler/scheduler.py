@@ -30,6 +30,11 @@ _REFILL_HOSTS = 2_000
 a start all of them pause.
 """
 _REFILL_EVERY_MS = 100
+_MAX_REFILL_EVERY_MS = 2_000
+_REFILL_SHARE = 0.1
+"""Share of the time that refills may take while most active hosts have work: each reads the keys of
+most of the table, whether few hosts or many are dry.
+"""
 
 
 @dataclass(slots=True, frozen=True)
@@ -91,6 +96,7 @@ class Scheduler:
         self._clock = clock
         self._clock_step = ClockStep(clock)
         self._next_refill = 0
+        self._costly_until = 0
         self._next_fresh = 0
 
     @property
@@ -169,14 +175,14 @@ class Scheduler:
         now = self._clock.monotonic_ms()
         self._apply_clock_step()
         if self.frontier.active.dry:
-            return max(now, self._next_refill)
+            return max(now, self._refill_at())
         times = []
         due = self.parked.next_due()
         if due is not None:
             times.append(max(due, self._next_fresh))
         look = self.heads.next_look()
         if look is not None:
-            times.append(max(now + max(look - self._clock.now_ms(), 0), self._next_refill))
+            times.append(max(now + max(look - self._clock.now_ms(), 0), self._refill_at()))
         return min(times, default=None)
 
     def refill(self) -> bool:
@@ -189,7 +195,7 @@ class Scheduler:
         all hosts are served, and neighbours in the files are read together.
         """
         now = self._clock.monotonic_ms()
-        if now < self._next_refill:
+        if now < self._refill_at():
             return False
         self._apply_clock_step()
         self._next_refill = now + _REFILL_EVERY_MS
@@ -214,7 +220,14 @@ class Scheduler:
         keys += [key for key in fresh if key in self.frontier.hosts]
         if keys:
             self.heads.read(keys, now_ms)
+            spent_ms = self._clock.monotonic_ms() - now
+            self._costly_until = now + min(round(spent_ms / _REFILL_SHARE), _MAX_REFILL_EVERY_MS)
         return bool(keys)
+
+    def _refill_at(self) -> int:
+        """Return when the next refill may be (ms, monotonic clock)."""
+        mostly_dry = 2 * len(self.frontier.active.dry) >= len(self.frontier.hosts)
+        return self._next_refill if mostly_dry else max(self._next_refill, self._costly_until)
 
     def _apply_clock_step(self) -> None:
         """Shift the due times of parked hosts after the clock was set back.

@@ -30,6 +30,7 @@ from lycosa.store.workspace import Workspace
 _TYPES = {str: pl.String, int: pl.Int64, float: pl.Float64}
 _BATCH_BYTES = 48 * 2**20
 _ATTEMPTS = 3
+_ROW = "_row"
 _Result = TypeVar("_Result")
 
 _CHANGE = re.compile(
@@ -166,7 +167,6 @@ class LiveTables:
             if file.entry <= after:
                 continue
             only = inside
-            # a part of a filtered file is found by reading everything before it
             if file.merged and after > 0:
                 only = pl.col(ENTRY) > after if inside is None else inside & (pl.col(ENTRY) > after)
             for _, part in self._parts(table, file, chosen, only=only, memory_bytes=memory_bytes):
@@ -262,22 +262,33 @@ class LiveTables:
         only: pl.Expr | None = None,
         memory_bytes: int | None = None,
     ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Yield (position of the first row, rows) of a file's rows in parts of bounded memory."""
-        rows = self._file(table, file) if only is None else self._file(table, file).filter(only)
-        rows = rows.select(columns)
-        allowed = memory_bytes or _BATCH_BYTES
-        min_rows = 1_000 if memory_bytes is None else 100
-        step = max(min_rows, allowed // 6 * file.rows // max(1, file.bytes))
-        if step >= file.rows:
-            part = rows.collect()
-            if part.height:
-                yield 0, part
-            return
-        for start in range(0, file.rows, step):
-            part = rows.slice(start, step).collect()
-            if not part.height:
+        """Yield (position of the first row, rows) of a file's rows in parts of bounded memory.
+
+        Positions count the rows that pass the filters. Parts are slices of the file, which are
+        filtered afterwards: for a slice of filtered rows all rows before it are read again.
+        """
+        rows = scan_file(self.storage, table, file)
+        first, end = 0, file.rows
+        if only is not None:
+            row = rows.with_row_index(_ROW).filter(only).select(first=_ROW, last=_ROW)
+            first, last = row.select(pl.col("first").min(), pl.col("last").max()).collect().row(0)
+            if first is None:
                 return
-            yield start, part
+            end = last + 1
+        hidden = is_excluded(self.state.exclusions, table.name)
+        filters = [each for each in (None if hidden is None else ~hidden, only) if each is not None]
+        min_rows = 1_000 if memory_bytes is None else 100
+        step = max(min_rows, (memory_bytes or _BATCH_BYTES) // 6 * file.rows // max(1, file.bytes))
+        position = 0
+        for start in range(first, end, step):
+            size = min(step, end - start)
+            part_rows = rows if size == file.rows else rows.slice(start, size)
+            for condition in filters:
+                part_rows = part_rows.filter(condition)
+            part = part_rows.select(columns).collect()
+            if part.height:
+                yield position, part
+            position += part.height
 
     def _named_by_exclusions(self, table: Table) -> set[str]:
         hidden = is_excluded(self.state.exclusions, table.name)
