@@ -12,16 +12,16 @@ from lycosa.store.storage.storage import Storage
 from lycosa.store.tables.buffers import (
     GROUP_BYTES,
     GROUP_ROWS,
+    LEVEL,
     PASSING_GROUP_BYTES,
-    PASSING_LEVEL,
     group_rows,
     polars_schema,
     writing,
 )
+from lycosa.store.tables.main_text import with_main_text, without_main_text
 from lycosa.store.tables.schema import Table
 
 ENTRY = "entry"
-_LEVEL = 3  # zstd; files are up to 16 % smaller than with level 1
 
 
 def scan_file(storage: Storage, table: Table, file: DataFile) -> pl.LazyFrame:
@@ -35,9 +35,9 @@ def scan_file(storage: Storage, table: Table, file: DataFile) -> pl.LazyFrame:
         glob=False,
         hive_partitioning=False,
     )
-    return (
-        rows if file.merged else rows.with_columns(pl.lit(file.entry, dtype=pl.Int64).alias(ENTRY))
-    )
+    if not file.merged:
+        rows = rows.with_columns(pl.lit(file.entry, dtype=pl.Int64).alias(ENTRY))
+    return with_main_text(rows, table)
 
 
 def group_rows_of(storage: Storage, file: DataFile) -> int:
@@ -71,7 +71,7 @@ def write_rows(
         frame: pl.DataFrame | None = first
         while frame is not None:
             written += frame.height
-            yield frame
+            yield without_main_text(frame, table)
             try:
                 frame = next(stream, None)
             except BaseException as error:
@@ -79,13 +79,15 @@ def write_rows(
                 raise
 
     rows = register_io_source(source, schema=first.schema, is_pure=False)
-    size = group_rows(first, table, PASSING_GROUP_BYTES if passing else GROUP_BYTES)
+    size = group_rows(
+        without_main_text(first, table), table, PASSING_GROUP_BYTES if passing else GROUP_BYTES
+    )
     try:
         with writing(path):
             rows.sink_parquet(
                 path,
                 compression="zstd",
-                compression_level=PASSING_LEVEL if passing else _LEVEL,
+                compression_level=LEVEL,
                 statistics=True,
                 row_group_size=size,
                 metadata={GROUP_ROWS: str(size)},
