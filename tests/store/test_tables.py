@@ -34,7 +34,6 @@ from lycosa.store.tables.buffers import (
     polars_schema,
     write_table,
 )
-from lycosa.store.tables.files import write_rows
 from lycosa.store.tables.main_text import with_main_text
 from lycosa.store.tables.rows import (
     found_row,
@@ -243,17 +242,13 @@ def test_links_take_plain_rows_too() -> None:
         ("a", "something else", []),
     ],
 )
-@pytest.mark.parametrize("streaming", [False, True])
 def test_a_file_has_the_main_text_once(
-    tmp_path: Path, text: str, main_text: str, main_lines: list[int], streaming: bool
+    tmp_path: Path, text: str, main_text: str, main_lines: list[int]
 ) -> None:
     path, buffers = str(tmp_path / "pages"), Buffers()
     visit = Visit("http://a/", "a", 1, 1, 1, "page", "default", 0, 1, 1)
     buffers.add_page(visit, Page(text=text, main_text=main_text, main_lines=main_lines))
-    if streaming:
-        write_rows(path, [buffers.pages.frame()], TABLES["pages"])
-    else:
-        buffers.pages.write(path)
+    buffers.pages.write(path)
     rows = pl.scan_parquet(path)
     assert rows.collect()["main_text"].to_list() == [None if main_lines else main_text]
     restored = with_main_text(rows, TABLES["pages"]).collect()

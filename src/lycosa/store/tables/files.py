@@ -18,14 +18,19 @@ from lycosa.store.tables.buffers import (
     polars_schema,
     writing,
 )
-from lycosa.store.tables.main_text import with_main_text, without_main_text
+from lycosa.store.tables.main_text import with_main_text
 from lycosa.store.tables.schema import Table
 
 ENTRY = "entry"
 
 
-def scan_file(storage: Storage, table: Table, file: DataFile) -> pl.LazyFrame:
-    """Return a file's rows, with their entries in a last column. Missing columns are null."""
+def scan_file(
+    storage: Storage, table: Table, file: DataFile, *, as_stored: bool = False
+) -> pl.LazyFrame:
+    """Return a file's rows, with their entries in a last column. Missing columns are null.
+
+    `as_stored`: for another file, without restoring main texts.
+    """
     schema = polars_schema(table)
     rows = pl.scan_parquet(
         storage.files.local_path(file.path, file.bytes, file.digest),
@@ -37,7 +42,7 @@ def scan_file(storage: Storage, table: Table, file: DataFile) -> pl.LazyFrame:
     )
     if not file.merged:
         rows = rows.with_columns(pl.lit(file.entry, dtype=pl.Int64).alias(ENTRY))
-    return with_main_text(rows, table)
+    return rows if as_stored else with_main_text(rows, table)
 
 
 def group_rows_of(storage: Storage, file: DataFile) -> int:
@@ -52,7 +57,8 @@ def group_rows_of(storage: Storage, file: DataFile) -> int:
 def write_rows(
     path: str, frames: Iterable[pl.DataFrame], table: Table, *, passing: bool = False
 ) -> int:
-    """Write frames in key order to one Parquet file, streaming; return the number of rows.
+    """Write frames, as stored, in key order to one Parquet file, streaming; return the number of
+    rows.
 
     Without rows no file is written. The file is not synced. `passing`: it will soon be compacted.
     Raises OSError, and errors of the iterator.
@@ -71,7 +77,7 @@ def write_rows(
         frame: pl.DataFrame | None = first
         while frame is not None:
             written += frame.height
-            yield without_main_text(frame, table)
+            yield frame
             try:
                 frame = next(stream, None)
             except BaseException as error:
@@ -79,9 +85,7 @@ def write_rows(
                 raise
 
     rows = register_io_source(source, schema=first.schema, is_pure=False)
-    size = group_rows(
-        without_main_text(first, table), table, PASSING_GROUP_BYTES if passing else GROUP_BYTES
-    )
+    size = group_rows(first, table, PASSING_GROUP_BYTES if passing else GROUP_BYTES)
     try:
         with writing(path):
             rows.sink_parquet(
