@@ -33,7 +33,7 @@ from lycosa.store.tables.rows import (
 from lycosa.store.tables.schema import SORT, TABLES, Table
 
 GROUP_BYTES = 8 * 2**20
-"""Maximum size of a row group in memory; readers hold one or two of them."""
+"""Maximum size of a row group in memory, as stored; readers hold one or two of them."""
 
 PASSING_GROUP_BYTES = 2**21
 """The same for files that are soon compacted: compaction holds a group of each of its files."""
