@@ -29,6 +29,8 @@ from bench.corpora import Sample, queries
 from bench.harness import arguments, load_average, measure, quantile, report, table
 from bench.million_web import SEED
 from bench.search import Client, latencies, serving
+from lycosa.store.tables.main_text import with_main_text
+from lycosa.store.tables.schema import PAGES
 from lycosa.store.workspace import Workspace
 
 PAGES_PER_HOST = 50
@@ -103,9 +105,10 @@ def search_ms(root: Path, count: int) -> tuple[float, float]:
     """Return the median and the 95th percentile of `lycosa serve`, with snippets."""
     workspace = Workspace.open(str(root))
     paths = [workspace.path(file.path) for file in workspace.state().files["pages"]]
-    pages = pl.scan_parquet(paths).select("url", "title", "main_text", "language")
+    pages = pl.scan_parquet(paths)
     step = max(1, pages.select(pl.len()).collect().item() // SAMPLES)
-    rows = pages.gather_every(step).collect(engine="streaming")
+    sample = with_main_text(pages.gather_every(step), PAGES)
+    rows = sample.select("url", "title", "main_text", "language").collect(engine="streaming")
     requests = queries([Sample(*row) for row in rows.iter_rows()], count + WARM_UP)
     with serving(str(root)) as (address, _):
         client = Client(address)

@@ -131,6 +131,7 @@ def page(
     return Page(
         title=title,
         main_text=text,
+        main_lines=[first := 1 + around.count("\n") if around else 0, first + 1 + text.count("\n")],
         text=f"{around}\n{text}" if around else text,
         language=identify(text).language if language is None else language,
         **more,  # type: ignore[arg-type]

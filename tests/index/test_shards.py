@@ -426,3 +426,18 @@ def test_a_rebuild_that_was_asked_for_removes_generations_with_excluded_text(
 )
 def test_what_is_outside_the_main_text(text: str, main_text: str, rest: str) -> None:
     assert outside(text, main_text) == rest
+
+
+@pytest.mark.parametrize(
+    ("text", "main_lines", "rest"),
+    [
+        ("menu\nfirst\nsecond\nfoot", [1, 3], "menu\nfoot"),
+        ("menu\nfirst\naside\nsecond\nfoot", [1, 2, 3, 4], "menu\naside\nfoot"),
+        ("a\nx\na\nb\nfoot", [2, 4], "a\nx\nfoot"),
+        ("same", [0, 1], ""),
+    ],
+)
+def test_what_is_outside_the_lines_of_the_main_text(
+    text: str, main_lines: list[int], rest: str
+) -> None:
+    assert outside(text, "not needed", main_lines) == rest

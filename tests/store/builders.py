@@ -64,6 +64,7 @@ def make_page(number: int, targets: Iterable[str] = ()) -> Page:
         title=f"Page {number}",
         text=text,
         main_text=text,
+        main_lines=[0, 2],
         language="en",
         language_score=0.9,
         links=links,

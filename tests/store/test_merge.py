@@ -88,6 +88,9 @@ def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace, cl
     assert all(
         base_place(file.path) for files in workspace.state().files.values() for file in files
     )
+    [pages] = workspace.state().files["pages"]
+    main_texts = pl.read_parquet(workspace.path(pages.path))["main_text"]
+    assert main_texts.null_count() == pages.rows  # they are lines of the texts
     assert verify(workspace, deep=True).ok
     commit_pages(workspace, claim, [2, 3, 99], at=1_800_000_000_000)
     assert verify(workspace, deep=True).ok

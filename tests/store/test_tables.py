@@ -34,6 +34,7 @@ from lycosa.store.tables.buffers import (
     polars_schema,
     write_table,
 )
+from lycosa.store.tables.main_text import with_main_text
 from lycosa.store.tables.rows import (
     found_row,
     host_record,
@@ -226,6 +227,32 @@ def test_links_take_plain_rows_too() -> None:
     buffer.add_links(Visit("http://e/", "e", 1, 2, 3, "page", "default", 0, 5, 1), [])
     assert (buffer.rows, sorted(buffer.frame()["source"])) == (2, ["http://a/", "http://c/"])
     assert buffer.rows == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "main_text", "main_lines"),
+    [
+        ("", "", []),
+        ("a", "", []),
+        ("a", "a", [0, 1]),
+        ("menu\nfirst\nsecond\nfoot", "first\nsecond", [1, 3]),
+        ("menu\nfirst\naside\nsecond\nfoot", "first\nsecond", [1, 2, 3, 4]),
+        ("a\n\nb", "\nb", [1, 3]),
+        ("é\nü", "ü", [1, 2]),
+        ("a", "something else", []),
+    ],
+)
+def test_a_file_has_the_main_text_once(
+    tmp_path: Path, text: str, main_text: str, main_lines: list[int]
+) -> None:
+    path, buffers = str(tmp_path / "pages"), Buffers()
+    visit = Visit("http://a/", "a", 1, 1, 1, "page", "default", 0, 1, 1)
+    buffers.add_page(visit, Page(text=text, main_text=main_text, main_lines=main_lines))
+    buffers.pages.write(path)
+    rows = pl.scan_parquet(path)
+    assert rows.collect()["main_text"].to_list() == [None if main_lines else main_text]
+    restored = with_main_text(rows, TABLES["pages"]).collect()
+    assert restored.equals(buffers.pages.frame())
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,8 @@ class Page:
     description: str = ""
     headings: list[str] = field(default_factory=list)  # h1 to h6 in order
     main_text: str = ""  # blocks joined by newline; a subsequence of the lines of `text`
+    # the lines of `text` that it has: a first one, the one after a last one, …; []: not known
+    main_lines: list[int] = field(default_factory=list)
     text: str = ""  # all that is visible, blocks joined by newline
     markdown: str | None = None  # of the main content; None: not requested
     language: str = ""  # ISO 639-1 (or -3) code identified from the text; "" unknown

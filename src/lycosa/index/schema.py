@@ -88,7 +88,6 @@ CLOCK_TOLERANCE_MS = 86_400_000
 """Publication dates later than the fetch are wrong, except within this time zone tolerance."""
 STORED_BODY, STORED_FULL = 24_000, 8_000
 """Characters of main text and other text that are stored for snippets; all of both is indexed."""
-_FIRST_LINES = 8  # possible places of the main text that are tried one by one
 _URL_NOISE = re.compile(
     r"^[a-z][a-z0-9+.-]*://|\.(?:html?|php|aspx?|jsp|cgi)(?=$|[?#])|[^\w]+|_+", re.IGNORECASE
 )
@@ -327,35 +326,33 @@ def stored(document: tantivy.Document) -> Stored:
     return Stored(*about)
 
 
-def outside(text: str, main_text: str) -> str:
-    """Return the lines of `text` without those of `main_text`, which are a subsequence."""
+def outside(text: str, main_text: str, main_lines: Sequence[int] = ()) -> str:
+    """Return the lines of `text` without those of `main_text`, which are a subsequence.
+
+    `main_lines`: their numbers as `Page.main_lines`, or none.
+    """
+    if main_lines:
+        outer = text.split("\n")
+        for place in range(len(main_lines) - 2, -1, -2):
+            del outer[main_lines[place] : main_lines[place + 1]]
+        return "\n".join(outer)
     if not main_text:
         return text
     if text == main_text:
         return ""
-    place = _place_of_lines(f"\n{text}\n", f"\n{main_text}\n")
-    if place >= 0:  # half of the pages: the main text is contiguous
+    place = f"\n{text}\n".find(f"\n{main_text}\n")
+    if place >= 0:
         before, after = text[: max(0, place - 1)], text[place + len(main_text) + 1 :]
         return f"{before}\n{after}" if before and after else before or after
-    main_lines = iter(main_text.split("\n"))
-    next_line = next(main_lines, None)
+    inner = iter(main_text.split("\n"))
+    next_line = next(inner, None)
     rest: list[str] = []
     for line in text.split("\n"):
         if line == next_line:
-            next_line = next(main_lines, None)
+            next_line = next(inner, None)
         else:
             rest.append(line)
     return "\n".join(rest)
-
-
-def _place_of_lines(text: str, lines: str) -> int:
-    """Find lines: as `str.find`, in half the time, by their first line."""
-    first, place = lines[: lines.index("\n", 1) + 1], -1
-    for _ in range(_FIRST_LINES):
-        place = text.find(first, place + 1)
-        if place < 0 or text.startswith(lines, place):
-            return place
-    return text.find(lines, place)
 
 
 def host_suffixes(host: str) -> list[str]:

@@ -48,6 +48,7 @@ class PageRow(NamedTuple):
     description: str
     headings: list[str]
     main_text: str
+    main_lines: list[int]
     text: str
     language: str
     published_at: int | None
@@ -263,7 +264,7 @@ def _indexed_page(row: PageRow, collections: list[str], signals: PageSignals) ->
         description=row.description,
         headings=row.headings,
         body=row.main_text,
-        full=outside(row.text, row.main_text),
+        full=outside(row.text, row.main_text, row.main_lines),
         language=row.language,
         fetched_at=row.fetched_at,
         published_at=row.published_at,

@@ -20,7 +20,7 @@ from lycosa.page.html.links import (
     refresh_target,
     resolve_links,
 )
-from lycosa.page.html.main_text import MainText, main_text
+from lycosa.page.html.main_text import MainText, main_text, whole_text
 from lycosa.page.html.markdown import MarkdownMode, parts_markdown
 from lycosa.page.markdown import text_markdown
 from lycosa.page.media import MediaFormat
@@ -139,7 +139,7 @@ def build_page(
 ) -> Page:
     """Return the page that the parts of a document make. `whole`: all of its text is main text."""
     meta, text = parts.meta, parts.text()
-    selected = MainText(text) if whole else main_text(parts, source.url)
+    selected = whole_text(text) if whole else main_text(parts, source.url)
     main = selected.text
     og_title = fold(meta.get("og:title", ""))
     title = (parts.title or og_title)[:_TITLE_LENGTH]
@@ -164,6 +164,7 @@ def build_page(
         description=description,
         headings=parts.headings,
         main_text=main,
+        main_lines=selected.lines,
         page_type=selected.page_type,
         text=text,
         language=language.language,

@@ -25,7 +25,6 @@ from tantivy.tantivy import __version__ as TANTIVY_VERSION
 from lycosa.core.dataclass import dataclass
 from lycosa.text import fold, letters
 from lycosa.text.segmented import (
-    MEMO_WORDS,
     SEPARATED,
     AccentAnalyzer,
     DictionaryAnalyzer,
@@ -55,6 +54,9 @@ __all__ = [
 ANALYSIS_VERSION = 3
 """Raise it when an analyzer gives other terms, so that indexes are rebuilt."""
 
+MEMO_WORDS = 40_000
+"""Words of a native analyzer whose terms are cached, 6 MB. A manual in English has 30,000."""
+
 BIGRAMS, KIWI = "bigrams", "kiwi"
 """Analyses of Korean (`index.korean`): pairs of syllables, or morphemes (`lycosa[ko]`)."""
 PAIRS = "syllable-pairs"
@@ -63,15 +65,19 @@ PAIRS = "syllable-pairs"
 class MarkedTerms(dict[bytes, str]):
     """Cache of word in UTF-8 -> its terms with a mark, joined. Long words are not kept."""
 
-    def __init__(self, terms_of: Callable[[str], Iterable[str]], mark: str) -> None:
+    def __init__(self, terms_of: Callable[[str], list[str]], mark: str) -> None:
         self._terms_of = terms_of
         self._mark = mark
 
     def __missing__(self, word: bytes) -> str:
-        terms = " ".join([f"{self._mark}{term}" for term in self._terms_of(word.decode())])
+        terms = self._terms_of(word.decode())
+        if len(terms) == 1:  # nearly always
+            marked = self._mark + terms[0]
+        else:
+            marked = " ".join([f"{self._mark}{term}" for term in terms])
         if len(word) <= fold.MAX_TERM_BYTES:
-            self[word] = terms
-        return terms
+            self[word] = marked
+        return marked
 
 
 class NativeAnalyzer:

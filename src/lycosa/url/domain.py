@@ -13,8 +13,12 @@ _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 
 
 def bundled_suffix_list() -> str:
-    """Return the installed public suffix list. A workspace stores it, to keep its partitions."""
-    return Path(publicsuffixlist.PSLFILE).read_text(encoding="utf-8")
+    """Return the rules of the installed public suffix list, without comments, one per line.
+
+    A workspace stores them, to keep its partitions.
+    """
+    lines = Path(publicsuffixlist.PSLFILE).read_text(encoding="utf-8").splitlines()
+    return "\n".join([line for line in lines if line and not line.startswith("//")])
 
 
 @lru_cache(maxsize=2)

@@ -20,6 +20,7 @@ probability from `block_features`, and the blocks with the highest expected F1 a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from itertools import compress, pairwise
 
 import numpy as np
@@ -73,11 +74,12 @@ _H1 = TAG["h1"]
 @dataclass(slots=True, frozen=True)
 class MainText:
     """`text`: the selected lines, joined by newline, a subsequence of the page's lines.
-    `page_type`: one of `page_type.TYPES`, or "" for a page without text. `blocks`: the selected
-    ones, in order.
+    `lines`: their numbers, as `Page.main_lines`. `page_type`: one of `page_type.TYPES`, or "" for a
+    page without text. `blocks`: the selected ones, in order.
     """
 
     text: str = ""
+    lines: list[int] = field(default_factory=list)
     page_type: str = ""
     blocks: Sequence[FoundBlock] = ()
 
@@ -101,9 +103,19 @@ def main_text(parts: PageParts, url: str = "") -> MainText:
     if chosen is None:
         chosen = _with_links(parts, selected)
     lines: list[str] = []
+    numbers: list[int] = []
     for first, last, *_ in chosen:
         lines += parts.lines[first:last]
-    return MainText("\n".join(lines), page_type, chosen)
+        if numbers and numbers[-1] == first:
+            numbers[-1] = last
+        else:
+            numbers += (first, last)
+    return MainText("\n".join(lines), numbers, page_type, chosen)
+
+
+def whole_text(text: str) -> MainText:
+    """Select all of a text."""
+    return MainText(text, [0, text.count("\n") + 1] if text else [])
 
 
 def _model_blocks(

@@ -12,20 +12,25 @@ from lycosa.store.storage.storage import Storage
 from lycosa.store.tables.buffers import (
     GROUP_BYTES,
     GROUP_ROWS,
+    LEVEL,
     PASSING_GROUP_BYTES,
-    PASSING_LEVEL,
     group_rows,
     polars_schema,
     writing,
 )
+from lycosa.store.tables.main_text import with_main_text
 from lycosa.store.tables.schema import Table
 
 ENTRY = "entry"
-_LEVEL = 3  # zstd; files are up to 16 % smaller than with level 1
 
 
-def scan_file(storage: Storage, table: Table, file: DataFile) -> pl.LazyFrame:
-    """Return a file's rows, with their entries in a last column. Missing columns are null."""
+def scan_file(
+    storage: Storage, table: Table, file: DataFile, *, as_stored: bool = False
+) -> pl.LazyFrame:
+    """Return a file's rows, with their entries in a last column. Missing columns are null.
+
+    `as_stored`: for another file, without restoring main texts.
+    """
     schema = polars_schema(table)
     rows = pl.scan_parquet(
         storage.files.local_path(file.path, file.bytes, file.digest),
@@ -35,9 +40,9 @@ def scan_file(storage: Storage, table: Table, file: DataFile) -> pl.LazyFrame:
         glob=False,
         hive_partitioning=False,
     )
-    return (
-        rows if file.merged else rows.with_columns(pl.lit(file.entry, dtype=pl.Int64).alias(ENTRY))
-    )
+    if not file.merged:
+        rows = rows.with_columns(pl.lit(file.entry, dtype=pl.Int64).alias(ENTRY))
+    return rows if as_stored else with_main_text(rows, table)
 
 
 def group_rows_of(storage: Storage, file: DataFile) -> int:
@@ -52,7 +57,8 @@ def group_rows_of(storage: Storage, file: DataFile) -> int:
 def write_rows(
     path: str, frames: Iterable[pl.DataFrame], table: Table, *, passing: bool = False
 ) -> int:
-    """Write frames in key order to one Parquet file, streaming; return the number of rows.
+    """Write frames, as stored, in key order to one Parquet file, streaming; return the number of
+    rows.
 
     Without rows no file is written. The file is not synced. `passing`: it will soon be compacted.
     Raises OSError, and errors of the iterator.
@@ -85,7 +91,7 @@ def write_rows(
             rows.sink_parquet(
                 path,
                 compression="zstd",
-                compression_level=PASSING_LEVEL if passing else _LEVEL,
+                compression_level=LEVEL,
                 statistics=True,
                 row_group_size=size,
                 metadata={GROUP_ROWS: str(size)},

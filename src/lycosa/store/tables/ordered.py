@@ -51,7 +51,8 @@ def in_key_order(
 ) -> Iterator[pl.DataFrame]:
     """Yield all rows of the sources by key, rows of one key in the order of the sources.
 
-    Rows of one key are in one frame. The last column is `entry`. `columns` must include `SORT`.
+    Rows of one key are in one frame. The last column is `entry`. `columns` must include `SORT`;
+    without them, rows are as stored, for another file.
     About `memory_bytes` of rows are held, 50 % more if very many sources overlap; a key with more
     rows is held completely.
     """
@@ -178,7 +179,8 @@ class _Cursor:
         if not self.more:
             return (0, 0, 0)
         file = self._files[self._file]
-        rows = scan_file(self._storage, self._table, file)
+        as_stored = self._columns is None
+        rows = scan_file(self._storage, self._table, file, as_stored=as_stored)
         self._scan = rows if self._columns is None else rows.select(*self._columns, ENTRY)
         max_bytes = GROUP_BYTES if base_place(file.path) else PASSING_GROUP_BYTES
         self._group = group_rows_of(self._storage, file)

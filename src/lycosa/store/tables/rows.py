@@ -49,6 +49,7 @@ def page_row(
         page.description,
         page.headings,
         page.main_text,
+        page.main_lines,
         page.text,
         page.markdown,
         page.language,

@@ -124,6 +124,7 @@ headline text first h1, or the headline that the page marks
 description text meta description
 headings list[text] h1 to h6 in document order
 main_text text main text without navigation and boilerplate; blocks separated by newlines
+main_lines list[u32] lines of text that are main_text: a first line, the line after a last one, …
 text text all visible text; blocks separated by newlines
 markdown text? main content as Markdown; null: not stored (setting `collection.markdown`)
 language text ISO 639 code of the identified language; empty: unknown
