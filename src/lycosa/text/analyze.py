@@ -33,7 +33,8 @@ from lycosa.text.segmented import (
     SyllableAnalyzer,
     SyllablePairAnalyzer,
     Unit,
-    clean,
+    encoded,
+    marked_terms,
     same,
 )
 from lycosa.text.suffixes import light_stem
@@ -61,14 +62,14 @@ PAIRS = "syllable-pairs"
 
 
 class MarkedTerms(dict[bytes, str]):
-    """Cache of word in UTF-8 -> its terms with a mark, joined. Long words are not kept."""
+    """As `Terms`, for words in UTF-8."""
 
     def __init__(self, terms_of: Callable[[str], Iterable[str]], mark: str) -> None:
         self._terms_of = terms_of
         self._mark = mark
 
     def __missing__(self, word: bytes) -> str:
-        terms = " ".join([f"{self._mark}{term}" for term in self._terms_of(word.decode())])
+        terms = marked_terms(self._terms_of(word.decode()), self._mark)
         if len(word) <= fold.MAX_TERM_BYTES:
             self[word] = terms
         return terms
@@ -103,12 +104,10 @@ class NativeAnalyzer:
 
     def marked(self, text: str) -> str:
         text = fold.with_names(text)
-        if not text.isascii():
-            text = clean(fold.compatible(text))
         if len(self._terms) > MEMO_WORDS:
             self._terms = self._new_terms()  # another thread may be reading the old
-        words = text.encode().translate(SEPARATED).split()
-        return " ".join(filter(None, map(self._terms.__getitem__, words)))
+        words = encoded(fold.compatible(text)).translate(SEPARATED).split()
+        return "".join(map(self._terms.__getitem__, words))[:-1]
 
     def joined(self, text: str) -> str:
         return self.marked(text).replace(self._mark, "")  # no term contains a colon

@@ -17,7 +17,7 @@ from lycosa.text.segmented import (
     MEMO_CHUNKS,
     MEMO_WORDS,
     SIGNS,
-    SegmentedAnalyzer,
+    StreamsAnalyzer,
     Terms,
     Unit,
     clean,
@@ -35,7 +35,7 @@ _NOT_USUAL_CJK = re.compile(
 _JOINED_CJK = re.compile(f"_(?=[{_CJK}])|_(?<=[{_CJK}]_)")
 
 
-class PartsAnalyzer(SegmentedAnalyzer):
+class PartsAnalyzer(StreamsAnalyzer):
     """Scripts without spaces: first all characters or syllables, then the words of several.
 
     A word of a query is a phrase of its parts, so that it matches regardless of the segmentation of
@@ -76,9 +76,6 @@ class PartsAnalyzer(SegmentedAnalyzer):
         stream = filter(None, map(parts.__getitem__, surfaces))
         return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, surfaces))))
 
-    def each(self, chunks: Sequence[str]) -> list[list[str]]:
-        return list(map(self.terms, chunks))
-
     def units(self, text: str) -> list[Unit]:
         return [unit for surface in self.surfaces(text) for unit in self.units_of(surface)]
 
@@ -118,6 +115,7 @@ class CharacterAnalyzer(PartsAnalyzer):
         super().__init__(
             language, characters_of, name=name, version=version, prepare=prepare, in_place=True
         )
+        self._terms = Terms(self._word, "")
         # run -> its characters or terms; -> the words in it
         self._runs: tuple[dict[str, str], dict[str, str]] = {}, {}
 
@@ -137,10 +135,10 @@ class CharacterAnalyzer(PartsAnalyzer):
             if not self._learn_runs(new, parts, words):
                 return super().joined(text)
             if len(self._terms) > MEMO_WORDS:
-                self._terms = Terms(self._word)
+                self._terms = Terms(self._word, "")
             # words recur, runs hardly do
             for word in unknown.difference(new):
-                words[word], parts[word] = "", self._terms[word]
+                words[word], parts[word] = "", self._terms[word].rstrip()
         stream = filter(None, map(parts.__getitem__, runs))
         return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, runs))))
 

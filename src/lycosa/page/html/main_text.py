@@ -101,7 +101,7 @@ def main_text(parts: PageParts, url: str = "") -> MainText:
     if chosen is None:
         chosen = _with_links(parts, selected)
     lines: list[str] = []
-    for first, last, *_ in chosen:
+    for first, last, _, _, _, _ in chosen:
         lines += parts.lines[first:last]
     return MainText("\n".join(lines), page_type, chosen)
 
