@@ -7,7 +7,7 @@ Japanese, Thai, Lao, Khmer and Burmese by dictionaries. Hot path: bench/analysis
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from icu4py.breakers import WordBreaker
@@ -178,60 +178,55 @@ class SegmentedAnalyzer:
 
 
 class StreamsAnalyzer(SegmentedAnalyzer):
-    """Words that give terms of two kinds: first all of one kind, then all of the other."""
+    """Words that give terms of two kinds: first the phrases of all, then their whole words."""
+
+    def __init__(
+        self,
+        language: str,
+        stem: Callable[[str], str],
+        *,
+        name: str,
+        version: str,
+        prepare: Callable[[str], str] | None = None,
+    ) -> None:
+        super().__init__(language, stem, name=name, version=version, prepare=prepare)
+        # surface -> its terms of the first kind, of the second, in the form of `Terms`
+        self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}
 
     def marked(self, text: str) -> str:
-        joined = self.joined(text)
-        return self._mark + joined.replace(" ", f" {self._mark}") if joined else ""
+        surfaces = self.surfaces(text)
+        if len(self._streams[0]) > MEMO_CHUNKS:
+            self._streams = {}, {}  # replaced: another thread may be reading the old
+        phrases, words = self._streams
+        for surface in set(surfaces).difference(words):
+            units = list(self.units_of(surface))
+            phrases[surface] = marked_terms(
+                [term for unit in units for term in unit.phrase], self._mark
+            )
+            words[surface] = marked_terms([unit.word for unit in units if unit.word], self._mark)
+        return both_streams(phrases, words, surfaces)
 
     def each(self, chunks: Sequence[str]) -> list[list[str]]:
         return list(map(self.terms, chunks))
 
-
-class TwoStreamAnalyzer(StreamsAnalyzer):
-    """Scripts with spaces whose words give two terms: first all plain ones, then the others."""
-
-    def __init__(
-        self, language: str, change: Callable[[str], str], *, name: str, version: str
-    ) -> None:
-        super().__init__(language, change, name=name, version=version)
-        # chunk between spaces -> its terms of the first stream, of the second
-        self._pairs: dict[str, tuple[str, str]] = {}
-
-    def joined(self, text: str) -> str:
-        if len(self._pairs) > MEMO_CHUNKS:
-            self._pairs = {}  # replaced: another thread may be reading the old
-        pairs = self._pairs
-        chunks = clean(self.prepare(text)).split()
-        for chunk in set(chunks).difference(pairs):
-            units = self._units_of(chunk)
-            pairs[chunk] = (
-                " ".join(unit.phrase[0] for unit in units),
-                " ".join(unit.word for unit in units if unit.word),
-            )
-        streams = list(map(pairs.__getitem__, chunks))
-        return " ".join(
-            itertools.chain(
-                (first for first, _ in streams if first),
-                (second for _, second in streams if second),
-            )
-        )
-
     def units(self, text: str) -> list[Unit]:
-        return [
-            unit for chunk in text.split() for unit in self._units_of(clean(self.prepare(chunk)))
-        ]
+        return [unit for surface in self.surfaces(text) for unit in self.units_of(surface)]
 
-    def _units_of(self, chunk: str) -> list[Unit]:
+    def surfaces(self, text: str) -> list[str]:
+        """Return the words of the text: those between spaces."""
+        return clean(self.prepare(text)).split()
+
+    def units_of(self, surface: str) -> Iterable[Unit]:
+        """Return the units of a word."""
         raise NotImplementedError
 
 
-class AccentAnalyzer(TwoStreamAnalyzer):
+class AccentAnalyzer(StreamsAnalyzer):
     """Vietnamese: words without accents, then with accents, which rank exact matches first."""
 
-    def _units_of(self, chunk: str) -> list[Unit]:
+    def units_of(self, surface: str) -> list[Unit]:
         units = []
-        for piece in fold.pieces(fold.plain(chunk)):
+        for piece in fold.pieces(fold.plain(surface)):
             term = fold.without_accents(piece)
             if term and len(term.encode()) <= fold.MAX_TERM_BYTES:
                 accented = "" if piece.isascii() else self._stem(piece)
@@ -239,13 +234,13 @@ class AccentAnalyzer(TwoStreamAnalyzer):
         return units
 
 
-class SyllableAnalyzer(TwoStreamAnalyzer):
+class SyllableAnalyzer(StreamsAnalyzer):
     """Tibetan: syllables between tshegs, then pairs of adjacent ones: most words have two."""
 
-    def _units_of(self, chunk: str) -> list[Unit]:
+    def units_of(self, surface: str) -> list[Unit]:
         syllables = [
             (term, piece)
-            for piece in fold.pieces(fold.plain(chunk))
+            for piece in fold.pieces(fold.plain(surface))
             if (term := fold.without_accents(self._stem(piece)))
             and len(term.encode()) <= fold.MAX_TERM_BYTES
         ]
@@ -319,6 +314,12 @@ def _is_hangul(word: str) -> bool:
 def marked_terms(terms: Iterable[str], mark: str) -> str:
     """Return terms with a mark before and a space after each."""
     return "".join([f"{mark}{term} " for term in terms])
+
+
+def both_streams(first: Mapping[str, str], second: Mapping[str, str], words: Sequence[str]) -> str:
+    """Return all terms of the first kind, then those of the second; given as in `Terms`."""
+    terms = itertools.chain(map(first.__getitem__, words), map(second.__getitem__, words))
+    return "".join(terms)[:-1]
 
 
 def encoded(text: str) -> bytes:
