@@ -32,7 +32,8 @@ from lycosa.text.segmented import (
     SyllableAnalyzer,
     SyllablePairAnalyzer,
     Unit,
-    clean,
+    encoded,
+    marked_terms,
     same,
 )
 from lycosa.text.suffixes import light_stem
@@ -63,18 +64,14 @@ PAIRS = "syllable-pairs"
 
 
 class MarkedTerms(dict[bytes, str]):
-    """Cache of word in UTF-8 -> its terms with a mark, joined. Long words are not kept."""
+    """As `Terms`, for words in UTF-8."""
 
     def __init__(self, terms_of: Callable[[str], list[str]], mark: str) -> None:
         self._terms_of = terms_of
         self._mark = mark
 
     def __missing__(self, word: bytes) -> str:
-        terms = self._terms_of(word.decode())
-        if len(terms) == 1:  # nearly always
-            marked = self._mark + terms[0]
-        else:
-            marked = " ".join([f"{self._mark}{term}" for term in terms])
+        marked = marked_terms(self._terms_of(word.decode()), self._mark)
         if len(word) <= fold.MAX_TERM_BYTES:
             self[word] = marked
         return marked
@@ -109,12 +106,10 @@ class NativeAnalyzer:
 
     def marked(self, text: str) -> str:
         text = fold.with_names(text)
-        if not text.isascii():
-            text = clean(fold.compatible(text))
         if len(self._terms) > MEMO_WORDS:
             self._terms = self._new_terms()  # another thread may be reading the old
-        words = text.encode().translate(SEPARATED).split()
-        return " ".join(filter(None, map(self._terms.__getitem__, words)))
+        words = encoded(fold.compatible(text)).translate(SEPARATED).split()
+        return "".join(map(self._terms.__getitem__, words))[:-1]
 
     def joined(self, text: str) -> str:
         return self.marked(text).replace(self._mark, "")  # no term contains a colon

@@ -20,7 +20,13 @@ from typing import Any
 
 from lycosa.core.errors import UsageError
 from lycosa.text import fold
-from lycosa.text.segmented import SegmentedAnalyzer, clean, same, syllable_pairs
+from lycosa.text.segmented import (
+    SegmentedAnalyzer,
+    clean,
+    marked_terms,
+    same,
+    syllable_pairs,
+)
 
 NAME = "kiwi"
 HINT = (
@@ -77,7 +83,7 @@ class MorphemeAnalyzer(SegmentedAnalyzer):
 
     def _learn(self, chunks: Iterable[str], memo: dict[str, str]) -> None:
         for chunk in chunks:
-            memo[chunk] = " ".join(_terms_of(clean(chunk)))
+            memo[chunk] = marked_terms(_terms_of(clean(chunk)), self._mark)
 
 
 def _terms_of(chunk: str) -> list[str]:

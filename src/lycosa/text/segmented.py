@@ -7,8 +7,7 @@ Japanese, Thai, Lao, Khmer and Burmese by dictionaries. Hot path: bench/analysis
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from icu4py.breakers import WordBreaker
@@ -56,13 +55,17 @@ class Unit(NamedTuple):
 
 
 class Terms(dict[str, str]):
-    """Cache of word -> joined terms. Long words are not kept."""
+    """Cache of word -> its terms, each with a mark before and a space after it.
 
-    def __init__(self, terms_of: Callable[[str], Iterable[str]]) -> None:
+    Long words are not kept.
+    """
+
+    def __init__(self, terms_of: Callable[[str], Iterable[str]], mark: str) -> None:
         self._terms_of = terms_of
+        self._mark = mark
 
     def __missing__(self, word: str) -> str:
-        terms = word if word == "\n" else " ".join(self._terms_of(word))
+        terms = word if word == "\n" else marked_terms(self._terms_of(word), self._mark)
         if len(word) <= fold.MAX_TERM_BYTES:
             self[word] = terms
         return terms
@@ -91,9 +94,10 @@ class SegmentedAnalyzer:
         self.version = version
         self._stem = stem
         self._prepare_letters = prepare
-        self._memo: dict[str, str] = {}
+        self._mark = f"{language}:"
+        self._memo: dict[str, str] = {}  # chunk -> its terms, in the form of `Terms`
         # of words: chunks with different punctuation share them
-        self._terms = Terms(self._word)
+        self._terms = Terms(self._word, self._mark)
 
     def prepare(self, text: str) -> str:
         """Prepare a text for segmentation: spell out names with signs, unify scripts."""
@@ -102,13 +106,12 @@ class SegmentedAnalyzer:
             text if self._prepare_letters is None or text.isascii() else self._prepare_letters(text)
         )
 
-    def joined(self, text: str) -> str:
-        words = clean(self.prepare(text)).encode().translate(SEPARATED).decode().split()
-        return " ".join(filter(None, self._remembered(words)))
-
     def marked(self, text: str) -> str:
-        mark, joined = f"{self.field_set}:", self.joined(text)
-        return mark + joined.replace(" ", f" {mark}") if joined else ""
+        words = encoded(self.prepare(text)).translate(SEPARATED).decode().split()
+        return "".join(self._remembered(words))[:-1]
+
+    def joined(self, text: str) -> str:
+        return self.marked(text).replace(self._mark, "")  # no term contains a colon
 
     def terms(self, text: str) -> list[str]:
         return self.joined(text).split()
@@ -117,21 +120,17 @@ class SegmentedAnalyzer:
         prepared = self.prepare("\n".join(chunks)).split("\n")
         if len(prepared) != len(chunks):
             return list(map(self.terms, chunks))
-        return [terms.split() for terms in self._remembered(prepared)]
+        joined = "\n".join(self._remembered(prepared)).replace(self._mark, "")
+        return [terms.split() for terms in joined.split("\n")]
 
     def _remembered(self, chunks: Sequence[str]) -> Iterable[str]:
-        """Return the joined terms of each chunk; new ones are computed together."""
+        """Return the terms of each chunk as in `Terms`; new ones are computed together."""
         if len(self._memo) > self.most_chunks:
             self._memo = {}  # replaced: another thread may be reading the old
         memo = self._memo
-        cached = list(map(memo.get, chunks))
-        if None in cached:
-            self._learn(
-                set(itertools.compress(chunks, map(operator.is_, cached, itertools.repeat(None)))),
-                memo,
-            )
-            return map(memo.__getitem__, chunks)
-        return cached  # type: ignore[return-value]  # none is None
+        if new := set(chunks).difference(memo):
+            self._learn(new, memo)
+        return map(memo.__getitem__, chunks)
 
     def units(self, text: str) -> list[Unit]:
         chunks = text.split()
@@ -155,9 +154,9 @@ class SegmentedAnalyzer:
     def _put(self, chunks: Sequence[str], words: Iterable[str], memo: dict[str, str]) -> None:
         """Cache the terms of chunks, given their words with line feeds between chunks."""
         if len(self._terms) > MEMO_WORDS:
-            self._terms = Terms(self._word)
-        joined = " ".join(filter(None, map(self._terms.__getitem__, words)))
-        memo.update(zip(chunks, map(str.strip, joined.split("\n")), strict=True))
+            self._terms = Terms(self._word, self._mark)
+        terms = "".join(map(self._terms.__getitem__, words))
+        memo.update(zip(chunks, terms.split("\n"), strict=True))
 
     def _word(self, word: str) -> list[str]:
         """Return the terms of a word by ICU: none for punctuation, several for compounds."""
@@ -178,53 +177,56 @@ class SegmentedAnalyzer:
         ]
 
 
-class TwoStreamAnalyzer(SegmentedAnalyzer):
-    """Scripts with spaces whose words give two terms: first all plain ones, then the others."""
+class StreamsAnalyzer(SegmentedAnalyzer):
+    """Words that give terms of two kinds: first the phrases of all, then their whole words."""
 
     def __init__(
-        self, language: str, change: Callable[[str], str], *, name: str, version: str
+        self,
+        language: str,
+        stem: Callable[[str], str],
+        *,
+        name: str,
+        version: str,
+        prepare: Callable[[str], str] | None = None,
     ) -> None:
-        super().__init__(language, change, name=name, version=version)
-        # chunk between spaces -> its terms of the first stream, of the second
-        self._pairs: dict[str, tuple[str, str]] = {}
+        super().__init__(language, stem, name=name, version=version, prepare=prepare)
+        # surface -> its terms of the first kind, of the second, in the form of `Terms`
+        self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}
 
-    def joined(self, text: str) -> str:
-        if len(self._pairs) > MEMO_CHUNKS:
-            self._pairs = {}  # replaced: another thread may be reading the old
-        pairs = self._pairs
-        chunks = clean(self.prepare(text)).split()
-        for chunk in set(chunks).difference(pairs):
-            units = self._units_of(chunk)
-            pairs[chunk] = (
-                " ".join(unit.phrase[0] for unit in units),
-                " ".join(unit.word for unit in units if unit.word),
+    def marked(self, text: str) -> str:
+        surfaces = self.surfaces(text)
+        if len(self._streams[0]) > MEMO_CHUNKS:
+            self._streams = {}, {}  # replaced: another thread may be reading the old
+        phrases, words = self._streams
+        for surface in set(surfaces).difference(words):
+            units = list(self.units_of(surface))
+            phrases[surface] = marked_terms(
+                [term for unit in units for term in unit.phrase], self._mark
             )
-        streams = list(map(pairs.__getitem__, chunks))
-        return " ".join(
-            itertools.chain(
-                (first for first, _ in streams if first),
-                (second for _, second in streams if second),
-            )
-        )
+            words[surface] = marked_terms([unit.word for unit in units if unit.word], self._mark)
+        return both_streams(phrases, words, surfaces)
 
     def each(self, chunks: Sequence[str]) -> list[list[str]]:
         return list(map(self.terms, chunks))
 
     def units(self, text: str) -> list[Unit]:
-        return [
-            unit for chunk in text.split() for unit in self._units_of(clean(self.prepare(chunk)))
-        ]
+        return [unit for surface in self.surfaces(text) for unit in self.units_of(surface)]
 
-    def _units_of(self, chunk: str) -> list[Unit]:
+    def surfaces(self, text: str) -> list[str]:
+        """Return the words of the text: those between spaces."""
+        return clean(self.prepare(text)).split()
+
+    def units_of(self, surface: str) -> Iterable[Unit]:
+        """Return the units of a word."""
         raise NotImplementedError
 
 
-class AccentAnalyzer(TwoStreamAnalyzer):
+class AccentAnalyzer(StreamsAnalyzer):
     """Vietnamese: words without accents, then with accents, which rank exact matches first."""
 
-    def _units_of(self, chunk: str) -> list[Unit]:
+    def units_of(self, surface: str) -> list[Unit]:
         units = []
-        for piece in fold.pieces(fold.plain(chunk)):
+        for piece in fold.pieces(fold.plain(surface)):
             term = fold.without_accents(piece)
             if term and len(term.encode()) <= fold.MAX_TERM_BYTES:
                 accented = "" if piece.isascii() else self._stem(piece)
@@ -232,13 +234,13 @@ class AccentAnalyzer(TwoStreamAnalyzer):
         return units
 
 
-class SyllableAnalyzer(TwoStreamAnalyzer):
+class SyllableAnalyzer(StreamsAnalyzer):
     """Tibetan: syllables between tshegs, then pairs of adjacent ones: most words have two."""
 
-    def _units_of(self, chunk: str) -> list[Unit]:
+    def units_of(self, surface: str) -> list[Unit]:
         syllables = [
             (term, piece)
-            for piece in fold.pieces(fold.plain(chunk))
+            for piece in fold.pieces(fold.plain(surface))
             if (term := fold.without_accents(self._stem(piece)))
             and len(term.encode()) <= fold.MAX_TERM_BYTES
         ]
@@ -309,12 +311,31 @@ def _is_hangul(word: str) -> bool:
     return all("\uac00" <= character <= "\ud7a3" for character in word)
 
 
+def marked_terms(terms: Iterable[str], mark: str) -> str:
+    """Return terms with a mark before and a space after each."""
+    return "".join([f"{mark}{term} " for term in terms])
+
+
+def both_streams(first: Mapping[str, str], second: Mapping[str, str], words: Sequence[str]) -> str:
+    """Return all terms of the first kind, then those of the second; given as in `Terms`."""
+    terms = itertools.chain(map(first.__getitem__, words), map(second.__getitem__, words))
+    return "".join(terms)[:-1]
+
+
+def encoded(text: str) -> bytes:
+    """Return a text in UTF-8, with `?` for lone surrogates."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
 def clean(text: str) -> str:
     """Replace lone surrogates by `?`: ICU and tantivy accept Unicode scalar values only."""
     try:
         text.isascii() or text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
+        return encoded(text).decode()
     return text
 
 

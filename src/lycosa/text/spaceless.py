@@ -17,9 +17,10 @@ from lycosa.text.segmented import (
     MEMO_CHUNKS,
     MEMO_WORDS,
     SIGNS,
-    SegmentedAnalyzer,
+    StreamsAnalyzer,
     Terms,
     Unit,
+    both_streams,
     clean,
     same,
 )
@@ -35,7 +36,7 @@ _NOT_USUAL_CJK = re.compile(
 _JOINED_CJK = re.compile(f"_(?=[{_CJK}])|_(?<=[{_CJK}]_)")
 
 
-class PartsAnalyzer(SegmentedAnalyzer):
+class PartsAnalyzer(StreamsAnalyzer):
     """Scripts without spaces: first all characters or syllables, then the words of several.
 
     A word of a query is a phrase of its parts, so that it matches regardless of the segmentation of
@@ -56,31 +57,6 @@ class PartsAnalyzer(SegmentedAnalyzer):
         super().__init__(language, same, name=name, version=version, prepare=prepare)
         self._parts = parts
         self._in_place = in_place
-        # ICU word -> its parts; -> the words in it
-        self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}
-
-    def joined(self, text: str) -> str:
-        surfaces = self.surfaces(text)
-        if len(self._streams[0]) > MEMO_CHUNKS:
-            self._streams = {}, {}  # replaced: another thread may be reading the old
-        parts, words = self._streams
-        for surface in set(surfaces).difference(words):
-            if _PLAIN_CJK.fullmatch(surface):  # the result of `units_of`, for most words
-                surface_parts = self._parts_of(surface)
-                parts[surface] = " ".join(surface_parts)
-                words[surface] = surface if len(surface_parts) > 1 else ""
-                continue
-            units = list(self.units_of(surface))
-            parts[surface] = " ".join(term for unit in units for term in unit.phrase)
-            words[surface] = " ".join(unit.word for unit in units if unit.word)
-        stream = filter(None, map(parts.__getitem__, surfaces))
-        return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, surfaces))))
-
-    def each(self, chunks: Sequence[str]) -> list[list[str]]:
-        return list(map(self.terms, chunks))
-
-    def units(self, text: str) -> list[Unit]:
-        return [unit for surface in self.surfaces(text) for unit in self.units_of(surface)]
 
     def surfaces(self, text: str) -> list[str]:
         """Return the words of the text, in their original spelling if `in_place`."""
@@ -118,15 +94,15 @@ class CharacterAnalyzer(PartsAnalyzer):
         super().__init__(
             language, characters_of, name=name, version=version, prepare=prepare, in_place=True
         )
-        # run -> its characters or terms; -> the words in it
+        # run -> its characters or terms; -> the words in it, in the form of `Terms`
         self._runs: tuple[dict[str, str], dict[str, str]] = {}, {}
 
-    def joined(self, text: str) -> str:
+    def marked(self, text: str) -> str:
         written = clean(fold.with_names(text))
         if not all(map(_parts_words, set(_NOT_USUAL_CJK.findall(written)))) or (
             "_" in written and _JOINED_CJK.search(written)
         ):
-            return super().joined(text)
+            return super().marked(text)
         if len(self._runs[0]) > MEMO_CHUNKS:
             self._runs = {}, {}  # replaced: another thread may be reading the old
         parts, words = self._runs
@@ -135,14 +111,13 @@ class CharacterAnalyzer(PartsAnalyzer):
         if unknown:
             new = [run for run in unknown if "\u3000" < run < "\ua000"]
             if not self._learn_runs(new, parts, words):
-                return super().joined(text)
+                return super().marked(text)
             if len(self._terms) > MEMO_WORDS:
-                self._terms = Terms(self._word)
+                self._terms = Terms(self._word, self._mark)
             # words recur, runs hardly do
             for word in unknown.difference(new):
                 words[word], parts[word] = "", self._terms[word]
-        stream = filter(None, map(parts.__getitem__, runs))
-        return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, runs))))
+        return both_streams(parts, words, runs)
 
     def _learn_runs(
         self, runs: Sequence[str], parts: dict[str, str], words: dict[str, str]
@@ -159,10 +134,16 @@ class CharacterAnalyzer(PartsAnalyzer):
         if ready != written:
             ends = list(itertools.accumulate(map(len, cut)))
             cut = [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        several = " ".join([word for word in cut if len(word) > 1 or word == "\n"])
+        mark = self._mark
+        several = [
+            word if word == "\n" else f"{mark}{word} "
+            for word in cut
+            if len(word) > 1 or word == "\n"
+        ]
         # six times as fast as a join
-        parts.update(zip(runs, ready.replace("", " ")[1:-1].split(" \n "), strict=True))
-        words.update(zip(runs, map(str.strip, several.split("\n")), strict=True))
+        characters = ready.replace("", f" {mark}")[1 : -len(mark)]
+        parts.update(zip(runs, characters.split(f"{mark}\n "), strict=True))
+        words.update(zip(runs, "".join(several).split("\n"), strict=True))
         return True
 
 

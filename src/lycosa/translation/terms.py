@@ -15,8 +15,8 @@ from lycosa.text.han import simplified
 from lycosa.text.korean import MorphemeAnalyzer
 from lycosa.text.segmented import (
     SegmentedAnalyzer,
+    StreamsAnalyzer,
     SyllablePairAnalyzer,
-    TwoStreamAnalyzer,
 )
 from lycosa.text.spaceless import PartsAnalyzer
 
@@ -35,12 +35,12 @@ def has_parts(analyzer: Analyzer) -> bool:
     return isinstance(analyzer, PartsAnalyzer | SyllablePairAnalyzer | MorphemeAnalyzer)
 
 
-_CHUNKWISE = (NativeAnalyzer.units, SegmentedAnalyzer.units, TwoStreamAnalyzer.units)
+_CHUNKWISE = (NativeAnalyzer.units, SegmentedAnalyzer.units)
 
 
 def terms(analyzer: Analyzer, text: str) -> list[TranslationTerm]:
     """Return a sentence's words, and the parts of those that have any."""
-    if isinstance(analyzer, PartsAnalyzer):
+    if isinstance(analyzer, StreamsAnalyzer):
         chunks = analyzer.surfaces(text)
     elif type(analyzer).units in _CHUNKWISE:
         chunks = text.split()
@@ -52,7 +52,7 @@ def terms(analyzer: Analyzer, text: str) -> list[TranslationTerm]:
 @functools.lru_cache(maxsize=100_000)
 def _chunk_terms(analyzer: Analyzer, chunk: str) -> tuple[TranslationTerm, ...]:
     """Return the terms of a chunk or word; sentences repeat most of them."""
-    units = analyzer.units_of if isinstance(analyzer, PartsAnalyzer) else analyzer.units
+    units = analyzer.units_of if isinstance(analyzer, StreamsAnalyzer) else analyzer.units
     return tuple(_terms(analyzer, list(units(chunk))))
 
 

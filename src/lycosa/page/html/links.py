@@ -83,16 +83,13 @@ def resolve_links(
     new_link = tuple.__new__  # what Link's own constructor calls, in half the time
     position = 0
     for kind, href, rel, anchor in page_links:
-        if "#" in href:
-            if href[0] == "#" and not page_has_base:
-                continue
-            place = href[: href.index("#")]
-            # White space before the fragment is not at the end of the whole text, where the parser
-            # would strip it.
-            target = cached(place) if place[-1:] > " " else None
-        else:
-            target = cached(href)
-        if target is None:
+        place, fragment, _ = href.partition("#")
+        if fragment and not place and not page_has_base:
+            continue
+        target = cached(place)
+        # White space before the fragment is not at the end of the whole text, where the parser
+        # would strip it.
+        if target is None or (fragment and place[-1] <= " "):
             target = resolve(href)
         if type(target) is Refusal:
             refused[target.value] = refused.get(target.value, 0) + 1

@@ -104,7 +104,7 @@ def main_text(parts: PageParts, url: str = "") -> MainText:
         chosen = _with_links(parts, selected)
     lines: list[str] = []
     numbers: list[int] = []
-    for first, last, *_ in chosen:
+    for first, last, _, _, _, _ in chosen:
         lines += parts.lines[first:last]
         if numbers and numbers[-1] == first:
             numbers[-1] = last
