@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from lycosa.config.settings import Collection
@@ -43,9 +45,10 @@ class Gate(AdmissionListener):
     def urls(self) -> list[str]:
         return list(self.rows)
 
-    def admitted(self, row: UrlRow) -> None:
-        assert row.id.url not in self.rows
-        self.rows[row.id.url] = row
+    def admitted(self, rows: Sequence[UrlRow]) -> None:
+        for row in rows:
+            assert row.id.url not in self.rows
+            self.rows[row.id.url] = row
 
     def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
         self.decreased.append((identity.url, depth))

@@ -7,10 +7,12 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from lycosa.core.records import UrlRow
 from lycosa.crawl.admission.url_filter import FREE_SUSPECTS, free_suspects
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state import assignment
@@ -345,10 +347,11 @@ def test_best_first_takes_the_highest_priority(
 ) -> None:
     admitted = UrlStore.admitted
 
-    def scored(self: UrlStore, row: object) -> None:
-        number = row.id.url.rsplit("/", 1)[1].partition(".")[0]  # type: ignore[attr-defined]
-        row.priority = float(number) if number.isdigit() else 0.0  # type: ignore[attr-defined]
-        admitted(self, row)  # type: ignore[arg-type]
+    def scored(self: UrlStore, rows: Sequence[UrlRow]) -> None:
+        for row in rows:
+            number = row.id.url.rsplit("/", 1)[1].partition(".")[0]
+            row.priority = float(number) if number.isdigit() else 0.0
+        admitted(self, rows)
 
     monkeypatch.setattr(UrlStore, "admitted", scored)
     web = serve(many(9))

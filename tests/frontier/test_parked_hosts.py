@@ -452,7 +452,7 @@ def test_a_full_head_keeps_its_best() -> None:
         for number, depth in enumerate([9, 9, 8, 7, 6, 5, 4, 3, 2, 1])
     ]
     for row in rows:
-        frontier.offer(row, 2)
+        frontier.offer([row], 2)
         if row.key == 1:
             frontier.active.close_line(1, "a", (9,))
     head = frontier.hosts[1].heads["a"].line(FIRST)

@@ -527,9 +527,9 @@ class HostRow:
         self.visited += (after == UrlState.VISITED) - (before == UrlState.VISITED)
         self.known += (after == UrlState.KNOWN) - (before == UrlState.KNOWN)
 
-    def add_url(self) -> None:
-        """A new URL of the host was admitted."""
-        self.known += 1
+    def add_urls(self, number: int) -> None:
+        """New URLs of the host were admitted."""
+        self.known += number
 
     def add_page(self) -> None:
         """A collection stored a page of the host for the first time."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Literal, NamedTuple
 
 from protego import Protego
@@ -143,11 +144,13 @@ class Robots:
         self._matcher = _matcher(rules) if rules else None
 
     @classmethod
+    @cache
     def everything(cls) -> Robots:
         """Return the rules without a robots.txt: all is allowed."""
         return cls("", "*")
 
     @classmethod
+    @cache
     def nothing(cls) -> Robots:
         """Return the rules of an unreachable robots.txt: nothing is allowed."""
         return cls("", "*", allowed_without_rules=False)

@@ -43,11 +43,8 @@ class Rules:
         self._steps = [
             make(collection) for setting, make in _RULES.items() if getattr(collection, setting)
         ]
-
-    @property
-    def active(self) -> bool:
+        self.active = bool(self._steps)
         """Whether any rule is on."""
-        return bool(self._steps)
 
     def apply(self, url: str) -> str:
         """Rewrite a normalised http or https URL; others are returned unchanged."""

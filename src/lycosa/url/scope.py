@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import assert_never
 
 from lycosa.config.settings import Collection
@@ -17,6 +18,7 @@ from lycosa.url.schemes import CRAWLED, OTHERS, WEB, path_start, scheme_of
 _MAX_ORIGINS = 16_384  # 2 MB
 
 
+@lru_cache(maxsize=256)
 def url_origin(url: str) -> str:
     """`scheme://host[:port]` of a normalised URL, the port only where it is not the scheme's own.
 
@@ -167,14 +169,14 @@ class Admission:
         )
 
     def _in_scope(self, url: str) -> bool:
-        if self._scope == "any":
-            return True
         if self._scope == "prefix":
             return url.startswith(self._folders)
         origin = url[: path_start(url)]
         cached = self._origins.get(origin)
         if cached is None:
             match self._scope:
+                case "any":
+                    cached = True
                 case "host":
                     cached = _host_and_port(url) in self._hosts
                 case "domain":

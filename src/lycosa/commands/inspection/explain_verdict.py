@@ -7,7 +7,7 @@ decides about admission, the agenda and the clocks about the time, `UrlRules` ab
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -106,8 +106,8 @@ class _AdmittedRows(AdmissionListener):
     def __init__(self) -> None:
         self.rows: list[UrlRow] = []
 
-    def admitted(self, row: UrlRow) -> None:
-        self.rows.append(row)
+    def admitted(self, rows: Sequence[UrlRow]) -> None:
+        self.rows += rows
 
 
 class _StoredHosts:

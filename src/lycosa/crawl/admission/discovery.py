@@ -9,7 +9,7 @@ own. Its entries are admitted like links; its dates of change make known pages d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lycosa.core.errors import Refusal
 from lycosa.core.records import (
@@ -80,10 +80,12 @@ class Discovery:
                 if assignment.gate.holds(identity):  # every worker has the configuration
                     self.admit(name, identity, FEED, "", 0)
 
-    def from_robots(self, origin: str, sitemaps: Iterable[str]) -> None:
+    def from_robots(self, origin: str, sitemaps: Sequence[str]) -> None:
         """Admit the sitemaps that an origin's robots.txt names, for each collection that takes URLs
         of the origin.
         """
+        if not sitemaps:
+            return
         names = [
             name
             for name, each in self._crawl.assignments.items()
@@ -91,8 +93,6 @@ class Discovery:
             and each.gate.takes(f"{origin}/")
             and self._has_urls(name, origin)
         ]
-        if not names:
-            return
         resolver = LinkResolver(robots_url(origin))
         for number, line in enumerate(sitemaps):
             target = resolver.resolve(line)
@@ -139,14 +139,21 @@ class Discovery:
         before = gate.admitted_count
         claims: dict[UrlId, int] = {}
         named_by = [hostname(row.referrer)] if row.referrer.startswith("http") else []
-        for entry in sitemap.entries:
-            if row.operation == SITEMAP and not speaks_for(row.id.url, entry.url, named_by):
-                gate.refuse("foreign_sitemap")
-                continue
-            modified_at = entry.last_modified_at or 0
-            way = Way(row.id.url, kind=row.operation, modified_at=modified_at)
-            if gate.admit(entry.url, row.depth + 1, now_ms, way):
-                continue
+        entries = sitemap.entries
+        if row.operation == SITEMAP:
+            entries = [each for each in entries if speaks_for(row.id.url, each.url, named_by)]
+            if len(entries) < len(sitemap.entries):
+                gate.refuse("foreign_sitemap", len(sitemap.entries) - len(entries))
+        targets = (
+            (
+                each.url,
+                Way(row.id.url, kind=row.operation, modified_at=each.last_modified_at or 0),
+            )
+            for each in entries
+        )
+        refusals = gate.admit_all(targets, row.depth + 1, now_ms)
+        for entry, refusal in zip(entries, refusals, strict=True):
+            modified_at = 0 if refusal else entry.last_modified_at or 0
             if modified_at and gate.holds(identity := crawl.identifier.identify(entry.url)):
                 claims[identity] = modified_at
         self._follow_index(
@@ -240,17 +247,16 @@ class Discovery:
             return False
         seen.put(as_key, depth)
         now_ms = crawl.clock.now_ms()
-        crawl.urls.admitted(
-            UrlRow(
-                identity,
-                name,
-                depth,
-                operation,
-                state_at=now_ms,
-                first_seen_at=now_ms,
-                referrer=referrer,
-                redirects=hops,
-                priority=1.0,
-            )
+        row = UrlRow(
+            identity,
+            name,
+            depth,
+            operation,
+            state_at=now_ms,
+            first_seen_at=now_ms,
+            referrer=referrer,
+            redirects=hops,
+            priority=1.0,
         )
+        crawl.urls.admitted((row,))
         return True

@@ -2,12 +2,13 @@
 
 This is a hot path (50 links a page); `bench/crawl.py` guards it. Most links of a page occurred on
 the previous page, so decisions are cached by the link's text and the costly steps run once per URL.
+New URLs of a page are reported together, because most are of one host.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from lycosa.config.settings import Collection
@@ -32,8 +33,8 @@ _NAMED = Way()
 class AdmissionListener:
     """Receives what a gate decides; does nothing. For one collection each."""
 
-    def admitted(self, row: UrlRow) -> None:
-        """A new URL was admitted."""
+    def admitted(self, rows: Sequence[UrlRow]) -> None:
+        """New URLs were admitted, in this order."""
 
     def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
         """A shorter path to a known URL was found."""
@@ -73,6 +74,7 @@ class LinkGate:
         self._verdicts: dict[str, int | str] = {}
         self.depth_limit = collection.depth
         self._reach: Reach | None = None
+        self._new: list[UrlRow] = []  # not reported yet
         self.admitted_count = 0
         self.refused: Counter[str] = Counter()
 
@@ -104,6 +106,7 @@ class LinkGate:
         if reason is not None and reason is not Refusal.PATTERN:
             raise UrlError(reason, url)
         refusal = self._enter(identity, 0, now_ms, _NAMED) if self.holds(identity) else None
+        self._report_new()
         if refusal is not None:
             raise UrlError(Refusal(refusal), url)
         return identity
@@ -127,12 +130,13 @@ class LinkGate:
             self.extend(source.id.url_key, self.followed(links), 1)
         verdicts = self._verdicts
         depth = source.depth + 1
+        way = _NAMED
         respect_nofollow = self._collection.respect_nofollow
         for target, anchor, rel, kind, _ in links:
             if kind not in _FOLLOWED:
                 if kind in _REQUISITES and self._collection.requisites:
                     # a part of the page: as deep as it
-                    self.admit(target, source.depth, now_ms, Way(source.id.url, kind=kind))
+                    self._admit(target, source.depth, now_ms, Way(source.id.url, kind=kind))
                 continue
             if rel and respect_nofollow and "nofollow" in rel:
                 self.refused[Refusal.NOFOLLOW] += 1
@@ -141,8 +145,10 @@ class LinkGate:
             if isinstance(verdict, str):
                 self.refused[verdict] += 1
             elif verdict is None or depth < verdict or self._reports_links:
-                way = Way(source.id.url, anchor=anchor, kind=kind)
-                self.admit(target, depth, now_ms, way)
+                if kind != way.kind or self.remote_links is not None:  # only these need anchors
+                    way = Way(source.id.url, anchor=anchor, kind=kind)
+                self._admit(target, depth, now_ms, way)
+        self._report_new()
 
     def redirect(self, source: UrlRow, target: str, now_ms: int) -> str:
         """Admit the target of a redirect, at the source's own depth."""
@@ -160,9 +166,18 @@ class LinkGate:
         """Admit one normalised URL. Return "", also for a known URL or one of another worker's
         partition; or the reason why it is refused, which is counted.
         """
+        return self.admit_all(((target, way),), depth, now_ms)[0]
+
+    def admit_all(self, targets: Iterable[tuple[str, Way]], depth: int, now_ms: int) -> list[str]:
+        """Apply `admit` to several URLs, which are reported together."""
+        refusals = [self._admit(target, depth, now_ms, way) for target, way in targets]
+        self._report_new()
+        return refusals
+
+    def _admit(self, target: str, depth: int, now_ms: int, way: Way) -> str:
         if len(self._verdicts) >= _CACHED_LINKS:
             self._verdicts.clear()
-        url = self._rules.apply(target)
+        url = self._rules.apply(target) if self._rules.active else target
         refusal: str | None = self.admission.refuse(url)
         if refusal is None:
             if self.depth_limit is not None and depth > self.depth_limit:
@@ -188,6 +203,7 @@ class LinkGate:
             refusal = Refusal.DEPTH
         if refusal is None:
             refusal = self._enter(identity, depth, now_ms, way)
+            self._report_new()
         if refusal is not None:
             self.refused[refusal] += 1
         return refusal or ""
@@ -251,12 +267,19 @@ class LinkGate:
                 self._listener.depth_decreased(self._collection.name, identity, depth)
             return False
         self._add(identity, depth, now_ms, way)
+        self._report_new()
         return True
+
+    def _report_new(self) -> None:
+        """Report the URLs that were added since the last call."""
+        if self._new:
+            rows, self._new = self._new, []
+            self._listener.admitted(rows)
 
     def _add(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> None:
         self._seen.put(identity, depth, new=True)
         self.admitted_count += 1
-        self._listener.admitted(
+        self._new.append(
             UrlRow(
                 identity,
                 self._collection.name,
@@ -305,8 +328,10 @@ class LinkGate:
             return None
         if depth < before:
             self._seen.put(identity, depth)
+            self._report_new()  # it may be among them
             self._listener.depth_decreased(self._collection.name, identity, depth)
         if self._reports_links:
+            self._report_new()
             self._listener.linked(self._collection.name, identity, way.referrer)
         return None
 

@@ -12,8 +12,6 @@ import re
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from cachetools import LRUCache
-
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
 from lycosa.core.records import HostRow, Page, UrlId
@@ -70,7 +68,7 @@ class ExclusionCheck:
     def __call__(self, url: str) -> bool:
         if (
             self._log is not None
-            and self._log.exclusions
+            and self._log.exclusions.rules
             and self._log.excluded(url, hostname(url))
         ):
             return True
@@ -175,15 +173,14 @@ class HostTraps:
     """Content of each host's pages, and the parts of the host that are deferred because of it."""
 
     def __init__(self) -> None:
-        self._books: LRUCache[int, HostGroups] = LRUCache(_BOOKS)
+        self._books: dict[int, HostGroups] = {}  # the last used one last
 
     def holds(self, host: HostRow, url: str) -> str:
         """Return the rule by which a URL is deferred, or ""."""
         book = self._books.get(host.host_key)
-        if book is None:
-            if not host.traps:
-                return ""
-            book = self._book(host)
+        if book is None and not host.traps:
+            return ""
+        book = self._book(host)
         if not book.has_stopped:
             return ""  # nearly all hosts
         allowance = book.allowance(_path(url))
@@ -215,9 +212,12 @@ class HostTraps:
             host.record_traps(book.counters())
 
     def _book(self, host: HostRow) -> HostGroups:
-        book = self._books.get(host.host_key)
+        book = self._books.pop(host.host_key, None)
         if book is None:
-            book = self._books[host.host_key] = HostGroups.from_counters(host.traps)
+            book = HostGroups.from_counters(host.traps)
+            if len(self._books) >= _BOOKS:
+                del self._books[next(iter(self._books))]
+        self._books[host.host_key] = book
         return book
 
 

@@ -224,7 +224,7 @@ class UrlRules:
         have (`max_pages_per_host`, `max_pages_per_domain`, `max_prefix_share`).
         """
         state, decisions = self._state, list[Decision]()
-        for row in rows:
+        for row in rows if state.budgets.limited else ():
             host = state.hosts.row(row.id.host_key)
             budget, is_certain = state.budgets.objection(row, host, self._in_flight)
             if budget and is_certain:

@@ -49,7 +49,8 @@ class HostPauses:
         delays: list[tuple[str, int]] = []
         crawl_delay_ms = crawl.hosts.crawl_delay_ms(task.origin, host)
         slower = slow_down(queue.latency) if queue.latency else 1.0
-        for name in {*queue.heads, *(row.collection for row in task.rows)} or crawl.assignments:
+        names = queue.heads.keys() | {row.collection for row in task.rows}
+        for name in names or crawl.assignments:
             delay_reasons = reasons(
                 crawl.assignments[name].pace,
                 duration_ms=spent_ms,
@@ -72,7 +73,7 @@ class HostPauses:
             now,
             pause,
             domain_pause=domain_pause_ms(delays),
-            may_burst=all(name in _OWN for name, _ in delays),
+            may_burst=_OWN.issuperset([name for name, _ in delays]),
         )
         rest = domain_wide_pause_ms(exchange.status, delays)
         if rest:

@@ -58,6 +58,8 @@ class PageBudgets:
         self._by_domain = {
             each.name: each for each in chosen if each.max_pages_per_domain is not None
         }
+        self.limited = bool(self._by_host or self._by_domain)
+        """Whether a collection has a budget of this kind."""
         self._row_readers = row_readers
         self._pending = pending
         self._hosts: LRUCache[int, dict[str, Counter[str]]] = LRUCache(_HOSTS)

@@ -57,13 +57,15 @@ class RobotsCache:
         self._entries: LRUCache[str, _ParsedRobots] = LRUCache(
             _PARSED_BYTES, getsizeof=lambda parsed: parsed.cost
         )
+        # the last look-up: each fetch makes several of its origin
+        self._last: tuple[str, _ParsedRobots | None] = ("", None)
 
     def is_current(self, origin: str, now_ms: int) -> bool:
-        entry = self._entries.get(origin)
+        entry = self._entry(origin)
         return entry is not None and holds_now(entry, now_ms)
 
     def reachable(self, origin: str) -> bool:
-        entry = self._entries.get(origin)
+        entry = self._entry(origin)
         return entry is not None and entry.reachable
 
     def expires_at(self, origin: str) -> int:
@@ -71,20 +73,22 @@ class RobotsCache:
 
     def allowed(self, url: str, origin: str) -> bool:
         """Whether the file of a known origin lets us fetch the URL."""
-        return self._entries[origin].robots.allowed(url)
+        entry = self._entry(origin)
+        assert entry is not None, origin
+        return entry.robots.allowed(url)
 
     def sitemaps(self, origin: str) -> list[str]:
         """What a known origin's file names as sitemaps, as written."""
-        entry = self._entries.get(origin)
+        entry = self._entry(origin)
         return list(entry.robots.sitemaps()) if entry else []
 
     def holds(self, origin: str) -> bool:
         """Return whether the origin's file is in the cache, expired or not."""
-        return origin in self._entries
+        return self._entry(origin) is not None
 
     def crawl_delay_ms(self, origin: str) -> int:
         """Return the origin's Crawl-delay, if its file is in the cache."""
-        entry = self._entries.get(origin)
+        entry = self._entry(origin)
         return (entry.robots.crawl_delay_ms() or 0) if entry else 0
 
     def load_current(self, entries: Iterable[RobotsEntry], origin: str, now_ms: int) -> bool:
@@ -135,3 +139,10 @@ class RobotsCache:
             entry.expires_at,
             len(entry.body) * _BYTES_A_BYTE + _OVERHEAD_BYTES,
         )
+        self._last = "", None
+
+    def _entry(self, origin: str) -> _ParsedRobots | None:
+        """Return the parsed file of an origin, if it is in the cache. Hot path."""
+        if self._last[0] != origin:
+            self._last = origin, self._entries.get(origin)
+        return self._last[1]

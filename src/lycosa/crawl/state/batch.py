@@ -9,7 +9,7 @@ is deleted once they are committed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME
 from lycosa.store.log.claim import Claim, DataFolder
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
-from lycosa.store.tables.rows import Row, match_row
+from lycosa.store.tables.rows import Row, host_row, match_row, url_row
 from lycosa.url.keys import host_key
 
 
@@ -153,14 +153,19 @@ class Batch:
         """
         self._buffers.found.add(row)
 
+    def change_urls(self, host_key: int, rows: Iterable[UrlRow]) -> None:
+        """Add rows of one host, which are written as they are when the batch is cut."""
+        of_host = self._urls.get(host_key)
+        if of_host is None:
+            of_host = self._urls[host_key] = {}
+        before = len(of_host)
+        for row in rows:
+            of_host[row.collection, row.operation, row.id.url_key] = row
+        self.url_rows += len(of_host) - before
+
     def change_url(self, row: UrlRow) -> None:
         """Add a row, which is written as it is when the batch is cut."""
-        of_host = self._urls.get(row.id.host_key)
-        if of_host is None:
-            of_host = self._urls[row.id.host_key] = {}
-        key = (row.collection, row.operation, row.id.url_key)
-        self.url_rows += key not in of_host
-        of_host[key] = row
+        self.change_urls(row.id.host_key, (row,))
 
     def urls_of(self, host_key: int) -> Collection[UrlRow]:
         """The rows of one host's URLs that this batch holds."""
@@ -211,12 +216,15 @@ class Batch:
             if self._is_journal:
                 visit.set_location(visit.record_id, "", 0, 0)
             self.add_visit(visit)
-        for of_host in self._urls.values():
-            for url in of_host.values():
-                self._buffers.add_url(url)
-        for host in (*self._hosts.values(), *self._domains.values()):
-            if host.partition in self._claim.partitions:
-                self._buffers.add_host(host)
+        # the thread of `commit` packs them: that takes longer
+        self._buffers.urls.add_unpacked(
+            url_row(url) for of_host in self._urls.values() for url in of_host.values()
+        )
+        self._buffers.hosts.add_unpacked(
+            host_row(host)
+            for host in (*self._hosts.values(), *self._domains.values())
+            if host.partition in self._claim.partitions
+        )
 
     def commit(self) -> int:
         """Write everything, then the log entry; its number. Call `cut` first; may run beside the

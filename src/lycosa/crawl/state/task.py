@@ -40,6 +40,7 @@ class Job:
 
 _HEADER_LIMIT = 1_000
 """Characters kept of a header that goes into a table: a server may send anything."""
+_HEADERS = ("content-type", "server", "etag", "last-modified")
 
 
 def media_type(content_type: str) -> str:
@@ -60,10 +61,9 @@ def build_visit(
     of a record that exists already.
     """
     identity, row = task.identity, task.rows[0] if task.rows else None
-
-    def header(name: str) -> str:
-        return (headers.get(name) or "")[:_HEADER_LIMIT]
-
+    content_type, server, etag, last_modified = [
+        (headers.get(name) or "")[:_HEADER_LIMIT] for name in _HEADERS
+    ]
     return Visit(
         url=identity.url,
         host=identity.host,
@@ -79,11 +79,11 @@ def build_visit(
         protocol=exchange.protocol,
         http_status=exchange.status,
         error=exchange.error,
-        content_type=media_type(header("content-type")),
+        content_type=media_type(content_type),
         content_length=len(exchange.body),
-        server=header("server"),
-        etag=header("etag"),
-        last_modified=header("last-modified"),
+        server=server,
+        etag=etag,
+        last_modified=last_modified,
         referrer=row.referrer if row else task.origin,
         attempt=task.attempt,
         truncated=exchange.truncated,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from lycosa.core.clock import Clock
 from lycosa.core.errors import Exclusion
@@ -280,28 +282,35 @@ class UrlStore(AdmissionListener):
         row.defer_until(0 if requested else self._clock.now_ms())
         self._scheduler.heads.wait_for(row)
 
-    def admitted(self, row: UrlRow) -> None:
-        self._progress.states[UrlState.KNOWN] += 1
-        self._buffer.batch.change_url(row)
-        key = row.id.host_key
-        queue = self._frontier.hosts.get(key)
+    def admitted(self, rows: Sequence[UrlRow]) -> None:
+        self._progress.states[UrlState.KNOWN] += len(rows)
+        for host_key, of_host in groupby(rows, attrgetter("id.host_key")):
+            self._admitted_of_host(host_key, list(of_host))
+
+    def _admitted_of_host(self, host_key: int, rows: list[UrlRow]) -> None:
+        scheduler, batch = self._scheduler, self._buffer.batch
+        batch.change_urls(host_key, rows)
+        queue = self._frontier.hosts.get(host_key)
         if queue is None:
-            if self._scheduler.parked.url_added(key):
-                host = self._buffer.batch.host(key)
-                # Otherwise its row counts this URL when it is next written; reading it now is slow.
+            if scheduler.parked.urls_added(host_key, len(rows)):
+                host = batch.host(host_key)
+                # Otherwise its row counts them when it is next written; reading it now is slow.
                 if host is not None:
-                    host.add_url()
+                    host.add_urls(len(rows))
                 return
-            if self._scheduler.full:  # no active host more: it is parked
-                host = self._hosts.add(row.id)
-                host.add_url()
-                self._scheduler.parked.add(host)
+            if scheduler.full:  # no active host more: it is parked
+                host = self._hosts.add(rows[0].id)
+                host.add_urls(len(rows))
+                scheduler.parked.add(host)
                 return
-            queue = self._hosts.queue(row.id)
-        queue.row.add_url()
-        self._buffer.batch.change_host(queue.row)
-        if self._scheduler.agenda.only is None or self._scheduler.agenda.only.admits(row):
-            self._frontier.offer(row, self._scheduler.heads.room)
+            queue = self._hosts.queue(rows[0].id)
+        queue.row.add_urls(len(rows))
+        batch.change_host(queue.row)
+        only = scheduler.agenda.only
+        if only is not None:
+            rows = [row for row in rows if only.admits(row)]
+        if rows:
+            self._frontier.offer(rows, scheduler.heads.room)
 
     def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
         """Apply a shorter path to a known URL."""

@@ -323,7 +323,7 @@ class Clocks:
         return place.ready_at(self.places)
 
     def _tidy_if_grown(self, now: int) -> None:
-        if len(self) >= self._tidy_at:
+        if len(self._hosts) + len(self._domains) >= self._tidy_at:
             self.tidy(now)
 
     def _host(self, host_key: int) -> HostClock:

@@ -55,6 +55,9 @@ class Reason(StrEnum):
     BACK_OFF = "back_off"
 
 
+_PASSING = (Reason.BACK_OFF, Reason.RETRY_AFTER)
+
+
 @dataclass(slots=True, frozen=True)
 class DelayRules:
     """The politeness settings in milliseconds. `backoff_ms`: after the first failure."""
@@ -133,14 +136,10 @@ def pause_ms(delays: Sequence[tuple[str, int]]) -> int:
 
 def usual_ms(delays: Sequence[tuple[str, int]]) -> int:
     """Return the pause without back-off and Retry-After: that between any two fetches."""
-    return max(
-        (
-            milliseconds
-            for name, milliseconds in delays
-            if name not in (Reason.BACK_OFF, Reason.RETRY_AFTER)
-        ),
-        default=0,
-    )
+    for name, milliseconds in delays:
+        if name not in _PASSING:
+            return milliseconds
+    return 0
 
 
 def domain_pause_ms(delays: Sequence[tuple[str, int]]) -> int:

@@ -6,7 +6,7 @@ A host of which the tables hold more URLs than its heads, and one of whose lines
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 
 from lycosa.core.records import HostRow, UrlRow
@@ -34,7 +34,7 @@ class ActiveHosts:
         self._orders = dict(orders)
         self.due_since = due_since
         self._row_of_collection = row_of_collection
-        self._queues: dict[int, HostQueue] = {}
+        self.queues: dict[int, HostQueue] = {}
         self._numbers = count(1)
         self._size = 0
         self.dry: set[int] = set()  # hosts with an empty line for which the tables contain URLs
@@ -43,10 +43,6 @@ class ActiveHosts:
     def __len__(self) -> int:
         """Return how many URLs the heads hold."""
         return self._size
-
-    @property
-    def queues(self) -> dict[int, HostQueue]:
-        return self._queues
 
     @property
     def orders(self) -> Mapping[str, CollectionOrder]:
@@ -62,20 +58,20 @@ class ActiveHosts:
 
     def open(self, row: HostRow) -> HostQueue:
         """Return the queue of a host; a new one if the host was not active."""
-        queue = self._queues.get(row.host_key)
+        queue = self.queues.get(row.host_key)
         if queue is None:
-            queue = self._queues[row.host_key] = HostQueue(row, turn=next(self._numbers))
+            queue = self.queues[row.host_key] = HostQueue(row, turn=next(self._numbers))
             self._emptied.add(row.host_key)
         return queue
 
     def idle(self) -> list[int]:
         """Return the hosts without a queued URL and without a fetch in flight."""
-        self._emptied = {key for key in self._emptied if not self._queues[key].size}
-        return [key for key in self._emptied if self._queues[key].idle]
+        self._emptied = {key for key in self._emptied if not self.queues[key].size}
+        return [key for key in self._emptied if self.queues[key].idle]
 
     def close(self, host_key: int) -> HostQueue:
         """Remove a host with the URLs of its heads (the tables hold them too)."""
-        queue = self._queues.pop(host_key)
+        queue = self.queues.pop(host_key)
         self._size -= queue.size
         self.dry.discard(host_key)
         self._emptied.discard(host_key)
@@ -85,14 +81,14 @@ class ActiveHosts:
         self, host_key: int, collection: str, at: Rank | None, kind: int = FIRST
     ) -> None:
         """Set the rank from which the tables contain URLs of a kind; None: there are none."""
-        line = self._head(self._queues[host_key], collection).line(kind)
+        line = self._head(self.queues[host_key], collection).line(kind)
         line.close(at)
         if line.dry:
             self.dry.add(host_key)
 
     def waiting(self, collection: str, host_key: int, key: int) -> UrlRow | None:
         """Return the row of a queued URL, or None."""
-        queue = self._queues.get(host_key)
+        queue = self.queues.get(host_key)
         head = queue.heads.get(collection) if queue else None
         return head.get(key) if head else None
 
@@ -100,35 +96,40 @@ class ActiveHosts:
         """Queue a URL of an active host, to be fetched at `not_before` or later. A URL that is
         queued already moves to its new place.
         """
-        queue = self._queues[row.id.host_key]
+        queue = self.queues[row.id.host_key]
         self._size += self._head(queue, row.collection).add(row, next(self._numbers), not_before)
         return queue
 
-    def offer(self, row: UrlRow, room: int) -> bool:
-        """Queue a new URL of an active host if it belongs into the head; else the head is closed
-        there. `room`: capacity of a head in URLs.
+    def offer(self, queue: HostQueue, rows: Sequence[UrlRow], room: int) -> bool:
+        """Queue new URLs of one collection that belong into the head; it is closed at the others.
+        Return whether any does. `room`: capacity of a head in URLs.
         """
-        queue = self._queues[row.id.host_key]
-        head = self._head(queue, row.collection)
+        head = self._head(queue, rows[0].collection)
         line = head.line(FIRST)
-        rank = head.rank(row)
-        if line.closed_at is not None and rank >= line.closed_at:
-            return False
-        if line.closed_at is None and len(line.rows) >= room:
-            # the queued URLs are not much worse: the next refill corrects the order
-            line.close(rank)
-            return False
-        self.add(row)
-        if len(line.rows) > _OVERFULL * room:
-            others = [other for other in queue.heads.values() if other is not head]
-            self._size -= head.trim(
-                room, lambda key: any(other.get(key) is not None for other in others)
-            )
-        return True
+        any_fits = False
+        for row in rows:
+            if line.closed_at is not None:
+                if head.rank(row) >= line.closed_at:
+                    continue
+            elif len(line.rows) >= room:
+                # the queued URLs are not much worse: the next refill corrects the order
+                line.close(head.rank(row))
+                continue
+            any_fits = True
+            self._size += head.add(row, next(self._numbers))
+            if len(line.rows) > _OVERFULL * room:
+                self._trim(queue, head, room)
+        return any_fits
+
+    def _trim(self, queue: HostQueue, head: Head, room: int) -> None:
+        others = [other for other in queue.heads.values() if other is not head]
+        self._size -= head.trim(
+            room, lambda key: any(other.get(key) is not None for other in others)
+        )
 
     def remove(self, collection: str, host_key: int, key: int) -> UrlRow | None:
         """Remove a URL, regardless of the clock of its host (used by replay)."""
-        queue = self._queues.get(host_key)
+        queue = self.queues.get(host_key)
         head = queue.heads.get(collection) if queue else None
         return self._take_out(host_key, head, key) if head else None
 
@@ -136,7 +137,7 @@ class ActiveHosts:
         """Yield all queued URLs, in no order."""
         return (
             row
-            for queue in self._queues.values()
+            for queue in self.queues.values()
             for head in queue.heads.values()
             for row in head.rows()
         )

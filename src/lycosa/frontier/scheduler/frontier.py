@@ -13,7 +13,7 @@ Times are milliseconds of the monotonic clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from lycosa.core.records import HostRow, UrlRow
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
@@ -37,6 +37,8 @@ class Frontier:
     ) -> None:
         self.clocks = Clocks(ClockRules()) if clocks is None else clocks
         self.active = ActiveHosts(orders or {}, due_since, row_of_collection)
+        self.hosts = self.active.queues
+        """The active hosts by host key."""
         self._schedule = HostSchedule(self.active.queues, self.clocks)
         # parked hosts come before any visited one: URLs of unvisited hosts go first
         self.unvisited_only = False
@@ -44,11 +46,6 @@ class Frontier:
     def __len__(self) -> int:
         """Return how many URLs the heads hold."""
         return len(self.active)
-
-    @property
-    def hosts(self) -> dict[int, HostQueue]:
-        """The active hosts by host key."""
-        return self.active.queues
 
     @property
     def domain_lines(self) -> WaitingLines:
@@ -73,16 +70,15 @@ class Frontier:
         """Queue a URL of an active host, to be fetched at `not_before` or later. A URL that is
         queued already moves to its new place.
         """
-        self._schedule.schedule(self.active.add(row, not_before))
+        self._schedule.schedule(self.active.add(row, not_before), waits=not_before <= 0)
 
-    def offer(self, row: UrlRow, room: int) -> bool:
-        """Queue a new URL of an active host if it belongs into the head, and return whether it
-        does; otherwise the head is closed there. `room`: capacity of a head in URLs.
+    def offer(self, rows: Sequence[UrlRow], room: int) -> None:
+        """Queue new URLs of one active host and collection that belong into the head; the head is
+        closed at the others. `room`: capacity of a head in URLs.
         """
-        if not self.active.offer(row, room):
-            return False
-        self._schedule.schedule(self.hosts[row.id.host_key])
-        return True
+        queue = self.hosts[rows[0].id.host_key]
+        if self.active.offer(queue, rows, room):
+            self._schedule.schedule(queue, waits=True)
 
     def next(self, now: int, closed: Collection[str] = ()) -> tuple[UrlRow, ...]:
         """Return the next URL that may be fetched now, in every collection that has it queued.
@@ -103,23 +99,22 @@ class Frontier:
                 if len(self.active.orders) == 1:
                     break  # those behind it are visited too
                 continue
-            if queue.held or self.clocks.host_ready_at(key) > now:
-                self._schedule.schedule(queue)
-            elif self.clocks.domain_ready_at(domain) > now and self.ready_at(key) > now:
-                self._schedule.wait_for_domain(queue)
-            elif self.ready_at(key) > now:
-                self._schedule.wait_for_address(queue, now)
-            else:
+            if not queue.held and self.clocks.ready_at(key, domain, queue.row.ip) <= now:
                 self._schedule.leave_line(key)
                 rows = self.active.pop(queue, now, closed)
                 if rows:
                     self.start(key, now)
-                    self._schedule.schedule(queue)
-                elif closed and any(head.waits for head in queue.heads.values()):
+                if not rows and closed and any(head.waits for head in queue.heads.values()):
                     self._schedule.defer(queue, now)
                 else:
                     self._schedule.schedule(queue)
                 self._schedule.release_address(queue.row.ip, now)
+            elif queue.held or self.clocks.host_ready_at(key) > now:
+                self._schedule.schedule(queue)
+            elif self.clocks.domain_ready_at(domain) > now:
+                self._schedule.wait_for_domain(queue)
+            else:
+                self._schedule.wait_for_address(queue, now)
             self._schedule.wake(domain)
         for queue in put_off:
             self._schedule.schedule(queue)

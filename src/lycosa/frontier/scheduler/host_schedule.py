@@ -42,13 +42,14 @@ class HostSchedule:
         self.domain_lines = WaitingLines()
         self._numbers = count(1)
 
-    def schedule(self, queue: HostQueue, not_before: int = 0) -> None:
+    def schedule(self, queue: HostQueue, not_before: int = 0, *, waits: bool = False) -> None:
+        """Schedule a host. `waits`: it has a URL that may be fetched as soon as the host."""
         if queue.held or queue.parked:
             return
         ready_at = max(self.clocks.host_ready_at(queue.row.host_key), not_before)
         if ready_at >= BUSY:
             return
-        at = queue.due_from(ready_at)
+        at = ready_at if waits else queue.due_from(ready_at)
         if at is None or (queue.scheduled and queue.scheduled_at == at):
             return
         queue.schedule(next(self._numbers), at)
@@ -62,17 +63,14 @@ class HostSchedule:
             if queue is None or queue.scheduled != number:
                 continue  # an older entry: the host was scheduled again
             heapq.heappush(self._due, self._entry(queue, now))
-        heaps = (
-            [self._due, *(heap for name, heap in self._deferred.items() if name not in closed)]
-            if self._deferred
-            else [self._due]
-        )
-        firsts = [heap for heap in heaps if self._first(heap) is not None]
-        if not firsts:
-            return None
-        *_, host_key = heapq.heappop(min(firsts, key=_top) if len(firsts) > 1 else firsts[0])
-        queue = self._hosts[host_key]
-        queue.unschedule()
+        heap, queue = self._due, self._first(self._due)
+        for name, deferred in self._deferred.items():
+            other = None if name in closed else self._first(deferred)
+            if other is not None and (queue is None or deferred[0] < heap[0]):
+                heap, queue = deferred, other
+        if queue is not None:
+            heapq.heappop(heap)
+            queue.unschedule()
         return queue
 
     def defer(self, queue: HostQueue, now: int) -> None:
@@ -135,7 +133,7 @@ class HostSchedule:
 
     def release_address(self, address: str, now: int) -> None:
         """Schedule the first ready host of an address with a free connection."""
-        while not self.clocks.crowded(address) and (key := self._lines.first(address)) is not None:
+        while (key := self._lines.first(address)) is not None and not self.clocks.crowded(address):
             queue = self._hosts[key]
             self.schedule(queue)
             if queue.row.ip == address and queue.scheduled and queue.scheduled_at <= now:
@@ -184,7 +182,3 @@ class HostSchedule:
                 rank = (-head.order.priority, *head.order.strategy.host_rank(queue.row, row))
                 best = rank if best is None else min(best, rank)
         return best or (), queue.turn, queue.scheduled, queue.row.host_key
-
-
-def _top(heap: list[_Entry]) -> _Entry:
-    return heap[0]

@@ -156,12 +156,12 @@ class ParkedHosts:
         self.directory.set(slot, waiting=row.known)
         self._wake(slot)
 
-    def url_added(self, host_key: int) -> bool:
-        """A new URL of a parked host was admitted: it is due now. False: the host is unknown."""
+    def urls_added(self, host_key: int, number: int) -> bool:
+        """New URLs of a parked host were admitted: it is due now. False: the host is unknown."""
         slot = self.directory.slot(host_key)
         if slot is None:
             return False
-        self.directory.change(slot, waiting=1)
+        self.directory.change(slot, waiting=number)
         self._wake(slot)
         return True
 

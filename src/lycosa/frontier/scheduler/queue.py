@@ -85,9 +85,9 @@ class Line:
     """The first of one kind of one collection's URLs of one host."""
 
     kind: int
-    waiting: list[tuple[Rank, int, UrlRow]] = field(default_factory=list)  # heap by (rank, arrival)
-    # heap by (not before, arrival)
-    later: list[tuple[int, int, UrlRow]] = field(default_factory=list)
+    waiting: list[tuple[Rank, int, int]] = field(default_factory=list)  # heap: rank, arrival, key
+    # heap: not before, arrival, key
+    later: list[tuple[int, int, int]] = field(default_factory=list)
     # by `UrlRow.key`: (arrival, row)
     rows: dict[int, tuple[int, UrlRow]] = field(default_factory=dict)
     # the tables hold URLs from this rank on; None: they hold no others
@@ -99,8 +99,8 @@ class Line:
         """Whether the line is empty and the tables contain more."""
         return self.closed_at is not None and not self.rows
 
-    def valid(self, number: int, row: UrlRow) -> bool:
-        entry = self.rows.get(row.key)
+    def valid(self, number: int, key: int) -> bool:
+        entry = self.rows.get(key)
         return entry is not None and entry[0] == abs(number)
 
     def close(self, at: Rank | None) -> None:
@@ -119,10 +119,10 @@ class Line:
         self.waiting, rest = waiting[:maximum], waiting[maximum:]  # sorted, so a heap
         gone = 0
         for entry in rest:
-            if elsewhere(entry[2].key):
+            if elsewhere(entry[2]):
                 self.waiting.append(entry)
             else:
-                del self.rows[entry[2].key]
+                del self.rows[entry[2]]
                 gone += 1
         if rest:
             self.closed_at = rest[0][0]
@@ -131,7 +131,7 @@ class Line:
     def drop_stale(self) -> None:
         rows, waiting, later = self.rows, self.waiting, self.later
         while waiting and (
-            (entry := rows.get(waiting[0][2].key)) is None or entry[0] != abs(waiting[0][1])
+            (entry := rows.get(waiting[0][2])) is None or entry[0] != abs(waiting[0][1])
         ):
             heapq.heappop(waiting)
         while later and not self.valid(later[0][1], later[0][2]):
@@ -199,14 +199,14 @@ class Head:
             new = all(other.rows.pop(key, None) is None for other in self.lines)
         line.rows[key] = (number, row)
         if not_before > 0:
-            heapq.heappush(line.later, (not_before, number, row))
+            heapq.heappush(line.later, (not_before, number, key))
         elif line.kind == FIRST:
             strategy = order.strategy
             heapq.heappush(
-                line.waiting, (strategy.rank(row), -number if strategy.last_first else number, row)
+                line.waiting, (strategy.rank(row), -number if strategy.last_first else number, key)
             )
         else:
-            heapq.heappush(line.waiting, (self.rank(row), number, row))
+            heapq.heappush(line.waiting, (self.rank(row), number, key))
         return new
 
     def serve(self, now: int) -> None:
@@ -229,8 +229,8 @@ class Head:
         for line in lines:
             self._ripen(line, now)
             if line.waiting:
-                rank, _, row = heapq.heappop(line.waiting)
-                del line.rows[row.key]
+                rank, _, key = heapq.heappop(line.waiting)
+                _, row = line.rows.pop(key)
                 self.turn += 1
                 line.serve(self.turn)
                 return row, line, line.closed_at is not None and rank >= line.closed_at
@@ -240,7 +240,7 @@ class Head:
         """Return the first URL of each line that may be fetched now."""
         for line in self.lines:
             self._ripen(line, now)
-        return [line.waiting[0][2] for line in self.lines if line.waiting]
+        return [line.rows[line.waiting[0][2]][1] for line in self.lines if line.waiting]
 
     def trim(self, maximum: int, elsewhere: Callable[[int], bool]) -> int:
         """Keep the first `maximum` first visits. Return how many were removed.
@@ -252,9 +252,9 @@ class Head:
     def _ripen(self, line: Line, now: int) -> None:
         """Move URLs whose `not_before` has passed; drop stale entries off the top."""
         while line.later and line.later[0][0] <= now:
-            _, number, row = heapq.heappop(line.later)
-            if line.valid(number, row):
-                self.add(row, number)
+            _, number, key = heapq.heappop(line.later)
+            if line.valid(number, key):
+                self.add(line.rows[key][1], number)
         line.drop_stale()
 
 

@@ -113,6 +113,10 @@ class TableBuffer:
         for row in rows:
             self.add(row)
 
+    def add_unpacked(self, rows: Iterable[Row]) -> None:
+        """Add many rows quickly; they are packed by `frame` or `write`."""
+        self._pending.extend(rows)
+
     def frame(self) -> pl.DataFrame:
         """Return all rows in the order in which they were added."""
         self._pack()
