@@ -93,13 +93,15 @@ class ClusterCrawl:
 
     def coordinator(self) -> int:
         """The process that leads, as far as is known; 0 if it is no more, or there was none yet."""
-        pid = _pid(str(self.status().get("leader", "")))
+        pid = process_id(str(self.status().get("leader", "")))
         return pid if psutil.pid_exists(pid) else 0
 
     def workers(self) -> list[int]:
         """The living processes of the workers that hold partitions."""
         pids = [
-            _pid(str(each["worker"])) for each in self.status().get("workers", []) if each["claim"]
+            process_id(str(each["worker"]))
+            for each in self.status().get("workers", [])
+            if each["claim"]
         ]
         return [pid for pid in pids if psutil.pid_exists(pid)]
 
@@ -138,7 +140,7 @@ class ClusterCrawl:
         return Path(self._errors.name).read_text()[-3_000:]
 
 
-def _pid(name: str) -> int:
+def process_id(name: str) -> int:
     """The process in a name as `local-host-123` or `worker-1-host-123-9f3a`."""
     match = _PID.search(name)
     return int(match[1]) if match else 0
