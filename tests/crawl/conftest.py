@@ -19,7 +19,8 @@ from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkError
 from lycosa.crawl.state.progress import Progress
-from lycosa.crawl.worker import Limits, Worker
+from lycosa.crawl.worker import Limits
+from lycosa.processes.stopping import Stoppable
 from lycosa.store.log.claim import Claim
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
@@ -166,7 +167,7 @@ def run(tmp_path: Path) -> RunCrawl:
         settings: tuple[str, ...] = (),
         max_pages: int | None = None,
         max_time_ms: int | None = None,
-        started: Callable[[Worker], None] | None = None,
+        started: Callable[[Stoppable], None] | None = None,
         index: bool = False,
         clock: Clock | None = None,
         budget: int | None = None,

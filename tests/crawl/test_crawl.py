@@ -6,13 +6,18 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lycosa.core.errors import OwnedError, UsageError
+from lycosa.crawl.session.session import CrawlSession, open_session
 from lycosa.crawl.worker import Worker
+from lycosa.index.follower import IndexFollower
+from lycosa.processes.stopping import Stoppable
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, SmallWeb, full_disk, page
 
 
@@ -376,11 +381,11 @@ def test_stop_commits_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) 
         f"/{number}.html": page() for number in range(40)
     }
     web = serve(site)
-    workers: list[Worker] = []
+    crawls: list[Stoppable] = []
 
-    def stop_soon(worker: Worker) -> None:
-        workers.append(worker)
-        threading.Timer(0.6, worker.stop).start()
+    def stop_soon(crawl: Stoppable) -> None:
+        crawls.append(crawl)
+        threading.Timer(0.6, crawl.stop).start()
 
     first = run(web.url(), delay="50ms", started=stop_soon)
     assert first.progress.ended == "stopped"
@@ -443,12 +448,30 @@ def test_a_depth_that_fell_is_walked_again_by_the_next_call(
     assert_counts_add_up(crawled)
 
 
+def test_the_session_is_freed_before_the_last_update_of_the_index(
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers: list[weakref.ref[Worker]] = []
+    remaining: list[Worker | None] = []
+
+    def opened(*arguments: Any, **options: Any) -> CrawlSession:
+        session = open_session(*arguments, **options)
+        workers.append(weakref.ref(session.worker))
+        return session
+
+    monkeypatch.setattr("lycosa.commands.crawling.crawl.open_session", opened)
+    monkeypatch.setattr(IndexFollower, "finish", lambda _: remaining.append(workers[0]()))
+    flags: list[Stoppable] = []
+    run(serve(CHAIN).url(), index=True, started=flags.append)
+    assert remaining == [None]
+
+
 @pytest.mark.proves("cluster-single-crawl")
 def test_only_one_crawl_at_a_time(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(CHAIN)
     failures: list[str] = []
 
-    def second(worker: Worker) -> None:
+    def second(crawl: Stoppable) -> None:
         with pytest.raises(OwnedError) as refused:
             run(web.url())
         failures.append(str(refused.value))

@@ -322,6 +322,24 @@ def test_left_over_build_folders_are_removed(corpus: Corpus) -> None:
     assert files(corpus) == [".lock", "00000001"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_merged_segments_are_not_held_between_updates(corpus: Corpus) -> None:
+    with Indexer(corpus.root, index_settings()) as indexer:
+        for number in range(8):  # the last one starts a merge
+            corpus.commit([(f"http://a.test/{number}", page(f"words of page {number}"))])
+            indexer.update(suggestions=False)
+        (folder,) = generations.workshop(corpus.root).glob(".build-work-*")
+        deadline = time.monotonic() + 30
+        while len(list(folder.glob("*.term"))) > 1 or _deleted_mappings(folder):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def _deleted_mappings(folder: Path) -> list[str]:
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return [line for line in lines if str(folder) in line and line.endswith("(deleted)")]
+
+
 def test_a_missing_table_file_is_named(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
     (path,) = Path(corpus.root).glob("data/*/pages.parquet")

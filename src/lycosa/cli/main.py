@@ -85,6 +85,9 @@ class _Commands(TyperGroup):
         if cmd_name not in _MODULES:
             return super().get_command(ctx, cmd_name)
         if cmd_name == "crawl":
+            from lycosa.processes.memory import tune_malloc
+
+            tune_malloc()
             # Read by polars at import. The frames of a crawl are too small for several threads.
             os.environ.setdefault("POLARS_MAX_THREADS", "1")
         return load_command(cmd_name)

@@ -115,7 +115,7 @@ class Worker:
         self._next_look = clock.monotonic_ms() + (_FOLLOW_MS if options.follow is None else 0)
         self._moved = True  # whether this turn of the loop started a request
         self._last_observed = 0
-        self._stop = StopFlag()
+        self.stop_flag = StopFlag()
 
     def run(self) -> Progress:
         """Fetch until nothing is due, a limit, or `stop`; then commit. May be called again when
@@ -225,10 +225,10 @@ class Worker:
         """End soon (from a signal handler or another thread): finish what is in flight, commit,
         return from `run`.
         """
-        self._stop.set()
+        self.stop_flag.set()
 
     def _ended(self, now: int) -> str:
-        if self._stop.is_set():
+        if self.stop_flag.is_set():
             return "stopped"
         if (
             self._options.limits.max_time_ms is not None
@@ -272,7 +272,7 @@ class Worker:
         if self.dispatcher.closed:
             timeout = self._options.longest_wait_ms
         if timeout:
-            self._fetcher.sleep(timeout, self._stop)
+            self._fetcher.sleep(timeout, self.stop_flag)
         return []
 
     def _drain(self) -> None:

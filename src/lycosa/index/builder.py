@@ -74,7 +74,6 @@ class IndexBuilder:
         self._writer = self._index.writer(
             min(max(heap_bytes, threads * _MIN_HEAP), threads * _MAX_HEAP), threads
         )
-        self._searcher = self._index.searcher()
 
     def put(self, page: IndexedPage, *, first: bool = False) -> None:
         """Replace the document of a URL. `first`: the first change of the URL since a commit."""
@@ -89,35 +88,34 @@ class IndexBuilder:
         `first` as in `put`: looking a document up costs a tenth of an unnecessary deletion.
         """
         name = url_id(url_key)
-        if not first or self._searcher.doc_freq(ID, name):
+        if not first or self._committed.doc_freq(ID, name):
             self._writer.delete_documents_by_term(ID, name)
 
     def commit(self) -> None:
         """Make the changes visible to `collections` and `link`."""
         self._writer.commit()
         self._index.reload()
-        self._searcher = self._index.searcher()
 
     def collections(self, url_key: int) -> list[str] | None:
         """Return the collections of the committed document of a URL; None if there is none."""
-        hits = self._searcher.search(
-            tantivy.Query.term_query(schema(), ID, url_id(url_key)), 1
-        ).hits
-        return stored(self._searcher.doc(hits[0][1])).collections if hits else None
+        committed = self._committed
+        hits = committed.search(tantivy.Query.term_query(schema(), ID, url_id(url_key)), 1).hits
+        return stored(committed.doc(hits[0][1])).collections if hits else None
 
     @property
     def documents(self) -> int:
         """Number of committed documents."""
-        return int(self._searcher.num_docs)
+        return int(self._committed.num_docs)
 
     def counts(self) -> tuple[int, dict[str, int], dict[str, int]]:
         """Return the number of documents, and of pages by language and by collection.
 
         Replaced pages count until their segment is merged.
         """
-        languages = dict(self._searcher.terms_with_prefix(LANGUAGE, ""))
-        collections = dict(self._searcher.terms_with_prefix(COLLECTION, ""))
-        return self._searcher.num_docs, languages, collections
+        committed = self._committed
+        languages = dict(committed.terms_with_prefix(LANGUAGE, ""))
+        collections = dict(committed.terms_with_prefix(COLLECTION, ""))
+        return committed.num_docs, languages, collections
 
     def link(self) -> Path:
         """Return a new build folder with the files of the last commit. Commit before."""
@@ -147,15 +145,19 @@ class IndexBuilder:
         self._writer.wait_merging_threads()
         shutil.rmtree(self.path)
 
+    @property
+    def _committed(self) -> tantivy.Searcher:
+        """A searcher, which keeps merged segments in memory and on disk: do not hold it."""
+        return self._index.searcher()
+
     def _named_texts(self) -> Iterator[int]:
         """Yield the text keys of the committed documents."""
-        for first in range(0, self.documents, _BATCH):
-            hits = self._searcher.search(
+        committed = self._committed
+        for first in range(0, int(committed.num_docs), _BATCH):
+            hits = committed.search(
                 tantivy.Query.all_query(), _BATCH, count=False, offset=first
             ).hits
-            values: list[Any] = self._searcher.fast_field_values(
-                TEXT, [address for _, address in hits]
-            )
+            values: list[Any] = committed.fast_field_values(TEXT, [address for _, address in hits])
             yield from (key for key in map(text_of, values) if key is not None)
 
 

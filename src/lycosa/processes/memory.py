@@ -10,16 +10,23 @@ _TRIM_BYTES = 4_000_000
 _MMAP_BYTES = 1_000_000  # larger than most pages and their texts
 
 
+def tune_malloc() -> None:
+    """Tune malloc for a crawl. Call it before polars is imported, whose threads get arenas else.
+
+    Threads allocate in turns, so they share one arena, which is trimmed. Blocks of up to 1 MB are
+    reused instead of mapped, which saves page faults.
+    """
+    set_malloc(1, _TRIM_BYTES, _MMAP_BYTES)
+
+
 def tune_memory() -> None:
     """Tune the garbage collector and malloc for a crawl. Call it once, before threads start.
 
-    Many rows and links without cycles are in memory, so the cycle collector runs rarely. Threads
-    allocate in turns, so they share one arena, which is trimmed. Blocks of up to 1 MB are reused
-    instead of mapped, which saves page faults.
+    Many rows and links without cycles are in memory, so the cycle collector runs rarely.
     """
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
-    set_malloc(1, _TRIM_BYTES, _MMAP_BYTES)
+    tune_malloc()
 
 
 def steady_memory(arenas: int = 1, max_free_bytes: int = 256 * 1024) -> None:

@@ -1,4 +1,4 @@
-"""Child processes that ignore Ctrl-C and use one thread of polars."""
+"""Child processes that ignore Ctrl-C and use one thread of polars and one arena of malloc."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 
+from lycosa.processes.memory import tune_malloc
+
 POLARS_THREADS = "POLARS_MAX_THREADS"
 """Read by polars at import. The frames of a crawl are too small for several threads."""
 
 
 class OneThread:
-    """First argument of a spawned process that limits polars to one thread there.
+    """First argument of a spawned process that limits polars to one thread and malloc to one arena.
 
     Arguments are unpickled in their order, so this takes effect before polars is imported. The
     environment takes precedence.
@@ -23,6 +25,7 @@ class OneThread:
 
 
 def _one_thread() -> OneThread:
+    tune_malloc()
     os.environ.setdefault(POLARS_THREADS, "1")
     return OneThread()
 

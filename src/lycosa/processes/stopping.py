@@ -31,6 +31,10 @@ class StopFlag:
         self._set = True
         self._wakes.put(None)
 
+    def stop(self) -> None:
+        """Set it, as a `Stoppable`."""
+        self.set()
+
     def is_set(self) -> bool:
         return self._set
 

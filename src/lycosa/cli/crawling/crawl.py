@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -101,7 +100,6 @@ def command(
 
     Without a URL, an interrupted crawl is resumed.
     """
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")  # read when Polars is loaded
     workspace = where.open()
     typed = _seeds(urls or [], seeds)
     show: ProgressLines | None = None

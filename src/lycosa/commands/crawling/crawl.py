@@ -4,9 +4,10 @@ nearer, index, release.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,13 @@ from lycosa.crawl.session.walking import (
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.waiting import left_for_later
-from lycosa.crawl.worker import Limits, Observer, Worker
+from lycosa.crawl.worker import Limits, Observer
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.hooks.plugins import Plugins
 from lycosa.hooks.services import CrawlServices
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
+from lycosa.processes.stopping import Stoppable
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
@@ -113,11 +115,11 @@ def crawl(
     order: CrawlOrder,
     *,
     observer: Observer | None = None,
-    started: Callable[[Worker], None] | None = None,
+    started: Callable[[Stoppable], None] | None = None,
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
 ) -> Progress:
-    """Crawl one collection to the end or to a limit. `started` gets the worker, which can stop.
+    """Crawl one collection to the end or to a limit. `started` gets what can stop it.
 
     Raises:
         UsageError: there is no seed, or a seed, the start or a setting is wrong.
@@ -144,32 +146,36 @@ def crawl(
             fetcher=fetcher,
             plugins=order.plugins,
         )
-        session = open_session(
-            workspace, order.config, [job], options, command=order.command, clock=clock
-        )
-        stack.callback(session.close)
-        name = job.collection.name
-        pauses = PauseFollower(workspace.storage, session.worker, name, order.say, clock)
-        ticks += [session.inbox.apply, pauses.tick]
-        if order.index:
-            from lycosa.index.follower import IndexFollower
+        with closing(
+            open_session(
+                workspace, order.config, [job], options, command=order.command, clock=clock
+            )
+        ) as session:
+            name = job.collection.name
+            pauses = PauseFollower(workspace.storage, session.worker, name, order.say, clock)
+            ticks += [session.inbox.apply, pauses.tick]
+            if order.index:
+                from lycosa.index.follower import IndexFollower
 
-            follower = IndexFollower(order.root, order.config.index, clock)
-        services.start()
-        if order.site is not None:
-            session.crawl.scheduler.agenda.restrict_to(OnlySite(order.site))
-        walk = Walk(session, name, start) if start is not None else None
-        progress = _work(session, started, walk, order.site)
-        session.claim.release()
-        services.finish()
+                follower = IndexFollower(order.root, order.config.index, clock)
+            services.start()
+            if order.site is not None:
+                session.crawl.scheduler.agenda.restrict_to(OnlySite(order.site))
+            walk = Walk(session, name, start) if start is not None else None
+            progress = _work(session, started, walk, order.site)
+            session.claim.release()
+            services.finish()
         if follower is not None:
+            ticks.clear()
+            del session, pauses, walk  # cycles, whose memory the index can use
+            gc.collect()
             follower.finish()
         return progress
 
 
 def _work(
     session: CrawlSession,
-    started: Callable[[Worker], None] | None,
+    started: Callable[[Stoppable], None] | None,
     walk: Walk | None,
     site: SiteScope | None,
 ) -> Progress:
@@ -180,7 +186,7 @@ def _work(
     if walk is not None:
         walk.spread()
     if started is not None:
-        started(worker)
+        started(worker.stop_flag)
     progress = worker.run()
     while progress.ended == "finished" and (
         session.walk_depth_decreased() or (walk is not None and walk.spread())

@@ -36,9 +36,17 @@ FEW_PAGES = 500  # above which words of a single page are dropped: most are miss
 MIN_PAGES = 3  # with a suggested word
 
 COLUMNS = (
-    "partition", "url_key", "host_key", "language", "title", "headline", "headings", "main_text",
-    "text", "text_digest", "may_index",
+    "partition", "url_key", "host_key", "language", "title", "headline", "headings", "text_digest",
+    "may_index",
 )  # fmt: skip
+BEGINNING = pl.concat_str(
+    [
+        pl.col("title"),
+        pl.when(pl.col("main_text") != "").then("main_text").otherwise("text").str.head(WORD_TEXT),
+    ],
+    separator="\n",
+).alias("beginning")
+"""A column beside `COLUMNS`: the text whose words are counted."""
 COPY_COLUMNS = ("partition", "url_key", "language", "text_digest", "may_index")
 MAX_PAIR = 6  # characters of two Chinese or Japanese words that also count as one
 _PAIRED = ("zh", "ja")
@@ -48,7 +56,9 @@ _SPACELESS = SPACELESS - {"bo"}  # Tibetan separates syllables
 _WORDS = r"\p{L}[\p{L}\p{M}\p{N}]*"
 _PHRASE_KEY = ("language", "text", "kind")
 _WORD_SCHEMA = pl.Schema({"language": pl.String, "text": pl.String, "pages": pl.Int64})
-_ROWS = 500
+_ROWS = 500  # pages whose phrases are counted together
+_WORD_ROWS = 100  # the same for words, of which polars holds each occurrence
+_UNMERGED = 50_000  # counted rows that need not be merged
 _NO_WORD = "".join(
     chr(code) for code in range(0x80) if not chr(code).isalnum() and chr(code) != "_"
 )
@@ -89,7 +99,7 @@ class Collector:
     _words: list[pl.DataFrame] = field(default_factory=list)
 
     def add(self, frame: pl.DataFrame, link_signals: pl.DataFrame | None) -> None:
-        """Add pages with the columns `COLUMNS`, each once.
+        """Add pages with the columns `COLUMNS` and `BEGINNING`, each once.
 
         `link_signals`: url_key, prior, anchors.
         """
@@ -105,7 +115,7 @@ class Collector:
         counted = looked_at.with_columns(weight=pl.Series(weights, dtype=pl.Int64)).filter(
             pl.col("weight") > 0
         )
-        self._words += [_words(part) for part in counted.iter_slices(_ROWS) if part.height]
+        self._words += [_words(part) for part in counted.iter_slices(_WORD_ROWS) if part.height]
         self._phrases = _fewer(self._phrases, _merged_phrases, "weight", self.max_phrases)
         self._words = _fewer(self._words, _merged_words, "pages", self.max_words)
 
@@ -229,25 +239,19 @@ def _words(pages: pl.DataFrame) -> pl.DataFrame:
 
     Hot path: bench/search.py.
     """
-    body = (
-        pl.when(pl.col("main_text") != "").then("main_text").otherwise("text").str.head(WORD_TEXT)
-    )
-    texts = pages.select(
-        "language", "weight", body=pl.concat_str([pl.col("title"), body], separator="\n")
-    )
-    spaced = texts.filter(~pl.col("language").is_in(_SPACELESS))
+    spaced = pages.filter(~pl.col("language").is_in(_SPACELESS))
     parts = [
         spaced.select(
             "language",
             "weight",
-            text=pl.col("body").str.to_lowercase().str.extract_all(_WORDS).list.unique(),
+            text=pl.col("beginning").str.to_lowercase().str.extract_all(_WORDS).list.unique(),
         )
     ]
-    run_together = texts.filter(pl.col("language").is_in(_SPACELESS))
+    run_together = pages.filter(pl.col("language").is_in(_SPACELESS))
     if run_together.height:
         cut = [
             "\n".join(_cut(text[:SEGMENTED_TEXT].lower(), language))
-            for language, text in run_together.select("language", "body").rows()
+            for language, text in run_together.select("language", "beginning").rows()
         ]
         parts.append(
             run_together.select(
@@ -309,10 +313,12 @@ def _fewer(
     by: str,
     limit: int,
 ) -> list[pl.DataFrame]:
-    """Merge frames and drop the rarest rows if there are too many."""
-    if sum(part.height for part in parts) <= 2 * limit:
+    """Merge frames when their rows have tripled, and drop the rarest if there are too many."""
+    rows = sum(part.height for part in parts)
+    if rows <= min(max(_UNMERGED, 3 * parts[0].height), 2 * limit):
         return parts
-    return [_most(merge(parts), limit, by)]
+    merged = merge(parts)
+    return [_most(merged, limit, by) if rows > 2 * limit else merged]
 
 
 def _most(rows: pl.DataFrame, count: int, by: str) -> pl.DataFrame:

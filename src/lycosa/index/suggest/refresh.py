@@ -17,7 +17,14 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.graph.generation import LinkSignals
 from lycosa.index.generation import link_or_copy
 from lycosa.index.suggest import file as suggest_file
-from lycosa.index.suggest.collect import COLUMNS, COPY_COLUMNS, WORD_PAGES, Collector, copies_of
+from lycosa.index.suggest.collect import (
+    BEGINNING,
+    COLUMNS,
+    COPY_COLUMNS,
+    WORD_PAGES,
+    Collector,
+    copies_of,
+)
 from lycosa.index.suggest.file import SuggestFile, SuggestInfo
 from lycosa.index.suggest.writer import write
 from lycosa.store.tables.live import LiveTables, in_partitions
@@ -28,7 +35,7 @@ REST_MS_A_PAGE = 10
 """At least 20 times the time per page of writing (bench/suggest.py), so it takes at most 5 % of
 the indexer's time.
 """
-_FRAME_BYTES = 24 * 2**20
+_FRAME_BYTES = 8 * 2**20
 
 
 def is_due(generation: Path, now_ms: int, log_entry: int) -> bool:
@@ -59,12 +66,12 @@ def write_file(
         FileNotFoundError, polars.exceptions.PolarsError: a table cannot be read.
     """
 
-    def frames(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    def frames(columns: Sequence[str], *computed: pl.Expr) -> Iterator[pl.DataFrame]:
         """Yield the pages, each once even if several collections have it."""
         filters = pl.col("may_index") & ~pl.col("url_key").is_in(removed.implode())
         if partitions is not None:
             filters &= in_partitions(partitions)
-        for frame in tables.ordered("pages", columns, memory_bytes=_FRAME_BYTES):
+        for frame in tables.ordered("pages", columns, computed=computed, memory_bytes=_FRAME_BYTES):
             pages = frame.filter(filters).unique("url_key", keep="last", maintain_order=True)
             if pages.height:
                 yield pages
@@ -72,7 +79,7 @@ def write_file(
     rows = sum(file.rows for file in tables.state.files.get("pages", []))
     share = max(1, -(-rows // WORD_PAGES))
     collector = Collector(share, copies_of(frames(COPY_COLUMNS), share))
-    for frame in frames(COLUMNS):
+    for frame in frames(COLUMNS, BEGINNING):
         keys = frame["url_key"]
         columns = ["url_key", "prior", "anchors"]
         collector.add(frame, None if links is None else links.pages(keys, columns=columns))

@@ -59,6 +59,8 @@ _SEPARATOR = "\x1f"  # rare in texts
 _PENDING_ROWS = {"pages": 100}
 _DEFAULT_PENDING_ROWS = 2_000
 _PENDING_LINK_PAGES = 200
+_PENDING_LINKS = 10_000  # about 3 MB
+_PENDING_CHARACTERS = 2**20
 
 
 def polars_type(name: str) -> pl.DataType:
@@ -88,6 +90,7 @@ class TableBuffer:
         self.table = TABLES[name]
         self._schema = polars_schema(self.table)
         self._pending: list[Row] = []
+        self._pending_characters = 0
         self._pending_limit = _PENDING_ROWS.get(name, _DEFAULT_PENDING_ROWS)
         self._frames: list[pl.DataFrame] = []
         self._packed_rows = 0
@@ -102,10 +105,17 @@ class TableBuffer:
         """The estimated size of the packed rows; the last few hundred rows are not included."""
         return self._packed_bytes
 
-    def add(self, row: Row) -> None:
-        """Add a row in the order of the table's columns (`lycosa.store.tables.rows`)."""
+    def add(self, row: Row, characters: int = 0) -> None:
+        """Add a row in the order of the table's columns (`lycosa.store.tables.rows`).
+
+        `characters`: the length of its long texts.
+        """
         self._pending.append(row)
-        if len(self._pending) >= self._pending_limit:
+        self._pending_characters += characters
+        if (
+            len(self._pending) >= self._pending_limit
+            or self._pending_characters >= _PENDING_CHARACTERS
+        ):
             self._pack()
 
     def extend(self, rows: Iterable[Row]) -> None:
@@ -132,7 +142,7 @@ class TableBuffer:
 
     def _pack(self) -> None:
         if self._pending:
-            rows, self._pending = self._pending, []
+            rows, self._pending, self._pending_characters = self._pending, [], 0
             self._add_frame(_frame(rows, self._schema))
 
     def _add_frame(self, frame: pl.DataFrame) -> None:
@@ -171,7 +181,7 @@ class LinksBuffer(TableBuffer):
         )
         self._links.append(links)
         self._link_rows += len(links)
-        if len(self._sources) >= _PENDING_LINK_PAGES:
+        if len(self._sources) >= _PENDING_LINK_PAGES or self._link_rows >= _PENDING_LINKS:
             self._pack()
 
     def _pack(self) -> None:
@@ -234,7 +244,8 @@ class Buffers:
         """Add the rows of `pages`, `metadata` and `items` of a visit. Links are added once per
         exchange by `links.add_links`.
         """
-        self.pages.add(page_row(visit, page, redirect_from, values))
+        characters = len(page.text) + len(page.main_text) + len(page.markdown or "")
+        self.pages.add(page_row(visit, page, redirect_from, values), characters)
         self.metadata.add(metadata_row(visit, page.metadata))
         self.items.extend(item_rows(visit, page.items))
 

@@ -121,12 +121,18 @@ class LiveTables:
                     yield frame
 
     def ordered(
-        self, name: str, columns: Sequence[str] = (), *, memory_bytes: int = _BATCH_BYTES
+        self,
+        name: str,
+        columns: Sequence[str] = (),
+        *,
+        computed: Sequence[pl.Expr] = (),
+        memory_bytes: int = _BATCH_BYTES,
     ) -> Iterator[pl.DataFrame]:
         """Yield the live rows of a table by (partition, host_key, url_key).
 
         About `memory_bytes` of rows are in memory, for `links` and `items` also the keys of all
-        sources. All rows of a key are in one frame. Only `columns` are read.
+        sources. All rows of a key are in one frame. Only `columns` are read, and what `computed`
+        needs, which is computed row by row when a block is read.
         """
         table = _table(name)
         chosen = list(columns or table.names)
@@ -138,9 +144,9 @@ class LiveTables:
         ]
         hidden = is_excluded(self.state.exclusions, name)
         parses = self._collected_parses(name)
-        for frame in in_key_order(
-            self.storage, table, sources(self.state.files.get(name, [])), memory_bytes, read
-        ):
+        chosen += [expression.meta.output_name() for expression in computed]
+        files = sources(self.state.files.get(name, []))
+        for frame in in_key_order(self.storage, table, files, memory_bytes, [*read, *computed]):
             visible = frame.lazy() if hidden is None else frame.lazy().filter(~hidden)
             rows = live_rows(table, visible, self.state.applied, parses).select(chosen).collect()
             if rows.height:

@@ -47,7 +47,7 @@ def in_key_order(
     table: Table,
     sources: Sequence[SortedFiles],
     memory_bytes: int,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str | pl.Expr] | None = None,
 ) -> Iterator[pl.DataFrame]:
     """Yield all rows of the sources by key, rows of one key in the order of the sources.
 
@@ -112,7 +112,11 @@ class _Cursor:
     """
 
     def __init__(
-        self, storage: Storage, table: Table, source: SortedFiles, columns: Sequence[str] | None
+        self,
+        storage: Storage,
+        table: Table,
+        source: SortedFiles,
+        columns: Sequence[str | pl.Expr] | None,
     ) -> None:
         self._storage, self._table, self._columns, self._only = storage, table, columns, source.only
         self._files = [file for file in source.files if file.rows]
