@@ -72,11 +72,14 @@ def band_hashes(hashes: Hashes) -> Tokens:
 
 def similarity(one: Hashes, other: Hashes) -> float:
     """Return the Jaccard similarity of two sets by their sketches."""
-    either = np.union1d(one, other)
-    if max(one.size, other.size) >= SKETCH:
-        either = either[:SKETCH]
-    both = np.intersect1d(one, other, assume_unique=True)
-    return float(np.count_nonzero(both <= either[-1])) / either.size if either.size else 0.0
+    hashes = np.sort(np.concatenate([one, other]))
+    repeated = hashes[1:] == hashes[:-1]
+    both = hashes[1:][repeated]
+    either = hashes.size - both.size
+    if max(one.size, other.size) >= SKETCH and either > SKETCH:
+        last = np.flatnonzero(np.append(True, ~repeated))[SKETCH - 1]
+        either, both = SKETCH, both[both <= hashes[last]]
+    return both.size / either if either else 0.0
 
 
 class Sketches:
@@ -107,7 +110,7 @@ class Sketches:
             return
         for file in self._files:
             file.flush()
-        hashes = np.memmap(self._files[0].name, np.uint32, "r")
+        hashes = np.asarray(np.memmap(self._files[0].name, np.uint32, "r"))
         bands = np.memmap(self._files[1].name, np.uint64, "r").reshape(-1, BANDS)
         compared: Pairs = np.zeros(0, np.int64)
         for band in range(BANDS):
