@@ -53,7 +53,7 @@ from lycosa.translation.dictionaries import DictionaryEntry, as_table, wiktionar
 from lycosa.translation.parallel_pages import find_parallel
 from lycosa.translation.source import Sources, Translation, TranslationSource
 from lycosa.translation.table import TableInfo, TranslationTable, analyzers, write_table
-from lycosa.translation.terms import terms
+from lycosa.translation.terms import Vocabulary
 from lycosa.translation.word_alignment import learn
 
 DATA = Path(
@@ -117,9 +117,9 @@ def indexed(texts: Iterable[tuple[str, str, str]]) -> Iterator[OpenIndex]:
 def learned_table(
     folder: Path, source: str, target: str, numbers: Sequence[int]
 ) -> TranslationTable:
-    one, other = analyzer_for(source), analyzer_for(target)
+    one, other = Vocabulary(analyzer_for(source)), Vocabulary(analyzer_for(target))
     ours, theirs = sentences(source), sentences(target)
-    result = learn((terms(one, ours[number]), terms(other, theirs[number])) for number in numbers)
+    result = learn([(ours[number], theirs[number]) for number in numbers], one, other)
     path = folder / f"{source}-{target}-{len(numbers)}.sqlite"
     path.unlink(missing_ok=True)
     info = TableInfo("sib", "learned", source, target, 0, analyzers(source, target))

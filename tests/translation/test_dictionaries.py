@@ -26,7 +26,7 @@ from lycosa.translation.dictionaries import (
 from lycosa.translation.parallel_texts import tmx, two_columns, two_files
 from lycosa.translation.source import Sources
 from lycosa.translation.table import TableInfo, TranslationTable, analyzers, sound, write_table
-from lycosa.translation.terms import TranslationTerm, terms, written_key
+from lycosa.translation.terms import Vocabulary, written_key
 from lycosa.translation.word_alignment import Learned, learn
 from tests.servers.system import require_file
 from tests.text.data import DATA, sib200_numbered
@@ -229,12 +229,11 @@ def test_any_texts_are_aligned(one: str, other: str) -> None:
 
 def taught(source: str, target: str) -> Learned:
     """What SIB-200's learning part teaches."""
-    one, other = analyzer_for(source), analyzer_for(target)
     pairs = zip(sib200_numbered(source), sib200_numbered(target), strict=True)
     return learn(
-        (terms(one, here), terms(other, there))
-        for (number, here), (_, there) in pairs
-        if number % 5
+        [(here, there) for (number, here), (_, there) in pairs if number % 5],
+        Vocabulary(analyzer_for(source)),
+        Vocabulary(analyzer_for(target)),
     )
 
 
@@ -304,17 +303,25 @@ def test_english_joins_languages_that_no_table_joins(
 
 
 def test_learning_is_the_same_each_time() -> None:
-    pairs = [([TranslationTerm(word, word) for word in one.split()], [TranslationTerm(word, word) for word in other.split()]) for one, other in (
-        ("the house", "das haus"), ("the book", "das buch"), ("a book", "ein buch"), ("", "nichts"), ("nothing", "")
-    )]  # fmt: skip
-    made = learn(pairs)
-    assert made == learn(pairs)
+    pairs = [
+        ("the house", "das haus"),
+        ("the book", "das buch"),
+        ("a book", "ein buch"),
+        ("", "nichts"),
+        ("nothing", ""),
+    ]
+    one, other = Vocabulary(analyzer_for("und")), Vocabulary(analyzer_for("und"))
+    made = learn(pairs, one, other)
+    used, also_used = Vocabulary(analyzer_for("und")), Vocabulary(analyzer_for("und"))
+    learn([("another sentence", "ein buch"), *pairs[::-1]], used, also_used)
+    assert made == learn(pairs, one, other) == learn(pairs, used, also_used)
     assert made.sentences == 3
     best = {
         one: max((weight, other) for each, other, weight in made.pairs if each == one)[1]
         for one, _, _ in made.pairs
     }
-    assert (best["house"], best["book"], learn([])) == ("haus", "buch", Learned([], {}, {}, 0))
+    assert (best["house"], best["book"]) == ("haus", "buch")
+    assert learn([], one, other) == Learned([], {}, {}, 0)
 
 
 def test_a_table_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from lycosa.graph.generation import (
 )
 from lycosa.graph.ranking import page_ranks
 from lycosa.graph.redirect_duplicates import find_duplicates
+from lycosa.processes.memory import batch_memory
 from lycosa.store.storage.staging import build_folder, write_list
 from lycosa.store.tables.buffers import writing
 from lycosa.store.tables.live import LiveTables
@@ -31,6 +32,7 @@ from lycosa.text.analyze import Analysis
 from lycosa.translation.training import train_tables
 
 
+@batch_memory()
 def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> GraphInfo:
     """Compute and publish a generation. Translation tables get keys by `analysis`.
 

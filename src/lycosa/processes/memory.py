@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from lycosa.processes.platform import drop_code, set_malloc, trim_malloc
 
 _TRIM_BYTES = 4_000_000
 _MMAP_BYTES = 1_000_000  # larger than most pages and their texts
+_BATCH_TRIM_BYTES, _BATCH_MMAP_BYTES = 256 * 2**20, 32 * 2**20  # the second: glibc's maximum
+_ROWS = 50_000, 50, 100  # thresholds of the collector for many rows without cycles
 
 
 def tune_malloc() -> None:
@@ -25,8 +29,25 @@ def tune_memory() -> None:
     Many rows and links without cycles are in memory, so the cycle collector runs rarely.
     """
     gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
+    gc.set_threshold(*_ROWS)
     tune_malloc()
+
+
+@contextmanager
+def batch_memory() -> Iterator[None]:
+    """Reuse memory in a job with large arrays and many rows; give it back at the end.
+
+    Otherwise each array of more than 128 KB is mapped anew, with a page fault for every 4 KB.
+    """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*_ROWS)
+    set_malloc(1, _BATCH_TRIM_BYTES, _BATCH_MMAP_BYTES)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        tune_malloc()
+        trim_malloc()
 
 
 def steady_memory(arenas: int = 1, max_free_bytes: int = 256 * 1024) -> None:

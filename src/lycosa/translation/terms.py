@@ -6,7 +6,7 @@ up in the index without being analysed again.
 
 from __future__ import annotations
 
-import functools
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -38,22 +38,51 @@ def has_parts(analyzer: Analyzer) -> bool:
 _CHUNKWISE = (NativeAnalyzer.units, SegmentedAnalyzer.units)
 
 
-def terms(analyzer: Analyzer, text: str) -> list[TranslationTerm]:
-    """Return a sentence's words, and the parts of those that have any."""
-    if isinstance(analyzer, StreamsAnalyzer):
-        chunks = analyzer.surfaces(text)
-    elif type(analyzer).units in _CHUNKWISE:
-        chunks = text.split()
-    else:
-        return list(_terms(analyzer, analyzer.units(text)))
-    return [term for chunk in chunks for term in _chunk_terms(analyzer, chunk)]
+class Vocabulary:
+    """Numbers the terms of the sentences of one language: words, and the parts of those.
 
+    Sentences repeat most chunks between spaces, or words by ICU. Each is analysed once.
+    """
 
-@functools.lru_cache(maxsize=100_000)
-def _chunk_terms(analyzer: Analyzer, chunk: str) -> tuple[TranslationTerm, ...]:
-    """Return the terms of a chunk or word; sentences repeat most of them."""
-    units = analyzer.units_of if isinstance(analyzer, StreamsAnalyzer) else analyzer.units
-    return tuple(_terms(analyzer, list(units(chunk))))
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
+        self.language = analyzer.language
+        self._numbers: dict[TranslationTerm, int] = {}
+        self._chunks: dict[str, Sequence[int]] = {}
+
+    @property
+    def terms(self) -> list[TranslationTerm]:
+        """The terms, by number."""
+        return list(self._numbers)
+
+    def sentences(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the numbers of the terms of each sentence."""
+        sentences = self._split(texts)
+        chunks = self._chunks
+        self._analyse([*set(itertools.chain.from_iterable(sentences)).difference(chunks)])
+        return [[number for chunk in each for number in chunks[chunk]] for each in sentences]
+
+    def _split(self, texts: Sequence[str]) -> list[list[str]]:
+        if isinstance(self._analyzer, StreamsAnalyzer):
+            return list(map(self._analyzer.surfaces, texts))
+        if type(self._analyzer).units in _CHUNKWISE:
+            return list(map(str.split, texts))
+        return [[text] for text in texts]
+
+    def _analyse(self, chunks: Sequence[str]) -> None:
+        analyzer = self._analyzer
+        if type(analyzer).units in _CHUNKWISE:  # many chunks together: half the time
+            self._chunks.update(dict.fromkeys(chunks, ()))
+            for unit in analyzer.units(" ".join(chunks)):
+                self._chunks[unit.surface] = self._numbered([unit])
+            return
+        units = analyzer.units_of if isinstance(analyzer, StreamsAnalyzer) else analyzer.units
+        for chunk in chunks:
+            self._chunks[chunk] = self._numbered(list(units(chunk)))
+
+    def _numbered(self, units: Sequence[Unit]) -> list[int]:
+        numbers = self._numbers
+        return [numbers.setdefault(term, len(numbers)) for term in _terms(self._analyzer, units)]
 
 
 def _terms(analyzer: Analyzer, units: Sequence[Unit]) -> Iterator[TranslationTerm]:

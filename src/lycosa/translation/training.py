@@ -27,7 +27,7 @@ from lycosa.text.analyze import Analysis
 from lycosa.translation.align import aligned
 from lycosa.translation.parallel_pages import KEYS, find_parallel, texts_of_pairs
 from lycosa.translation.table import FORMAT, TableInfo, analyzers, write_table
-from lycosa.translation.terms import terms
+from lycosa.translation.terms import Vocabulary
 from lycosa.translation.word_alignment import LEARNER_VERSION, learn, shortest_first
 
 MIN_SENTENCES = 200
@@ -79,6 +79,7 @@ def train_tables(
     parallel = find_parallel(tables)
     old_records = _read_records(before)
     records: dict[str, TrainingRecord] = {}
+    hub = Vocabulary(analysis.of(parallel.hub))  # all languages share its words
     with tempfile.TemporaryDirectory(prefix=".texts-", dir=folder) as work:
         pages = texts_of_pairs(tables, parallel.pairs, Path(work))
         for language in pages["language"].unique().sort():
@@ -91,7 +92,7 @@ def train_tables(
             ):
                 records[language] = old
                 continue
-            sentences, words = _train_table(of_language, parallel.hub, language, path, analysis)
+            sentences, words = _train_table(of_language, hub, language, path, analysis)
             table = _file_digest(path) if words else ""
             records[language] = TrainingRecord(digest, table, of_language.height, sentences, words)
     _write_records(folder, records)
@@ -99,7 +100,7 @@ def train_tables(
 
 
 def _train_table(
-    pages: pl.DataFrame, hub: str, language: str, path: Path, analysis: Analysis
+    pages: pl.DataFrame, hub: Vocabulary, language: str, path: Path, analysis: Analysis
 ) -> tuple[int, int]:
     """Write the table of a language; return its numbers of sentence pairs and of word pairs.
 
@@ -107,29 +108,25 @@ def _train_table(
 
     Args:
         pages: columns `hub_text` and `text`.
+        hub: the words of the hub's language.
     """
-    one, other = analysis.of(hub), analysis.of(language)
     pieces = (
         pair
         for here, there in pages.select("hub_text", "text").iter_rows()
-        for pair in aligned(here, there, hub, language)
+        for pair in aligned(here, there, hub.language, language)
     )
     learned = learn(
-        (
-            (terms(one, piece), terms(other, its))
-            for piece, its in shortest_first(pieces, MAX_SENTENCES)
-        ),
-        MAX_LINKS,
+        shortest_first(pieces, MAX_SENTENCES), hub, Vocabulary(analysis.of(language)), MAX_LINKS
     )
     if learned.sentences < MIN_SENTENCES or not learned.pairs:
         return learned.sentences, 0
     info = TableInfo(
-        f"crawl-{hub}-{language}",
+        f"crawl-{hub.language}-{language}",
         "crawl",
-        hub,
+        hub.language,
         language,
         len(learned.pairs),
-        analyzers(hub, language, analysis),
+        analyzers(hub.language, language, analysis),
         f"{number_of(pages.height, 'page')} of the crawl, "
         f"{number_of(learned.sentences, 'sentence')}",
     )

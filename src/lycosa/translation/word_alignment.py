@@ -7,14 +7,15 @@ product of both probabilities (Liang, Taskar, Klein, "Alignment by agreement", N
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.translation.terms import TranslationTerm
+from lycosa.translation.terms import TranslationTerm, Vocabulary
 
 LEARNER_VERSION = 3
 """Raise it when the same texts give another table, so that no older table is reused."""
@@ -33,7 +34,9 @@ MAX_SENTENCE = 250  # terms; the cost is quadratic
 MAX_SENTENCES = 60_000
 MAX_LINKS = 12_000_000  # pairs of words; a gigabyte
 
-Sentence = Sequence[TranslationTerm]
+_SLICE = 1_000  # sentence pairs that are analysed together
+
+Sentence = Sequence[int]  # numbers of terms
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
@@ -55,7 +58,7 @@ class _Side:
     Of a frequent key the tokens of the first `MAX_OCCURRENCES` sentences.
     """
 
-    terms: Sequence[TranslationTerm]  # the distinct ones
+    terms: Sequence[TranslationTerm]  # the distinct ones, by their first occurrence
     occurrences: Whole  # of each term
     keys: Sequence[str]
     tokens: Whole  # numbers of keys, sentence after sentence
@@ -63,24 +66,27 @@ class _Side:
     sizes: Whole  # tokens of each sentence
 
     @classmethod
-    def of(cls, sentences: Sequence[Sentence]) -> _Side:
-        terms: dict[TranslationTerm, int] = {}
+    def of(cls, sentences: Sequence[Sentence], vocabulary: Vocabulary) -> _Side:
+        numbers = np.fromiter(itertools.chain.from_iterable(sentences), np.int64)
+        first = np.zeros(numbers.max() + 1, np.int64)
+        first[numbers[::-1]] = np.arange(numbers.size, 0, -1)  # the last assignment counts
+        ordered = np.argsort(first)[np.count_nonzero(first == 0) :]
+        known = vocabulary.terms
+        terms = [known[number] for number in ordered.tolist()]
         keys: dict[str, int] = {}
-        numbers = np.array(
-            [terms.setdefault(term, len(terms)) for sentence in sentences for term in sentence]
-        )
-        key_of = np.array([keys.setdefault(term.key, len(keys)) for term in terms])
+        key_of = np.zeros(first.size, np.int64)
+        key_of[ordered] = [keys.setdefault(term.key, len(keys)) for term in terms]
         sentence_of = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
         distinct, counts = np.unique(sentence_of * len(keys) + key_of[numbers], return_counts=True)
         sentence_of, tokens = np.divmod(distinct, len(keys))
-        first = _rank_within(tokens, -sentence_of) < MAX_OCCURRENCES
+        within_limit = _rank_within(tokens, -sentence_of) < MAX_OCCURRENCES
         return cls(
-            list(terms),
-            np.bincount(numbers),
+            terms,
+            np.bincount(numbers)[ordered],
             list(keys),
-            tokens[first],
-            counts[first].astype(np.float64),
-            np.bincount(sentence_of[first], minlength=len(sentences)),
+            tokens[within_limit],
+            counts[within_limit].astype(np.float64),
+            np.bincount(sentence_of[within_limit], minlength=len(sentences)),
         )
 
     def surfaces(self, keys: Collection[str]) -> dict[str, str]:
@@ -108,29 +114,43 @@ def shortest_first(
     return sorted(distinct, key=lambda pair: (len(pair[0]) * len(pair[1]), pair))
 
 
-def learn(pairs: Iterable[tuple[Sentence, Sentence]], max_links: int = MAX_LINKS) -> Learned:
+def learn(
+    pairs: Sequence[tuple[str, str]],
+    source: Vocabulary,
+    target: Vocabulary,
+    max_links: int = MAX_LINKS,
+) -> Learned:
     """Learn from sentence pairs in order, until they have `max_links` pairs of words.
 
     Memory: about 60 bytes for each pair of words.
     """
-    usable: list[tuple[Sentence, Sentence]] = []
-    size = 0
-    for one, other in pairs:
-        if one and other and len(one) <= MAX_SENTENCE and len(other) <= MAX_SENTENCE:
-            size += len(one) * len(other)
-            if size > max_links or len(usable) == MAX_SENTENCES:
-                break
-            usable.append((one, other))
+    usable = list(itertools.islice(_usable(pairs, source, target, max_links), MAX_SENTENCES))
     if not usable:
         return Learned([], {}, {}, 0)
-    source, target = _Side.of([one for one, _ in usable]), _Side.of([other for _, other in usable])
-    strongest = _strongest(source.keys, target.keys, _align(source, target))
+    one = _Side.of([sentence for sentence, _ in usable], source)
+    other = _Side.of([sentence for _, sentence in usable], target)
+    strongest = _strongest(one.keys, other.keys, _align(one, other))
     return Learned(
         strongest,
-        source.surfaces({pair[0] for pair in strongest}),
-        target.surfaces({pair[1] for pair in strongest}),
+        one.surfaces({pair[0] for pair in strongest}),
+        other.surfaces({pair[1] for pair in strongest}),
         len(usable),
     )
+
+
+def _usable(
+    pairs: Sequence[tuple[str, str]], source: Vocabulary, target: Vocabulary, max_links: int
+) -> Iterator[tuple[Sentence, Sentence]]:
+    """Yield the sentence pairs to learn from, as numbers of terms."""
+    size = 0
+    for start in range(0, len(pairs), _SLICE):
+        ours, others = zip(*pairs[start : start + _SLICE], strict=True)
+        for one, other in zip(source.sentences(ours), target.sentences(others), strict=True):
+            if one and other and len(one) <= MAX_SENTENCE and len(other) <= MAX_SENTENCE:
+                size += len(one) * len(other)
+                if size > max_links:
+                    return
+                yield one, other
 
 
 @dataclass(slots=True, frozen=True)
@@ -149,10 +169,12 @@ class _Links:
         starts = np.repeat(np.cumsum(target.sizes) - target.sizes, source.sizes)
         token = np.repeat(np.arange(sizes.size), sizes)
         target_token = np.arange(token.size) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-        keys = source.tokens[token] * len(target.keys) + target.tokens[target_token]
+        keys = np.repeat(source.tokens * len(target.keys), sizes) + target.tokens[target_token]
         order = np.argsort(keys)
-        pairs, lengths = np.unique(keys[order], return_counts=True)
-        ones, others = np.divmod(pairs, len(target.keys))
+        keys = keys[order]
+        begins = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+        ones, others = np.divmod(keys[begins], len(target.keys))
+        lengths = np.diff(np.r_[begins, keys.size])
         return cls(ones, others, lengths, token[order], target_token[order])
 
     def of_pairs(self, chosen: NDArray[np.bool_]) -> _Links:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lycosa.core.errors import UsageError
@@ -18,7 +18,7 @@ from lycosa.translation.dictd import dictd
 from lycosa.translation.dictionaries import DictionaryEntry, as_table, columns, wiktionary
 from lycosa.translation.parallel_texts import Pair, tmx, two_columns, two_files
 from lycosa.translation.table import TableInfo, analyzers, write_table
-from lycosa.translation.terms import TranslationTerm, terms
+from lycosa.translation.terms import Vocabulary
 from lycosa.translation.word_alignment import Learned, learn, shortest_first
 from lycosa.translation.workspace_tables import FOLDER, TABLE, OpenTables, open_tables
 
@@ -93,7 +93,11 @@ def learn_table(
     if not paths:
         raise UsageError("no file given: specify at least one file to learn from")
     source, target = languages_of(paths[0], source, target)
-    made = learn(_terms(shortest_first(_pairs(paths, source, target)), source, target))
+    made = learn(
+        shortest_first(_pairs(paths, source, target)),
+        Vocabulary(analyzer_for(source)),
+        Vocabulary(analyzer_for(target)),
+    )
     provenance = f"{', '.join(path.name for path in paths)}: {made.sentences:,} sentences"
     name = name or f"learned-{source}-{target}"
     return _put(storage, name, LEARNED, source, target, made, provenance)
@@ -178,13 +182,6 @@ def _lines(path: Path) -> list[str]:
             f"{path} is not a text file in UTF-8: convert it, for example with `iconv -t utf-8`"
         )
     return text.splitlines()
-
-
-def _terms(
-    pairs: Iterable[Pair], source: str, target: str
-) -> Iterator[tuple[list[TranslationTerm], list[TranslationTerm]]]:
-    one, other = analyzer_for(source), analyzer_for(target)
-    return ((terms(one, here), terms(other, there)) for here, there in pairs)
 
 
 def _named(path: Path, source: str, target: str) -> str:
