@@ -237,7 +237,7 @@ class IndexSettings(SettingsSection):
     """The search index."""
 
     heap: SizeBytes = Field(
-        16 * 2**20,
+        20 * 2**20,
         ge=15 * 2**20,
         description="Memory for the index writer of tantivy: between 15 MB and 4 GB per thread.",
     )
