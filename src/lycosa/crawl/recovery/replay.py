@@ -56,6 +56,7 @@ def replay(
         foreign = False
         stored_rows = _Stored(crawl, tables, every, locate(orphan.path))
         seen |= stored_rows.committed
+        crawl.scheduler.open_all(stored_rows.host_keys)
         damages: list[Damage] = []
         for stored in read_exchanges(
             locate(orphan.path), relative_path=orphan.path, on_damage=damages.append
@@ -85,18 +86,20 @@ def replay(
 
 class _Stored:
     """What the tables hold of the exchanges of one orphan: the ids that are committed, and the rows
-    of their URLs.
+    of their URLs. `host_keys`: their hosts.
     """
 
     def __init__(self, crawl: CrawlState, tables: LiveTables, every: LiveTables, path: str) -> None:
         ids = []
         keys = set()
+        self.host_keys: set[int] = set()
         partitions: set[int] = set()
         for stored in read_exchanges(path, on_damage=lambda _: None):
             if not crawl.held_partitions.holds(_partition(crawl, stored)):
                 continue
             ids.append(stored.visit.record_id)
             keys.add(stored.visit.url_key)
+            self.host_keys.add(stored.visit.host_key)
             partitions.add(crawl.identifier.identify(stored.exchange.url).partition)
         record_ids = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
         # a redirected robots.txt lies elsewhere

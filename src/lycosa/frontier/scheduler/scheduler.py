@@ -8,7 +8,7 @@ that have nothing to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import polars as pl
 
@@ -159,13 +159,18 @@ class Scheduler:
 
         None: no such host is known.
         """
-        queue = self.frontier.hosts.get(host_key)
-        if queue is None and self.parked.knows(host_key):
-            self.parked.open([host_key])
-            queue = self.frontier.hosts.get(host_key)
-            if queue is not None:
-                self.heads.look_at(queue, 0)
-        return queue
+        self.open_all([host_key])
+        return self.frontier.hosts.get(host_key)
+
+    def open_all(self, host_keys: Iterable[int]) -> None:
+        """As `open`; the rows of all hosts are read together."""
+        active = self.frontier.hosts
+        parked = [key for key in host_keys if key not in active and self.parked.knows(key)]
+        if parked:
+            self.parked.open(parked)
+            for key in parked:
+                if key in active:
+                    self.heads.look_at(active[key], 0)
 
     def next_time(self) -> int | None:
         """Return when a refill may find due URLs (ms, monotonic clock).
