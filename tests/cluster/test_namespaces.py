@@ -87,8 +87,8 @@ def crawl(cluster: RayMachines, root: str, served: ServedWeb) -> ClusterCrawl:
     return ClusterCrawl(root, served, engine, SLOW, python=cluster.python(cluster.machines[0]))
 
 
-def web(seed: int) -> tuple[str, ...]:
-    return (*options(seed, hosts=40, pages=400), "--network", NETWORK)
+def web(seed: int, pages: int = 400) -> tuple[str, ...]:
+    return (*options(seed, hosts=40, pages=pages), "--network", NETWORK)
 
 
 @pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-same-result")
@@ -138,6 +138,7 @@ def uncommitted_since(root: str, pids: Collection[int], begun_ms: int) -> int:
     return commits[-2] if len(commits) > 1 else 0
 
 
+@pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-deaths")
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_machine_is_in_trouble(
     tmp_path: Path, cluster: RayMachines, root: str, trouble: str
@@ -146,7 +147,7 @@ def test_a_machine_is_in_trouble(
         cluster.leave(machine)
     while len(cluster.machines) < len(WRONG_S):
         cluster.add()
-    with served_web(tmp_path, *web(SEED + 1)) as served:
+    with served_web(tmp_path, *web(SEED + 1, pages=800)) as served:
         expected = truth(served.web, tmp_path / "truth")
         with crawl(cluster, root, served) as running:
             running.until(lambda: len(running.workers()) >= 4, LIMIT_S)
