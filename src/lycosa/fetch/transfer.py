@@ -234,10 +234,10 @@ class Transfer:
             self.refused = ip
             return pycurl.SOCKET_BAD
         self.dialled = True
-        opened = _Lent(address.family, address.socktype, address.protocol)
+        connection = _Lent(address.family, address.socktype, address.protocol)
         if self.unacknowledged_ms and (option := getattr(socket, "TCP_USER_TIMEOUT", 0)):
-            opened.setsockopt(socket.IPPROTO_TCP, option, self.unacknowledged_ms)
-        return opened
+            connection.setsockopt(socket.IPPROTO_TCP, option, self.unacknowledged_ms)
+        return connection
 
     def _is_unwanted(self, unwanted: Callable[[str], bool]) -> bool:
         """Whether to end the transfer for its media type. What is small comes whole: ending it

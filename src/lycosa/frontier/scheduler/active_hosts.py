@@ -100,9 +100,9 @@ class ActiveHosts:
         self._size += self._head(queue, row.collection).add(row, next(self._numbers), not_before)
         return queue
 
-    def offer(self, queue: HostQueue, rows: Sequence[UrlRow], room: int) -> bool:
+    def offer(self, queue: HostQueue, rows: Sequence[UrlRow], capacity: int) -> bool:
         """Queue new URLs of one collection that belong into the head; it is closed at the others.
-        Return whether any does. `room`: capacity of a head in URLs.
+        Return whether any does. `capacity`: of a head, in URLs.
         """
         head = self._head(queue, rows[0].collection)
         line = head.line(FIRST)
@@ -111,20 +111,20 @@ class ActiveHosts:
             if line.closed_at is not None:
                 if head.rank(row) >= line.closed_at:
                     continue
-            elif len(line.rows) >= room:
+            elif len(line.rows) >= capacity:
                 # the queued URLs are not much worse: the next refill corrects the order
                 line.close(head.rank(row))
                 continue
             any_fits = True
             self._size += head.add(row, next(self._numbers))
-            if len(line.rows) > _OVERFULL * room:
-                self._trim(queue, head, room)
+            if len(line.rows) > _OVERFULL * capacity:
+                self._trim(queue, head, capacity)
         return any_fits
 
-    def _trim(self, queue: HostQueue, head: Head, room: int) -> None:
+    def _trim(self, queue: HostQueue, head: Head, capacity: int) -> None:
         others = [other for other in queue.heads.values() if other is not head]
         self._size -= head.trim(
-            room, lambda key: any(other.get(key) is not None for other in others)
+            capacity, lambda key: any(other.get(key) is not None for other in others)
         )
 
     def remove(self, collection: str, host_key: int, key: int) -> UrlRow | None:

@@ -72,12 +72,12 @@ class Frontier:
         """
         self._schedule.schedule(self.active.add(row, not_before), waits=not_before <= 0)
 
-    def offer(self, rows: Sequence[UrlRow], room: int) -> None:
+    def offer(self, rows: Sequence[UrlRow], capacity: int) -> None:
         """Queue new URLs of one active host and collection that belong into the head; the head is
-        closed at the others. `room`: capacity of a head in URLs.
+        closed at the others. `capacity`: of a head, in URLs.
         """
         queue = self.hosts[rows[0].id.host_key]
-        if self.active.offer(queue, rows, room):
+        if self.active.offer(queue, rows, capacity):
             self._schedule.schedule(queue, waits=True)
 
     def next(self, now: int, closed: Collection[str] = ()) -> tuple[UrlRow, ...]:
