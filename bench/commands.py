@@ -120,10 +120,11 @@ def _add_page(
     buffers.links.add_links(visit, page.links)
 
 
-def run(folder: Path, *words: str) -> tuple[float, float, float]:
+def run(folder: Path, *words: str, limit_s: float = 1800.0) -> tuple[float, float, float]:
     """Return CPU seconds, wall seconds and peak MB of a command in a new process."""
     output = folder / "output"
-    usage = measure([sys.executable, "-m", "lycosa.cli.main", *words], output=output)
+    command = [sys.executable, "-m", "lycosa.cli.main", *words]
+    usage = measure(command, output=output, limit_s=limit_s)
     if usage.exit_code:
         raise SystemExit(output.read_text())
     return usage.cpu_s, usage.wall_s, usage.peak_rss_mb

@@ -29,7 +29,7 @@ import psutil
 SAMPLE_INTERVAL_S = 0.05
 MEGABYTE = 1e6
 
-_SIZE = re.compile(r"^(VmRSS|VmHWM):\s+(\d+) kB$", re.MULTILINE)
+_SIZE = re.compile(r"^(VmRSS|VmHWM|RssAnon):\s+(\d+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Usage:
     peak_rss_mb: float  # the largest process of the tree: its high-water mark
     # the largest sum over the tree at one moment; pages that processes share count in each
     tree_rss_mb: float
+    tree_anonymous_mb: float  # the same without mapped files, which the kernel can drop
     exit_code: int  # negative: the signal that ended it
 
     @property
@@ -100,6 +101,7 @@ def measure(
         wall_s=wall,
         peak_rss_mb=sampler.peak / MEGABYTE,
         tree_rss_mb=max(sampler.tree_peak, sampler.peak) / MEGABYTE,
+        tree_anonymous_mb=sampler.anonymous_peak / MEGABYTE,
         exit_code=process.returncode,
     )
 
@@ -113,7 +115,7 @@ class _Sampler(threading.Thread):
         super().__init__(daemon=True)
         self._pid, self._deadline, self._until = pid, deadline, stop
         self._stopped = threading.Event()
-        self.peak = self.tree_peak = 0
+        self.peak = self.tree_peak = self.anonymous_peak = 0
         self.timed_out = False
 
     def run(self) -> None:
@@ -123,9 +125,10 @@ class _Sampler(threading.Thread):
             except psutil.NoSuchProcess:
                 return
             sizes = [_resident(process.pid) for process in tree]
-            self.peak = max(self.peak, *(high for _, high in sizes))
-            size = sum(now for now, _ in sizes)
+            self.peak = max(self.peak, *(high for _, high, _ in sizes))
+            size = sum(now for now, _, _ in sizes)
             self.tree_peak = max(self.tree_peak, size)
+            self.anonymous_peak = max(self.anonymous_peak, sum(each[2] for each in sizes))
             self.timed_out = self.timed_out or time.perf_counter() > self._deadline
             if self.timed_out or self._until(size):
                 with suppress(psutil.NoSuchProcess):
@@ -149,16 +152,16 @@ def _tree(pid: int) -> list[psutil.Process]:
     return [process, *process.children(recursive=True)]
 
 
-def _resident(pid: int) -> tuple[int, int]:
-    """Resident bytes of a process now, and at their highest since it executed its program; zeros
-    when it has ended.
+def _resident(pid: int) -> tuple[int, int, int]:
+    """Resident bytes of a process now, at their highest since it executed its program, and those
+    of now that are not of a file; zeros when it has ended.
     """
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
-        return 0, 0
-    sizes = dict(_SIZE.findall(status))
-    return int(sizes.get("VmRSS", 0)) * 1024, int(sizes.get("VmHWM", 0)) * 1024
+        return 0, 0, 0
+    sizes = {name: int(size) * 1024 for name, size in _SIZE.findall(status)}
+    return sizes.get("VmRSS", 0), sizes.get("VmHWM", 0), sizes.get("RssAnon", 0)
 
 
 def cpu_ms(function: Callable[[], object], repeat: int = 5) -> float:

@@ -40,9 +40,9 @@ WEB_SHARE = 1.2  # the web to the crawled pages: it has other responses, and the
 KILL_AFTER, RESUMED = 0.02, 200
 SAMPLES = 2_000
 WARM_UP = 50
-S_PER_PAGE = 0.1  # limit of the crawl
+S_PER_PAGE = 0.1  # limit of each command
 COLUMNS = (
-    *("pages", "CPU ms per page", "largest process, MB", "all, MB", "resume s"),
+    *("pages", "CPU ms per page", "memory, MB", "anonymous, MB", "resume s"),
     *("search p50 ms", "p95 ms", "compact CPU s", "check CPU s", "rank CPU s", "load"),
 )
 
@@ -120,12 +120,10 @@ def search_ms(root: Path, count: int) -> tuple[float, float]:
 
 def step_row(folder: Path, pages: int, count: int) -> tuple[str, ...]:
     """Crawl, kill, resume, search and maintain a workspace of so many pages; return its row."""
-    root = folder / "w"
+    root, limit_s = folder / "w", 600 + pages * S_PER_PAGE
     with web(pages) as port:
         crawl = measure(
-            crawl_command(root, port, pages),
-            output=folder / "output",
-            limit_s=600 + pages * S_PER_PAGE,
+            crawl_command(root, port, pages), output=folder / "output", limit_s=limit_s
         )
         if crawl.exit_code:
             raise SystemExit((folder / "output").read_text())
@@ -138,11 +136,15 @@ def step_row(folder: Path, pages: int, count: int) -> tuple[str, ...]:
         run(folder, *crawl_command(root, port, RESUMED)[3:])
     medians = search_ms(root, count)
     note(f"{pages:,}: searches take {medians[0]:.1f} and {medians[1]:.1f} ms")
-    maintenance = [run(folder, "-w", str(root), name)[0] for name in ("compact", "check", "rank")]
+    maintenance = []
+    for name in ("compact", "check", "rank"):
+        cpu_s, wall_s, peak = run(folder, "-w", str(root), name, limit_s=limit_s)
+        note(f"{pages:,}: {name} took {wall_s:.0f} s and {peak:.0f} MB")
+        maintenance.append(cpu_s)
     cells: tuple[float, ...] = (
         1000 * crawl.cpu_s / pages,
-        crawl.peak_rss_mb,
         crawl.tree_rss_mb,
+        crawl.tree_anonymous_mb,
         resume_s,
     )
     cells += (*medians, *maintenance, load_average())
@@ -156,6 +158,7 @@ def main() -> None:
     while pages <= options.pages:
         with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
             rows.append(step_row(Path(folder), pages, options.queries))
+        note("; ".join(rows[-1]))
         pages *= STEP
     report(
         options,
