@@ -10,6 +10,7 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page
+from lycosa.graph import ranking
 from lycosa.graph.builder import make_generation
 from lycosa.graph.generation import link_news, newest
 from lycosa.graph.page_rank import DAMPING, page_rank
@@ -77,7 +78,11 @@ def test_an_empty_graph(tmp_path: Path) -> None:
     assert page_rank(tmp_path / "edges", 2).tolist() == [0.5, 0.5]
 
 
-def test_anchors_of_many_hosts_come_first_and_oftener(corpus: Corpus) -> None:
+@pytest.mark.parametrize("at_once", [1, 20, 1_000_000])
+def test_anchors_of_many_hosts_come_first_and_oftener(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(ranking, "_ANCHORS_AT_ONCE", at_once)
     pages = [
         (f"http://h{number}.test/", page("text", links=links((HUB, "The Hub"))))
         for number in range(6)
