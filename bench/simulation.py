@@ -11,7 +11,8 @@ and the coordinator know hosts by partition only, so hosts are counts by size an
 
 The first call makes the cluster start, and lose workers, a machine, a rack and the coordinator. It
 reports messages, CPU, memory, and the time until every partition is loaded by a living worker.
-`--whole` crawls for days, with pings once a minute, and reports how evenly work was shared.
+`--whole` crawls for days, with pings once a minute and commits without files twice an hour, and
+reports how evenly work was shared.
 `--largest-domain`: share of the hosts that are subdomains of one domain, thus in one partition.
 """
 
@@ -48,7 +49,7 @@ from lycosa.store.workspace import MAX_PARTITIONS, Workspace
 PAGES_PER_S = 105  # docs/explanation/scaling.md: 420 per machine of four cores
 RELEASE_MS = 2_000
 LOAD_MS = 1_000  # per million URLs, as measured with 10 million
-COMMIT_MS = 120_000
+COMMIT_MS, WHOLE_COMMIT_MS = 120_000, 1_800_000
 LOG_MS = 50  # a conditional PUT on S3 takes 20 to 60 ms
 HOST_DELAY_S = 3.0
 STATUSES = 7  # per ping interval: the driver reads it every 500 ms, the service every 2 s
@@ -171,7 +172,7 @@ class Worker:
         if self.ready and self.uncommitted:
             self.uncommitted = 0.0
             self._cluster.write(COMMIT, self, lambda entry: None)
-        self._cluster.after(COMMIT_MS, self.commit)
+        self._cluster.after(self._cluster.commit_ms, self.commit)
 
     def _release(self) -> None:
         self.uncommitted = 0.0
@@ -202,8 +203,12 @@ class Cluster:
         expected: int,
         *,
         quota: bool,
+        whole: bool,
     ) -> None:
         self.web, self.settings, self.clock = web, settings, ManualClock(0)
+        self.commit_ms = WHOLE_COMMIT_MS if whole else COMMIT_MS
+        # nothing is compacted: snapshots of the log with the files of days would take hours
+        self._with_files = not whole
         self.meter = Meter()
         self.workers: list[Worker] = []
         workspace.storage.make_folder(FOLDER)
@@ -241,12 +246,13 @@ class Cluster:
             claim = 0 if kind == CLAIM else worker.claim
             name = f"data/{claim:08d}-{self.entries}"
             if kind == COMMIT:
+                fields["counters"] = {"pages.web": 12_000}
+            if kind == COMMIT and self._with_files:
                 fields["files"] = {
                     each: (DataFile(f"{name}/{each}.parquet", 12_000, 1_000_000, "0" * 32),)
                     for each in TABLES
                 }
                 fields["warcs"] = (DataFile(f"{name}/archive.warc.gz", 0, 100_000_000, "0" * 32),)
-                fields["counters"] = {"pages.web": 12_000}
             draft = Entry(
                 kind,
                 new_attempt(),
@@ -272,7 +278,7 @@ class Cluster:
             worker = Worker(f"worker-{len(self.workers)}", self)
             self.workers.append(worker)
             self.after(within_ms * place // number, worker.ping)
-            self.after(COMMIT_MS * place // number, worker.commit)
+            self.after(self.commit_ms * place // number, worker.commit)
 
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> float:
         """Let time pass. Return the seconds until the condition held; else all of them."""
@@ -448,6 +454,7 @@ def whole(cluster: Cluster, workers: int) -> list[dict[str, float]]:
                 "claims": sum(1 for _ in cluster.log.claims),
             }
         )
+        print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
 
@@ -471,7 +478,9 @@ def main() -> None:
         )
     with tempfile.TemporaryDirectory(prefix="lycosa-simulation-") as folder:
         workspace = Workspace.create(f"{folder}/w", partitions=options.partitions)
-        cluster = Cluster(workspace, web, settings, options.workers, quota=options.quota)
+        cluster = Cluster(
+            workspace, web, settings, options.workers, quota=options.quota, whole=options.whole
+        )
         if options.whole:
             rows, text = whole(cluster, options.workers), ""
         else:

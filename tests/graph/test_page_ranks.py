@@ -10,6 +10,7 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page
+from lycosa.graph import ranking
 from lycosa.graph.builder import make_generation
 from lycosa.graph.generation import link_news, newest
 from lycosa.graph.page_rank import DAMPING, page_rank
@@ -77,7 +78,11 @@ def test_an_empty_graph(tmp_path: Path) -> None:
     assert page_rank(tmp_path / "edges", 2).tolist() == [0.5, 0.5]
 
 
-def test_anchors_of_many_hosts_come_first_and_oftener(corpus: Corpus) -> None:
+@pytest.mark.parametrize("at_once", [1, 20, 1_000_000])
+def test_anchors_of_many_hosts_come_first_and_oftener(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(ranking, "_ANCHORS_AT_ONCE", at_once)
     pages = [
         (f"http://h{number}.test/", page("text", links=links((HUB, "The Hub"))))
         for number in range(6)
@@ -217,15 +222,24 @@ def test_upkeep_ranks_once_a_day(corpus: Corpus, monkeypatch: pytest.MonkeyPatch
     def number() -> int:
         rank_when_due(corpus.root)
         ranked = newest(corpus.workspace)
-        assert ranked is not None
-        return ranked[0].generation
+        return 0 if ranked is None else ranked[0].generation
 
     corpus.commit(fleet("spaceport"))
-    assert number() == number() == 1
+    assert number() == 0  # the workspace is not a day old
+    make_generation(corpus.workspace)
     corpus.commit([("http://late.test/", page("late", language="en"))])
     assert number() == 1
     monkeypatch.setattr("lycosa.maintenance.upkeep_job.RANK_EVERY_MS", 0)
     assert number() == number() == 2  # and not again while nothing is new
+
+
+def test_upkeep_ranks_a_workspace_that_is_a_day_old(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus.commit(fleet("spaceport"))
+    monkeypatch.setattr("lycosa.maintenance.upkeep_job.RANK_EVERY_MS", 0)
+    rank_when_due(corpus.root)
+    assert newest(corpus.workspace) is not None
 
 
 def test_copies_that_redirects_led_to_leave_the_index(corpus: Corpus) -> None:

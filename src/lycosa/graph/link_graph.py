@@ -24,6 +24,7 @@ Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 MAX_ANCHOR = 120  # characters of an anchor text
 _MAX_HOPS = 5  # of redirects
 _FRAME_BYTES = 16 * 2**20
+_GROUP_ROWS = 8_192  # of a file of anchors: a range of pages is read without the others
 _DISOWNED = r"\b(?:nofollow|ugc|sponsored)\b"
 _FOLLOWED = [kind.value for kind in FOLLOWED_KINDS]
 
@@ -98,7 +99,7 @@ def stored_pages(tables: LiveTables) -> PageKeys:
 @dataclass(slots=True, frozen=True)
 class Linked:
     """`edges`: a file of pairs of int32 (from, to), places of pages; `anchors`: a folder of Parquet
-    files of page, host_key, anchor, each triple about once.
+    files of page, host_key, anchor, sorted by page; each triple about once.
     """
 
     edges: Path
@@ -127,11 +128,16 @@ def gather(tables: LiveTables, pages: PageKeys, folder: Path) -> Linked:
                 np.stack([pairs["source"].to_numpy(), pairs["page"].to_numpy()], axis=1).tobytes()
             )
             anchors_of_links = (
-                links.filter(pl.col("anchor") != "").select("page", "host_key", "anchor").unique()
+                links.filter(pl.col("anchor") != "")
+                .select("page", "host_key", "anchor")
+                .unique()
+                .sort("page")
             )
             if anchors_of_links.height:
                 with writing(path := anchors / f"{number:06d}.parquet"):
-                    anchors_of_links.write_parquet(path, compression="zstd")
+                    anchors_of_links.write_parquet(
+                        path, compression="zstd", row_group_size=_GROUP_ROWS
+                    )
     return Linked(edges, anchors)
 
 

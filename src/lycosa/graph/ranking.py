@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lycosa.graph.link_graph import Lookup, PageKeys, gather, stored_pages
+from lycosa.graph.link_graph import Keys, Lookup, PageKeys, gather, stored_pages
 from lycosa.graph.near_duplicates import near_groups
 from lycosa.graph.page_rank import Floats, edge_parts, page_rank
 from lycosa.store.tables.live import LiveTables
@@ -37,6 +37,7 @@ _DECADES = 3.0  # powers of ten above the mean rank that give the full share
 _STEPS = 8  # of each share, so that small changes do not reindex a page
 MAX_ANCHORS = 40  # distinct texts of a page
 MAX_TIMES = 8  # maximum repetitions of a text
+_ANCHORS_AT_ONCE = 1_000_000  # texts of links that are counted together
 
 
 def page_ranks(
@@ -50,7 +51,7 @@ def page_ranks(
 
     `before`: the table of the previous generation. `folder`: for temporary files.
 
-    Memory: about 100 bytes a page, and for each page the texts of links to it.
+    Memory: about 100 bytes a page, the texts in `anchors`, and `_ANCHORS_AT_ONCE` texts of links.
 
     Raises:
         FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the
@@ -121,16 +122,31 @@ def _host_edges(
 
 def _anchors(folder: Path, pages: PageKeys) -> pl.DataFrame:
     """Return page, anchors: texts of more hosts first and repeated; the own host counts once."""
-    if not any(folder.iterdir()):
-        return pl.DataFrame(schema={"page": pl.Int32, "anchors": pl.String})
-    own = pl.LazyFrame({"page": np.arange(pages.count, dtype=np.int32), "own": pages.host_key})
+    links = pl.scan_parquet(folder / "*.parquet", glob=True)
+    count = links.select(pl.len()).collect().item() if any(folder.iterdir()) else 0
+    step = max(1, pages.count * _ANCHORS_AT_ONCE // max(1, count))
+    return pl.concat(
+        [
+            pl.DataFrame(schema={"page": pl.Int32, "anchors": pl.String}),
+            *(
+                _anchors_of(links, pages.host_key[first : first + step], first)
+                for first in range(0, pages.count if count else 0, step)
+            ),
+        ]
+    )
+
+
+def _anchors_of(links: pl.LazyFrame, host_keys: Keys, first: int) -> pl.DataFrame:
+    """Return `_anchors` of the pages from `first` on, whose hosts are given."""
+    numbers = np.arange(first, first + len(host_keys), dtype=np.int32)
+    own = pl.LazyFrame({"page": numbers, "own": host_keys})
     times = pl.min_horizontal(
         pl.lit(MAX_TIMES),
         pl.col("inside").cast(pl.Int32)
         + (2 * (1 + pl.col("hosts") - pl.col("inside")).log(2)).round().cast(pl.Int32),
     )
     texts = (
-        pl.scan_parquet(folder / "*.parquet", glob=True)
+        links.filter(pl.col("page").is_between(first, first + len(host_keys) - 1))
         .unique()
         .join(own, on="page", how="left")
         .group_by("page", "anchor")
