@@ -247,6 +247,8 @@ def keys(reader: Person) -> None:
         "q",
         "spider",
     ]
+    reader.browser.key("j")
+    assert reader.value("document.activeElement.name") == "q", "a letter that is typed is a letter"
 
 
 def sites_of_ones_own(reader: Person) -> None:
@@ -262,6 +264,7 @@ def sites_of_ones_own(reader: Person) -> None:
         reader.press_here(words, f'li[data-host="{host}"] details[open]')
     assert reader.value(hosts)[0] == other
     assert before[0] not in reader.value(hosts)
+    reader.sees("Results from blocked sites are hidden:")
     reader.go("/?q=spider")
     assert (reader.value(hosts)[0], before[0] in reader.value(hosts)) == (other, False)
     reader.press_here("show them")

@@ -145,15 +145,6 @@ def test_a_picture_is_a_picture_and_a_drawing_is_text(page: Browser, address: st
     assert page.evaluate("document.contentType") == "text/plain"
 
 
-def test_versions_are_compared_by_choosing_two(page: Browser, address: str) -> None:
-    page.open(f"{address}versions?url={quote(URL, safe='')}")
-    page.does("document.querySelector('main form button').click()")
-    assert page.evaluate(
-        "[...document.querySelectorAll('del, ins')].map(part => part.innerText)"
-    ) == ["Second block.", "Another block."]
-    assert page.errors == []
-
-
 @pytest.mark.parametrize("width", [320])
 @pytest.mark.parametrize(
     "path",
