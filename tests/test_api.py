@@ -126,8 +126,7 @@ def test_a_hunt_accepts_one_seed_and_a_delay_as_crawl_does(
 def test_results_are_a_sequence_with_texts(site: str, root: Path) -> None:
     results = Workspace(root).search("eyes OR moths", explain=True)
     assert len(results) == results.total == 2
-    titles = {hit.title for hit in results}
-    assert titles == {"The home of <script> & moths", "Compound eyes"}
+    assert {hit.title for hit in results} == {"The home of <script> & moths", "Compound eyes"}
     eyes = next(hit for hit in results if hit.url.endswith("eyes.html"))
     assert eyes.text.startswith("A compound eye sees movement")
     assert eyes.main_text in eyes.text != ""
@@ -151,8 +150,7 @@ def test_json_of_the_command_line_is_that_of_the_api(site: str, root: Path) -> N
 
         return json.loads(json_text(model))
 
-    search = printed("search", "moths")
-    assert search | {"took_ms": 0} == plain(ws.search("moths")) | {"took_ms": 0}
+    assert printed("search", "moths") | {"took_ms": 0} == plain(ws.search("moths")) | {"took_ms": 0}
     assert printed("status") == plain(ws.status())
     assert printed("explain", f"{site}eyes.html") == plain(ws.explain(f"{site}eyes.html"))
     assert printed("collection", "list") == plain(ws.collections.list())

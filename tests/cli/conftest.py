@@ -127,8 +127,7 @@ def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) 
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
     gc.set_threshold(*collecting)
-    outcome = [stream.buffer.getvalue().decode() for stream in (out, err)]
-    return Outcome(code, *outcome)
+    return Outcome(code, *[stream.buffer.getvalue().decode() for stream in (out, err)])
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.processes.children import Child, News
 from lycosa.processes.terminal import EscapingStream, styled
 from tests.cli.conftest import LYCOSA, Lycosa, run_here
-from tests.serving import QuietHandler, serving
+from tests.servers.local_http import QuietHandler, serving_handler
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\x08\x7fword"
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069\ufdd0-\ufdd3]")
@@ -34,34 +34,28 @@ PAGE = f"""<!doctype html><html lang=en><head><title>Title {HOSTILE}</title><met
 
 
 class _Answers(QuietHandler):
+    protocol_version = "HTTP/1.0"  # the end of the connection is that of the body
+
     def do_GET(self) -> None:
-        status = 404 if self.path in ("/gone", "/robots.txt") else 200
-        self.send_response(status)
+        self.send_response(404 if self.path in ("/gone", "/robots.txt") else 200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("X-Powered-By", "\x1b[31mred")
         self.end_headers()
         self.wfile.write(PAGE)
 
 
-@contextmanager
-def hostile_site() -> Iterator[str]:
-    with serving(_Answers) as origin:
-        yield f"{origin}/"
-
-
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A workspace and the site that it holds; one page was fetched before the watch was added."""
     root = str(tmp_path_factory.mktemp("hostile") / "w")
-    with hostile_site() as url:
-        crawl = ["crawl", url, "--delay", "0", "--set", "crawl.patience=1s", "--max-pages"]
-        fields = "collection.fields={title='h1',number={css='h1',type='number'}}"
-        crawl[2:2] = ["--set", fields]
+    with serving_handler(_Answers) as origin:
+        crawl = ["crawl", f"{origin}/", "--delay", "0", "--set", "crawl.patience=1s", "--max-pages"]
+        crawl[2:2] = ["--set", "collection.fields={title='h1',number={css='h1',type='number'}}"]
         for words in ([*crawl, "1"], ["watch", "add", "word"], [*crawl, "2"]):
             outcome = run_here("-w", root, *words)
             assert outcome.code == 0, outcome.err
             assert not CONTROLS.search(outcome.out + outcome.err)
-        yield root, url
+        yield root, f"{origin}/"
 
 
 COMMANDS = [

@@ -151,8 +151,7 @@ def test_a_new_visit_replaces_the_items_of_a_page(serve: ServeWeb, tmp_path: Pat
     settings = {"items": ITEMS, "recrawl": "age", "max_age": "1d"}
     work(tmp_path / "w", [(collection("shop", **settings), [web.url("/list.html")])])
     assert _items(tmp_path / "w").height == 3
-    newer = page(text="Another list") + "<li class=e>z</li>"
-    (tmp_path / "site-1" / "list.html").write_text(newer)
+    (tmp_path / "site-1" / "list.html").write_text(page(text="Another list") + "<li class=e>z</li>")
     later = LaterClock(2 * 86_400_000)
     work(tmp_path / "w", [(collection("shop", **settings), [web.url("/list.html")])], clock=later)
     assert [json.loads(text) for text in _items(tmp_path / "w")["values"]] == [{"text": "z"}]
@@ -179,8 +178,7 @@ def test_compaction_copy_and_purge(crawled: Crawled, tmp_path: Path) -> None:
     workspace = Workspace.open(str(crawled.root))
     compact(workspace, whole=True)
     assert _items(crawled.root).equals(rows)
-    copied = Workspace.create(str(tmp_path / "copy"))
-    copy_collection(workspace, "default", copied, {})
+    copy_collection(workspace, "default", Workspace.create(str(tmp_path / "copy")), {})
     assert _items(tmp_path / "copy").equals(rows)
     product = rows.filter(pl.col("schema") == "product").item(0, "url")
     assert purge(workspace, [f"prefix:{product}"]).rows["items"] == 1
@@ -191,8 +189,7 @@ def test_values_of_an_earlier_schema_are_null_where_they_do_not_fit(crawled: Cra
     product = {**ITEMS[0], "fields": {**ITEMS[0]["fields"], "title": {"css": "h1", "type": "date"}}}
     product["fields"]["tags"] = {"css": ".tag", "type": "integer"}
     workspace = Workspace.open(str(crawled.root))
-    claim = workspace.claim("test", settings={"default": {"items": [product]}})
-    claim.release()
+    workspace.claim("test", settings={"default": {"items": [product]}}).release()
     [lamp, _] = _sql(crawled.root, "SELECT * FROM items_product ORDER BY url")
     assert (lamp["title"], lamp["tags"], lamp["price"]) == (None, None, 51.77)
 
@@ -267,8 +264,7 @@ def test_the_demo_web(web: DemoWeb, tmp_path: Path) -> None:
     seeds = tuple(f"{origin}/" for origin in web.origins.values())
     crawl(CrawlOrder(root, config, config.collection[0], seeds, index=False))
     live = _items(root)
-    pages = LiveTables(Workspace.open(root)).scan("pages").collect()
-    assert live.height == pages.height > 80
+    assert live.height == LiveTables(Workspace.open(root)).scan("pages").collect().height > 80
     titles = _sql(root, "SELECT p.headline, i.title FROM pages p JOIN items_all i ON p.url = i.url")
     assert all(row["headline"] == row["title"] for row in titles)
     assert len({row["language"] for row in _sql(root, "SELECT language FROM items_all")}) >= 7

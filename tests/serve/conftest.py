@@ -18,8 +18,7 @@ from lycosa.serve.app import create_app
 from lycosa.store.workspace import Workspace
 from tests.serve.browser import Browser, browser
 from tests.serve.client import Client
-from tests.serving import QuietHandler
-from tests.serving import serving as serving_pages
+from tests.servers.local_http import QuietHandler, serving_handler
 
 HOSTILE_TITLE = (
     '"><script>document.title="owned"</script><img src=http://127.0.2.9/beacon onerror=alert(1)>'
@@ -46,7 +45,7 @@ def hostile_site() -> Iterator[str]:
         def do_GET(self) -> None:
             self.answer(*((200, page) if self.path == HOSTILE_PATH else (404, b"no")))
 
-    with serving_pages(Handler, "127.0.2.10") as origin:
+    with serving_handler(Handler, "127.0.2.10") as origin:
         yield f"{origin}{HOSTILE_PATH}"
 
 

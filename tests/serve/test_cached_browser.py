@@ -15,8 +15,7 @@ from tests.captures.test_captures import HTML, URL, Taken, archive
 from tests.serve.browser import Browser
 from tests.serve.conftest import serving
 from tests.serve.test_cached import BASE, HOSTILE
-from tests.serving import QuietHandler
-from tests.serving import serving as serving_pages
+from tests.servers.local_http import QuietHandler, serving_handler
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -54,7 +53,7 @@ def listener() -> Iterator[Listener]:
 
         do_POST = do_GET
 
-    with serving_pages(Handler) as origin:
+    with serving_handler(Handler) as origin:
         found.address = origin.removeprefix("http://")
         found.page = HOSTILE.replace("127.0.2.9", found.address).encode()
         yield found

@@ -267,8 +267,7 @@ def served(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     minute_ms = time.time_ns() // 60_000_000_000 * 60_000
     commit_checks(opened, MONITORED, "uuuussssuuuu", minute_ms - 20 * 60_000)
     token = Tokens(open_storage(root)).add("parity")
-    answer = Client(create_app(root, dict)).get("/api/v1/search", {"q": "spider"}).json()
-    hit = answer["hits"][0]
+    hit = Client(create_app(root, dict)).get("/api/v1/search", {"q": "spider"}).json()["hits"][0]
     with serving(root) as address:
         yield Served(root, address, {"authorization": f"Bearer {token}"}, hit["url"], hit["host"])
 
