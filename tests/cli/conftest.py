@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,18 +93,37 @@ def workspace(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Outcome:
+def run(
+    *arguments: str,
+    cwd: Path | None = None,
+    text: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+    limit_s: float = LIMIT_S,
+) -> Outcome:
     """Run `lycosa`."""
     result = subprocess.run(
         [*LYCOSA, *arguments],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=limit_s,
         check=False,
         cwd=cwd,
         input=text,
+        env=environment,
     )
     return Outcome(result.returncode, result.stdout, result.stderr)
+
+
+def printed(
+    *arguments: str,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    limit_s: float = LIMIT_S,
+) -> str:
+    """Run `lycosa`, which must succeed; return what it printed."""
+    outcome = run(*arguments, cwd=cwd, environment=environment, limit_s=limit_s)
+    assert outcome.code == 0, outcome.out + outcome.err
+    return outcome.out
 
 
 def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Outcome:

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,18 +44,24 @@ class _Answers(QuietHandler):
         self.wfile.write(PAGE)
 
 
+@contextmanager
+def hostile_site() -> Iterator[str]:
+    with serving_handler(_Answers) as origin:
+        yield f"{origin}/"
+
+
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A workspace and the site that it holds; one page was fetched before the watch was added."""
     root = str(tmp_path_factory.mktemp("hostile") / "w")
-    with serving_handler(_Answers) as origin:
-        crawl = ["crawl", f"{origin}/", "--delay", "0", "--set", "crawl.patience=1s", "--max-pages"]
+    with hostile_site() as url:
+        crawl = ["crawl", url, "--delay", "0", "--set", "crawl.patience=1s", "--max-pages"]
         crawl[2:2] = ["--set", "collection.fields={title='h1',number={css='h1',type='number'}}"]
         for words in ([*crawl, "1"], ["watch", "add", "word"], [*crawl, "2"]):
             outcome = run_here("-w", root, *words)
             assert outcome.code == 0, outcome.err
             assert not CONTROLS.search(outcome.out + outcome.err)
-        yield root, f"{origin}/"
+        yield root, url
 
 
 COMMANDS = [

@@ -20,6 +20,7 @@ from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.index.indexer import Indexer
 from lycosa.serve.server import address_of, listen
+from tests.cli.conftest import run
 from tests.index.corpus import Corpus, page
 from tests.serve.conftest import lycosa
 
@@ -152,18 +153,7 @@ def test_a_server_over_replicas(tmp_path: Path) -> None:
 
 def test_ray_is_named_when_an_address_has_no_use(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "workspace"))
-    command = [
-        sys.executable,
-        "-m",
-        "lycosa.cli.main",
-        "serve",
-        "-w",
-        corpus.root,
-        "--engine",
-        "local",
-        "--address",
-        "127.0.0.1:6379",
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert result.returncode == 2
-    assert "--engine ray" in result.stderr
+    engine = ("--engine", "local", "--address", "127.0.0.1:6379")
+    result = run("serve", "-w", corpus.root, *engine, limit_s=120)
+    assert result.code == 2
+    assert "--engine ray" in result.err
