@@ -29,8 +29,7 @@ from lycosa.api.streams import PageStream
 from lycosa.cli.main import COMMANDS, load_command
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.parameters import Duration
-from tests.cli.conftest import SITE, run_here
-from tests.servers.nginx import Server, nginx
+from tests.cli.conftest import run_here, small_site
 
 EXAMPLES = re.findall(
     r"```python\n(.*?)```",
@@ -43,12 +42,8 @@ SLOW = ("collection.delay=2m", "collection.courtesy_factor=0")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    root = tmp_path_factory.mktemp("site")
-    for name, content in SITE.items():
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text(content)
-    with nginx([Server("127.0.4.3", root, index="index.html", autoindex=False)]) as server:
-        yield f"http://127.0.4.3:{server.port}/"
+    with small_site(tmp_path_factory.mktemp("site"), "127.0.4.3") as url:
+        yield f"{url}/"
 
 
 @pytest.fixture(scope="module")

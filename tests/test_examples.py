@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,8 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from lycosa import Workspace
-from lycosa.commands.demo.demo import DemoWeb, serve_demo_web
+from lycosa.commands.demo.demo import DemoWeb
+from tests.servers.demo import web as web
 from tests.servers.local_http import QuietHandler, serving_handler
 from tests.waiting import until
 
@@ -52,12 +52,6 @@ courtesy_factor = 0
 """
 """Settings of a workspace that an example creates: no delays on loopback."""
 SECRET = b"secret of the test"
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[DemoWeb]:
-    with serve_demo_web() as served:
-        yield served
 
 
 @pytest.fixture(scope="module")

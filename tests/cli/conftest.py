@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,15 +73,20 @@ class Outcome:
 Lycosa = Callable[..., Outcome]
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a small site."""
-    root = tmp_path_factory.mktemp("site")
+@contextmanager
+def small_site(root: Path, address: str) -> Iterator[str]:
+    """The address of a small site, which is written to a folder and served."""
     for name, content in SITE.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(content)
-    with nginx([Server("127.0.4.1", root, index="index.html", autoindex=False)]) as server:
-        yield f"http://127.0.4.1:{server.port}"
+    with nginx([Server(address, root, index="index.html", autoindex=False)]) as server:
+        yield f"http://{address}:{server.port}"
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with small_site(tmp_path_factory.mktemp("site"), "127.0.4.1") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

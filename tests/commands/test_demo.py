@@ -13,7 +13,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urldefrag, urljoin, urlsplit
@@ -32,15 +31,10 @@ from lycosa.commands.demo.demo import (
 )
 from lycosa.core.errors import UsageError, WorkError
 from tests.cli.conftest import printed, run
+from tests.servers.demo import web as web
 
 BROKEN = "/drawings-1998.html"
 OUTSIDE = {"www.example.org", "www.example.com", "www.example.net"}
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[DemoWeb]:
-    with serve_demo_web() as served:
-        yield served
 
 
 class Answer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.crawling.reparse import reparse_workspace
-from lycosa.commands.demo.demo import DemoWeb, serve_demo_web
+from lycosa.commands.demo.demo import DemoWeb
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
@@ -26,6 +25,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl, ServeWeb, page
 from tests.crawl.sessions import LaterClock, collection, work
+from tests.servers.demo import web as web
 
 PRODUCT = """<h1>{name}</h1><p class="price">{price}</p>
 <time datetime="2024-05-13T10:00:00Z">May</time><a class="more" href="/list.html">more</a>
@@ -237,12 +237,6 @@ def test_wrong_exports(
     with pytest.raises(UsageError, match=message):
         export_items(Workspace.open(str(crawled.root)), str(tmp_path / name), selection)
     assert not list(tmp_path.glob("x.*"))
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[DemoWeb]:
-    with serve_demo_web() as served:
-        yield served
 
 
 def test_the_demo_web(web: DemoWeb, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ command.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,6 +59,20 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return str(root)
+
+
+@pytest.fixture(scope="module")
+def copy(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A copy of the workspace that may be changed."""
+    root = tmp_path_factory.mktemp("changed") / "w"
+    shutil.copytree(workspace, root)
+    return str(root)
+
+
+@pytest.fixture(scope="module")
+def writer(copy: str) -> Client:
+    """The application over that copy."""
+    return Client(create_app(copy, lambda: workspace_status(copy)))
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from tests.daemon.daemons import QUICK, collection, daemon, rows
 from tests.serve.browser import Browser
 from tests.serve.conftest import lycosa, serving
 from tests.serve.person import OTHER_WAYS, WAYS, Person, Way, person
+from tests.serve.person import way as way
 from tests.serve.test_uptime import MINUTE, commit_checks
 from tests.servers.nginx import Server, nginx
 
@@ -68,12 +69,12 @@ def write_sites(folder: Path) -> None:
         (folder / name / "index.html").write_text(
             "<html lang=en><title>Home</title><p>A home page that says welcome to all of you."
         )
-    for way in (*WAYS, *OTHER_WAYS):
+    for each in (*WAYS, *OTHER_WAYS):
         text = (
-            f"<html lang=en><title>The dormouse of {way}</title><p>The dormouse {code(way)} "
+            f"<html lang=en><title>The dormouse of {each}</title><p>The dormouse {code(each)} "
             "sleeps through the winter in a hollow tree."
         )
-        (folder / CRAWLED / f"{way}.html").write_text(text)
+        (folder / CRAWLED / f"{each}.html").write_text(text)
     links = "".join(
         f'<li><a href="/{number}.html">Silk of the wolf spider, part {number}</a>'
         for number in range(LEAVES)
@@ -132,14 +133,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 Tokens(open_storage(str(root))).add("ada"),
                 settings,
             )
-
-
-@pytest.fixture(
-    params=[*WAYS, *(pytest.param(way, marks=pytest.mark.prove) for way in OTHER_WAYS)], ids=str
-)
-def way(request: pytest.FixtureRequest) -> Way:
-    found: Way = request.param
-    return found
 
 
 def come_in(someone: Person, world: World, path: str) -> None:
