@@ -6,11 +6,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -26,7 +21,7 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
 from tests.cli.conftest import run
-from tests.site.paper import Paper, crawled, paper
+from tests.site.paper import Paper, crawled, kill_often, paper
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
 DAY_MS = 86_400_000
@@ -206,17 +201,7 @@ def test_kill_nine_finds_each_once(tmp_path: Path, wanted: int) -> None:
         lay(site, pages)
         start = f"{site.origin}/docs/1"
         ordered = order_in_site(root, ["Needle"], [], SiteScope.of(start), "default", DAY_MS)
-        kills = 0
-        while True:
-            process = subprocess.Popen([sys.executable, "-c", CRAWL, root, start])
-            limit = pages * (kills + 1) // (wanted + 1)
-            while kills < wanted and process.poll() is None and sum(site.asked.values()) < limit:
-                time.sleep(0.005)
-            if kills < wanted and process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
-                kills += 1
-            if process.wait() == 0:
-                break
+        kill_often(site, CRAWL, root, start, requests=pages, wanted=wanted)
         assert found_urls(root, ordered, site) == needles(pages)
     assert verify(Workspace.open(root)).ok
 

@@ -5,7 +5,10 @@ webhooks.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,3 +109,20 @@ def crawled(
         say=output.append,
     )
     return crawl(order)
+
+
+def kill_often(site: Paper, script: str, *arguments: str, requests: int, wanted: int) -> int:
+    """Run a Python script until it succeeds, killed `wanted` times, the last time before the site
+    has had so many requests. Return how often it was killed.
+    """
+    kills = 0
+    while True:
+        process = subprocess.Popen([sys.executable, "-c", script, *arguments])
+        limit = requests * (kills + 1) // (wanted + 1)
+        while kills < wanted and process.poll() is None and sum(site.asked.values()) < limit:
+            time.sleep(0.005)
+        if kills < wanted and process.poll() is None:
+            process.kill()
+            kills += 1
+        if process.wait() == 0:
+            return kills

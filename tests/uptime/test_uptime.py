@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
 from lycosa.uptime.results import evaluate_check
+from tests import waiting
 from tests.cli.conftest import LYCOSA
 from tests.crawl.kills import lycosa
 from tests.daemon.daemons import collection, daemon, site
@@ -50,11 +50,7 @@ def watching(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def until(process: subprocess.Popen[bytes], workspace: Path, reached: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not reached():
-        assert process.poll() is None, (workspace / "said").read_text()
-        assert time.monotonic() < deadline, (workspace / "said").read_text()
-        time.sleep(0.05)
+    waiting.until(reached, LIMIT_S, alive=process, messages=(workspace / "said").read_text)
 
 
 def states(workspace: Path) -> dict[str, str]:
