@@ -8,7 +8,7 @@ log and has no visit. How many there may be, and when, is what a cluster promise
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -236,11 +236,6 @@ def moves(root: Path | str) -> list[tuple[int, int]]:
     ]
     stamps = [round(datetime.fromisoformat(at).timestamp() * 1_000) for at in times]
     return [(at - MOVE_MS, at) for at in stamps]
-
-
-def lost_before(kills: Iterable[int], before_ms: int, after_ms: int) -> list[tuple[int, int]]:
-    """The spans of time around these moments."""
-    return [(at - before_ms, at + after_ms) for at in kills]
 
 
 def is_sound(root: Path | str) -> None:

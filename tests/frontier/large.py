@@ -98,7 +98,6 @@ _SUBDOMAINS = [
 _FIRST_ALPHA = 1.05  # exponent of host sizes: a few hosts hold most of the URLs
 _MAX_SHARE = 0.01  # no host holds more of the URLs
 
-_Floats = npt.NDArray[np.float64]
 _Integers = npt.NDArray[np.int64]
 
 

@@ -93,12 +93,6 @@ class Browser:
         # not any page: the one before may just have been coming again by itself
         self._read_until(lambda: answer["loaderId"] in self._loaded)
 
-    def does(self, script: str) -> None:
-        """Run a script that leads to another page, and wait until that has loaded."""
-        before = self._loads
-        self.evaluate(script)
-        self._wait_for_load(before)
-
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page, or of its promise; not bound by the page's
         Content Security Policy.

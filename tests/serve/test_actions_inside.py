@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,9 +24,10 @@ from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import monitors_of
 from lycosa.watch.watches import add_watch, list_watches, remove_watch
 from tests import waiting
+from tests.cli.conftest import printed
 from tests.daemon.daemons import QUICK, collection, daemon, rows
 from tests.serve.browser import Browser
-from tests.serve.conftest import lycosa, serving
+from tests.serve.conftest import serving
 from tests.serve.person import OTHER_WAYS, WAYS, Person, Way, person
 from tests.serve.person import way as way
 from tests.serve.test_uptime import MINUTE, commit_checks
@@ -111,14 +111,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "delay = 0", 'delay = "250ms"'
         )
         (root / "lycosa.toml").write_text(settings)
-        done = subprocess.run(
-            lycosa("-w", str(root), "crawl", "--quiet", *homes),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        printed("-w", str(root), "crawl", "--quiet", *homes, limit_s=120)
         commit_checks(
             Workspace.open(str(root)),
             WATCHED,

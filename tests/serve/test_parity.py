@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,8 +22,9 @@ from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor
 from lycosa.watch.watches import add_watch
 from tests.captures.test_captures import HTML, Taken, archive
+from tests.cli.conftest import run
 from tests.serve.client import Client
-from tests.serve.conftest import lycosa, serving
+from tests.serve.conftest import serving
 from tests.serve.test_uptime import commit_checks
 from tests.site.paper import crawled, paper
 
@@ -226,15 +226,9 @@ class Served:
 
 def ask_command(root: str, words: Collection[str]) -> Any:
     """Return the document that a command prints with `--json`."""
-    done = subprocess.run(
-        lycosa("-w", root, *words, "--json"),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode in (0, 1), done.stderr  # 1: no results
-    return json.loads(done.stdout)
+    done = run("-w", root, *words, "--json")
+    assert done.code in (0, 1), done.err  # 1: no results
+    return json.loads(done.out)
 
 
 def comparable(document: object, varying: Collection[str]) -> object:

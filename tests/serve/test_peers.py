@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,7 +29,7 @@ from lycosa.serve.app import create_app
 from tests.search.shards import queries
 from tests.search.test_many import Halves, agreement, halves, urls
 from tests.serve.client import Client
-from tests.serve.conftest import lycosa
+from tests.serve.conftest import server_process, serving
 from tests.servers.local_http import QuietHandler, serving_handler
 
 TIMEOUT_S = 0.7
@@ -39,18 +38,8 @@ TIMEOUT_S = 0.7
 @contextmanager
 def served(root: str, *more: str) -> Iterator[str]:
     """The address of a real server over a workspace, without a slash at its end."""
-    command = lycosa("-w", root, *(["--set", more[0]] if more else []), "serve", "--port", "0")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield next(
-                word
-                for word in process.stdout.readline().split()
-                if word.startswith("http://127.0.0.1:")
-            ).rstrip("/")
-        finally:
-            process.terminate()
-            process.wait(timeout=15)
+    with serving(root, *(("--set", more[0]) if more else ())) as address:
+        yield address.rstrip("/")
 
 
 @contextmanager
@@ -184,18 +173,12 @@ def test_two_that_name_each_other_do_not_go_round(made: Halves) -> None:
             "--port",
             str(port),
         ]
-        with subprocess.Popen(lycosa(*command), stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            try:
-                here = many(made.first, f"http://127.0.0.1:{port}", other, hops=3)
-                results = here.search(SearchRequest("web", 50))
-                assert results.notes == []
-                assert len(set(urls(results))) == len(results.hits) == 50
-                here.close()
-            finally:
-                process.terminate()
-                process.wait(timeout=15)
+        with server_process(*command):
+            here = many(made.first, f"http://127.0.0.1:{port}", other, hops=3)
+            results = here.search(SearchRequest("web", 50))
+            assert results.notes == []
+            assert len(set(urls(results))) == len(results.hits) == 50
+            here.close()
 
 
 def test_of_another_version_a_whole_answer_is_asked(made: Halves, peer: str) -> None:

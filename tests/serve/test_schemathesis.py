@@ -21,7 +21,6 @@ from lycosa.store.storage.storage import open_storage
 
 BRIEF, LONG = 6, 400
 """Examples a route: in the plain suite, and as a proof."""
-PHASES = (Phase.explicit, Phase.generate)
 LEFT_OUT = {("post", "/api/v1/hunts")}
 """It goes out into the web; tests/hunt/test_session.py asks it."""
 
