@@ -250,8 +250,7 @@ def main() -> None:
                 *("odd, given", "odd, none", "even, given", "even, none"),
             )
             bodies.append(table(columns, language_rows(f"{folder}/all", together)))
-    body = "\n\n".join(bodies)
-    report(options, "Known-item search", body)
+    report(options, "Known-item search", "\n\n".join(bodies))
 
 
 if __name__ == "__main__":

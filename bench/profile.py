@@ -110,8 +110,7 @@ def sample_crawl(target: str, form: str, output: Path) -> None:
         PeerAbsent: py-spy or nginx is not installed.
         RuntimeError: the crawl failed.
     """
-    own = Path(sys.executable).parent / "py-spy"
-    program = shutil.which(own) or shutil.which("py-spy")
+    program = shutil.which(Path(sys.executable).parent / "py-spy") or shutil.which("py-spy")
     if program is None:
         raise PeerAbsent("py-spy is not installed: pip install -e .[bench]")
     spy = [program, "record", "--rate", "100", "--native", "--threads", "--format", form]

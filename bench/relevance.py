@@ -108,8 +108,7 @@ def cranfield(folder: Path) -> Collection:
     documents = []
     for entry in (folder / "cran.all.1400.trec-format").read_text().split("</DOC>")[:-1]:
         number = re.search(r"<DOCNO>\s*(\d+)", entry)
-        body = entry.partition("<TEXT>")[2].partition("</TEXT>")[0]
-        head, _, text = body.partition("\n.W\n")
+        head, _, text = entry.partition("<TEXT>")[2].partition("</TEXT>")[0].partition("\n.W\n")
         title = " ".join(head.partition("\n.A\n")[0].split())
         plain = " ".join(text.split())
         assert number is not None
@@ -255,8 +254,7 @@ def tantivy_rankings(collection: Collection) -> dict[str, list[str]]:
     searcher = index.searcher()
     result = {}
     for number, text in collection.questions.items():
-        query = index.parse_query(_spaced(text), ["text"])
-        hits = searcher.search(query, DEPTH).hits
+        hits = searcher.search(index.parse_query(_spaced(text), ["text"]), DEPTH).hits
         result[number] = [str(searcher.doc(address).get_first("number")) for _, address in hits]
     return result
 
@@ -406,8 +404,7 @@ def rarest_words(language: str, articles: Mapping[int, str]) -> dict[int, str]:
     )
     result = {}
     for number, text in articles.items():
-        sentence = _SENTENCE_END.split(text, maxsplit=1)[0]
-        written = dict(words_of(language, sentence))
+        written = dict(words_of(language, _SENTENCE_END.split(text, maxsplit=1)[0]))
         rare = sorted(written, key=lambda word: (spread[word], -len(word)))[:3]
         result[number] = " ".join(written[word] for word in rare)
     return result

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -104,9 +103,10 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
     began, before = time.monotonic(), _cpu_s(process.pid)
     time.sleep(_PLANT_AT_S)
     for name, server in planted.items():
-        _PLANS[name](server)
-        if name == "expired":
+        vars(server).update(_PLANS[name])
+        if name in ("stopped", "expired"):
             server.stop()
+        if name == "expired":
             server.certificate = expired
             server.start()
     planted_at = time.monotonic()
@@ -129,29 +129,14 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
     ]
 
 
-def _nothing(server: Moody) -> None:
-    """The caller replaces the certificate."""
-
-
-def _answer_500(server: Moody) -> None:
-    server.status = 500
-
-
-def _change_text(server: Moody) -> None:
-    server.text = "sold"
-
-
-def _be_slow(server: Moody) -> None:
-    server.delay_s = 30.0
-
-
-_PLANS: dict[str, Callable[[Moody], None]] = {
-    "stopped": Moody.stop,
-    "http 500": _answer_500,
-    "other text": _change_text,
-    "expired": _nothing,
-    "slow": _be_slow,
+_PLANS: dict[str, dict[str, object]] = {
+    "stopped": {},
+    "http 500": {"status": 500},
+    "other text": {"text": "sold"},
+    "expired": {},
+    "slow": {"delay_s": 30.0},
 }
+"""What each failing server changes; two of them stop, and one starts again with its certificate."""
 
 
 def _listen(

@@ -29,8 +29,7 @@ from lycosa.api.streams import PageStream
 from lycosa.cli.main import COMMANDS, load_command
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.parameters import Duration
-from tests.cli.conftest import SITE, run_here
-from tests.servers.nginx import Server, nginx
+from tests.cli.conftest import run_here, small_site
 
 EXAMPLES = re.findall(
     r"```python\n(.*?)```",
@@ -43,12 +42,8 @@ SLOW = ("collection.delay=2m", "collection.courtesy_factor=0")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    root = tmp_path_factory.mktemp("site")
-    for name, content in SITE.items():
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text(content)
-    with nginx([Server("127.0.4.3", root, index="index.html", autoindex=False)]) as server:
-        yield f"http://127.0.4.3:{server.port}/"
+    with small_site(tmp_path_factory.mktemp("site"), "127.0.4.3") as url:
+        yield f"{url}/"
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +121,7 @@ def test_a_hunt_accepts_one_seed_and_a_delay_as_crawl_does(
 def test_results_are_a_sequence_with_texts(site: str, root: Path) -> None:
     results = Workspace(root).search("eyes OR moths", explain=True)
     assert len(results) == results.total == 2
-    titles = {hit.title for hit in results}
-    assert titles == {"The home of <script> & moths", "Compound eyes"}
+    assert {hit.title for hit in results} == {"The home of <script> & moths", "Compound eyes"}
     eyes = next(hit for hit in results if hit.url.endswith("eyes.html"))
     assert eyes.text.startswith("A compound eye sees movement")
     assert eyes.main_text in eyes.text != ""
@@ -151,8 +145,7 @@ def test_json_of_the_command_line_is_that_of_the_api(site: str, root: Path) -> N
 
         return json.loads(json_text(model))
 
-    search = printed("search", "moths")
-    assert search | {"took_ms": 0} == plain(ws.search("moths")) | {"took_ms": 0}
+    assert printed("search", "moths") | {"took_ms": 0} == plain(ws.search("moths")) | {"took_ms": 0}
     assert printed("status") == plain(ws.status())
     assert printed("explain", f"{site}eyes.html") == plain(ws.explain(f"{site}eyes.html"))
     assert printed("collection", "list") == plain(ws.collections.list())

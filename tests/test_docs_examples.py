@@ -142,8 +142,7 @@ def test_code_is_in_fenced_blocks_with_a_language(path: Path) -> None:
     blocks = _blocks(path)
     assert len(blocks) == len(re.findall(r"^ *```", text, flags=re.M)) / 2
     assert {block.language for block in blocks} <= _LANGUAGES
-    plain = _BLOCK.sub("", text)
-    assert not re.search(r"\n\n    (?![-*\d ])", plain), "an indented code block"
+    assert not re.search(r"\n\n    (?![-*\d ])", _BLOCK.sub("", text)), "an indented code block"
 
 
 def test_most_blocks_are_run() -> None:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,9 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from lycosa import Workspace
-from lycosa.commands.demo.demo import DemoWeb, serve_demo_web
-from tests.serving import QuietHandler, serving
+from lycosa.commands.demo.demo import DemoWeb
+from tests.servers.demo import web as web
+from tests.servers.local_http import QuietHandler, serving_handler
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,12 +52,6 @@ courtesy_factor = 0
 """
 """Settings of a workspace that an example creates: no delays on loopback."""
 SECRET = b"secret of the test"
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[DemoWeb]:
-    with serve_demo_web() as served:
-        yield served
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +175,7 @@ def test_monitor_posts_to_a_webhook(site: str, tmp_path: Path) -> None:
             received.append(json.loads(body))
             self.answer(204)
 
-    with serving(Page) as page, serving(Webhook) as webhook:
+    with serving_handler(Page) as page, serving_handler(Webhook) as webhook:
         private = f'[notify]\nprivate = ["{webhook.removeprefix("http://")}"]\n'
         _settings(tmp_path, "monitoring", private)
         process = subprocess.Popen(
@@ -221,8 +215,7 @@ def test_duckdb_counts_the_pages_of_the_workspace(site: str, tmp_path: Path) -> 
     assert counted.fetchall() == stored == [("en", 17), ("de", 1)]
     tables = re.findall(r"^│ +(\S+) +│ +(\d+) │", printed, re.M)
     assert tables[:2] == [("en", "17"), ("de", "1")]
-    links = workspace.sites.links(to=site)
-    assert tables[2] == (site, str(len(links)))
+    assert tables[2] == (site, str(len(workspace.sites.links(to=site))))
 
 
 def test_extracted_fields(site: str, tmp_path: Path) -> None:

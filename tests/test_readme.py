@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from lycosa import Workspace
-from lycosa.commands.demo.demo import DemoWeb, serve_demo_web
+from lycosa.commands.demo.demo import DemoWeb
 from tests.cli.conftest import run_here
+from tests.servers.demo import web as web
 from tests.test_examples import QUICK
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
@@ -40,12 +41,6 @@ PRINTED: Mapping[str, str] = {
 """Command -> what it prints."""
 SERVERS = ("serve", "run")
 _LISTENING = re.compile(r"http://127\.0\.0\.1:\d+")
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[DemoWeb]:
-    with serve_demo_web() as served:
-        yield served
 
 
 def _on_loopback(command: str, web: DemoWeb) -> list[str]:

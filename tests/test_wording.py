@@ -13,8 +13,7 @@ DOCUMENTS = wording.documents()
 
 def test_the_table_of_terms_is_read() -> None:
     assert len(wording.terms()) > 100
-    text = wording.Text("x", 1, "Nobody crawls here for good: .5")
-    assert len(list(wording.problems(text))) == 3
+    assert len(list(wording.problems(wording.Text("x", 1, "Nobody crawls here for good: .5")))) == 3
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

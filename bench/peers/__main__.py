@@ -170,8 +170,7 @@ def attack(peer: str, endpoint: str, limit_s: float) -> Attacked:
         usage = start(peer, [bad.url(endpoint), bad.url("good")], folder, over)
         disk = max(disk, size_mb(folder))
         paths = {request.path for request in bad.requests("good")}
-        host = endpoint if endpoint.startswith("robots-") else "hostile"
-        requests = len(bad.requests(host))
+        requests = len(bad.requests(endpoint if endpoint.startswith("robots-") else "hostile"))
     good = len([path for path in paths if path == "/" or path.startswith("/page/")])
     reached, memory = reasons[0] if reasons else "", usage.tree_rss_mb
     return Attacked(
@@ -251,8 +250,7 @@ TABLES = {"crawl": crawl_table, "kill": kill_table, "hostile": hostile_table}
 def isolate(words: Sequence[str]) -> NoReturn:
     """Become this program in a network namespace of its own. The peers are installed by then."""
     program = ["unshare", "--net", "--map-root-user", "sh", "-c", NAMESPACE, "sh", sys.executable]
-    environment = {**os.environ, ISOLATED: "1"}
-    os.execvpe(program[0], [*program, "-m", "bench.peers", *words], environment)
+    os.execvpe(program[0], [*program, "-m", "bench.peers", *words], {**os.environ, ISOLATED: "1"})
 
 
 def main(words: Sequence[str]) -> int:
@@ -280,8 +278,7 @@ def main(words: Sequence[str]) -> int:
     except (PeerAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
-    body = TABLES[options.trial](rows)
-    report(options, f"Peers, {options.trial}", body, rows)
+    report(options, f"Peers, {options.trial}", TABLES[options.trial](rows), rows)
     return 0
 
 

@@ -38,6 +38,7 @@ from tests.archive.foreign_files import (
     wacz,
     warc,
 )
+from tests.cli.conftest import run
 from tests.crawl.conftest import ServeWeb, page, serve
 from tests.servers.system import require_program
 from tests.waiting import until
@@ -208,12 +209,8 @@ def test_damage_is_told_and_the_rest_is_taken(tmp_path: Path) -> None:
     whole.write_bytes(b"".join(arc((Answer("http://b.example/", html("Whole")),))))
     assert list(take(tmp_path / "w", broken, whole).damaged) == [str(broken)]
     assert {"Home", "Compound eyes", "Whole"} <= set(titles(tmp_path / "w").values())
-    said = subprocess.run(
-        [sys.executable, "-m", "lycosa.cli.main", "-w", str(tmp_path / "v"), "import", str(broken), str(whole)],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert said.returncode == 1
-    assert str(broken) in said.stderr
+    said = run("-w", str(tmp_path / "v"), "import", str(broken), str(whole), limit_s=120)
+    said.expect(1, err=[str(broken)])
     with pytest.raises(UsageError, match="does not exist"):
         take(tmp_path / "w", tmp_path / "none.warc")
 

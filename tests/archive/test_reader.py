@@ -241,8 +241,7 @@ def test_damage_in_the_middle_is_an_error_that_says_where(path: Path) -> None:
             assert got == pairs  # a byte of a gzip header that says nothing
 
         damages: list[Damage] = []
-        rest = read_until_error(path, damages.append)
-        assert rest in ((pairs, ""), ([pairs[0], *pairs[2:]], ""))
+        assert read_until_error(path, damages.append) in ((pairs, ""), ([pairs[0], *pairs[2:]], ""))
         assert all(sizes[1] <= damage.offset < damage.end <= sizes[2] for damage in damages)
 
 

@@ -53,8 +53,7 @@ def test_a_command_that_is_stopped_takes_its_sessions_with_it(tmp_path: Path) ->
     def stop(resident: int) -> bool:
         return resident > 0 and pids.exists() and pids.read_text().endswith("\n")
 
-    usage = measure(["sh", "-c", program], output=tmp_path / "output", stop=stop)
-    assert usage.exit_code == -9
+    assert measure(["sh", "-c", program], output=tmp_path / "output", stop=stop).exit_code == -9
     assert time.monotonic() - began < 30
     with suppress(psutil.NoSuchProcess):  # a zombie where nobody reaps orphans
         left = psutil.Process(int(pids.read_text()))

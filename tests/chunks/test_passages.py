@@ -39,8 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
         (root / "site" / name).write_text(content)
     with nginx([Server("127.0.8.9", root / "site", index="index.html")]) as server:
         start = f"http://127.0.8.9:{server.port}/"
-        workspace = Workspace(root / "w", settings={"crawl.patience": 0})
-        workspace.crawl(start, delay=0)
+        Workspace(root / "w", settings={"crawl.patience": 0}).crawl(start, delay=0)
         yield start, str(root / "w")
 
 
@@ -89,8 +88,7 @@ def test_the_budget_and_the_filters(site: tuple[str, str]) -> None:
     workspace = Workspace(root)
     limited = workspace.texts.passages("password manual prose", budget=60, max_tokens=50)
     assert 0 < limited.tokens <= 60
-    host = start.split("/")[2]
-    assert workspace.texts.passages("password", site=host).passages
+    assert workspace.texts.passages("password", site=start.split("/")[2]).passages
     assert not workspace.texts.passages("password", site="other.test").passages
     assert not workspace.texts.passages("password", language="de").passages
     assert not workspace.texts.passages("password", collection="other").passages
@@ -101,8 +99,7 @@ def test_the_api_returns_passages_and_chunks(site: tuple[str, str]) -> None:
     start, root = site
     client = Client(create_app(root, dict))
     parameters: dict[str, str | int] = {"q": "coins a month", "n": 1, "tokens": 60}
-    answer = client.get("/api/v1/passages", params=parameters).json()
-    (passage,) = answer["passages"]
+    (passage,) = client.get("/api/v1/passages", params=parameters).json()["passages"]
     assert "ten coins" in passage["text"]
     page = client.get("/api/v1/chunks", params={"url": passage["url"], "tokens": 60}).json()
     assert passage["id"] in [each["id"] for each in page["chunks"]]
@@ -121,8 +118,7 @@ def test_a_page_without_its_archive_is_made_from_its_text(
     shutil.copytree(root, copy)
     for file in copy.rglob("*.warc*"):
         file.unlink()
-    first = passages(str(copy), "coins a month").passages[0]
-    assert "ten coins" in first.text
+    assert "ten coins" in passages(str(copy), "coins a month").passages[0].text
 
 
 def test_the_command_prints_passages(site: tuple[str, str]) -> None:

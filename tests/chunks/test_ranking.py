@@ -96,8 +96,7 @@ def test_near_duplicates_are_counted_once() -> None:
 
 def test_a_budget_of_tokens_passes_over_what_is_too_large() -> None:
     large = page("The wolf " + "hunts and hunts and hunts again " * 8, "large", 2.0)
-    small = page("A wolf.", "small")
-    ranked = rank("wolf", large, small)
+    ranked = rank("wolf", large, page("A wolf.", "small"))
     assert [each.chunk.url[-5:] for each in within_budget(ranked, 5, 20)] == ["small"]
     assert sum(each.chunk.size for each in within_budget(ranked, 5, 60)) <= 60
     assert len(within_budget(ranked, 1, 0)) == 1

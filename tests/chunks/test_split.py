@@ -136,8 +136,7 @@ def test_sentences_stay_whole_in_every_language(language: str) -> None:
     """A chunk ends where an entry of the corpus ends, or with the sign of a sentence in it."""
     sentences = sib200()[language][:60]
     text = " ".join(sentences)
-    limit = 2 * max(map(estimated_tokens, sentences))
-    chunks = split_page(URL, text, ChunkBudget(limit), language)
+    chunks = split_page(URL, text, ChunkBudget(2 * max(map(estimated_tokens, sentences))), language)
     assert squeezed("".join(texts(chunks))) == squeezed(text)
     ends = {squeezed(sentence)[-12:] for sentence in sentences}
     whole = sum(

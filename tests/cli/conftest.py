@@ -8,8 +8,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,15 +73,20 @@ class Outcome:
 Lycosa = Callable[..., Outcome]
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a small site."""
-    root = tmp_path_factory.mktemp("site")
+@contextmanager
+def small_site(root: Path, address: str) -> Iterator[str]:
+    """The address of a small site, which is written to a folder and served."""
     for name, content in SITE.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(content)
-    with nginx([Server("127.0.4.1", root, index="index.html", autoindex=False)]) as server:
-        yield f"http://127.0.4.1:{server.port}"
+    with nginx([Server(address, root, index="index.html", autoindex=False)]) as server:
+        yield f"http://{address}:{server.port}"
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with small_site(tmp_path_factory.mktemp("site"), "127.0.4.1") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -93,18 +98,37 @@ def workspace(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Outcome:
+def run(
+    *arguments: str,
+    cwd: Path | None = None,
+    text: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+    limit_s: float = LIMIT_S,
+) -> Outcome:
     """Run `lycosa`."""
     result = subprocess.run(
         [*LYCOSA, *arguments],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=limit_s,
         check=False,
         cwd=cwd,
         input=text,
+        env=environment,
     )
     return Outcome(result.returncode, result.stdout, result.stderr)
+
+
+def printed(
+    *arguments: str,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    limit_s: float = LIMIT_S,
+) -> str:
+    """Run `lycosa`, which must succeed; return what it printed."""
+    outcome = run(*arguments, cwd=cwd, environment=environment, limit_s=limit_s)
+    assert outcome.code == 0, outcome.out + outcome.err
+    return outcome.out
 
 
 def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Outcome:
@@ -127,8 +151,7 @@ def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) 
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
     gc.set_threshold(*collecting)
-    outcome = [stream.buffer.getvalue().decode() for stream in (out, err)]
-    return Outcome(code, *outcome)
+    return Outcome(code, *[stream.buffer.getvalue().decode() for stream in (out, err)])
 
 
 @pytest.fixture

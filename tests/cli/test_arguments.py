@@ -77,8 +77,7 @@ def test_a_url_needs_no_scheme_and_a_mail_address_is_no_host(
     root = tmp_path / "w"
     shutil.copytree(workspace, root)
     before = () if name in ("fetch", "parse", "robots") else ("-w", str(root))
-    page = f"{site}/eyes.html".removeprefix("http://")
-    typed = here(*before, *URL_COMMANDS[name], page)
+    typed = here(*before, *URL_COMMANDS[name], f"{site}/eyes.html".removeprefix("http://"))
     assert typed.code == (1 if name == "validate" else 0), typed.err  # the page has errors
     here(*before, *URL_COMMANDS[name], "mailto:a@127.0.0.1").expect(2, absent_err=("127.0.0.1/",))
 

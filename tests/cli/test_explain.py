@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Lycosa
+from tests.servers.local_http import QuietHandler, serving_handler
 from tests.servers.nginx import Nginx, Server, nginx
-from tests.serving import QuietHandler, serving
 
 PAGES = {
     "robots.txt": "User-agent: *\nCrawl-delay: 0.2\nDisallow: /closed/\nSitemap: /sitemap.xml\n",
@@ -153,7 +153,7 @@ class _Failing(QuietHandler):
 
 
 def test_a_robots_txt_that_cannot_be_fetched_delays_its_urls(here: Lycosa, tmp_path: Path) -> None:
-    with serving(_Failing) as origin:
+    with serving_handler(_Failing) as origin:
         url = f"{origin}/page.html"
         crawled = here(
             "-w",

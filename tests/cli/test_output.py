@@ -24,7 +24,7 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.processes.children import Child, News
 from lycosa.processes.terminal import EscapingStream, styled
 from tests.cli.conftest import LYCOSA, Lycosa, run_here
-from tests.serving import QuietHandler, serving
+from tests.servers.local_http import QuietHandler, serving_handler
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\x08\x7fword"
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069\ufdd0-\ufdd3]")
@@ -34,9 +34,10 @@ PAGE = f"""<!doctype html><html lang=en><head><title>Title {HOSTILE}</title><met
 
 
 class _Answers(QuietHandler):
+    protocol_version = "HTTP/1.0"  # the end of the connection is that of the body
+
     def do_GET(self) -> None:
-        status = 404 if self.path in ("/gone", "/robots.txt") else 200
-        self.send_response(status)
+        self.send_response(404 if self.path in ("/gone", "/robots.txt") else 200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("X-Powered-By", "\x1b[31mred")
         self.end_headers()
@@ -45,7 +46,7 @@ class _Answers(QuietHandler):
 
 @contextmanager
 def hostile_site() -> Iterator[str]:
-    with serving(_Answers) as origin:
+    with serving_handler(_Answers) as origin:
         yield f"{origin}/"
 
 
@@ -55,8 +56,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
     root = str(tmp_path_factory.mktemp("hostile") / "w")
     with hostile_site() as url:
         crawl = ["crawl", url, "--delay", "0", "--set", "crawl.patience=1s", "--max-pages"]
-        fields = "collection.fields={title='h1',number={css='h1',type='number'}}"
-        crawl[2:2] = ["--set", fields]
+        crawl[2:2] = ["--set", "collection.fields={title='h1',number={css='h1',type='number'}}"]
         for words in ([*crawl, "1"], ["watch", "add", "word"], [*crawl, "2"]):
             outcome = run_here("-w", root, *words)
             assert outcome.code == 0, outcome.err

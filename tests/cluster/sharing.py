@@ -64,8 +64,7 @@ def lead(
     assert leadership is not None
     leadership.touch()
     state = workspace.state()
-    coordinator = Coordinator(state, workspace.partitions, settings, clock, leadership, plan)
-    return leadership, coordinator
+    return leadership, Coordinator(state, workspace.partitions, settings, clock, leadership, plan)
 
 
 def sites(seed: int, number: int, pages: int, partitions: int, exponent: float = 1.0) -> list[Site]:

@@ -4,8 +4,6 @@ in its middle.
 
 from __future__ import annotations
 
-import json
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +17,7 @@ from lycosa.store.workspace import Workspace
 from tests.cluster.driver import ClusterCrawl
 from tests.cluster.webs import options
 from tests.cluster.witness import facts, is_sound, judge, truth
-from tests.crawl.kills import LYCOSA
+from tests.crawl.kills import run_json
 from tests.crawl.polite import served_web
 from tests.servers.hdfs import HdfsCluster, hdfs_cluster
 
@@ -46,11 +44,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lycosa(root: str, *arguments: str) -> Any:
     """A command's JSON."""
-    done = subprocess.run(
-        [str(LYCOSA), "-w", root, *arguments, "--json"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout)
+    return run_json(root, *arguments, "--json")
 
 
 def test_a_whole_crawl(tmp_path: Path, cluster: HdfsCluster) -> None:

@@ -103,8 +103,7 @@ def test_two_clocks_are_two_minutes_wrong(tmp_path: Path, cluster: RayMachines, 
             assert running.finish(LIMIT_S)["ended"] == "finished"
         log = served.requests()
     result = same_result(root, expected)
-    requests = Counter(f"http://{each.host}{each.path}" for each in log)
-    assert requests == result.exchanges
+    assert Counter(f"http://{each.host}{each.path}" for each in log) == result.exchanges
     assert violations(log, rules(served.web, frozenset())) == []
     is_sound(root)
 
@@ -157,8 +156,7 @@ def test_a_machine_is_in_trouble(
             begun = now_ms()
             with TROUBLES[trouble](cluster, machine):
                 time.sleep(CUT_S)
-            since = uncommitted_since(root, pids, begun)
-            span = troubled(since, now_ms(), HOLD_MS)
+            span = troubled(uncommitted_since(root, pids, begun), now_ms(), HOLD_MS)
             assert not running.over, "it ended before the trouble was over"
             progress = running.finish(LIMIT_S)
         log = served.requests()

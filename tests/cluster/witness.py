@@ -7,9 +7,8 @@ log and has no visit. How many there may be, and when, is what a cluster promise
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ from lycosa.store.log.entry import CLAIM, RELEASE
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.cluster.webs import COURTESY, DELAY_MS, PLACES, rules
-from tests.crawl.kills import LYCOSA
+from tests.crawl.kills import lycosa
 from tests.crawl.polite import BACKOFF_MS, simulated_robot, without_visit
 from tests.servers.synthetic.politeness import Rule, Violation, violations
 from tests.servers.synthetic.request_log import Logged
@@ -239,17 +238,6 @@ def moves(root: Path | str) -> list[tuple[int, int]]:
     return [(at - MOVE_MS, at) for at in stamps]
 
 
-def lost_before(kills: Iterable[int], before_ms: int, after_ms: int) -> list[tuple[int, int]]:
-    """The spans of time around these moments."""
-    return [(at - before_ms, at + after_ms) for at in kills]
-
-
 def is_sound(root: Path | str) -> None:
     """`lycosa check --deep` has nothing to say."""
-    done = subprocess.run(
-        [str(LYCOSA), "-w", str(root), "check", "--deep"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    lycosa(root, "check", "--deep")

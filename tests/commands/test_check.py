@@ -121,8 +121,7 @@ def chmod(path: str, mode: int) -> Harm:
 def index_of_another(root: Path) -> None:
     """The index of a workspace whose log has the same length."""
     for path in root.glob("index/*/generation.json"):
-        document = json.loads(path.read_text()) | {"attempt": "0" * 32}
-        path.write_text(json.dumps(document))
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"attempt": "0" * 32}))
         (path.parent / "files").unlink()
 
 

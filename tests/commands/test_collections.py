@@ -215,8 +215,7 @@ def test_a_copy_is_crawled_on(root: Path, tmp_path: Path) -> None:
     )
     collection = Collection(name="three", delay=0, courtesy_factor=0.0)
     order = CrawlOrder(str(tmp_path / "copy"), CONFIG, collection, index=False)
-    progress = crawl(order, clock=clock, fetcher=SimulatedFetcher(web, clock, CONFIG.fetch))
-    assert progress.pages > 5
+    assert crawl(order, clock=clock, fetcher=SimulatedFetcher(web, clock, CONFIG.fetch)).pages > 5
     sound(tmp_path / "copy")
 
 

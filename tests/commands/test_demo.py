@@ -4,6 +4,7 @@ one that is meant to be broken.
 
 from __future__ import annotations
 
+import functools
 import http.client
 import json
 import os
@@ -12,7 +13,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urldefrag, urljoin, urlsplit
@@ -30,15 +30,11 @@ from lycosa.commands.demo.demo import (
     serve_demo_web,
 )
 from lycosa.core.errors import UsageError, WorkError
+from tests.cli.conftest import printed, run
+from tests.servers.demo import web as web
 
 BROKEN = "/drawings-1998.html"
 OUTSIDE = {"www.example.org", "www.example.com", "www.example.net"}
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[DemoWeb]:
-    with serve_demo_web() as served:
-        yield served
 
 
 class Answer:
@@ -133,8 +129,7 @@ def test_size_and_languages(walked: dict[str, Answer]) -> None:
     assert 60 <= len(pages) <= 100
     languages = {found[1] for page in pages if (found := re.search(r'<html lang="([a-z]+)"', page))}
     assert languages >= {"en", "de", "fr", "es", "pt", "ru", "zh", "ja", "ar"}
-    dated = sum('property="article:published_time"' in page for page in pages)
-    assert dated > 60
+    assert sum('property="article:published_time"' in page for page in pages) > 60
     assert sum('hreflang="' in page for page in pages) >= 10
 
 
@@ -232,17 +227,11 @@ def test_the_whole_demonstration(tmp_path: Path) -> None:
     earlier = tmp_path / "demo-data" / "workspace.json"
     earlier.parent.mkdir()
     earlier.write_text("an earlier demonstration, of a format nobody knows")
-    command = [sys.executable, "-m", "lycosa.cli.main", "demo", "--no-serve"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    commands = [
-        line for line in done.stdout.splitlines() if line.startswith("$ lycosa -w demo-data ")
-    ]
+    said = printed("demo", "--no-serve", cwd=tmp_path, limit_s=120)
+    commands = [line for line in said.splitlines() if line.startswith("$ lycosa -w demo-data ")]
     assert [line.split()[4] for line in commands] == ["crawl", "search", "search"]
     assert "--delay 50ms" in commands[0]
-    english, chinese = done.stdout.split(commands[1])[1].split(commands[2])
+    english, chinese = said.split(commands[1])[1].split(commands[2])
     assert re.search(
         r"^ 1\. Mothers with a load .*\n +http://127\.0\.2\.1:\d+/life/mothers\.html "
         r"+en ",
@@ -255,15 +244,11 @@ def test_the_whole_demonstration(tmp_path: Path) -> None:
 
 
 def test_a_crawl_finds_every_page_and_obeys_robots(tmp_path: Path) -> None:
-    def lycosa(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(tmp_path / "w"), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
+    lycosa = functools.partial(printed, "-w", str(tmp_path / "w"), limit_s=120)
     with serve_demo_web() as web:
-        crawled = lycosa("crawl", "--quiet", *web.seeds(), "--delay", "0")
-    assert crawled.returncode == 0, crawled.stderr
+        lycosa("crawl", "--quiet", *web.seeds(), "--delay", "0")
     files = {str(path.relative_to(WEB)) for path in WEB.rglob("*.html")}
-    found = json.loads(lycosa("status", "--json").stdout)
+    found = json.loads(lycosa("status", "--json"))
     assert found["pages"] == len(
         files - {"wolfspiders/links-unchecked.html", "wolfspiders/private/notebook.html"}
     )
@@ -274,14 +259,15 @@ def test_a_crawl_finds_every_page_and_obeys_robots(tmp_path: Path) -> None:
         {"en", "de", "fr", "es", "pt", "ru", "zh", "ja", "ar"},
     )
     # GB18030
-    assert json.loads(lycosa("search", "--json", "武阳买茶").stdout)["hits"][0]["url"].endswith(
+    assert json.loads(lycosa("search", "--json", "武阳买茶"))["hits"][0]["url"].endswith(
         "/chashi.html"
     )
     # ISO-8859-1
-    assert json.loads(lycosa("search", "--json", "canicule").stdout)["hits"][0]["url"].endswith(
+    assert json.loads(lycosa("search", "--json", "canicule"))["hits"][0]["url"].endswith(
         "/horaires.html"
     )
-    assert json.loads(lycosa("search", "--json", "quagmirelantern").stdout)["total"] == 0
+    nothing = run("-w", str(tmp_path / "w"), "search", "--json", "quagmirelantern")
+    assert nothing.json["total"] == 0
 
 
 def test_an_installed_package_has_the_demo_sites(tmp_path: Path) -> None:

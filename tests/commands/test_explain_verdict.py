@@ -332,8 +332,7 @@ def test_explain_decides_as_the_crawl_does(chosen: dict[str, Any], targets: list
 
 
 def target(**values: Any) -> Target:
-    usual = Target("/a/b.html", "", "allow", "known", 0, 0, False)
-    return replace(usual, **values)
+    return replace(Target("/a/b.html", "", "allow", "known", 0, 0, False), **values)
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,7 @@ def test_it_asks_who_you_are(root: Path) -> None:
 
 
 def test_it_is_not_written_over_a_configuration(root: Path) -> None:
-    result = CliRunner().invoke(app, ["-w", str(root), "init", "--template", "news27"])
-    assert result.exit_code != 0
+    assert CliRunner().invoke(app, ["-w", str(root), "init", "--template", "news27"]).exit_code != 0
     assert (
         CliRunner().invoke(app, ["-w", str(root), "init", "--template", "nothing"]).exit_code != 0
     )

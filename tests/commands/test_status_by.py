@@ -171,8 +171,7 @@ def test_the_command_prints_text_json_and_csv(workspace: Workspace) -> None:
     text = run("collection", "--sites")
     assert "total" in text
     assert "h0.example" in text
-    document = json.loads(run("language", "--json"))
-    assert document["total"]["pages"] == 49
+    assert json.loads(run("language", "--json"))["total"]["pages"] == 49
     lines = list(csv.DictReader(io.StringIO(run("collection", "--csv"))))
     assert {line["collection"]: int(line["pages"]) for line in lines} == {"mixed": 40, "de": 9}
     sites = list(csv.DictReader(io.StringIO(run("collection", "--csv", "--sites"))))

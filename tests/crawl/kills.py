@@ -20,6 +20,7 @@ from pathlib import Path
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from lycosa.archive.warc.reader import read_exchanges
+from tests.cli.conftest import printed
 from tests.servers.nginx import Nginx
 from tests.waiting import until
 
@@ -99,15 +100,8 @@ def kill_until(
             continue
         assert process.returncode == 0, errors.decode(errors="replace")
         break
-    result = subprocess.run(
-        crawl_command(workspace, seed, delay),
-        capture_output=True,
-        text=True,
-        timeout=RUN_LIMIT_S,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["ended"] == "finished"
+    arguments = crawl_command(workspace, seed, delay)[1:]
+    assert json.loads(printed(*arguments, limit_s=RUN_LIMIT_S))["ended"] == "finished"
     return crawl
 
 
@@ -170,20 +164,12 @@ def ask(workspace: Path, query: str) -> list[dict[str, object]]:
     return rows
 
 
-def lycosa(workspace: Path, *arguments: str) -> str:
+def lycosa(workspace: Path | str, *arguments: str) -> str:
     """Run a command that succeeds; returns its output."""
-    result = subprocess.run(
-        [str(LYCOSA), "-w", str(workspace), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+    return printed("-w", str(workspace), *arguments, limit_s=300)
 
 
-def run_json(workspace: Path, *arguments: str) -> dict[str, dict[str, object]]:
+def run_json(workspace: Path | str, *arguments: str) -> dict[str, dict[str, object]]:
     """A command's JSON."""
     document: dict[str, dict[str, object]] = json.loads(lycosa(workspace, *arguments))
     return document

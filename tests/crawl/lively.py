@@ -26,6 +26,7 @@ from lycosa.core.errors import ArchiveError
 from lycosa.crawl.admission.inbox import submission
 from lycosa.graph.generation import current_duplicates
 from lycosa.store.workspace import Workspace
+from tests.cli.conftest import printed
 from tests.crawl.conftest import page
 from tests.crawl.kills import (
     LOG_SETTLES_S,
@@ -300,11 +301,7 @@ def kill_lively(crawl: LivelyCrawl, server: Nginx, *, kills: int, chance: random
             )
         stirring.crawler = 0
     crawl.sent, crawl.children_killed = stirring.sent, stirring.children_killed
-    result = subprocess.run(
-        command(crawl), capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    assert '"finished"' in result.stdout, result.stdout
+    assert '"finished"' in printed(*command(crawl)[1:], limit_s=RUN_LIMIT_S)
 
 
 def _kill(process: subprocess.Popen[bytes], *, with_children: bool) -> None:

@@ -1,13 +1,9 @@
 """Months of a crawl on a web that changes, in simulated time: what they cost, and how fresh the
 tables are.
-
-python -m tests.crawl.months [DAYS] [PAGES] [FETCHES_A_DAY] [WORKSPACE]
 """
 
 from __future__ import annotations
 
-import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -280,17 +276,3 @@ def _compare(workspace: Workspace, web: Web, months: Months, budget: int) -> Non
     months.optimum = float(
         (weight * freshness(rates(weight, changing, best), changing)).sum() / weight.sum()
     )
-
-
-if __name__ == "__main__":
-    days_, pages_, budget_ = (
-        int(text) for text in (sys.argv[1:4] + ["10", "500", "200"][len(sys.argv) - 1 :])
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        made = live(
-            Path(sys.argv[4] if len(sys.argv) > 4 else folder),
-            WebPlan(hosts=30, pages=pages_),
-            days=days_,
-            fetches_per_day=budget_,
-        )
-        print(made.table())

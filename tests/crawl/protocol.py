@@ -230,15 +230,6 @@ class CoordinatorProcess(Process):
             if self.coordinator.ended == "finished" and not before:
                 self.world.check_finished()
 
-    @property
-    def is_done(self) -> bool:
-        return (
-            self.coordinator is not None
-            and self.coordinator.done
-            and self.leadership is not None
-            and self.leadership.holds
-        )
-
     def answer(self, ping: Ping) -> PingReply:
         return self.coordinator.ping(ping) if self.coordinator is not None else PingReply(lost=True)
 
@@ -261,7 +252,6 @@ class WorkerProcess(Process):
         self.flying: set[int] = set()
         self.added = 0
         self.read_to = 0
-        self.applied_to = 0
         self._begin_batch()
 
     def _begin_batch(self) -> None:

@@ -105,8 +105,7 @@ def serve_two_ways(serve: ServeWeb) -> SmallWeb:
             "l2.html": page(target),
         }
     )
-    far = {"t.html": page("/u.html"), "u.html": page("/v.html"), "v.html": page()}
-    web.write(far, host=2)
+    web.write({"t.html": page("/u.html"), "u.html": page("/v.html"), "v.html": page()}, host=2)
     return web
 
 

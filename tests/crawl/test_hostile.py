@@ -5,7 +5,6 @@ nobody else waits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,6 +12,7 @@ from lycosa.core.errors import FetchError
 from lycosa.core.records import UrlState
 from tests.crawl.conftest import Crawled, RunCrawl
 from tests.servers.hostile import ENDPOINTS, GOOD_PAGES, HostileServer
+from tests.servers.hostile import server as server
 
 QUICK = (
     "fetch.connect_timeout=1s",
@@ -28,12 +28,6 @@ QUICK = (
 )
 BUSY = "/busy-"
 CALM = [endpoint for endpoint in ENDPOINTS if not endpoint.name.startswith("busy-")]
-
-
-@pytest.fixture
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as running:
-        yield running
 
 
 def _outcomes(crawled: Crawled) -> dict[str, list[str]]:

@@ -186,8 +186,7 @@ def test_what_stands_instead_of_a_session_must_be_wanted_too() -> None:
 def test_a_page_that_redirects_to_itself_with_a_session_is_taken_with_it() -> None:
     gate = Gate(screened=True)
     gate.follow(link("http://h/a"))
-    source = gate.rows["http://h/a"]
-    assert gate.gate.redirect(source, f"http://h/a;jsessionid={SESSION}", 0) == ""
+    assert gate.gate.redirect(gate.rows["http://h/a"], f"http://h/a;jsessionid={SESSION}", 0) == ""
     assert gate.urls[-1] == f"http://h/a;jsessionid={SESSION}"
     gate.gate.redirect(gate.rows[gate.urls[-1]], f"http://h/a;jsessionid={SESSION[::-1]}", 0)
     assert len(gate.urls) == 3, "and not again and again"

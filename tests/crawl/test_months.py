@@ -21,7 +21,6 @@ from lycosa.store.workspace import Workspace
 from tests.crawl.months import Months, live
 from tests.servers.synthetic.plan import WebPlan
 
-_ERRORS_THAT_PASS = {"http_429", "http_500", "http_502", "http_503", "http_504"}
 BURST_SHARE = 600_000 / DAY_MS
 
 

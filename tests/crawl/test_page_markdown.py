@@ -57,8 +57,7 @@ def test_pages_are_stored_as_markdown(site: str, run: RunCrawl, tmp_path: Path) 
     assert document.startswith("# Wolf spiders\n\nThey hunt at night.\n")
     workspace = Workspace.open(str(crawled.root))
     compact(workspace, whole=True)
-    copied = Workspace.create(str(tmp_path / "copy"))
-    copy_collection(workspace, "default", copied, {})
+    copy_collection(workspace, "default", Workspace.create(str(tmp_path / "copy")), {})
     assert _stored(crawled.root) == _stored(tmp_path / "copy") == stored
     assert purge(workspace, [f"prefix:{site}a.html"]).rows["pages"] == 1
     assert "a.html" not in _stored(crawled.root)

@@ -55,8 +55,7 @@ def _same_keys(crawled: Crawled) -> int:
 
 def _article(root: Path | str) -> dict[str, object]:
     tables = LiveTables(Workspace.open(str(root)))
-    query = "SELECT * FROM metadata WHERE url LIKE '%/a.html'"
-    [row] = tables.sql(query).to_dicts()
+    [row] = tables.sql("SELECT * FROM metadata WHERE url LIKE '%/a.html'").to_dicts()
     return row
 
 
@@ -73,8 +72,7 @@ def test_rows_are_those_of_pages(serve: ServeWeb, run: RunCrawl, tmp_path: Path)
     workspace = Workspace.open(str(crawled.root))
     compact(workspace, whole=True)
     assert _article(crawled.root) == row
-    copied = Workspace.create(str(tmp_path / "copy"))
-    copy_collection(workspace, "default", copied, {})
+    copy_collection(workspace, "default", Workspace.create(str(tmp_path / "copy")), {})
     assert _article(tmp_path / "copy") == row
     assert purge(workspace, [f"prefix:{web.url('/a.html')}"]).rows["metadata"] == 1
     assert _same_keys(crawled) == 2
@@ -100,8 +98,7 @@ def test_reparse_renews_what_is_declared(
 
 
 def test_exports_contain_it(serve: ServeWeb, run: RunCrawl, tmp_path: Path) -> None:
-    crawled = run(serve(SITE).url())
-    workspace = Workspace.open(str(crawled.root))
+    workspace = Workspace.open(str(run(serve(SITE).url()).root))
     with open(tmp_path / "lines", "wb") as output:
         export_jsonl(workspace, BulkSelection(), output)
     lines = [json.loads(line) for line in (tmp_path / "lines").read_text().splitlines()]

@@ -64,8 +64,7 @@ def test_a_running_crawl_is_paused_and_resumed(tmp_path: Path) -> None:
         assert before < 600
         time.sleep(1)
         assert len(server.requests()) == before
-        again = lycosa(workspace, "collection", "resume", "default")
-        assert "default is resumed" in again.stdout
+        assert "default is resumed" in lycosa(workspace, "collection", "resume", "default").stdout
         until(lambda: len(server.requests()) > before, alive=running)
         running.send_signal(signal.SIGINT)
         assert running.wait(60) == 0, errors.read_text()

@@ -90,11 +90,15 @@ def test_redirects_need_a_location(status: int) -> None:
 
 
 @pytest.mark.proves("politeness-retry-after")
-def test_retry_after_is_heard_on_429_and_503_only() -> None:
-    assert outcome(exchange(503, "Retry-After: 7\r\n")) == ("retry", "http_503", True, 7_000)
-    assert outcome(exchange(429, "Retry-After: 7\r\n")) == ("retry", "http_429", True, 7_000)
-    assert outcome(exchange(500, "Retry-After: 7\r\n")) == ("retry", "http_500", False, 0)
-    assert outcome(exchange(502, "Retry-After: 7\r\n")) == ("retry", "http_502", True, 0)
+@pytest.mark.parametrize(
+    ("status", "host_failed", "wait_ms"),
+    [(503, True, 7_000), (429, True, 7_000), (500, False, 0), (502, True, 0)],
+)
+def test_retry_after_is_heard_on_429_and_503_only(
+    status: int, host_failed: bool, wait_ms: int
+) -> None:
+    expected = ("retry", f"http_{status}", host_failed, wait_ms)
+    assert outcome(exchange(status, "Retry-After: 7\r\n")) == expected
 
 
 def test_a_retry_after_of_a_server_whose_clock_is_slow_means_its_own_time() -> None:

@@ -59,8 +59,7 @@ def test_what_makes_stored_links_worth_another_look(
     change: dict[str, object], expected: bool
 ) -> None:
     before = collection("default").model_dump(mode="json")
-    after = collection("default", **change).model_dump(mode="json")
-    assert look_again(before, after) is expected
+    assert look_again(before, collection("default", **change).model_dump(mode="json")) is expected
 
 
 def test_a_depth_limit_and_a_newer_parser_always_do() -> None:
@@ -120,8 +119,7 @@ def test_what_an_outranked_session_fetched_meanwhile_is_kept_and_changes_nothing
     second.close()
     crawled = work(tmp_path / "w", [(collection("default"), [web.url()])])
     assert len(web.asked()) == 4
-    visits = [str(row["url"]) for row in crawled.rows("visits") if row["kind"] == "page"]
-    assert len(visits) == 4
+    assert len([str(row["url"]) for row in crawled.rows("visits") if row["kind"] == "page"]) == 4
     titles = {path_of(str(row["url"])): row["title"] for row in crawled.rows("pages")}
     assert titles == {"/": "a page", "/a.html": "new"}
     assert not workspace.claim("look", settings={}).orphans()

@@ -235,8 +235,7 @@ def test_budgets_of_a_host_count_all_calls_and_a_larger_one_goes_on(
 
 
 def test_a_first_path_segment_takes_no_more_than_its_share(serve: ServeWeb, run: RunCrawl) -> None:
-    web = serve(prefixed(20))
-    first = run(web.url(), max_pages_per_host=20, max_prefix_share=0.3, max_pages=4)
+    first = run(serve(prefixed(20)).url(), max_pages_per_host=20, max_prefix_share=0.3, max_pages=4)
     assert first.count("pages") == 4
     crawled = run(max_pages_per_host=20, max_prefix_share=0.3)
     parts = Counter(path.split("/")[1] for path in crawled.pages())

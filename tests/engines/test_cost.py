@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.cli.conftest import printed
 from tests.engines.clusters import ray_cluster
 from tests.servers.sites import ServedSites, Site, require_sites, serve_sites, site_seeds
 
@@ -39,23 +38,20 @@ def crawl(
     workers as they say themselves.
     """
     before = cpu_of_children_s()
-    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), "crawl"]
-    command += [
+    seeds = [
         seed
         for site in web.sites
         for seed in site_seeds(site, f"http://{site.address}:{web.server.port}")
     ]
-    command += ["--delay", "0", "--json", "-q", "--no-index", *engine]
-    called = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=LIMIT_S,
-        env={**os.environ, **(environment or {})},
+    document = json.loads(
+        printed(
+            *("-w", str(workspace), "crawl", *seeds, "--delay", "0", "--json", "-q", "--no-index"),
+            *engine,
+            environment={**os.environ, **(environment or {})},
+            limit_s=LIMIT_S,
+        )
     )
     own = cpu_of_children_s() - before
-    document = json.loads(called.stdout)
     assert document["ended"] == "finished"
     if not engine:
         return document["pages"], own, 0.0

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from lycosa.cluster.engines import shipping
+from tests.cli.conftest import printed
 from tests.cluster.test_cluster import SET, Sites, configured, crawl, same, search, sites
 from tests.daemon.daemons import daemon
 from tests.daemon.test_daemon import check
@@ -208,24 +209,8 @@ def test_four_workers_on_three_nodes_hold_what_one_process_holds(
 
 def hits(workspace: Path, words: str) -> list[tuple[str, float]]:
     """URLs and scores of the first results; equals are sorted by URL."""
-    called = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "lycosa.cli.main",
-            "-w",
-            str(workspace),
-            "search",
-            words,
-            "--json",
-            "-n",
-            "50",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return sorted((hit["url"], round(hit["score"], 3)) for hit in json.loads(called.stdout)["hits"])
+    found = printed("-w", str(workspace), "search", words, "--json", "-n", "50")
+    return sorted((hit["url"], round(hit["score"], 3)) for hit in json.loads(found)["hits"])
 
 
 @pytest.mark.proves("cluster-joining")

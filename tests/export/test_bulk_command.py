@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,8 @@ import pytest
 from lycosa.daemon.metrics import Meter
 from lycosa.export.bulk.bulk import EXPORTS
 from lycosa.store.workspace import Workspace
+from tests.cli.conftest import Outcome
+from tests.cli.conftest import run as lycosa
 from tests.export.test_bulk import cluster as cluster
 from tests.export.test_bulk import put, send, sync
 from tests.servers.bulk import Cluster, bulk_server
@@ -27,50 +27,43 @@ def root(tmp_path: Path) -> str:
     return workspace.root
 
 
-def run(root: str, *arguments: str, secret: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lycosa.cli.main", "-w", root, "export", "bulk", *arguments]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "LYCOSA_BULK_AUTH": secret},
-    )
+def run(root: str, *arguments: str, secret: str = "") -> Outcome:
+    environment = {**os.environ, "LYCOSA_BULK_AUTH": secret}
+    return lycosa("-w", root, "export", "bulk", *arguments, environment=environment)
 
 
 def test_a_cluster_that_wants_credentials(root: str, cluster: Cluster) -> None:
     cluster.authorization = "Bearer t0ken"
     to = ("--to", "opensearch", "--url", cluster.url)
     refused = run(root, *to, secret="Bearer wr0ng")
-    assert refused.returncode == 1
-    assert "LYCOSA_BULK_AUTH" in refused.stderr
-    assert "wr0ng" not in refused.stderr + refused.stdout
+    assert refused.code == 1
+    assert "LYCOSA_BULK_AUTH" in refused.err
+    assert "wr0ng" not in refused.err + refused.out
     output = run(root, *to, "--json", secret="Bearer t0ken")
-    assert output.returncode == 0, output.stderr
-    assert json.loads(output.stdout)["documents"] == len(cluster.documents) == 12
-    assert "0 documents" in run(root, *to, secret="Bearer t0ken").stdout
+    assert output.code == 0, output.err
+    assert json.loads(output.out)["documents"] == len(cluster.documents) == 12
+    assert "0 documents" in run(root, *to, secret="Bearer t0ken").out
     assert not [
         path for path in Path(root).rglob("*") if path.is_file() and b"t0ken" in path.read_bytes()
     ]
 
 
 def test_refused_documents_are_listed_and_make_the_call_fail(root: str, cluster: Cluster) -> None:
-    assert run(root, "--to", "opensearch", "--url", cluster.url, "--index", "first").returncode == 0
+    assert run(root, "--to", "opensearch", "--url", cluster.url, "--index", "first").code == 0
     cluster.never = {next(iter(cluster.documents))}
     output = run(root, "--to", "opensearch", "--url", cluster.url, "--index", "second")
-    assert output.returncode == 1
-    assert "mapper_parsing_exception" in output.stderr
-    assert "11 documents" in output.stdout
+    assert output.code == 1
+    assert "mapper_parsing_exception" in output.err
+    assert "11 documents" in output.out
 
 
 def test_lines_in_a_file(root: str, tmp_path: Path) -> None:
     out = tmp_path / "pages.jsonl"
     output = run(root, "--to", "jsonl", "--out", str(out))
-    assert (output.returncode, output.stdout) == (0, "")
-    assert out.read_text() == run(root, "--to", "jsonl", "-q").stdout
+    assert (output.code, output.out) == (0, "")
+    assert out.read_text() == run(root, "--to", "jsonl", "-q").out
     assert len(out.read_text().splitlines()) == 12
-    assert run(root, "--to", "jsonl", "--out", str(tmp_path / "none" / "x")).returncode == 1
+    assert run(root, "--to", "jsonl", "--out", str(tmp_path / "none" / "x")).code == 1
     assert not list(tmp_path.glob("*.part"))
 
 
@@ -83,7 +76,7 @@ def test_lines_in_a_file(root: str, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_calls(root: str, arguments: tuple[str, ...]) -> None:
-    assert run(root, *arguments).returncode == 2
+    assert run(root, *arguments).code == 2
 
 
 def test_a_workspace_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

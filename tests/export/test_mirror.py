@@ -5,7 +5,6 @@ over them and in a browser.
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -25,6 +24,7 @@ from lycosa.export.mirror.mirror import MirrorReport, export_mirror
 from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
 from lycosa.page.html import style
 from lycosa.store.workspace import Workspace
+from tests.cli.conftest import printed
 from tests.servers.ftp import ftp
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
@@ -362,16 +362,5 @@ def test_no_time_is_lost_on_hostile_markup() -> None:
 
 
 def test_the_command(site: tuple[str, Workspace], tmp_path: Path) -> None:
-    call = [
-        sys.executable,
-        "-m",
-        "lycosa.cli.main",
-        "-w",
-        site[1].root,
-        "export",
-        "mirror",
-        "127.0.8.1",
-        str(tmp_path),
-    ]
-    output = subprocess.run(call, capture_output=True, text=True, timeout=60, check=True)
-    assert output.stdout.startswith("9 files, 3 of them pages")
+    call = ("-w", site[1].root, "export", "mirror", "127.0.8.1", str(tmp_path))
+    assert printed(*call).startswith("9 files, 3 of them pages")

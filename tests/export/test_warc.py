@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import zipfile
 from collections import Counter
 from contextlib import redirect_stdout
@@ -42,6 +41,7 @@ from lycosa.url.keys import Identifier
 from lycosa.url.site_name import site_name
 from tests.archive.exchanges import AT, failure, pair
 from tests.archive.foreign_files import ANSWERS, HOST, Answer, html, warc
+from tests.cli.conftest import printed, run
 
 LANGUAGES = ("en", "de", "zh")
 
@@ -443,23 +443,6 @@ def test_other_programs_take_it(workspace_wacz: Workspace, tmp_path: Path) -> No
 
 
 def test_the_command(workspace_wacz: Workspace, tmp_path: Path) -> None:
-    call = [
-        sys.executable,
-        "-m",
-        "lycosa.cli.main",
-        "-w",
-        workspace_wacz.root,
-        "export",
-        "wacz",
-        "--json",
-    ]
-    output = subprocess.run(
-        [*call, str(tmp_path / "a.wacz")], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert json.loads(output.stdout)["captures"] == 6
-    assert (
-        subprocess.run(
-            [*call, str(tmp_path / "a.zip")], capture_output=True, timeout=60, check=False
-        ).returncode
-        == 2
-    )
+    call = ("-w", workspace_wacz.root, "export", "wacz", "--json")
+    assert json.loads(printed(*call, str(tmp_path / "a.wacz")))["captures"] == 6
+    assert run(*call, str(tmp_path / "a.zip")).code == 2

@@ -8,7 +8,6 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pycurl
@@ -35,15 +34,9 @@ from tests.fetch.fetching import (
     run,
 )
 from tests.servers.hostile import GOOD_PAGES, HostileServer
+from tests.servers.hostile import server as server
 from tests.servers.nginx import Server, nginx
 from tests.waiting import until
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as running:
-        yield running
-
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 

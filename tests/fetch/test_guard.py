@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,6 +12,7 @@ from lycosa.fetch.guard import AddressGuard, is_public
 from lycosa.http.decode import parse_head
 from tests.fetch.fetching import fetch, open_fetcher
 from tests.servers.hostile import HostileServer
+from tests.servers.hostile import server as server
 
 PUBLIC = (
     "1.1.1.1", "8.8.8.8", "100.63.255.255", "100.128.0.0", "172.15.255.255", "172.32.0.1", "192.169.0.1", "223.255.255.255",
@@ -28,12 +28,6 @@ NOT_PUBLIC = (
     "fe80::1%eth0", "fec0::1", "ff02::1", "ff0e::1",
     "", "localhost", "1.2.3", "0x7f.1", "2130706433", "1.2.3.4.5", "example.org", "127.0.0.1 ", "[::1]",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as running:
-        yield running
 
 
 @pytest.mark.parametrize("ip", PUBLIC)
@@ -52,15 +46,23 @@ def test_other_addresses_are_not(ip: str) -> None:
 
 
 @pytest.mark.proves("access-addresses")
-def test_a_named_host_may_be_private_at_its_port_only() -> None:
+@pytest.mark.parametrize(
+    ("ip", "port", "host", "permitted"),
+    [
+        ("10.1.2.3", 8080, "intranet.test", True),
+        ("10.1.2.3", 8080, "INTRANET.test.", True),
+        ("::1", 80, "[::1]", True),
+        ("10.1.2.3", 8081, "intranet.test", False),
+        ("10.1.2.3", 8080, "sub.intranet.test", False),
+        # the name counts, not the address that it resolves to
+        ("10.0.0.1", 80, "other.test", False),
+    ],
+)
+def test_a_named_host_may_be_private_at_its_port_only(
+    ip: str, port: int, host: str, permitted: bool
+) -> None:
     guard = AddressGuard([("Intranet.Test", 8080), ("::1", 80), ("10.0.0.1", 80)])
-    assert guard.permits("10.1.2.3", 8080, "intranet.test")
-    assert guard.permits("10.1.2.3", 8080, "INTRANET.test.")
-    assert guard.permits("::1", 80, "[::1]")
-    assert not guard.permits("10.1.2.3", 8081, "intranet.test")
-    assert not guard.permits("10.1.2.3", 8080, "sub.intranet.test")
-    # the name counts, not the address that it resolves to
-    assert not guard.permits("10.0.0.1", 80, "other.test")
+    assert guard.permits(ip, port, host) is permitted
 
 
 @pytest.mark.proves("access-addresses")

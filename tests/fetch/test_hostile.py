@@ -6,7 +6,6 @@ import gzip
 import http.client
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,18 +26,13 @@ from tests.fetch.fetching import (
     short_limits,
 )
 from tests.servers.hostile import ENDPOINTS, GOOD_PAGES, HostileServer
+from tests.servers.hostile import server as server
 from tests.servers.hostile_redirect import ROBOTS_HOSTS, RobotsHost
 from tests.servers.nginx import Server, nginx
 from tests.servers.wire import Endpoint, answer, head, page
 
 MAX_DECODED = short_limits().max_decoded
 LIMITS = (FetchError.FIRST_BYTE_TIMEOUT, FetchError.TIMEOUT, FetchError.TOO_SLOW)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from tests.engines.clusters import ROOT
 from tests.engines.machines import OUTSIDE, RayMachines, require_machines
+from tests.servers.local_http import QuietHandler, QuietServer, serving
 
 _CLIENT = """
 import sys
@@ -48,24 +47,14 @@ def recording_server() -> Iterator[tuple[int, list[str]]]:
     """Yield the port of an HTTP server, and the paths that were requested from it."""
     paths: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             paths.append(self.path)
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.reply(200, b"")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer((OUTSIDE, 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield server.server_port, paths
-        finally:
-            server.shutdown()
+    server = QuietServer((OUTSIDE, 0), Handler)
+    with serving(server):
+        yield server.server_port, paths
 
 
 @pytest.mark.proves("cluster-late-requests")

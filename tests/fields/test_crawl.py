@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.crawling.reparse import reparse_workspace
-from lycosa.commands.demo.demo import DemoWeb, serve_demo_web
+from lycosa.commands.demo.demo import DemoWeb
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
@@ -26,6 +25,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl, ServeWeb, page
 from tests.crawl.sessions import LaterClock, collection, work
+from tests.servers.demo import web as web
 
 PRODUCT = """<h1>{name}</h1><p class="price">{price}</p>
 <time datetime="2024-05-13T10:00:00Z">May</time><a class="more" href="/list.html">more</a>
@@ -151,8 +151,7 @@ def test_a_new_visit_replaces_the_items_of_a_page(serve: ServeWeb, tmp_path: Pat
     settings = {"items": ITEMS, "recrawl": "age", "max_age": "1d"}
     work(tmp_path / "w", [(collection("shop", **settings), [web.url("/list.html")])])
     assert _items(tmp_path / "w").height == 3
-    newer = page(text="Another list") + "<li class=e>z</li>"
-    (tmp_path / "site-1" / "list.html").write_text(newer)
+    (tmp_path / "site-1" / "list.html").write_text(page(text="Another list") + "<li class=e>z</li>")
     later = LaterClock(2 * 86_400_000)
     work(tmp_path / "w", [(collection("shop", **settings), [web.url("/list.html")])], clock=later)
     assert [json.loads(text) for text in _items(tmp_path / "w")["values"]] == [{"text": "z"}]
@@ -179,8 +178,7 @@ def test_compaction_copy_and_purge(crawled: Crawled, tmp_path: Path) -> None:
     workspace = Workspace.open(str(crawled.root))
     compact(workspace, whole=True)
     assert _items(crawled.root).equals(rows)
-    copied = Workspace.create(str(tmp_path / "copy"))
-    copy_collection(workspace, "default", copied, {})
+    copy_collection(workspace, "default", Workspace.create(str(tmp_path / "copy")), {})
     assert _items(tmp_path / "copy").equals(rows)
     product = rows.filter(pl.col("schema") == "product").item(0, "url")
     assert purge(workspace, [f"prefix:{product}"]).rows["items"] == 1
@@ -191,8 +189,7 @@ def test_values_of_an_earlier_schema_are_null_where_they_do_not_fit(crawled: Cra
     product = {**ITEMS[0], "fields": {**ITEMS[0]["fields"], "title": {"css": "h1", "type": "date"}}}
     product["fields"]["tags"] = {"css": ".tag", "type": "integer"}
     workspace = Workspace.open(str(crawled.root))
-    claim = workspace.claim("test", settings={"default": {"items": [product]}})
-    claim.release()
+    workspace.claim("test", settings={"default": {"items": [product]}}).release()
     [lamp, _] = _sql(crawled.root, "SELECT * FROM items_product ORDER BY url")
     assert (lamp["title"], lamp["tags"], lamp["price"]) == (None, None, 51.77)
 
@@ -242,12 +239,6 @@ def test_wrong_exports(
     assert not list(tmp_path.glob("x.*"))
 
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[DemoWeb]:
-    with serve_demo_web() as served:
-        yield served
-
-
 def test_the_demo_web(web: DemoWeb, tmp_path: Path) -> None:
     """A crawl and two ways of reading the archive give equal items in eight languages."""
     settings = """
@@ -267,8 +258,7 @@ def test_the_demo_web(web: DemoWeb, tmp_path: Path) -> None:
     seeds = tuple(f"{origin}/" for origin in web.origins.values())
     crawl(CrawlOrder(root, config, config.collection[0], seeds, index=False))
     live = _items(root)
-    pages = LiveTables(Workspace.open(root)).scan("pages").collect()
-    assert live.height == pages.height > 80
+    assert live.height == LiveTables(Workspace.open(root)).scan("pages").collect().height > 80
     titles = _sql(root, "SELECT p.headline, i.title FROM pages p JOIN items_all i ON p.url = i.url")
     assert all(row["headline"] == row["title"] for row in titles)
     assert len({row["language"] for row in _sql(root, "SELECT language FROM items_all")}) >= 7

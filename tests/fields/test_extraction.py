@@ -128,8 +128,7 @@ def test_a_value_that_does_not_fit_names_its_selector() -> None:
 
 def test_a_required_field_with_a_bad_value_makes_the_item_invalid() -> None:
     rule = '{ css = ".p", type = "number", required = true }'
-    collection = shop(f"[collection.fields]\nprice = {rule}")
-    [item] = items(collection, "<b class=p>call us</b>")
+    [item] = items(shop(f"[collection.fields]\nprice = {rule}"), "<b class=p>call us</b>")
     assert not item.valid
     inner = shop(f'[collection.fields]\noffer = {{ css = "i", fields = {{ price = {rule} }} }}')
     assert not items(inner, "<i><b class=p>call us</b></i>")[0].valid
@@ -168,8 +167,7 @@ def test_sizes_are_bounded() -> None:
     assert len(items(many, "<i></i>" * (MAX_ITEMS + 5))) == MAX_ITEMS
     assert len(field_value('"b"', f"<b>{'x' * 50_000}</b>")) == MAX_TEXT
     html = '[[collection.items]]\ncss = "i"\n[collection.items.fields]\nx = { type = "html" }'
-    large = items(shop(html), f"<i>{'x' * 90_000}</i>" * 50)
-    assert 1 < len(large) < 50
+    assert 1 < len(items(shop(html), f"<i>{'x' * 90_000}</i>" * 50)) < 50
 
 
 _TREES = st.recursive(

@@ -33,8 +33,7 @@ def _records() -> list[dict[str, Any]]:
 
 
 def _page(name: str) -> tuple[str, bytes]:
-    record = next(each for each in _records() if each["file"] == name)
-    url = record["url"] or "http://unknown.test/"
+    url = next(each for each in _records() if each["file"] == name)["url"] or "http://unknown.test/"
     return url, gzip.decompress((DATA / "html" / f"{name}.html.gz").read_bytes())
 
 
@@ -62,8 +61,7 @@ def test_products(file: str, title: str, price: float) -> None:
 def test_prices_of_a_list() -> None:
     prices = "{ css = '.price', type = 'number', list = true }"
     url, payload = _page("3078")
-    collection = shop(f"[collection.fields]\nprices = {prices}")
-    [item] = items(collection, payload, url)
+    [item] = items(shop(f"[collection.fields]\nprices = {prices}"), payload, url)
     assert 1297.67 in json.loads(item.values)["prices"]  # 1 297,67€
     assert "Free To Play" in [problem.value for problem in item.problems]
 

@@ -4,12 +4,8 @@ goes on in a workspace.
 
 from __future__ import annotations
 
+import functools
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -24,7 +20,8 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
-from tests.site.paper import Paper, crawled, paper
+from tests.cli.conftest import run
+from tests.site.paper import Paper, crawled, kill_often, paper
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
 DAY_MS = 86_400_000
@@ -204,51 +201,18 @@ def test_kill_nine_finds_each_once(tmp_path: Path, wanted: int) -> None:
         lay(site, pages)
         start = f"{site.origin}/docs/1"
         ordered = order_in_site(root, ["Needle"], [], SiteScope.of(start), "default", DAY_MS)
-        kills = 0
-        while True:
-            process = subprocess.Popen([sys.executable, "-c", CRAWL, root, start])
-            limit = pages * (kills + 1) // (wanted + 1)
-            while kills < wanted and process.poll() is None and sum(site.asked.values()) < limit:
-                time.sleep(0.005)
-            if kills < wanted and process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
-                kills += 1
-            if process.wait() == 0:
-                break
+        kill_often(site, CRAWL, root, start, requests=pages, wanted=wanted)
         assert found_urls(root, ordered, site) == needles(pages)
     assert verify(Workspace.open(root)).ok
 
 
 def test_the_command(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "lycosa.cli.main",
-        "find",
-        "-w",
-        str(tmp_path / "w"),
-        "--set",
-        "crawl.patience=1s",
-    ]
+    find = functools.partial(run, "find", "-w", str(tmp_path / "w"), "--set", "crawl.patience=1s")
     with paper("127.0.7.88") as site:
         lay(site, 3)
-        options = ["--site", f"{site.origin}/docs/1", "--crawl", "--delay", "0", "--json"]
-        done = subprocess.run(
-            [*command, "Needle", *options], capture_output=True, text=True, check=True, timeout=60
-        )
-        document = json.loads(done.stdout)
+        done = find("Needle", "--site", f"{site.origin}/docs/1", "--crawl", "--delay=0", "--json")
+        document = json.loads(done.out)
         assert [each["url"] for each in document["matches"]] == [f"{site.origin}/docs/3"]
-        assert (document["fetched"], document["left"]) == (3, 0)
-    stored = subprocess.run(
-        [*command, "needle", "--ignore", "case"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert "1 match on 1 page, 3 pages searched" in stored.stderr
-    assert "/docs/3" in stored.stdout
-    wrong = subprocess.run(
-        [*command, "x", "--crawl"], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (wrong.returncode, "--site" in wrong.stderr) == (2, True)
+        assert (done.code, document["fetched"], document["left"]) == (0, 3, 0)
+    stored = find("needle", "--ignore", "case")
+    stored.expect(0, "/docs/3", err=["1 match on 1 page, 3 pages searched"])

@@ -1,7 +1,5 @@
 """Large states straight into tables: millions of known URLs on power-law hosts, by real commits.
 
-    python -m tests.frontier.large FOLDER --urls 10000000 --hosts 1000000 [--seed 1]
-
 First commits of whole key ranges, as merged files are; then commits whose rows lie all over the
 keys, as a worker's are: they say of a few per cent of the URLs that they were visited, and outrank
 the rows before them. Hosts are whole within a key range. Keys, partitions, order and columns are
@@ -11,7 +9,6 @@ objection. The same seed gives the same rows.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -101,7 +98,6 @@ _SUBDOMAINS = [
 _FIRST_ALPHA = 1.05  # exponent of host sizes: a few hosts hold most of the URLs
 _MAX_SHARE = 0.01  # no host holds more of the URLs
 
-_Floats = npt.NDArray[np.float64]
 _Integers = npt.NDArray[np.int64]
 
 
@@ -373,19 +369,3 @@ def _keys(texts: pl.Series) -> pl.Series:
     return pl.Series(
         [xxh3_64_intdigest(text.encode()) for text in texts.to_list()], dtype=pl.UInt64
     )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder")
-    parser.add_argument("--urls", type=int, default=10_000_000)
-    parser.add_argument("--hosts", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    build(arguments.folder, Plan(arguments.urls, arguments.hosts, seed=arguments.seed))
-
-
-if __name__ == "__main__":
-    main()

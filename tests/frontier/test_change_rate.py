@@ -163,8 +163,7 @@ def test_a_single_row_is_the_same_as_in_a_table() -> None:
     random = np.random.default_rng(5)
     rows = [_stats(_history(random, 0.3, random.exponential(2.0, visits))) for visits in range(20)]
     prior = lognormal_prior(0.5, 1.0)
-    together = rates(_table(rows), prior)
-    assert together.tolist() == pytest.approx([rate(row, prior) for row in rows])
+    assert rates(_table(rows), prior).tolist() == pytest.approx([rate(row, prior) for row in rows])
     assert len(rates([[]] * 5)) == 0
 
 

@@ -91,8 +91,7 @@ def robots(data: bytes) -> None:
     for where in ("/", "/a/b.html?q=1&r=%20", "/robots.txt", "/" + "a" * 40, "/*$?%zz"):
         verdict = rules.allowed(f"http://example.org{where}")
         assert isinstance(verdict, bool)
-        line = rules.line(f"http://example.org{where}")
-        assert line or verdict or where == "/robots.txt"
+        assert rules.line(f"http://example.org{where}") or verdict or where == "/robots.txt"
     delay = rules.crawl_delay_ms()
     assert delay is None or 0 <= delay <= 3_600_000
     assert all(isinstance(each, str) for each in rules.sitemaps())

@@ -34,11 +34,6 @@ def links(*targets: tuple[str, str], rel: str = "", kind: str = "a") -> list[Lin
     ]
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Corpus:
-    return Corpus(str(tmp_path / "workspace"))
-
-
 def link_signals(corpus: Corpus) -> dict[str, tuple[float, str, int]]:
     """URL -> prior, anchors, since."""
     news = link_news(corpus.workspace, range(corpus.workspace.partitions))

@@ -15,7 +15,7 @@ import pytest
 
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.reading import parse_config
-from lycosa.core.errors import OwnedError, UsageError
+from lycosa.core.errors import UsageError
 from lycosa.crawl.worker import Worker
 from lycosa.hunt.session import (
     Event,
@@ -438,12 +438,6 @@ def test_seeds_of_the_api_open_no_private_addresses(root: Path, web: str) -> Non
     assert (report.pages, hits) == (0, [])
     assert {row["reason"] for row in rows(root, "urls")} == {"address_refused"}
     assert Workspace.open(str(root)).state().settings["default"]["seeds"] == []
-
-
-def test_a_workspace_that_is_crawled_takes_no_hunt(root: Path, web: str) -> None:
-    Workspace.create(str(root))
-    with Workspace.open(str(root)).own("crawl"), pytest.raises(OwnedError):
-        go(root, HuntRequest(QUESTION, (f"{web}/",)))
 
 
 def test_the_index_of_a_hunt_is_that_of_its_pages(root: Path, web: str) -> None:

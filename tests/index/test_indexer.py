@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from lycosa.index.shards.shards import current_generation
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.tables.buffers import Buffers
 from tests.index.corpus import Corpus, index_settings, page
+from tests.waiting import until
 
 
 def files(corpus: Corpus) -> list[str]:
@@ -329,15 +331,14 @@ def test_merged_segments_are_not_held_between_updates(corpus: Corpus) -> None:
             corpus.commit([(f"http://a.test/{number}", page(f"words of page {number}"))])
             indexer.update(suggestions=False)
         (folder,) = generations.workshop(corpus.root).glob(".build-work-*")
-        deadline = time.monotonic() + 30
-        while len(list(folder.glob("*.term"))) > 1 or _deleted_mappings(folder):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
-
-def _deleted_mappings(folder: Path) -> list[str]:
-    lines = Path("/proc/self/maps").read_text().splitlines()
-    return [line for line in lines if str(folder) in line and line.endswith("(deleted)")]
+        deleted = re.compile(rf"{folder}.*\(deleted\)$", re.MULTILINE)
+        until(
+            lambda: (
+                len(list(folder.glob("*.term"))) <= 1
+                and not deleted.search(Path("/proc/self/maps").read_text())
+            ),
+            30,
+        )
 
 
 def test_a_missing_table_file_is_named(corpus: Corpus) -> None:

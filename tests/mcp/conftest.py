@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,9 +10,10 @@ import anyio
 import pytest
 
 from lycosa import Workspace
-from lycosa.commands.demo.demo import DemoWeb, serve_demo_web
+from lycosa.commands.demo.demo import DemoWeb
 from lycosa.mcp.server import McpOptions, create_server
 from mcp import Client
+from tests.servers.demo import web as web
 
 QUICK = (
     *("collection.delay=0s", "collection.courtesy_factor=0", "crawl.patience=1s"),
@@ -20,12 +21,6 @@ QUICK = (
 )
 _Result = TypeVar("_Result")
 Talk = Callable[[Client], Awaitable[_Result]]
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[DemoWeb]:
-    with serve_demo_web() as served:
-        yield served
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from lycosa.mcp.output import NOTICE
 from lycosa.mcp.server import McpOptions
 from mcp import Client, MCPError
 from tests.mcp.conftest import QUICK, address, new_root, talk
-from tests.serving import QuietHandler, serving
+from tests.servers.local_http import QuietHandler, serving_handler
 
 _ODD = [
     *("", " ", "\0", "\x1b[2J\x07", "\u202egnp", "\u200b", "\ufeff", "\U000e0041", "\U0010ffff"),
@@ -199,9 +199,9 @@ def fuzzed(tmp_path: Path) -> Iterator[tuple[McpOptions, list[str], list[str]]]:
     """The options of a server that may do everything, URLs, and what the secret was asked for."""
     asked: list[str] = []
     secret_handler = type("Secret", (_Secret,), {"asked": asked})
-    with serving(secret_handler) as secret:
+    with serving_handler(secret_handler) as secret:
         site_handler = type("Site", (_Redirects,), {"secret": secret})
-        with serving(site_handler, "127.0.0.2") as site:
+        with serving_handler(site_handler, "127.0.0.2") as site:
             quick = (*QUICK, "crawl.patience=0s", "fetch.retries=0", "fetch.first_byte_timeout=1s")
             workspace = Workspace(
                 new_root(tmp_path),

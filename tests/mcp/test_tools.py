@@ -24,7 +24,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace as Store
 from mcp import Client, MCPError
 from tests.mcp.conftest import QUICK, address, call, failure, new_root, talk
-from tests.serving import QuietHandler, serving
+from tests.servers.local_http import QuietHandler, serving_handler
 
 QUESTION = "how do wolf spider mothers carry their young"
 READING = {
@@ -121,8 +121,7 @@ def test_history_texts_and_collections(root: str, site: str) -> None:
     history = call(options, "page_history", url=site)
     assert (history["total"], history["versions"][0]["status"]) == (1, 200)
     at = history["versions"][0]["at"]
-    versioned = call(options, "read_page", url=site, at="1")
-    assert versioned == call(options, "read_page", url=site)
+    assert call(options, "read_page", url=site, at="1") == call(options, "read_page", url=site)
     assert "there is no version 2" in failure(options, "read_page", url=site, at="2")
     assert at.startswith("20")
     found = call(options, "find_text", texts=["wolf spiders"], ignore=["case"])
@@ -153,8 +152,7 @@ def test_a_page_as_a_resource(root: str, site: str) -> None:
 
 
 def test_a_workspace_that_is_missing_is_named(tmp_path: Path) -> None:
-    message = failure(McpOptions(new_root(tmp_path)), "search", query="x")
-    assert "is not a workspace" in message
+    assert "is not a workspace" in failure(McpOptions(new_root(tmp_path)), "search", query="x")
 
 
 # -- SQL
@@ -292,7 +290,7 @@ class _Site(QuietHandler):
 
 @pytest.fixture
 def secret() -> Iterator[str]:
-    with serving(_Site) as origin:
+    with serving_handler(_Site) as origin:
         yield origin
 
 
@@ -325,10 +323,9 @@ def test_private_addresses_are_refused(host: str, root: str, secret: str) -> Non
 
 @pytest.mark.proves("access-mcp-addresses")
 def test_a_redirect_to_a_private_address_is_refused(root: str, site: str, secret: str) -> None:
-    with serving(_Site, "127.0.0.2") as allowed:
+    with serving_handler(_Site, "127.0.0.2") as allowed:
         options = McpOptions(root, QUICK, allow_fetch=True, allow_private=[address(allowed)])
-        message = failure(options, "fetch_page", url=f"{allowed}/?to={secret}/")
-        assert "address_refused" in message
+        assert "address_refused" in failure(options, "fetch_page", url=f"{allowed}/?to={secret}/")
         metadata = "http://169.254.169.254/latest/meta-data/"
         assert "address_refused" in failure(options, "fetch_page", url=f"{allowed}/?to={metadata}")
         assert "secret" in call(options, "fetch_page", url=f"{allowed}/")["markdown"]
@@ -360,8 +357,7 @@ def test_exclusions_apply(site: str, tmp_path: Path) -> None:
     )
     for path in ("life/mothers.html", "species/"):
         assert "the operator excluded it" in failure(options, "fetch_page", url=f"{site}{path}")
-        message = failure(options, "crawl_site", url=f"{site}{path}")
-        assert "is excluded by the operator" in message
+        assert "is excluded by the operator" in failure(options, "crawl_site", url=f"{site}{path}")
     assert call(options, "fetch_page", url=f"{site}questions.html")["title"]
 
 
@@ -419,8 +415,7 @@ def test_a_crawl_stays_below_its_path_and_its_limits(site: str, tmp_path: Path) 
     options = _crawling(new_root(tmp_path), site, limits=Limits(2, 60_000))
     report = call(options, "crawl_site", url=f"{site}life/", max_pages=1_000, max_seconds=9_999)
     assert (report["pages"], report["ended"]) == (2, "max_pages")
-    wider = _crawling(new_root(tmp_path), site)
-    call(wider, "crawl_site", url=f"{site}life/")
+    call(_crawling(new_root(tmp_path), site), "crawl_site", url=f"{site}life/")
     urls = Workspace(options.root).sql("SELECT url FROM pages")["url"].to_list()
     assert len(urls) == 8
     assert all(url.startswith(f"{site}life/") for url in urls)
@@ -455,10 +450,8 @@ def test_follow_the_relevant_links(site: str, tmp_path: Path) -> None:
     found = call(options, "focused_crawl", question=QUESTION, seeds=[site], enough=2)
     assert found["relevant"] >= len(found["hits"]) > 0
     assert f"{site}life/mothers.html" in [hit["url"] for hit in found["hits"]]
-    scores = [hit["score"] for hit in found["hits"]]
-    assert all(0 < score <= 1 for score in scores)
-    message = failure(options, "focused_crawl", question="", seeds=[site])
-    assert message.endswith(NOTICE)
+    assert all(0 < hit["score"] <= 1 for hit in found["hits"])
+    assert failure(options, "focused_crawl", question="", seeds=[site]).endswith(NOTICE)
 
 
 def test_one_crawl_at_a_time_and_a_cancelled_one_stops(site: str, tmp_path: Path) -> None:

@@ -164,8 +164,7 @@ def test_the_main_text_is_made_of_lines_of_the_text(parts: list[str]) -> None:
     chosen, numbers = selected.text, selected.lines
     assert numbers == sorted(set(numbers))
     ranges = zip(numbers[::2], numbers[1::2], strict=True)
-    lines = [line for first, end in ranges for line in actual.lines[first:end]]
-    assert chosen == "\n".join(lines)
+    assert chosen == "\n".join([line for first, end in ranges for line in actual.lines[first:end]])
     assert _is_subsequence(chosen.split("\n") if chosen else [], actual.lines)
     assert not any(sign in line for line in actual.lines for sign in "\n\r\0\1\2")
     if "<pre>" not in parts:

@@ -20,6 +20,7 @@ from lycosa.core.records import Request
 from lycosa.frontier.hosts.mapped_arrays import MappedArrays
 from lycosa.processes import memory, platform
 from tests.fetch.fetching import allowed, listener, open_fetcher, run
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -210,10 +211,7 @@ def test_a_process_ends_with_its_parent(calls: str) -> None:
         assert platform.process_exists(pid)
         parent.kill()
         parent.wait()
-    deadline = time.monotonic() + 30
-    while platform.process_exists(pid):
-        assert time.monotonic() < deadline, "the child is still there"
-        time.sleep(0.05)
+    until(lambda: not platform.process_exists(pid), 30)
 
 
 def test_a_process_whose_parent_ended_before_the_call_ends() -> None:

@@ -46,8 +46,7 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def searcher(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
-    corpus = Corpus(str(tmp_path_factory.mktemp("search") / "workspace"))
-    return corpus.indexed(PAGES.items())
+    return Corpus(str(tmp_path_factory.mktemp("search") / "workspace")).indexed(PAGES.items())
 
 
 def urls(results: SearchResults) -> list[str]:

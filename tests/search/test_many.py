@@ -41,8 +41,7 @@ def halves(folder: Path) -> Halves:
     pages = made_pages()
     parts = {"whole": pages, "first": pages[::2] + pages[1 : 2 * SHARED : 2], "second": pages[1::2]}
     for name, listed in parts.items():
-        corpus = Corpus(str(folder / name), partitions=16)
-        corpus.commit_and_index(listed)
+        Corpus(str(folder / name), partitions=16).commit_and_index(listed)
     return Halves(*(str(folder / name) for name in ("whole", "first", "second")))
 
 

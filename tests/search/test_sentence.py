@@ -54,8 +54,7 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def searcher(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
-    corpus = Corpus(str(tmp_path_factory.mktemp("sentence") / "workspace"))
-    return corpus.indexed(PAGES.items())
+    return Corpus(str(tmp_path_factory.mktemp("sentence") / "workspace")).indexed(PAGES.items())
 
 
 @pytest.mark.parametrize(

@@ -34,11 +34,6 @@ def terms(corpus: Corpus, **request: object) -> dict[str, Term]:
     return {term.text: term for term in report.terms}
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Corpus:
-    return Corpus(str(tmp_path / "workspace"))
-
-
 def test_counts_are_those_of_a_plain_count(corpus: Corpus) -> None:
     chance = random.Random(3)
     texts = [" ".join([*FILLER, *chance.choices(WORDS, k=12), "12345 x"]) for _ in range(40)]

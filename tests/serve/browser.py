@@ -12,7 +12,7 @@ import select
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -90,16 +90,8 @@ class Browser:
         if "loaderId" not in answer:  # the same document, another part of it
             self._wait_for_load(before)
             return
-        deadline = time.monotonic() + LIMIT_S
         # not any page: the one before may just have been coming again by itself
-        while answer["loaderId"] not in self._loaded:
-            self._read(deadline)
-
-    def does(self, script: str) -> None:
-        """Run a script that leads to another page, and wait until that has loaded."""
-        before = self._loads
-        self.evaluate(script)
-        self._wait_for_load(before)
+        self._read_until(lambda: answer["loaderId"] in self._loaded)
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page, or of its promise; not bound by the page's
@@ -171,10 +163,8 @@ class Browser:
         assert "error" not in self._send("Browser.setDownloadBehavior", behaviour, whole=True)
         self._taken = None
         self.click(find)
-        deadline = time.monotonic() + LIMIT_S
-        while self._taken is None:
-            self._read(deadline)
-        return Path(self._taken)
+        self._read_until(lambda: self._taken)
+        return Path(str(self._taken))
 
     def forget(self, origin: str) -> None:
         """Drop the cookies and what a site has stored."""
@@ -223,8 +213,11 @@ class Browser:
         )
 
     def _wait_for_load(self, before: int) -> None:
+        self._read_until(lambda: self._loads != before)
+
+    def _read_until(self, reached: Callable[[], object]) -> None:
         deadline = time.monotonic() + LIMIT_S
-        while self._loads == before:
+        while not reached():
             self._read(deadline)
 
     def _comes(self, until: float) -> bool:

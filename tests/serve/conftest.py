@@ -4,6 +4,7 @@ command.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,10 +17,10 @@ from lycosa.commands.demo.demo import serve_demo_web
 from lycosa.commands.inspection.status import workspace_status
 from lycosa.serve.app import create_app
 from lycosa.store.workspace import Workspace
+from tests.cli.conftest import printed
 from tests.serve.browser import Browser, browser
 from tests.serve.client import Client
-from tests.serving import QuietHandler
-from tests.serving import serving as serving_pages
+from tests.servers.local_http import QuietHandler, serving_handler
 
 HOSTILE_TITLE = (
     '"><script>document.title="owned"</script><img src=http://127.0.2.9/beacon onerror=alert(1)>'
@@ -46,7 +47,7 @@ def hostile_site() -> Iterator[str]:
         def do_GET(self) -> None:
             self.answer(*((200, page) if self.path == HOSTILE_PATH else (404, b"no")))
 
-    with serving_pages(Handler, "127.0.2.10") as origin:
+    with serving_handler(Handler, "127.0.2.10") as origin:
         yield f"{origin}{HOSTILE_PATH}"
 
 
@@ -55,28 +56,49 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The root of a crawled and indexed workspace."""
     root = tmp_path_factory.mktemp("serve") / "workspace"
     with serve_demo_web() as web, hostile_site() as hostile:
-        command = lycosa("-w", str(root), "crawl", "--quiet", *web.seeds(), hostile, "--delay", "0")
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+        seeds = (*web.seeds(), hostile)
+        printed("-w", str(root), "crawl", "--quiet", *seeds, "--delay", "0", limit_s=120)
     return str(root)
 
 
+@pytest.fixture(scope="module")
+def copy(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A copy of the workspace that may be changed."""
+    root = tmp_path_factory.mktemp("changed") / "w"
+    shutil.copytree(workspace, root)
+    return str(root)
+
+
+@pytest.fixture(scope="module")
+def writer(copy: str) -> Client:
+    """The application over that copy."""
+    return Client(create_app(copy, lambda: workspace_status(copy)))
+
+
 @contextmanager
-def serving(root: str) -> Iterator[str]:
-    """The address of `lycosa serve` over a workspace, in a process of its own."""
-    with subprocess.Popen(
-        lycosa("-w", root, "serve", "--port", "0"), stdout=subprocess.PIPE, text=True
-    ) as process:
+def server_process(*words: str, end_s: float = 15.0) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`lycosa … serve` in a process of its own, and its address."""
+    with subprocess.Popen(lycosa(*words), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield next(
-                word
-                for word in process.stdout.readline().split()
-                if word.startswith("http://127.0.0.1:")
+            yield (
+                process,
+                next(
+                    word
+                    for word in process.stdout.readline().split()
+                    if word.startswith("http://127.0.0.1:")
+                ),
             )
         finally:
             process.terminate()
-            process.wait(timeout=15)
+            process.wait(timeout=end_s)
+
+
+@contextmanager
+def serving(root: str, *options: str) -> Iterator[str]:
+    """The address of `lycosa serve` over a workspace."""
+    with server_process("-w", root, *options, "serve", "--port", "0") as (_, address):
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.serve.browser import Browser
 
 PICTURES = Path(__file__).resolve().parents[2] / "build" / "screenshots"
@@ -51,6 +53,14 @@ WAYS = [Way(True, False), Way(False, True)]
 """Those of every run: scripts at a desk, none on a phone."""
 OTHER_WAYS = [SCRIPTS_ON_A_PHONE, Way(False, False)]
 """Those of `make prove`."""
+
+
+@pytest.fixture(
+    params=[*WAYS, *(pytest.param(way, marks=pytest.mark.prove) for way in OTHER_WAYS)], ids=str
+)
+def way(request: pytest.FixtureRequest) -> Way:
+    found: Way = request.param
+    return found
 
 
 class Person:

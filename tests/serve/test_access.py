@@ -4,12 +4,10 @@ something stands in for those that do.
 
 from __future__ import annotations
 
+import functools
 import json
-import os
 import re
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -29,6 +27,7 @@ from lycosa.serve.web.rate_limits import RateLimiter, is_loopback, network_of
 from lycosa.store.coordination.owner import own
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
+from tests.cli.conftest import run
 from tests.serve.client import Client
 
 LIMITS = ServeSettings(rate=2, writes=3)
@@ -295,24 +294,15 @@ def test_after_the_login_we_stay_here(given: str) -> None:
 
 
 def test_token_command(root: str, tokens: Tokens) -> None:
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "lycosa.cli.main", "-w", root, "token", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=os.environ,
-        )
-
-    added = run("add", "ada")
-    assert (added.returncode, tokens.holder(added.stdout.strip())) == (0, "ada")
-    assert "cannot be shown again" in added.stderr
-    assert run("add", "ada").returncode == 2
-    listed = json.loads(run("list", "--json").stdout)
+    token = functools.partial(run, "-w", root, "token")
+    added = token("add", "ada")
+    assert (added.code, tokens.holder(added.out.strip())) == (0, "ada")
+    assert "cannot be shown again" in added.err
+    assert token("add", "ada").code == 2
+    listed = json.loads(token("list", "--json").out)
     assert [each["name"] for each in listed] == ["ada"]
     assert "sha256" not in listed[0]
-    assert run("remove", "ada").returncode == 0
-    assert run("remove", "ada").returncode == 2
+    assert (token("remove", "ada").code, token("remove", "ada").code) == (0, 2)
 
 
 PRIVATE = {

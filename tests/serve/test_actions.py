@@ -5,7 +5,6 @@ phone. Nobody has to come in for it.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from urllib.parse import parse_qs, quote, urlsplit
 from xml.etree import ElementTree
@@ -18,7 +17,8 @@ from lycosa.store.workspace import Workspace
 from tests.captures.test_captures import Taken, archive
 from tests.serve.browser import Browser
 from tests.serve.conftest import serving
-from tests.serve.person import OTHER_WAYS, SCRIPTS_ON_A_PHONE, WAYS, Person, Way, person
+from tests.serve.person import OTHER_WAYS, SCRIPTS_ON_A_PHONE, Person, Way, person
+from tests.serve.person import way as way
 
 pytestmark = pytest.mark.slow
 
@@ -44,21 +44,11 @@ def home(workspace: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def address(workspace: str, home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(copy: str, home: str) -> Iterator[str]:
     """The real server over a workspace that has an older version of that page as well."""
-    root = tmp_path_factory.mktemp("read") / "w"
-    shutil.copytree(workspace, root)
-    archive(Workspace.open(str(root)), [Taken(home, 0, OLD.encode())])
-    with serving(str(root)) as served:
+    archive(Workspace.open(copy), [Taken(home, 0, OLD.encode())])
+    with serving(copy) as served:
         yield served
-
-
-@pytest.fixture(
-    params=[*WAYS, *(pytest.param(way, marks=pytest.mark.prove) for way in OTHER_WAYS)], ids=str
-)
-def way(request: pytest.FixtureRequest) -> Way:
-    found: Way = request.param
-    return found
 
 
 def asked(reader: Person) -> dict[str, list[str]]:
@@ -247,6 +237,8 @@ def keys(reader: Person) -> None:
         "q",
         "spider",
     ]
+    reader.browser.key("j")
+    assert reader.value("document.activeElement.name") == "q", "a letter that is typed is a letter"
 
 
 def sites_of_ones_own(reader: Person) -> None:
@@ -262,6 +254,7 @@ def sites_of_ones_own(reader: Person) -> None:
         reader.press_here(words, f'li[data-host="{host}"] details[open]')
     assert reader.value(hosts)[0] == other
     assert before[0] not in reader.value(hosts)
+    reader.sees("Results from blocked sites are hidden:")
     reader.go("/?q=spider")
     assert (reader.value(hosts)[0], before[0] in reader.value(hosts)) == (other, False)
     reader.press_here("show them")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,10 +24,12 @@ from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import monitors_of
 from lycosa.watch.watches import add_watch, list_watches, remove_watch
 from tests import waiting
+from tests.cli.conftest import printed
 from tests.daemon.daemons import QUICK, collection, daemon, rows
 from tests.serve.browser import Browser
-from tests.serve.conftest import lycosa, serving
+from tests.serve.conftest import serving
 from tests.serve.person import OTHER_WAYS, WAYS, Person, Way, person
+from tests.serve.person import way as way
 from tests.serve.test_uptime import MINUTE, commit_checks
 from tests.servers.nginx import Server, nginx
 
@@ -68,12 +69,12 @@ def write_sites(folder: Path) -> None:
         (folder / name / "index.html").write_text(
             "<html lang=en><title>Home</title><p>A home page that says welcome to all of you."
         )
-    for way in (*WAYS, *OTHER_WAYS):
+    for each in (*WAYS, *OTHER_WAYS):
         text = (
-            f"<html lang=en><title>The dormouse of {way}</title><p>The dormouse {code(way)} "
+            f"<html lang=en><title>The dormouse of {each}</title><p>The dormouse {code(each)} "
             "sleeps through the winter in a hollow tree."
         )
-        (folder / CRAWLED / f"{way}.html").write_text(text)
+        (folder / CRAWLED / f"{each}.html").write_text(text)
     links = "".join(
         f'<li><a href="/{number}.html">Silk of the wolf spider, part {number}</a>'
         for number in range(LEAVES)
@@ -110,14 +111,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "delay = 0", 'delay = "250ms"'
         )
         (root / "lycosa.toml").write_text(settings)
-        done = subprocess.run(
-            lycosa("-w", str(root), "crawl", "--quiet", *homes),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        printed("-w", str(root), "crawl", "--quiet", *homes, limit_s=120)
         commit_checks(
             Workspace.open(str(root)),
             WATCHED,
@@ -132,14 +126,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 Tokens(open_storage(str(root))).add("ada"),
                 settings,
             )
-
-
-@pytest.fixture(
-    params=[*WAYS, *(pytest.param(way, marks=pytest.mark.prove) for way in OTHER_WAYS)], ids=str
-)
-def way(request: pytest.FixtureRequest) -> Way:
-    found: Way = request.param
-    return found
 
 
 def come_in(someone: Person, world: World, path: str) -> None:

@@ -23,7 +23,9 @@ from lycosa.serve.server import ServerOptions
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests import waiting
+from tests.cli.conftest import run
 from tests.daemon.daemons import QUICK, RUN, collection, site
+from tests.serve.conftest import server_process
 
 LIMIT_S = 90.0
 until = functools.partial(waiting.until, limit_s=LIMIT_S)
@@ -85,61 +87,35 @@ def test_a_port_that_is_taken_is_said_before_anything_is_done(tmp_path: Path) ->
             QUICK + collection("one", f"http://127.0.6.43:{server.port}/")
         )
         words = ["run", "--serve", "--host", "127.0.6.43", "--port", str(server.port)]
-        done = subprocess.run(
-            [*RUN, "-w", str(workspace), *words],
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-    assert done.returncode == 1
-    assert "cannot listen on 127.0.6.43" in done.stderr
+        done = run("-w", str(workspace), *words, limit_s=LIMIT_S)
+    done.expect(1, err=("cannot listen on 127.0.6.43",))
     assert not (workspace / "log").exists()
-    wrong = subprocess.run(
-        [*RUN, "-w", str(workspace), "run", "--port", "1"],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert wrong.returncode == 2
+    assert run("-w", str(workspace), "run", "--port", "1", limit_s=LIMIT_S).code == 2
 
 
 def test_several_processes_serve_as_one(tmp_path: Path) -> None:
     root = tmp_path / "w"
     Workspace.create(str(root))
     token = Tokens(open_storage(str(root))).add("ada")
-    command = [*RUN, "-w", str(root), "serve", "--port", "0", "--processes", "2"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
-            assert found
+    words = ("-w", str(root), "serve", "--processes", "2", "--port")
+    with server_process(*words, "0", end_s=30) as (process, address):
 
-            def listening() -> list[psutil.Process]:
-                return [
-                    child for child in psutil.Process(process.pid).children() if _listens(child)
-                ]
+        def listening() -> list[psutil.Process]:
+            return [child for child in psutil.Process(process.pid).children() if _listens(child)]
 
-            until(lambda: len(listening()) == 2)
-            came = httpx.post(f"{found[0]}/login", data={"token": token}, timeout=60)
-            cookie = came.headers["set-cookie"].partition(";")[0]
-            answers = [
-                httpx.get(f"{found[0]}/login", headers={"cookie": cookie}, timeout=60).text
-                for _ in range(24)
-            ]
-            assert all("Signed in as ada" in answer for answer in answers), (
-                "a session is good at every process"
-            )
-            taken = [*command[:-4], "--port", found[0].rpartition(":")[2], "--processes", "2"]
-            again = subprocess.run(
-                taken, capture_output=True, text=True, timeout=LIMIT_S, check=False
-            )
-            assert again.returncode == 1
-            assert "cannot listen" in again.stderr
-        finally:
-            process.terminate()
-        assert process.wait(30) == 0
+        until(lambda: len(listening()) == 2)
+        came = httpx.post(f"{address}login", data={"token": token}, timeout=60)
+        cookie = came.headers["set-cookie"].partition(";")[0]
+        answers = [
+            httpx.get(f"{address}login", headers={"cookie": cookie}, timeout=60).text
+            for _ in range(24)
+        ]
+        assert all("Signed in as ada" in answer for answer in answers), (
+            "a session is good at every process"
+        )
+        port = address.rstrip("/").rpartition(":")[2]
+        run(*words, port, limit_s=LIMIT_S).expect(1, err=("cannot listen",))
+    assert process.returncode == 0
 
 
 def test_a_server_that_does_not_start_is_reported(

@@ -29,36 +29,6 @@ def page(chromium: Browser, address: str) -> Browser:
     return chromium
 
 
-def test_search_by_typing(page: Browser, address: str) -> None:
-    page.type_text("wolf spider mother")  # the field has the focus
-    page.press_enter()
-    assert page.evaluate(TITLES)[0] == "Mothers with a load · The Wolf Spider Pages"
-    assert page.evaluate("document.querySelector('input[name=q]').value") == "wolf spider mother"
-    assert page.evaluate("document.querySelectorAll('mark').length") > 0
-    assert {urlsplit(url).netloc for url in page.asked} == {urlsplit(address).netloc}
-    assert page.errors == []
-
-
-def test_choose_a_language_and_page_on(page: Browser) -> None:
-    page.evaluate("document.querySelector('select[name=lang]').value = 'ru'")
-    page.evaluate("document.querySelector('input[name=q]').focus()")
-    page.type_text("музей")
-    page.press_enter()
-    assert page.evaluate("document.querySelector('select[name=lang]').value") == "ru"
-    assert (
-        page.evaluate("[...document.querySelectorAll('h2')].every(title => title.lang === 'ru')")
-        is True
-    )
-    assert page.evaluate(TITLES)
-    page.evaluate("document.querySelector('select[name=lang]').value = ''")
-    page.evaluate("document.querySelector('input[name=q]').value = 'lang:en'")
-    page.does("document.querySelector('form button').click()")
-    shown = page.evaluate(TITLES)
-    page.does("document.querySelector('a[rel=next]').click()")
-    assert page.evaluate("document.querySelector('.pages [aria-current=page]').innerText") == "2"
-    assert not set(shown) & set(page.evaluate(TITLES))
-
-
 @pytest.mark.proves("access-escaping")
 def test_nothing_of_a_hostile_page_runs(page: Browser, address: str) -> None:
     page.asked.clear()

@@ -15,8 +15,7 @@ from tests.captures.test_captures import HTML, URL, Taken, archive
 from tests.serve.browser import Browser
 from tests.serve.conftest import serving
 from tests.serve.test_cached import BASE, HOSTILE
-from tests.serving import QuietHandler
-from tests.serving import serving as serving_pages
+from tests.servers.local_http import QuietHandler, serving_handler
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -54,7 +53,7 @@ def listener() -> Iterator[Listener]:
 
         do_POST = do_GET
 
-    with serving_pages(Handler) as origin:
+    with serving_handler(Handler) as origin:
         found.address = origin.removeprefix("http://")
         found.page = HOSTILE.replace("127.0.2.9", found.address).encode()
         yield found
@@ -143,15 +142,6 @@ def test_a_picture_is_a_picture_and_a_drawing_is_text(page: Browser, address: st
     assert page.evaluate("document.querySelector('main img').naturalWidth") == 1
     page.open(f"{address}cached/raw?url={quote(f'{BASE}svg', safe='')}")
     assert page.evaluate("document.contentType") == "text/plain"
-
-
-def test_versions_are_compared_by_choosing_two(page: Browser, address: str) -> None:
-    page.open(f"{address}versions?url={quote(URL, safe='')}")
-    page.does("document.querySelector('main form button').click()")
-    assert page.evaluate(
-        "[...document.querySelectorAll('del, ins')].map(part => part.innerText)"
-    ) == ["Second block.", "Another block."]
-    assert page.errors == []
 
 
 @pytest.mark.parametrize("width", [320])

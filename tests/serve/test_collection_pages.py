@@ -5,7 +5,6 @@ only configured.
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from lycosa.commands.inspection.status import workspace_status
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.crawl.session.pausing import paused
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.serve.app import create_app
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -39,16 +37,9 @@ depth = 3
 
 
 @pytest.fixture(scope="module")
-def copy(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    root = tmp_path_factory.mktemp("collection") / "w"
-    shutil.copytree(workspace, root)
-    (root / "lycosa.toml").write_text(CONFIG)
-    return str(root)
-
-
-@pytest.fixture(scope="module")
-def writer(copy: str) -> Client:
-    return Client(create_app(copy, lambda: workspace_status(copy)))
+def copy(copy: str) -> str:
+    (Path(copy) / "lycosa.toml").write_text(CONFIG)
+    return copy
 
 
 def test_the_page_says_what_the_tables_say(client: Client, workspace: str) -> None:

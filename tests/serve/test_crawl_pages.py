@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -25,21 +24,8 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture(scope="module")
-def copy(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A copy of the workspace that may be changed."""
-    root = tmp_path_factory.mktemp("changed") / "w"
-    shutil.copytree(workspace, root)
-    return str(root)
-
-
-@pytest.fixture(scope="module")
 def token(copy: str) -> str:
     return Tokens(open_storage(copy)).add("ada")
-
-
-@pytest.fixture(scope="module")
-def writer(copy: str) -> Client:
-    return Client(create_app(copy, lambda: workspace_status(copy)))
 
 
 def come_in(client: Client, token: str) -> tuple[dict[str, str], str]:

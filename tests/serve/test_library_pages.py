@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -34,15 +33,8 @@ from tests.serve.test_crawl_pages import FORM, come_in
 
 
 @pytest.fixture(scope="module")
-def copy(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    root = tmp_path_factory.mktemp("library") / "w"
-    shutil.copytree(workspace, root)
-    return str(root)
-
-
-@pytest.fixture(scope="module")
-def client(copy: str) -> Client:
-    return Client(create_app(copy, lambda: workspace_status(copy)))
+def client(writer: Client) -> Client:
+    return writer
 
 
 def links(client: Client, path: str, start: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,8 +22,9 @@ from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor
 from lycosa.watch.watches import add_watch
 from tests.captures.test_captures import HTML, Taken, archive
+from tests.cli.conftest import run
 from tests.serve.client import Client
-from tests.serve.conftest import lycosa, serving
+from tests.serve.conftest import serving
 from tests.serve.test_uptime import commit_checks
 from tests.site.paper import crawled, paper
 
@@ -226,15 +226,9 @@ class Served:
 
 def ask_command(root: str, words: Collection[str]) -> Any:
     """Return the document that a command prints with `--json`."""
-    done = subprocess.run(
-        lycosa("-w", root, *words, "--json"),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode in (0, 1), done.stderr  # 1: no results
-    return json.loads(done.stdout)
+    done = run("-w", root, *words, "--json")
+    assert done.code in (0, 1), done.err  # 1: no results
+    return json.loads(done.out)
 
 
 def comparable(document: object, varying: Collection[str]) -> object:
@@ -250,27 +244,24 @@ def comparable(document: object, varying: Collection[str]) -> object:
 
 
 @pytest.fixture(scope="module")
-def served(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    root = str(tmp_path_factory.mktemp("parity") / "w")
-    shutil.copytree(workspace, root)
-    opened = Workspace.open(root)
+def served(copy: str) -> Iterator[Served]:
+    opened = Workspace.open(copy)
     archive(
         opened,
         [Taken(VERSIONED, day, HTML.format(f"Day {day}.").encode()) for day in range(3)],
     )
-    add_watch(root, Config(), ["wolf"], ["case"], notify=["webhook https://hooks.example/x"])
+    add_watch(copy, Config(), ["wolf"], ["case"], notify=["webhook https://hooks.example/x"])
     with paper("127.0.7.95") as site:
         site.page("/", "The Wolf.")
-        crawled(root, f"{site.origin}/")
-    add_monitor(root, Config(), {"url": MONITORED})
+        crawled(copy, f"{site.origin}/")
+    add_monitor(copy, Config(), {"url": MONITORED})
     # Far from the ends of all windows, which move between the two answers that are compared.
     minute_ms = time.time_ns() // 60_000_000_000 * 60_000
     commit_checks(opened, MONITORED, "uuuussssuuuu", minute_ms - 20 * 60_000)
-    token = Tokens(open_storage(root)).add("parity")
-    answer = Client(create_app(root, dict)).get("/api/v1/search", {"q": "spider"}).json()
-    hit = answer["hits"][0]
-    with serving(root) as address:
-        yield Served(root, address, {"authorization": f"Bearer {token}"}, hit["url"], hit["host"])
+    token = Tokens(open_storage(copy)).add("parity")
+    hit = Client(create_app(copy, dict)).get("/api/v1/search", {"q": "spider"}).json()["hits"][0]
+    with serving(copy) as address:
+        yield Served(copy, address, {"authorization": f"Bearer {token}"}, hit["url"], hit["host"])
 
 
 @pytest.mark.parametrize("question", READ, ids=lambda question: question.name)

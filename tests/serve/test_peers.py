@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,8 +29,8 @@ from lycosa.serve.app import create_app
 from tests.search.shards import queries
 from tests.search.test_many import Halves, agreement, halves, urls
 from tests.serve.client import Client
-from tests.serve.conftest import lycosa
-from tests.serving import QuietHandler, serving
+from tests.serve.conftest import server_process, serving
+from tests.servers.local_http import QuietHandler, serving_handler
 
 TIMEOUT_S = 0.7
 
@@ -39,18 +38,8 @@ TIMEOUT_S = 0.7
 @contextmanager
 def served(root: str, *more: str) -> Iterator[str]:
     """The address of a real server over a workspace, without a slash at its end."""
-    command = lycosa("-w", root, *(["--set", more[0]] if more else []), "serve", "--port", "0")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield next(
-                word
-                for word in process.stdout.readline().split()
-                if word.startswith("http://127.0.0.1:")
-            ).rstrip("/")
-        finally:
-            process.terminate()
-            process.wait(timeout=15)
+    with serving(root, *(("--set", more[0]) if more else ())) as address:
+        yield address.rstrip("/")
 
 
 @contextmanager
@@ -58,13 +47,15 @@ def answering(act: Callable[[QuietHandler], None]) -> Iterator[str]:
     """A server that does to every request what it is told."""
 
     class Handler(QuietHandler):
+        protocol_version = "HTTP/1.0"  # the end of the connection is that of the body
+
         def do_GET(self) -> None:
             with contextlib.suppress(OSError):  # the other side has had enough
                 act(self)
 
         do_POST = do_GET
 
-    with serving(Handler) as origin:
+    with serving_handler(Handler) as origin:
         yield origin
 
 
@@ -182,18 +173,12 @@ def test_two_that_name_each_other_do_not_go_round(made: Halves) -> None:
             "--port",
             str(port),
         ]
-        with subprocess.Popen(lycosa(*command), stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            try:
-                here = many(made.first, f"http://127.0.0.1:{port}", other, hops=3)
-                results = here.search(SearchRequest("web", 50))
-                assert results.notes == []
-                assert len(set(urls(results))) == len(results.hits) == 50
-                here.close()
-            finally:
-                process.terminate()
-                process.wait(timeout=15)
+        with server_process(*command):
+            here = many(made.first, f"http://127.0.0.1:{port}", other, hops=3)
+            results = here.search(SearchRequest("web", 50))
+            assert results.notes == []
+            assert len(set(urls(results))) == len(results.hits) == 50
+            here.close()
 
 
 def test_of_another_version_a_whole_answer_is_asked(made: Halves, peer: str) -> None:
@@ -233,14 +218,6 @@ def _drip(request: QuietHandler) -> None:
         time.sleep(0.1)
 
 
-def _garbage(request: QuietHandler) -> None:
-    request.answer(200, b"<html>\x00\xff not json")
-
-
-def _deep(request: QuietHandler) -> None:
-    request.answer(200, b"[" * 500_000)
-
-
 def _gigabyte(request: QuietHandler) -> None:
     request.send_response(200)
     request.send_header("Content-Length", str(2**30))
@@ -249,39 +226,40 @@ def _gigabyte(request: QuietHandler) -> None:
         request.wfile.write(b"[" * 2**20)
 
 
-def _elsewhere(request: QuietHandler) -> None:
-    request.answer(302, b"", Location="http://169.254.169.254/")
-
-
 def _headers(request: QuietHandler) -> None:
     request.wfile.write(b"HTTP/1.1 200 OK\r\n")
     for number in range(100_000):
         request.wfile.write(b"X-%d: %s\r\n" % (number, b"y" * 1_000))
 
 
-def _compressed(request: QuietHandler) -> None:
-    request.answer(200, b"\x1f\x8b" + b"\0" * 100, **{"Content-Encoding": "gzip"})
-
-
-def _not_found(request: QuietHandler) -> None:
-    request.answer(404, b"{}")
+def _says(status: int, body: bytes, **fields: str) -> Callable[[QuietHandler], None]:
+    return lambda request: request.answer(status, body, **fields)
 
 
 ACROSS = Across(("en", "de"))
-WRONG = [_silent, _drip, _garbage, _deep, _gigabyte, _elsewhere, _headers, _compressed]
+GARBAGE, NOT_FOUND = _says(200, b"<html>\x00\xff not json"), _says(404, b"{}")
+WRONG = {
+    "silent": _silent,
+    "drip": _drip,
+    "garbage": GARBAGE,
+    "deep": _says(200, b"[" * 500_000),
+    "gigabyte": _gigabyte,
+    "elsewhere": _says(302, b"", Location="http://169.254.169.254/"),
+    "headers": _headers,
+    "compressed": _says(200, b"\x1f\x8b" + b"\0" * 100, **{"Content-Encoding": "gzip"}),
+    "not found": NOT_FOUND,
+}
 
 
 @pytest.mark.proves("limits-peers")
 @pytest.mark.parametrize(
     ("act", "across"),
     [
-        *((act, None) for act in WRONG),
-        (_not_found, None),
-        (_silent, ACROSS),
-        (_garbage, ACROSS),
-        (_not_found, ACROSS),
+        *(pytest.param(act, None, id=name) for name, act in WRONG.items()),
+        pytest.param(_silent, ACROSS, id="silent, across"),
+        pytest.param(GARBAGE, ACROSS, id="garbage, across"),
+        pytest.param(NOT_FOUND, ACROSS, id="not found, across"),
     ],
-    ids=lambda value: getattr(value, "__name__", "across" if value else ""),
 )
 def test_a_peer_that_is_wrong_costs_its_results_and_a_note(
     made: Halves, act: Callable[[QuietHandler], None], across: Across | None

@@ -4,7 +4,6 @@ description names, and never our fault.
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import pytest
@@ -22,30 +21,21 @@ from lycosa.store.storage.storage import open_storage
 
 BRIEF, LONG = 6, 400
 """Examples a route: in the plain suite, and as a proof."""
-PHASES = (Phase.explicit, Phase.generate)
 LEFT_OUT = {("post", "/api/v1/hunts")}
 """It goes out into the web; tests/hunt/test_session.py asks it."""
 
 
 @pytest.fixture(scope="module")
-def root(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A copy: what has a token may write."""
-    folder = tmp_path_factory.mktemp("schema") / "w"
-    shutil.copytree(workspace, folder)
-    return str(folder)
-
-
-@pytest.fixture(scope="module")
-def api(root: str) -> schemathesis.BaseSchema:
+def api(copy: str) -> schemathesis.BaseSchema:
     app = create_app(
-        root, lambda: workspace_status(root), limits=ServeSettings(rate=0, writes=1_000_000)
+        copy, lambda: workspace_status(copy), limits=ServeSettings(rate=0, writes=1_000_000)
     )
     return schemathesis.openapi.from_asgi("/api/v1/openapi.json", app)
 
 
 @pytest.fixture(scope="module")
-def token(root: str) -> str:
-    return Tokens(open_storage(root)).add("schema")
+def token(copy: str) -> str:
+    return Tokens(open_storage(copy)).add("schema")
 
 
 def _try_all(

@@ -1,6 +1,4 @@
-"""The search page whole: other languages and their edited_translations translations, the advanced form, keys,
-sites that a reader blocks or prefers.
-"""
+"""The search page whole: other languages and their edited translations, the advanced form."""
 
 from __future__ import annotations
 
@@ -10,20 +8,8 @@ import pytest
 
 from lycosa.serve.search.advanced import built_query
 from lycosa.serve.search.translation_form import edited_translations
-from tests.serve.browser import Browser
 from tests.serve.client import Client
 from tests.serve.pages import Document
-
-HOSTS = (
-    "[...document.querySelectorAll('.results > li:not([hidden])')].map(each => each.dataset.host)"
-)
-
-
-def key(chromium: Browser, name: str) -> None:
-    chromium.evaluate(
-        f"document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {{key: '{name}', "
-        f"bubbles: true, cancelable: true}}))"
-    )
 
 
 @pytest.mark.parametrize(
@@ -89,73 +75,6 @@ def test_mending_twice() -> None:
         "de:house=Haus",
     )
     assert edited_translations({"w.RU.Museum": "", "o.RU.Museum": "a"}, ()) == ("RU:Museum=",)
-
-
-@pytest.mark.slow
-def test_keys(chromium: Browser, address: str) -> None:
-    chromium.look(1280, 900)
-    chromium.open(f"{address}?q=spider")
-    titles = chromium.evaluate(
-        "[...document.querySelectorAll('.results h2 a')].map(each => each.innerText)"
-    )
-    shown = []
-    for name in "jjk":
-        key(chromium, name)
-        shown.append(chromium.evaluate("document.activeElement.innerText"))
-    assert shown == [titles[0], titles[1], titles[0]]
-    key(chromium, "/")
-    assert chromium.evaluate("document.activeElement.name") == "q"
-    key(chromium, "j")
-    assert chromium.evaluate("document.activeElement.name") == "q", (
-        "a letter that is typed is a letter"
-    )
-
-
-@pytest.mark.slow
-def test_sites_are_blocked_and_preferred_in_this_browser(chromium: Browser, address: str) -> None:
-    chromium.open(f"{address}?q=museum&lang=")
-    chromium.evaluate("localStorage.clear()")
-    chromium.open(f"{address}?q=lang%3Aen+OR+lang%3Ade")
-    hosts = chromium.evaluate(HOSTS)
-    last = next(host for host in reversed(hosts) if host != hosts[0])
-
-    def press(host: str, text: str) -> None:
-        buttons = f"[...document.querySelectorAll('li[data-host=\"{host}\"] button')]"
-        chromium.evaluate(
-            f"{buttons}.find(each => each.textContent == '{text}' && !each.hidden).click()"
-        )
-
-    press(last, "prefer this site")
-    assert chromium.evaluate(HOSTS)[0] == last
-    press(hosts[0], "block this site")
-    assert hosts[0] not in chromium.evaluate(HOSTS)
-    assert chromium.evaluate("document.querySelector('.left-out').innerText").startswith(
-        "Results from blocked sites are hidden:"
-    )
-    chromium.open(f"{address}?q=lang%3Aen+OR+lang%3Ade")
-    assert hosts[0] not in chromium.evaluate(HOSTS), "it is kept"
-    chromium.evaluate("document.querySelector('.left-out button').click()")
-    assert hosts[0] in chromium.evaluate(HOSTS)
-    chromium.open(f"{address}advanced")
-    assert chromium.evaluate("document.querySelectorAll('#sites li').length") == 2
-    chromium.evaluate("document.querySelectorAll('#sites button').forEach(each => each.click())")
-    chromium.evaluate("document.querySelectorAll('#sites button').forEach(each => each.click())")
-    assert chromium.evaluate("document.getElementById('sites').hidden") is True
-    assert chromium.errors == []
-
-
-@pytest.mark.slow
-def test_the_advanced_form_writes_while_one_types(chromium: Browser, address: str) -> None:
-    chromium.open(f"{address}advanced")
-    chromium.evaluate("document.getElementById('phrase').focus()")
-    chromium.type_text("wolf spider")
-    written = "document.querySelector('#built code').innerText"
-    wait = (
-        f"new Promise(done => {{ const at = setInterval(() => {{ if ({written}) {{ "
-        f"clearInterval(at); done(1) }} }}, 50) }})"
-    )
-    chromium.evaluate(wait)
-    assert chromium.evaluate("document.querySelector('#built code').innerText") == '"wolf spider"'
 
 
 def test_what_is_sent_is_small(client: Client) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import signal
 import socket
 import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 
@@ -20,8 +18,9 @@ from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.index.indexer import Indexer
 from lycosa.serve.server import address_of, listen
+from tests.cli.conftest import run
 from tests.index.corpus import Corpus, page
-from tests.serve.conftest import lycosa
+from tests.serve.conftest import lycosa, server_process
 
 
 @pytest.mark.proves("access-loopback")
@@ -110,41 +109,16 @@ def test_a_server_over_replicas(tmp_path: Path) -> None:
     )
     with Indexer(other.root, IndexSettings.model_validate({"heap": "15MiB"})) as indexer:
         indexer.update()
-    command = [
-        sys.executable,
-        "-m",
-        "lycosa.cli.main",
-        "serve",
-        "-w",
-        corpus.root,
-        "-w",
-        other.root,
-        "--port",
-        "0",
-        "--engine",
-        "local",
-    ]
-    server = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        match = re.search(r"http://\S+?/", server.stdout.readline())
-        assert match
+    words = ("serve", "-w", corpus.root, "-w", other.root, "--port", "0", "--engine", "local")
+    with server_process(*words, end_s=60) as (server, address):
         children = psutil.Process(server.pid).children(recursive=True)
-        with urllib.request.urlopen(f"{match[0]}api/v1/search?q=spiders+-jar") as response:
+        with urllib.request.urlopen(f"{address}api/v1/search?q=spiders+-jar") as response:
             answer = json.load(response)
         assert (answer["total"], len(answer["hits"]), answer["missing_shards"]) == (12, 10, [])
-        with urllib.request.urlopen(f"{match[0]}?q=spider") as response:
+        with urllib.request.urlopen(f"{address}?q=spider") as response:
             assert b"15 pages" in response.read()
-        with urllib.request.urlopen(f"{match[0]}api/v1/search?q=spiders") as response:
+        with urllib.request.urlopen(f"{address}api/v1/search?q=spiders") as response:
             assert {hit["source"] for hit in json.load(response)["hits"]} == {"", other.root}
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(60)
-        server.stdout and server.stdout.close()
     assert len(children) >= 2
     _, alive = psutil.wait_procs(children, 30)
     assert not alive
@@ -152,18 +126,7 @@ def test_a_server_over_replicas(tmp_path: Path) -> None:
 
 def test_ray_is_named_when_an_address_has_no_use(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "workspace"))
-    command = [
-        sys.executable,
-        "-m",
-        "lycosa.cli.main",
-        "serve",
-        "-w",
-        corpus.root,
-        "--engine",
-        "local",
-        "--address",
-        "127.0.0.1:6379",
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert result.returncode == 2
-    assert "--engine ray" in result.stderr
+    engine = ("--engine", "local", "--address", "127.0.0.1:6379")
+    result = run("serve", "-w", corpus.root, *engine, limit_s=120)
+    assert result.code == 2
+    assert "--engine ray" in result.err

@@ -119,19 +119,3 @@ def test_a_suggestion_is_text(page: Browser, address: str) -> None:
     assert page.evaluate("document.querySelectorAll('.suggestions *:not(li)').length") == 0
     assert page.evaluate("document.title") != "owned"
     assert page.asked == []
-
-
-@pytest.mark.slow
-def test_escape_gives_back_what_was_typed(page: Browser, address: str) -> None:
-    page.open(address)
-    suggested(page, "spid")
-    for key, number in (("ArrowDown", 40), ("Escape", 27)):
-        page._call(
-            "Input.dispatchKeyEvent",
-            type="keyDown",
-            key=key,
-            code=key,
-            windowsVirtualKeyCode=number,
-        )
-    assert page.evaluate(f"{FIELD}.value") == "spid"
-    assert page.evaluate(SHOWN) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -134,13 +133,6 @@ def test_a_disk_that_takes_nothing_is_said_and_is_no_fault_of_ours(
 
 
 @pytest.fixture
-def crawled_root(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("proposals") / "w"
-    shutil.copytree(workspace, folder)
-    return str(folder)
-
-
-@pytest.fixture
 def storage(empty_workspace: str) -> Storage:
     return open_storage(empty_workspace)
 
@@ -198,9 +190,9 @@ def test_proposals_are_kept_once_and_bounded(
 
 
 @pytest.mark.proves("access-csrf", "access-proposals")
-def test_from_the_form_to_the_crawl(crawled_root: str) -> None:
-    client = Client(create_app(crawled_root, dict, limits=ServeSettings(public_form=True)))
-    seed = LiveTables(Workspace.open(crawled_root)).scan("pages").collect()["url"][0]
+def test_from_the_form_to_the_crawl(copy: str) -> None:
+    client = Client(create_app(copy, dict, limits=ServeSettings(public_form=True)))
+    seed = LiveTables(Workspace.open(copy)).scan("pages").collect()["url"][0]
     assert "Propose a site" in client.get("/propose").text
     sent = [
         client.send(
@@ -216,8 +208,8 @@ def test_from_the_form_to_the_crawl(crawled_root: str) -> None:
         == 403
     )
     assert client.get("/proposals").headers["location"] == "/login?next=%2Fproposals"
-    headers, csrf = come_in(client, Tokens(open_storage(crawled_root)).add("ada"))
-    storage = open_storage(crawled_root)
+    headers, csrf = come_in(client, Tokens(open_storage(copy)).add("ada"))
+    storage = open_storage(copy)
     waiting = proposals(storage)
     body = f"decision=take&collection=default&proposal={waiting[0].id}"
     assert client.send("POST", "/proposals", body, {**FORM, **headers}).status_code == 403

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from tests.servers.local_http import QuietHandler, QuietServer, serving
+from tests.servers.local_http import QuietHandler, serving_handler
 
 WHOLE_429, ITEMS_429, LOST, CUT, CHUNKED, SLOW, PROXY_502, WRONG_COUNT = (
     "429", "items 429", "lost", "cut", "chunked", "slow", "502", "wrong count",
@@ -121,9 +121,7 @@ def bulk_server() -> Iterator[Cluster]:
     class Handler(_Handler):
         state = cluster
 
-    server = QuietServer(("127.0.0.1", 0), Handler)
-    cluster.url = f"http://127.0.0.1:{server.server_port}"
-    with serving(server):
+    with serving_handler(Handler) as cluster.url:
         yield cluster
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.servers.local_http import QuietHandler, QuietServer, serving
+from tests.servers.local_http import QuietHandler, serving_handler
 
 Reply = tuple[int, bytes, Sequence[tuple[str, str]]]
 
@@ -66,7 +66,6 @@ def embedding_server(encode: Callable[[list[str]], Any]) -> Iterator[EmbeddingSe
             )
             self.reply(status, content, [("Content-Type", "application/json"), *headers])
 
-    server = QuietServer(("127.0.0.1", 0), Handler)
-    api.url = f"http://127.0.0.1:{server.server_port}/v1"
-    with serving(server):
+    with serving_handler(Handler) as origin:
+        api.url = f"{origin}/v1"
         yield api

@@ -11,10 +11,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from socketserver import ThreadingTCPServer
+
+import pytest
 
 from tests.servers.hostile_body import CHUNK_ENDPOINTS, CODING_ENDPOINTS, DOCUMENT_ENDPOINTS
 from tests.servers.hostile_connection import CONNECTION_ENDPOINTS
@@ -236,3 +239,9 @@ def _behave_well(wire: Wire) -> None:
         b"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s"
         % (status, content_type, len(body), body)
     )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HostileServer]:
+    with HostileServer() as running:
+        yield running

@@ -37,6 +37,15 @@ class QuietHandler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
+    def answer(
+        self,
+        status: int,
+        body: bytes = b"",
+        media_type: str = "text/html; charset=utf-8",
+        **fields: str,
+    ) -> None:
+        self.reply(status, body, [("Content-Type", media_type), *fields.items()])
+
 
 @contextmanager
 def serving(server: BaseServer) -> Iterator[None]:
@@ -49,3 +58,13 @@ def serving(server: BaseServer) -> Iterator[None]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def serving_handler(
+    handler: type[BaseHTTPRequestHandler], address: str = "127.0.0.1"
+) -> Iterator[str]:
+    """Run a server of this handler on a free port; yield its origin."""
+    server = QuietServer((address, 0), handler)
+    with serving(server):
+        yield f"http://{address}:{server.server_port}"

@@ -5,7 +5,10 @@ webhooks.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +20,7 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.crawl.state.progress import Progress
 from lycosa.url.site_name import SiteScope
-from tests.serving import QuietHandler, serving
+from tests.servers.local_http import QuietHandler, serving_handler
 
 QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 
@@ -37,23 +40,18 @@ class Paper:
         )
 
 
-class _Quiet(QuietHandler):
-    protocol_version = "HTTP/1.1"
-
-
 @contextmanager
 def paper(address: str) -> Iterator[Paper]:
     site = Paper()
 
-    class Handler(_Quiet):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             site.asked[self.path] += 1
             result = site.pages.get(self.path)
             media_type = "text/plain" if self.path == "/robots.txt" else "text/html; charset=utf-8"
-            status = 404 if result is None else 200
-            self.answer(status, (result or "gone").encode(), media_type)
+            self.answer(404 if result is None else 200, (result or "gone").encode(), media_type)
 
-    with serving(Handler, address) as site.origin:
+    with serving_handler(Handler, address) as site.origin:
         yield site
 
 
@@ -82,18 +80,15 @@ class Hook:
 def hook(address: str = "127.0.7.71") -> Iterator[Hook]:
     end = Hook()
 
-    class Handler(_Quiet):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             end.came.append(({name.lower(): value for name, value in self.headers.items()}, body))
             status, headers = end.answers.pop(0) if end.answers else (204, {})
-            self.send_response(status)
-            for name, value in {"content-length": "0", **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
+            self.reply(status, b"", headers.items())
             end.arrived.set()
 
-    with serving(Handler, address) as end.origin:
+    with serving_handler(Handler, address) as end.origin:
         yield end
 
 
@@ -114,3 +109,20 @@ def crawled(
         say=output.append,
     )
     return crawl(order)
+
+
+def kill_often(site: Paper, script: str, *arguments: str, requests: int, wanted: int) -> int:
+    """Run a Python script until it succeeds, killed `wanted` times, the last time before the site
+    has had so many requests. Return how often it was killed.
+    """
+    kills = 0
+    while True:
+        process = subprocess.Popen([sys.executable, "-c", script, *arguments])
+        limit = requests * (kills + 1) // (wanted + 1)
+        while kills < wanted and process.poll() is None and sum(site.asked.values()) < limit:
+            time.sleep(0.005)
+        if kills < wanted and process.poll() is None:
+            process.kill()
+            kills += 1
+        if process.wait() == 0:
+            return kills

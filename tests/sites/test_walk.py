@@ -1,14 +1,11 @@
-"""The walk over the files, checked against nginx itself and against a second walker that shares no
-code with it. A frontier that holds almost nothing fetches the same.
+"""The walk over the files, checked against nginx itself. A frontier that holds almost nothing
+fetches the same.
 """
 
 from __future__ import annotations
 
 import http.client
-import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from html.parser import HTMLParser
@@ -17,12 +14,12 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.crawl.kills import ask, run_json
 from tests.servers.nginx import Server, nginx
 from tests.servers.sites import ServedSites
-from tests.sites.http_walk import fetched_urls
 from tests.sites.serving import INDEX, answer, listing
 from tests.sites.urls import join, split
-from tests.sites.walk import expected_urls, links
+from tests.sites.walk import links
 
 BASE = "http://h.example/a/b?q#f"
 
@@ -218,14 +215,6 @@ def test_nginx_answers_every_expected_url_as_expected(
     assert differences == []
 
 
-@pytest.mark.parametrize("name", ["maint-guide", "tuxpaint-doc"])
-def test_a_second_walker_over_http_fetches_the_same(served: ServedSites, name: str) -> None:
-    origin = served.origin(name)
-    walked = expected_urls({origin: served.roots()[origin]}, [f"{origin}/"])
-    assert walked == fetched_urls(origin, [f"{origin}/"])
-    assert Counter(walked.values())[200] > 80
-
-
 def test_the_walk_reaches_the_sites(served: ServedSites, expected: dict[str, int]) -> None:
     """Most HTML files of each site are linked from its seeds; a walk that stopped early would show
     here.
@@ -239,9 +228,6 @@ def test_the_walk_reaches_the_sites(served: ServedSites, expected: dict[str, int
             if status == 200 and url.startswith(f"{origin}/") and url.endswith(".html")
         )
         assert reached >= 0.95 * files, f"{site.name}: {reached} of {files}"
-
-
-LYCOSA = Path(sys.executable).parent / "lycosa"
 
 
 FEW = ("debian-reference", "maint-guide", "python-doc")
@@ -274,39 +260,12 @@ def test_few_hosts_and_urls_at_hand(
         "collection.media_types=*",
     )
     settings = [part for bound in bounds for part in ("--set", bound)]
-    workspace = ["-w", str(tmp_path / "workspace")]
+    workspace = tmp_path / "workspace"
     origins = tuple(f"{served.origin(name)}/" for name in names)  # no site links to another
     seeds = [seed for seed in served.seeds() if seed.startswith(origins)]
     awaited = {url: status for url, status in expected.items() if url.startswith(origins)}
     assert len(awaited) > 5 * urls
-    crawl = subprocess.run(
-        [
-            str(LYCOSA),
-            *workspace,
-            "crawl",
-            *seeds,
-            "--delay",
-            "0",
-            *settings,
-            "--no-index",
-            "--json",
-            "--quiet",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert crawl.returncode == 0, crawl.stderr
-    assert json.loads(crawl.stdout)["left_for_later"] == {}
-    query = "SELECT url, http_status FROM visits WHERE kind = 'page'"
-    rows = subprocess.run(
-        [str(LYCOSA), *workspace, "sql", query, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert Counter((row["url"], row["http_status"]) for row in json.loads(rows.stdout)) == Counter(
-        awaited.items()
-    )
+    quick = ("--delay", "0", *settings, "--no-index", "--json", "--quiet")
+    assert run_json(workspace, "crawl", *seeds, *quick)["left_for_later"] == {}
+    rows = ask(workspace, "SELECT url, http_status FROM visits WHERE kind = 'page'")
+    assert Counter((row["url"], row["http_status"]) for row in rows) == Counter(awaited.items())

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,12 @@ import pytest
 
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from tests.cli.conftest import printed
+from tests.crawl.kills import LYCOSA
 from tests.servers.nginx import Nginx, Server, nginx
 from tests.store.places import REMOTE, Places
 from tests.waiting import until
 
-LYCOSA = str(Path(sys.executable).parent / "lycosa")
 PAGES = 60
 LIMIT_S = 240.0
 SETTINGS = (
@@ -42,19 +42,11 @@ class Machine:
 
     def command(self, *arguments: str) -> list[str]:
         settings = [part for setting in SETTINGS for part in ("--set", setting)]
-        return [LYCOSA, "-w", self.workspace, *settings, *arguments]
+        return [str(LYCOSA), "-w", self.workspace, *settings, *arguments]
 
     def run(self, *arguments: str) -> str:
-        done = subprocess.run(
-            self.command(*arguments),
-            env=os.environ | self.environment,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        environment = os.environ | self.environment
+        return printed(*self.command(*arguments)[1:], environment=environment, limit_s=LIMIT_S)
 
     def kill_crawl(self, server: Nginx, origin: str, *, after: int) -> None:
         """Start a crawl and kill it when it has asked for so many pages."""

@@ -139,8 +139,7 @@ def test_live_rows_are_those_of_the_model(
             live.scan("urls").filter(pl.col("depth") > 4).select("collection", "url_key").collect()
         )
         assert set(deep.iter_rows()) == {key for key, depth in model.urls.items() if depth > 4}
-        hosts = live.scan("hosts").select("host", "known").collect()
-        assert dict(hosts.iter_rows()) == model.hosts
+        assert dict(live.scan("hosts").select("host", "known").collect().iter_rows()) == model.hosts
         visits = live.scan("visits").select(pl.col("fetched_at").dt.epoch("ms")).collect()
         assert sorted(visits["fetched_at"]) == model.visits
         results = live.scan("found", entry=True).select("url_key", "priority", "entry").collect()

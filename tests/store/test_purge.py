@@ -310,8 +310,7 @@ def test_orphans_of_the_dead_are_purged_and_those_of_the_living_are_pending(
     report = purge(workspace, [f"host:{BAD}"])
     assert [path for path, _ in report.pending] == [folder.warc]
     assert secrets(workspace) == [folder.warc]
-    heir = workspace.claim("heir")
-    assert [orphan.path for orphan in heir.orphans()] == [folder.warc]
+    assert [orphan.path for orphan in workspace.claim("heir").orphans()] == [folder.warc]
     report = purge(workspace)
     assert report.complete
     assert (report.records, secrets(workspace)) == (3, [])

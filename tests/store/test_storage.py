@@ -62,15 +62,13 @@ def test_nothing_is_written_or_deleted_behind_a_link_to_a_folder(
     for act in acts:
         with pytest.raises(WorkspaceError, match=f"inbox is a symbolic link to {outside}"):
             act()
-    found = {str(path.relative_to(outside)) for path in outside.rglob("*")}
-    assert found == {"a.json", "1", "1/b"}
+    assert {str(path.relative_to(outside)) for path in outside.rglob("*")} == {"a.json", "1", "1/b"}
     assert (outside / "a.json").read_text() == (outside / "1/b").read_text() == "mine"
 
 
 def test_the_workspace_itself_may_be_a_link(storage: LocalStorage, tmp_path: Path) -> None:
     (tmp_path / "log" / "link").symlink_to(tmp_path)
-    linked = LocalStorage(str(tmp_path / "log" / "link"))
-    linked.replace("log/x", b"new")
+    LocalStorage(str(tmp_path / "log" / "link")).replace("log/x", b"new")
     assert storage.read("log/x") == b"new"
 
 

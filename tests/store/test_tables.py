@@ -251,8 +251,7 @@ def test_a_file_has_the_main_text_once(
     buffers.pages.write(path)
     rows = pl.scan_parquet(path)
     assert rows.collect()["main_text"].to_list() == [None if main_lines else main_text]
-    restored = with_main_text(rows, TABLES["pages"]).collect()
-    assert restored.equals(buffers.pages.frame())
+    assert with_main_text(rows, TABLES["pages"]).collect().equals(buffers.pages.frame())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import gzip
 import json
 import os
 import subprocess
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import pytest
 import zstandard
 
 from tests.crawl.conftest import page
+from tests.crawl.kills import LYCOSA, ask
 from tests.page.made import docx, pdf
 from tests.servers.nginx import Nginx, Server, nginx
 
@@ -183,7 +183,6 @@ def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFacto
     """One crawl of all of them, in a process of its own."""
     server, _ = web
     workspace = tmp_path_factory.mktemp("bombs") / "w"
-    lycosa = str(Path(sys.executable).parent / "lycosa")
     settings = (
         "collection.courtesy_factor=0",
         "crawl.document_timeout=5s",
@@ -193,7 +192,7 @@ def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFacto
     overrides = [part for setting in settings for part in ("--set", setting)]
     seeds = [f"http://127.0.3.{number}:{server.port}/" for number in range(1, HOSTS + 1)]
     command = [
-        lycosa,
+        str(LYCOSA),
         "-w",
         str(workspace),
         *overrides,
@@ -211,20 +210,8 @@ def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFacto
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
-    listed = subprocess.run(
-        [
-            lycosa,
-            "-w",
-            str(workspace),
-            "sql",
-            "SELECT url, http_status, error FROM visits WHERE kind = 'page'",
-            "--json",
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    rows = {"/" + str(row["url"]).split("/", 3)[3]: row for row in json.loads(listed.stdout)}
+    listed = ask(workspace, "SELECT url, http_status, error FROM visits WHERE kind = 'page'")
+    rows = {"/" + str(row["url"]).split("/", 3)[3]: row for row in listed}
     counted = Counter(request.uri for request in server.requests())
     return Outcome(rows, counted, summary["refused"], usage.ru_maxrss / 1024, summary["ended"])
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import page
 from tests.crawl.crew import PARTITIONS, Crew, job
+from tests.crawl.kills import LYCOSA
 from tests.crawl.sessions import collection, select, work
 from tests.servers.nginx import Nginx, Server, nginx
 from tests.servers.synthetic.plan import WebPlan
@@ -260,7 +260,6 @@ def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> 
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
     mark = web.mark()
-    lycosa = str(Path(sys.executable).parent / "lycosa")
     settings = (
         "crawl.active_hosts=1",
         "crawl.commit_pages=4",
@@ -270,7 +269,7 @@ def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> 
     )
     overrides = [part for setting in settings for part in ("--set", setting)]
     command = [
-        lycosa,
+        str(LYCOSA),
         "-w",
         str(tmp_path / "w"),
         *overrides,

@@ -170,8 +170,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             encoding="utf-8",
         )
         end.answers.append((500, {}))
-        target = f"webhook {end.origin}/hook/{HOOK}?token={HOOK}"
-        lycosa("watch", "add", "wolf", "--notify", target)
+        lycosa("watch", "add", "wolf", "--notify", f"webhook {end.origin}/hook/{HOOK}?token={HOOK}")
         token = max(re.findall(r"[\w-]{30,}", lycosa("token", "add", "reader")), key=len)
         lycosa("crawl")
         lycosa("crawl", f"http://wolf:{SEED}@127.0.0.1:{site.port}/seeded", expected=0)

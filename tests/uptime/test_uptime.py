@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,19 +25,15 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
 from lycosa.uptime.results import evaluate_check
+from tests import waiting
+from tests.cli.conftest import LYCOSA
+from tests.crawl.kills import lycosa
 from tests.daemon.daemons import collection, daemon, site
 from tests.servers.certificates import make_certificate
 from tests.servers.moody import Moody, expired_certificate
 
-LYCOSA = (sys.executable, "-m", "lycosa.cli.main")
 LIMIT_S = 60.0
 QUICK = {"every": "1s", "timeout": "5s", "confirm_after": "200ms", "pause": 0}
-
-
-def call(workspace: Path, *arguments: str) -> str:
-    return subprocess.run(
-        [*LYCOSA, "-w", str(workspace), *arguments], capture_output=True, text=True, check=True
-    ).stdout
 
 
 @contextmanager
@@ -56,11 +50,7 @@ def watching(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def until(process: subprocess.Popen[bytes], workspace: Path, reached: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not reached():
-        assert process.poll() is None, (workspace / "said").read_text()
-        assert time.monotonic() < deadline, (workspace / "said").read_text()
-        time.sleep(0.05)
+    waiting.until(reached, LIMIT_S, alive=process, messages=(workspace / "said").read_text)
 
 
 def states(workspace: Path) -> dict[str, str]:
@@ -138,7 +128,7 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
     rows = LiveTables(Workspace.open(str(workspace))).scan("visits").collect()
     assert set(rows["kind"]) == {"check"}
     assert rows["record_id"].is_unique().all()
-    listed = json.loads(call(workspace, "monitor", "--json"))
+    listed = json.loads(lycosa(workspace, "monitor", "--json"))
     causes = {
         each["url"]: {outage["cause"] for outage in each["outages"]} for each in listed["monitors"]
     }
@@ -150,9 +140,9 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
         fine.url: set(),
     }
     assert all(outage["until"] for each in listed["monitors"] for outage in each["outages"])
-    assert "no errors" in call(workspace, "check", "--deep")
+    assert "no errors" in lycosa(workspace, "check", "--deep")
     assert len(list(workspace.rglob("*.warc.gz"))) <= 1  # the killed one's, which was replayed
-    assert f"{broken.url}: up" in call(workspace, "monitor", broken.url)
+    assert f"{broken.url}: up" in lycosa(workspace, "monitor", broken.url)
 
 
 @pytest.mark.prove  # three quarters of a minute, of waiting
@@ -167,7 +157,7 @@ def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_
         with daemon(tmp_path / "ws", settings) as running:
             running.until_pages(9)
             running.until(lambda: states(tmp_path / "ws"))
-            call(
+            lycosa(
                 tmp_path / "ws",
                 "monitor",
                 "add",
@@ -187,7 +177,7 @@ def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_
             running.until(lambda: running.worker not in (0, worker))
             asked = len(other.asked)
             running.until(lambda: len(other.asked) >= asked + 2)
-            call(tmp_path / "ws", "monitor", "remove", other.url)
+            lycosa(tmp_path / "ws", "monitor", "remove", other.url)
             running.until(lambda: other.url not in states(tmp_path / "ws"))
             assert running.stop() == 0
         checks = [row for row in running.rows("visits") if row["kind"] == "check"]
@@ -197,10 +187,12 @@ def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_
         # one may have been under way at the kill, and one at the end
         assert len(ours) >= len(other.asked) - 2
         assert {row["verdict"] for row in checks} == {"up"}
-        report = json.loads(call(tmp_path / "ws", "monitor", f"127.0.3.90:{server.port}", "--json"))
+        report = json.loads(
+            lycosa(tmp_path / "ws", "monitor", f"127.0.3.90:{server.port}", "--json")
+        )
         assert report["pages"]["pages"] == 9
         assert [each["url"] for each in report["monitors"]] == [home]
-        assert "no errors" in call(tmp_path / "ws", "check", "--deep")
+        assert "no errors" in lycosa(tmp_path / "ws", "check", "--deep")
 
 
 def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
@@ -278,7 +270,7 @@ def test_a_kill_right_behind_a_commit_leaves_a_journal_that_is_counted_once(
         session.close()
     rows = LiveTables(workspace).scan("visits").collect()
     assert (rows.height, rows["record_id"].n_unique(), set(rows["warc_file"])) == (3, 3, {""})
-    assert "no errors" in call(tmp_path / "ws", "check", "--deep")
+    assert "no errors" in lycosa(tmp_path / "ws", "check", "--deep")
 
 
 URL = "http://example.org/"

@@ -99,8 +99,7 @@ def test_a_filter_finds_the_farthest_chunk(
         return {f"{opened.pages['url_key'][0]:016x}"}
 
     vector = np.asarray(opened.vectors[-1])
-    near = near_chunks(opened, vector, 2, matching)
-    assert [each.place for each in near] == [0]
+    assert [each.place for each in near_chunks(opened, vector, 2, matching)] == [0]
     assert (len(asked) > 1, sum(asked)) == (True, 63)
     assert urls(found(corpus, "car site:b.test", ranking="vector")) == ["http://b.test/wagen"]
     passages = found(corpus, "car number", ranking="vector", host="c.test", count=40)
@@ -113,8 +112,7 @@ def test_near_duplicates_are_counted_once(corpus: Encoded) -> None:
         [(f"http://{name}.test/", page(text, title="Red", language="en")) for name in "xyz"]
     )
     corpus.encode()
-    passages = found(corpus, "red car garage", ranking="vector", count=1)
-    assert passages[0].copies == 2
+    assert found(corpus, "red car garage", ranking="vector", count=1)[0].copies == 2
 
 
 def test_the_budget_holds(corpus: Encoded) -> None:
@@ -244,8 +242,7 @@ def test_new_vectors_are_used_by_an_open_finder(corpus: Encoded) -> None:
 
 
 def test_a_search_across_languages_uses_the_vectors(corpus: Encoded, api: EmbeddingServer) -> None:
-    config = config_of(api.url, model="m", query_timeout="1s")
-    corpus.encode(config)
+    corpus.encode(config_of(api.url, model="m", query_timeout="1s"))
     workspace = Workspace(corpus.root, settings={"encoder.source": api.url, "encoder.model": "m"})
     hits = [each.url for each in workspace.search("automobile", across=[""]).hits]
     assert set(hits[:2]) == {"http://a.test/car", "http://b.test/wagen"}

@@ -54,12 +54,10 @@ def test_a_crawl_encodes_and_everything_finds(
     assert workspace.archive.text(site).version.record_id == result.passages[0].record_id
     (Path(root) / "lycosa.toml").write_text(f'[encoder]\nsource = "{api.url}"\nmodel = "m"\n')
     words = ("-w", root, "search", "--passages", "--json", "automobile")
-    printed = json.loads(run_here(*words).out)
-    assert printed["passages"][0]["id"] == result.passages[0].id
+    assert json.loads(run_here(*words).out)["passages"][0]["id"] == result.passages[0].id
     assert run_here(*words, "--ranking", "keyword").code == 1
     assert run_here(*words, "--ranking", "x").code == 2
-    indexed = run_here("-w", root, "index")
-    assert "vectors: 2 chunks of 2 pages, 0 encoded, 0 removed" in indexed.out
+    assert "vectors: 2 chunks of 2 pages, 0 encoded, 0 removed" in run_here("-w", root, "index").out
 
     client = Client(create_app(root, dict))
     for ranking, found in (("vector", 1), ("keyword", 0)):

@@ -5,11 +5,6 @@ several collections and kills.
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -26,7 +21,7 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from lycosa.watch.delivery import MatchDelivery
 from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch
-from tests.site.paper import Paper, crawled, hook, paper
+from tests.site.paper import Paper, crawled, hook, kill_often, paper
 from tests.waiting import until
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
@@ -200,17 +195,7 @@ def test_kill_nine_stores_and_tells_each_match_once(root: str, tmp_path: Path, w
                 f"/{number}", f"Page {number} tells of a wolf.", f"/{number + 1}", f"/{number + 2}"
             )
         add_watch(root, QUIET, ["wolf"], notify=[f"file {told}"])
-        kills = 0
-        while True:
-            process = subprocess.Popen([sys.executable, "-c", CRAWL, root, f"{site.origin}/0"])
-            limit = 60 * (kills + 1) // (wanted + 1)
-            while kills < wanted and process.poll() is None and sum(site.asked.values()) < limit:
-                time.sleep(0.005)
-            if kills < wanted and process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
-                kills += 1
-            if process.wait() == 0:
-                break
+        kills = kill_often(site, CRAWL, root, f"{site.origin}/0", requests=60, wanted=wanted)
         assert {path: times for path, times in site.asked.items() if times > 1 + kills} == {}
     found, total = matches(root, every=True)
     assert total == len({each.url for each in found}) == 60

@@ -21,6 +21,7 @@ from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.failure import REPEATED_TEXT
 from lycosa.fetch.guard import AddressGuard
 from lycosa.processes.stopping import StopFlag
+from tests.fetch.fetching import run
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.request_log import Logged, read_log, write_log
 from tests.servers.synthetic.server import WebServer
@@ -233,16 +234,8 @@ def settings(connect_to: Iterable[str]) -> FetchSettings:
 
 def curl(connect_to: Iterable[str], urls: Iterable[str], at_once: int = 30) -> dict[str, Exchange]:
     """All exchanges that the product's own client makes."""
-    waiting = list(urls)
-    actual = {}
-    deadline = time.monotonic() + _BOUND_S
     with CurlFetcher(settings(connect_to), AddressGuard(()), SystemClock()) as fetcher:
-        while waiting or fetcher.active:
-            while waiting and fetcher.active < at_once:
-                fetcher.start(Request(waiting.pop()))
-            actual.update({exchange.url: exchange for exchange in fetcher.wait(200)})
-            assert time.monotonic() < deadline
-    return actual
+        return {each.url: each for each in run(fetcher, list(map(Request, urls)), at_once)}
 
 
 _TIMES = {"started_at", "duration_ms", "first_byte_ms", "connect_ms"}
