@@ -6,7 +6,7 @@ For 10,000 pages, 100,000 and so on up to `--pages`, so many of a larger web of 
 (`bench.million_web`, a host for 50 pages) are crawled by `lycosa crawl` with its index. The next
 crawl gets SIGKILL and the one after it resumes: the time is that until its first request. Then
 `lycosa serve` answers queries drawn from the pages, with snippets, and compact, rank and check run
-once. CPU includes all processes but the web's. A million pages take about four hours and 40 GB in
+once. CPU includes all processes but the web's. A million pages take about three hours and 60 GB in
 TMPDIR.
 """
 

@@ -72,6 +72,7 @@ def test_memory_is_that_of_the_largest_process_and_of_the_tree(tmp_path: Path) -
     usage = measure([sys.executable, "-c", program], output=tmp_path / "output")
     assert 60 < usage.peak_rss_mb < 100
     assert 120 < usage.tree_rss_mb < 200
+    assert 100 < usage.tree_anonymous_mb < usage.tree_rss_mb
 
 
 def test_memory_of_the_measuring_process_does_not_count(tmp_path: Path) -> None:
