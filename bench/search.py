@@ -164,7 +164,7 @@ def build_index(root: str, *, suggestions: bool = True) -> None:
     """Index the workspace from the start."""
     shutil.rmtree(Path(root, "index"), ignore_errors=True)
     with Indexer(root, IndexSettings()) as indexer:
-        indexer.update(suggestions=suggestions)
+        indexer.update(suggestions=suggestions, last=True)
 
 
 def build_tantivy(root: str) -> None:

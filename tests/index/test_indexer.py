@@ -21,8 +21,10 @@ from lycosa.index import indexer as indexer_module
 from lycosa.index.generation import newest
 from lycosa.index.indexer import Indexer
 from lycosa.index.schema import analysis_versions
+from lycosa.index.shards import shards
 from lycosa.index.shards.shards import current_generation
 from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.store.storage.storage import Storage
 from lycosa.store.tables.buffers import Buffers
 from tests.index.corpus import Corpus, index_settings, page
 from tests.waiting import until
@@ -339,6 +341,36 @@ def test_merged_segments_are_not_held_between_updates(corpus: Corpus) -> None:
             ),
             30,
         )
+
+
+def test_the_last_update_publishes_merged_segments_alone(corpus: Corpus) -> None:
+    with Indexer(corpus.root, index_settings()) as indexer:
+        for number in range(8):  # the last one starts a merge
+            corpus.commit([(f"http://a.test/{number}", page(f"words of page {number}"))])
+            report = indexer.update(last=number == 7)
+    assert (report.documents, files(corpus)) == (8, [".lock", f"{report.generation:08d}"])
+    generation = newest(corpus.root)
+    assert generation is not None
+    assert len(list(generation.path.glob("*.term"))) == 1
+    assert Searcher(corpus.root).search(SearchRequest("words")).total == 8
+
+
+def test_a_generation_may_be_removed_while_it_is_opened(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus.commit_and_index([("http://a.test/1", page("words"))])
+    find_newest = shards.newest_of_all
+
+    def removed_then(storage: Storage) -> list[Any]:
+        monkeypatch.setattr(shards, "newest_of_all", find_newest)
+        found = find_newest(storage)
+        corpus.rebuild()
+        return found
+
+    monkeypatch.setattr(shards, "newest_of_all", removed_then)
+    searcher = Searcher(corpus.root)
+    assert searcher.generation == 2
+    assert not searcher.reload()
 
 
 def test_a_missing_table_file_is_named(corpus: Corpus) -> None:

@@ -71,9 +71,11 @@ class IndexBuilder:
                 _place(path, self.path / path.name)
         self._texts = TextWriter(self.path)
         self._index = tantivy.Index(schema(), path=str(self.path))
-        self._writer = self._index.writer(
-            min(max(heap_bytes, threads * _MIN_HEAP), threads * _MAX_HEAP), threads
+        self._writer_settings = (
+            min(max(heap_bytes, threads * _MIN_HEAP), threads * _MAX_HEAP),
+            threads,
         )
+        self._writer = self._index.writer(*self._writer_settings)
 
     def put(self, page: IndexedPage, *, first: bool = False) -> None:
         """Replace the document of a URL. `first`: the first change of the URL since a commit."""
@@ -94,6 +96,12 @@ class IndexBuilder:
     def commit(self) -> None:
         """Make the changes visible to `collections` and `link`."""
         self._writer.commit()
+        self._index.reload()
+
+    def finish_merges(self) -> None:
+        """Wait for the merges that commits have started."""
+        self._writer.wait_merging_threads()
+        self._writer = self._index.writer(*self._writer_settings)
         self._index.reload()
 
     def collections(self, url_key: int) -> list[str] | None:

@@ -46,7 +46,7 @@ class IndexFollower:
         if self.error is not None:
             raise self.error
         give_back()
-        self._indexer.update()
+        self._indexer.update(last=True)
 
     def close(self) -> None:
         """End the thread after its update. Idempotent; allowed after `finish`."""

@@ -6,8 +6,9 @@
 
 A generation is published atomically: readers see the old one or the new one. Unchanged files are
 hard links. The newest two generations are kept, so that a reader finds the files of the one that it
-has just looked up; open files stay readable. On S3 and HDFS, build folders and lock are local to
-the indexer, and readers have copies (`store.storage.storage`).
+has just looked up; open files stay readable. The last update of a crawl keeps only the newest:
+after merges they share few files. On S3 and HDFS, build folders and lock are local to the indexer,
+and readers have copies (`store.storage.storage`).
 
 Each shard has a series of generations of its own (`index.shards.shards`) in the folder `line`.
 
@@ -158,7 +159,7 @@ def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER)
 
 
 def remove_older(place: Place, number: int, line: str = FOLDER) -> None:
-    """Remove every generation before this one, which contain excluded text."""
+    """Remove every generation before this one."""
     storage = storage_of(place)
     for older in numbers(storage, line):
         if older < number:

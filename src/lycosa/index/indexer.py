@@ -100,17 +100,18 @@ class Indexer:
     ) -> None:
         self.close()
 
-    def update(self, *, suggestions: bool = True) -> IndexReport:
+    def update(self, *, suggestions: bool = True, last: bool = False) -> IndexReport:
         """Index what is new in the log; publish nothing if nothing is new.
 
         Args:
             suggestions: renew their file if it is due. False while many pages arrive.
+            last: no update follows soon. Wait for merges, and keep only the new generation.
 
         Raises:
             OwnedError: another process is indexing this workspace.
             WorkspaceError: the log is damaged, or a file that it names cannot be read.
         """
-        return self._all(lambda shard: shard.update(suggestions=suggestions))
+        return self._all(lambda shard: shard.update(suggestions=suggestions, last=last))
 
     def rebuild(self) -> IndexReport:
         """Build the index from the tables alone. Raises what `update` raises."""
@@ -170,7 +171,7 @@ class ShardIndexer:
         """Release the lock, for the next indexer in this process."""
         self.close()
 
-    def update(self, *, suggestions: bool = True) -> IndexReport:
+    def update(self, *, suggestions: bool = True, last: bool = False) -> IndexReport:
         """Index what is new in the log. Arguments and errors as of `Indexer.update`."""
         started = self._open()
         base, reason = self._base()
@@ -179,11 +180,11 @@ class ShardIndexer:
                 adopt(self._storage, self.shard.count)
             self._remove_excluded(base)
             return self._report(base, started)
-        return self._publish_from(base, started, reason, suggestions=suggestions)
+        return self._publish_from(base, started, reason, suggestions=suggestions, last=last)
 
     def rebuild(self) -> IndexReport:
         """Build the index from the tables alone. Raises what `update` raises."""
-        return self._publish_from(None, self._open(), "requested")
+        return self._publish_from(None, self._open(), "requested", last=True)
 
     def close(self) -> None:
         """Stop the threads, remove the build folder, release the lock. `update` opens again."""
@@ -244,14 +245,24 @@ class ShardIndexer:
         return not suggestions or not refresh.is_due(base.path, self._clock.now_ms(), after)
 
     def _publish_from(
-        self, base: Generation | None, started: float, reason: str, *, suggestions: bool = True
+        self,
+        base: Generation | None,
+        started: float,
+        reason: str,
+        *,
+        suggestions: bool = True,
+        last: bool = False,
     ) -> IndexReport:
         builder = self._builder
         if builder is None or base is None:
             builder = self._start(base)
         self._failed = True
         update, graph = self._apply(builder, base)
+        if last:
+            builder.finish_merges()
         self._current = self._publish(builder, graph, base, suggestions=suggestions)
+        if last and self._storage.on_disk:  # on disk, readers open the new generation at once
+            generations.remove_older(self._storage, self._current.number, self._line)
         self._remove_excluded(self._current)
         adopt(self._storage, self.shard.count)
         self._failed = False
@@ -408,7 +419,7 @@ def index_shard(task: ShardTask) -> IndexReport:
     """Update or rebuild one shard. Idempotent. Raises what `Indexer.update` raises."""
     indexer = ShardIndexer(task.root, task.shard, task.settings)
     try:
-        return indexer.rebuild() if task.rebuild else indexer.update()
+        return indexer.rebuild() if task.rebuild else indexer.update(last=True)
     finally:
         indexer.close()
 

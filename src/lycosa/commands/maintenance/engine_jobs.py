@@ -35,7 +35,7 @@ def update_index(
             report = index_on(processes, root, config.index, rebuild=rebuild)
     else:
         with Indexer(root, config.index) as indexer:
-            report = indexer.rebuild() if rebuild else indexer.update()
+            report = indexer.rebuild() if rebuild else indexer.update(last=True)
     return IndexResult(**asdict(report), vectors=encode_chunks(workspace, config))
 
 

@@ -108,7 +108,7 @@ def _drop_from_index(root: str, config: Config, pending: list[tuple[str, str]]) 
         return 0
     indexer = Indexer(root, config.index)
     try:
-        return indexer.update().documents
+        return indexer.update(last=True).documents
     except OwnedError:
         pending.append(
             (

@@ -27,11 +27,11 @@ from lycosa.index.snippets.texts import (
     text_key,
 )
 
-BLOCK = 32 * 2**10
+BLOCK = 64 * 2**10
 """Minimum bytes of texts in a block: larger blocks compress better and are slower to read."""
 RUN = 4 * 2**20  # bytes of texts that are sorted together, so that similar ones share a block
 LEVEL = 6  # of zstd; see decision 17
-_SMALL = 2**13  # merging repacks blocks of fewer compressed bytes
+_SMALL = 2**14  # merging repacks blocks of fewer compressed bytes
 _GROWTH = 2  # a file is merged with a newer one unless it is this many times as large
 _MAX_NEW = 50_000  # texts of a new file, whose keys are in memory: about 6 MB
 _SPARE, _SPARE_SHARE = 1_000, 0.25  # unused texts that are allowed

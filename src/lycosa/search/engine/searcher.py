@@ -105,7 +105,7 @@ class Searcher:
             return False
         parts = shards.newest_of_all(self._storage)
         if all(part is None for part in parts):
-            return False
+            return shards.newest_numbers(self._storage) != seen and self.reload()
         whole = [part for part in parts if isinstance(part, Generation)]
         missing = {
             number: _wrong(part)
@@ -114,7 +114,12 @@ class Searcher:
         }
         if not whole:
             raise next(part for part in parts if isinstance(part, WorkspaceError))
-        opened, refused = _open(whole, len(parts), self.index)
+        try:
+            opened, refused = _open(whole, len(parts), self.index)
+        except (WorkspaceError, OSError):
+            if shards.newest_numbers(self._storage) == seen:
+                raise
+            return self.reload()  # they were removed meanwhile
         self._opened = _Opened(opened, seen, missing | refused)
         return True
 
