@@ -185,7 +185,7 @@ def _spaceless(language: str, version: str) -> Analyzer:
     from lycosa.text.spaceless import CharacterAnalyzer, PartsAnalyzer
 
     if language == "zh":
-        from lycosa.text.han import simplified
+        from lycosa.text.letters import simplified
 
         return CharacterAnalyzer(language, name="characters", version=version, prepare=simplified)
     if language == "my":
@@ -195,9 +195,9 @@ def _spaceless(language: str, version: str) -> Analyzer:
             language, syllables, name="syllables", version=version, prepare=prepared
         )
     if language == "lo":
-        from lycosa.text.lao import syllables
+        from lycosa.text.burmese import lao_syllables
 
-        return PartsAnalyzer(language, syllables, name="syllables", version=version)
+        return PartsAnalyzer(language, lao_syllables, name="syllables", version=version)
     return CharacterAnalyzer(language, name="characters", version=version)
 
 

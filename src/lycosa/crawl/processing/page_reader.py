@@ -22,8 +22,7 @@ from lycosa.hooks.plugins import Plugins
 from lycosa.http.decode import Headers, decode_with
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.html import style
-from lycosa.page.html.markdown import MarkdownMode
-from lycosa.page.markdown import html_markdown
+from lycosa.page.html.markdown import MarkdownMode, html_markdown
 from lycosa.page.page_parts import HtmlTree, ReadItems
 from lycosa.page.parse import Fetch, parse_items, parse_page, understands
 from lycosa.url.file_types import unindexable_type

@@ -18,7 +18,8 @@ from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.reader import read_response
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.core.dataclass import dataclass
-from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import Exchange, Link, Page, UrlRow, Visit
 from lycosa.crawl.state.events import CrawlListeners, PatternMatch
 from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME
 from lycosa.store.log.claim import Claim, DataFolder

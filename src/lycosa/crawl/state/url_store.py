@@ -8,7 +8,8 @@ from operator import attrgetter
 
 from lycosa.core.clock import Clock
 from lycosa.core.errors import Exclusion
-from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState, VisitKind, operation_key
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlId, UrlRow, UrlState, VisitKind, operation_key
 from lycosa.crawl.admission.link_gate import AdmissionListener
 from lycosa.crawl.admission.url_filter import PUT_OFF_MS, HostTraps
 from lycosa.crawl.policy.page_budgets import PageBudgets

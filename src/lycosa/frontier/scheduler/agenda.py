@@ -10,7 +10,8 @@ import polars as pl
 
 from lycosa.core.clock import Clock
 from lycosa.core.dataclass import dataclass
-from lycosa.core.records import HostRow, UrlRow, UrlState
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlRow, UrlState
 from lycosa.frontier.recrawl.due import RecrawlRules, due_at, due_expr
 from lycosa.frontier.recrawl.refetch_budget import Budget
 from lycosa.frontier.scheduler.reach import Unvisited

@@ -25,9 +25,10 @@ from lycosa.page.documents.sink import (
     TextFull,
 )
 from lycosa.page.documents.workbook import read_xls, read_xlsx
-from lycosa.page.html.markdown import MarkdownMode, blocks_markdown
-from lycosa.page.markdown import text_markdown
+from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.markdown import blocks_markdown, text_markdown
 from lycosa.page.parse import UNKNOWN_FETCH, Fetch, PageSource, build_page
+from lycosa.url.normalise import LinkResolver
 
 
 def _refuse(payload: bytes, sink: Sink) -> None:
@@ -98,5 +99,8 @@ def parse_document(
     if markdown is None:
         return page
     blocks = sink.blocks(asides=markdown is MarkdownMode.FULL)
-    written = blocks_markdown(blocks, url, markdown) or text_markdown(page.text, page.headings)
+    citations = markdown is MarkdownMode.CITATIONS
+    written = blocks_markdown(blocks, LinkResolver(url), citations=citations) or text_markdown(
+        page.text, page.headings
+    )
     return replace(page, markdown=written)

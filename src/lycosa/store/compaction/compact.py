@@ -26,7 +26,7 @@ from lycosa.store.compaction.plan import (
     delta_path,
     plan,
 )
-from lycosa.store.coordination.maintenance import BUSY, maintenance
+from lycosa.store.coordination.owner import BUSY, maintenance
 from lycosa.store.log.entry import MERGE
 from lycosa.store.log.state import LogState
 from lycosa.store.log.transaction import NotLive, Transaction

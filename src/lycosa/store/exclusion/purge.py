@@ -19,7 +19,7 @@ from lycosa.core.errors import ArchiveError
 from lycosa.core.units import format_time
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.compaction.vacuum import KEEP_ENTRIES_MS, vacuum_locked
-from lycosa.store.coordination.maintenance import BUSY, maintenance
+from lycosa.store.coordination.owner import BUSY, maintenance
 from lycosa.store.exclusion.exclusions import parse_rule
 from lycosa.store.exclusion.purge_archive import (
     WarcCut,
