@@ -72,18 +72,7 @@ class LinkKind(StrEnum):
     REQUISITE = "requisite"
 
 
-FOLLOWED_KINDS = frozenset(
-    {
-        LinkKind.A,
-        LinkKind.AREA,
-        LinkKind.FRAME,
-        LinkKind.IFRAME,
-        LinkKind.CANONICAL,
-        LinkKind.ALTERNATE,
-        LinkKind.REDIRECT,
-        LinkKind.REFRESH,
-    }
-)
+FOLLOWED_KINDS = frozenset(LinkKind) - {LinkKind.IMAGE, LinkKind.FEED, LinkKind.REQUISITE}
 """Links that the crawl follows. Images and requisites are only stored in `links`."""
 
 
@@ -232,11 +221,9 @@ class Exchange:
     status: int = 0  # 0: no response
     error: str = ""  # a FetchError value, or ""
     error_text: str = ""  # the message of libcurl
-    truncated: str = (
-        # "" | "length" | "time" | "disconnect" | "unspecified" (not of a wanted type) | "decoded"
-        # (not of WARC's vocabulary)
-        ""
-    )
+    # "" | "length" | "time" | "disconnect" | "unspecified" (not of a wanted type) | "decoded"
+    # (not of WARC's vocabulary)
+    truncated: str = ""
     first_byte_ms: int = 0  # from the start to the first byte
     # the document after its scripts have run, UTF-8; empty: not rendered
     rendered: bytes = b""
@@ -370,11 +357,7 @@ class UrlRow:
     @property
     def key(self) -> int:
         """The key of the row within its collection, which depends on the operation."""
-        return (
-            self.id.url_key
-            if not self.operation
-            else operation_key(self.id.url_key, self.operation)
-        )
+        return operation_key(self.id.url_key, self.operation) if self.operation else self.id.url_key
 
     def change_state(self, state: str, reason: str, now_ms: int) -> None:
         """Enter a state. A URL that leaves the index also forgets its capture: if it comes back,
@@ -456,8 +439,6 @@ def operation_key(url_key: int, operation: str) -> int:
 
 def operation_mask(operation: str) -> int:
     """Return the mask of the keys of an operation, 0 for crawling."""
-    return (
-        crc32(operation.encode()) * 0x9E37_79B9_7F4A_7C15 & 0xFFFF_FFFF_FFFF_FFFF
-        if operation
-        else 0
-    )
+    if not operation:
+        return 0
+    return crc32(operation.encode()) * 0x9E37_79B9_7F4A_7C15 & 0xFFFF_FFFF_FFFF_FFFF

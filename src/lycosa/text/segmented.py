@@ -95,9 +95,13 @@ class SegmentedAnalyzer:
         self._stem = stem
         self._prepare_letters = prepare
         self._mark = f"{language}:"
-        self._memo: dict[str, str] = {}  # chunk -> its terms, in the form of `Terms`
         # of words: chunks with different punctuation share them
         self._terms = Terms(self._word, self._mark)
+        self._clear()
+
+    def _clear(self) -> None:
+        """Replace the cache of texts; another thread may be reading the old."""
+        self._memo: dict[str, str] = {}  # chunk -> its terms, in the form of `Terms`
 
     def prepare(self, text: str) -> str:
         """Prepare a text for segmentation: spell out names with signs, unify scripts."""
@@ -126,7 +130,7 @@ class SegmentedAnalyzer:
     def _remembered(self, chunks: Sequence[str]) -> Iterable[str]:
         """Return the terms of each chunk as in `Terms`; new ones are computed together."""
         if len(self._memo) > self.most_chunks:
-            self._memo = {}  # replaced: another thread may be reading the old
+            self._clear()
         memo = self._memo
         if new := set(chunks).difference(memo):
             self._learn(new, memo)
@@ -180,23 +184,14 @@ class SegmentedAnalyzer:
 class StreamsAnalyzer(SegmentedAnalyzer):
     """Words that give terms of two kinds: first the phrases of all, then their whole words."""
 
-    def __init__(
-        self,
-        language: str,
-        stem: Callable[[str], str],
-        *,
-        name: str,
-        version: str,
-        prepare: Callable[[str], str] | None = None,
-    ) -> None:
-        super().__init__(language, stem, name=name, version=version, prepare=prepare)
+    def _clear(self) -> None:
         # surface -> its terms of the first kind, of the second, in the form of `Terms`
         self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}
 
     def marked(self, text: str) -> str:
         surfaces = self.surfaces(text)
         if len(self._streams[0]) > MEMO_CHUNKS:
-            self._streams = {}, {}  # replaced: another thread may be reading the old
+            self._clear()
         phrases, words = self._streams
         for surface in set(surfaces).difference(words):
             units = list(self.units_of(surface))

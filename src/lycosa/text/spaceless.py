@@ -94,6 +94,9 @@ class CharacterAnalyzer(PartsAnalyzer):
         super().__init__(
             language, characters_of, name=name, version=version, prepare=prepare, in_place=True
         )
+
+    def _clear(self) -> None:
+        super()._clear()
         # run -> its characters or terms; -> the words in it, in the form of `Terms`
         self._runs: tuple[dict[str, str], dict[str, str]] = {}, {}
 
@@ -104,7 +107,7 @@ class CharacterAnalyzer(PartsAnalyzer):
         ):
             return super().marked(text)
         if len(self._runs[0]) > MEMO_CHUNKS:
-            self._runs = {}, {}  # replaced: another thread may be reading the old
+            self._clear()
         parts, words = self._runs
         runs = _CJK_RUNS.findall(written)
         unknown = set(runs).difference(words)
