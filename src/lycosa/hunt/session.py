@@ -42,7 +42,6 @@ from lycosa.index.follower import IndexFollower
 from lycosa.index.shards.shards import newest_numbers
 from lycosa.processes.memory import tune_memory
 from lycosa.search.engine.searcher import Searcher, SearchRequest
-from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.coordination.owner import Owner
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables
@@ -193,7 +192,6 @@ def hunt(order: HuntOrder, environment: HuntEnvironment | None = None) -> HuntRe
     if environment.owned:
         return run.run(None)
     with run.workspace.own(COMMAND, environment.clock) as owner:
-        require_no_leader(run.workspace.storage)
         return run.run(owner)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -46,17 +45,13 @@ _TRUNCATED = frozenset({"length", "time", "disconnect", "unspecified"})  # WARC/
 _SPOKEN = {name: f"WARC-Protocol: {name}\r\n" for name in ("h2", "h3", "ftp", "gopher")}
 
 
-def crawl_info(
-    user_agent: str, contact: str = "", collection: str = "", *, hostname: bool = False
-) -> dict[str, str]:
-    """Return the warcinfo fields of a crawl. `hostname`: include the name of the machine."""
+def crawl_info(user_agent: str, contact: str, collection: str) -> dict[str, str]:
+    """Return the warcinfo fields of a crawl."""
     info = {"robots": "obey (RFC 9309)", "http-header-user-agent": user_agent}
     if contact:
         info["operator"] = contact
     if collection:
         info["isPartOf"] = collection
-    if hostname:
-        info["hostname"] = socket.gethostname()
     return info
 
 
