@@ -36,6 +36,7 @@ from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit, VisitKind
 from lycosa.core.version import VERSION
 from lycosa.http.decode import parse_head
+from lycosa.url.schemes import WEB
 
 RevisitTarget = Revisited
 
@@ -225,7 +226,7 @@ class _ExchangeRecords:
         new_id: Callable[[], str],
         revisit_of: RevisitTarget | None,
     ) -> None:
-        is_http = _is_http(exchange.url)
+        is_http = exchange.url.startswith(WEB)
         self._head = archived_response_head(exchange.response_head) if is_http else None
         self._is_resource = (
             not is_http
@@ -394,10 +395,6 @@ def _check_revisit(exchange: Exchange, revisit_of: RevisitTarget) -> None:
     # Replay hands in a revisit whose body was left out when it was first written.
     if exchange.status != 304 and exchange.body and payload_digest(exchange) != revisit_of.digest:
         raise ValueError(f"{exchange.url}: the body does not have the digest {revisit_of.digest}")
-
-
-def _is_http(url: str) -> bool:
-    return url.startswith(("http://", "https://"))
 
 
 def _address(exchange: Exchange) -> str:

@@ -171,15 +171,7 @@ class UrlStore(AdmissionListener):
         for flying in self._in_flight.get(key, ()):
             if flying.collection == collection:
                 return flying
-        for batch in (self._buffer.batch, self._buffer.cut):
-            row = (
-                batch.url(identity.host_key, collection, operation, identity.url_key)
-                if batch is not None
-                else None
-            )
-            if row is not None:
-                return row
-        return None
+        return self._buffer.pending_url(identity, collection, operation)
 
     def find_all(
         self, collection: str, identities: Iterable[UrlId], operation: str = ""

@@ -20,6 +20,7 @@ from lycosa.store.storage.files import (
     ASIDE_SUFFIX,
     DataFile,
     DataFiles,
+    PublishedFolders,
     file_digest,
     inside,
     sync_file,
@@ -36,8 +37,8 @@ class LocalStorage:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.files = LocalDataFiles(self)
-        self.folders = LocalFolders(self)
+        self.files: DataFiles = LocalDataFiles(self)
+        self.folders: PublishedFolders = LocalFolders(self)
 
     def path(self, relative: str) -> str:
         """Return the absolute path of a file. Raises WorkspaceError outside the workspace."""

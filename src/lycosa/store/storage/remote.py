@@ -44,26 +44,13 @@ _Result = TypeVar("_Result")
 class RemoteStorage(Storage):
     """A workspace that is reached over a network; see `Storage`."""
 
+    on_disk = False
+    files: RemoteDataFiles
+
     def __init__(self, root: str) -> None:
-        self._root = root
-        self._files = RemoteDataFiles(self)
-        self._folders = RemoteFolders(self)
-
-    @property
-    def root(self) -> str:
-        return self._root
-
-    @property
-    def on_disk(self) -> bool:
-        return False
-
-    @property
-    def files(self) -> RemoteDataFiles:
-        return self._files
-
-    @property
-    def folders(self) -> RemoteFolders:
-        return self._folders
+        self.root = root
+        self.files = RemoteDataFiles(self)
+        self.folders = RemoteFolders(self)
 
     @abstractmethod
     def read_object(self, relative: str) -> bytes | None:
