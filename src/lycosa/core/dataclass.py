@@ -24,12 +24,12 @@ else:
 
         def decorate(cls: type) -> type:
             own = vars(cls).keys()
-            made = dataclasses.dataclass(cls, slots=slots, eq=False, repr=False)
+            cls = dataclasses.dataclass(cls, slots=slots, eq=False, repr=False)
             if "__eq__" not in own:
-                _add_comparison(made, frozen)
+                _add_comparison(cls, frozen)
             if "__repr__" not in own:
-                made.__repr__ = _repr
-            return made
+                cls.__repr__ = _repr
+            return cls
 
         return decorate
 

@@ -9,7 +9,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Alternate, Item, Link, LinkKind, Page
 from lycosa.page import media
-from lycosa.page.directory_page import LISTINGS, read_listing, without_end
+from lycosa.page.directory_listing import LISTINGS, read_listing, without_end
 from lycosa.page.encoding import decode
 from lycosa.page.feeds import feed
 from lycosa.page.html.document import read_html, read_tree

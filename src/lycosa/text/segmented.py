@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from icu4py.breakers import WordBreaker
 
@@ -54,18 +54,21 @@ class Unit(NamedTuple):
     surface: str = ""  # the original spelling, for highlighting
 
 
-class Terms(dict[str, str]):
+_Word = TypeVar("_Word", str, bytes)
+
+
+class Terms(dict[_Word, str]):
     """Cache of word -> its terms, each with a mark before and a space after it.
 
     Long words are not kept.
     """
 
-    def __init__(self, terms_of: Callable[[str], Iterable[str]], mark: str) -> None:
+    def __init__(self, terms_of: Callable[[_Word], Iterable[str]], mark: str) -> None:
         self._terms_of = terms_of
         self._mark = mark
 
-    def __missing__(self, word: str) -> str:
-        terms = word if word == "\n" else marked_terms(self._terms_of(word), self._mark)
+    def __missing__(self, word: _Word) -> str:
+        terms = marked_terms(self._terms_of(word), self._mark)
         if len(word) <= fold.MAX_TERM_BYTES:
             self[word] = terms
         return terms
@@ -96,8 +99,13 @@ class SegmentedAnalyzer:
         self._prepare_letters = prepare
         self._mark = f"{language}:"
         # of words: chunks with different punctuation share them
-        self._terms = Terms(self._word, self._mark)
+        self._terms = self._new_terms()
         self._clear()
+
+    def _new_terms(self) -> Terms[str]:
+        terms = Terms(self._word, self._mark)
+        terms["\n"] = "\n"  # between chunks
+        return terms
 
     def _clear(self) -> None:
         """Replace the cache of texts; another thread may be reading the old."""
@@ -158,7 +166,7 @@ class SegmentedAnalyzer:
     def _put(self, chunks: Sequence[str], words: Iterable[str], memo: dict[str, str]) -> None:
         """Cache the terms of chunks, given their words with line feeds between chunks."""
         if len(self._terms) > MEMO_WORDS:
-            self._terms = Terms(self._word, self._mark)
+            self._terms = self._new_terms()
         terms = "".join(map(self._terms.__getitem__, words))
         memo.update(zip(chunks, terms.split("\n"), strict=True))
 

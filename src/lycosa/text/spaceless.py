@@ -18,7 +18,6 @@ from lycosa.text.segmented import (
     MEMO_WORDS,
     SIGNS,
     StreamsAnalyzer,
-    Terms,
     Unit,
     both_streams,
     clean,
@@ -116,7 +115,7 @@ class CharacterAnalyzer(PartsAnalyzer):
             if not self._learn_runs(new, parts, words):
                 return super().marked(text)
             if len(self._terms) > MEMO_WORDS:
-                self._terms = Terms(self._word, self._mark)
+                self._terms = self._new_terms()
             # words recur, runs hardly do
             for word in unknown.difference(new):
                 words[word], parts[word] = "", self._terms[word]

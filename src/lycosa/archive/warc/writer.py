@@ -36,6 +36,7 @@ from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit, VisitKind
 from lycosa.core.version import VERSION
 from lycosa.http.decode import parse_head
+from lycosa.processes.disk import sync_folder
 from lycosa.url.schemes import WEB
 
 RevisitTarget = Revisited
@@ -306,19 +307,6 @@ class _ExchangeRecords:
             f"WARC-Block-Digest: {sha1_digest(block)}\r\nContent-Type: {metadata.CONTENT_TYPE}\r\n"
         )
         return gzip_record(fields, block, b"", store_body=False)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable (fsync of the directory).
-
-    Raises:
-        OSError: as `os.fsync`.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _response(

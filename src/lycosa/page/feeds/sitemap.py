@@ -169,7 +169,7 @@ def read_sitemap(
         if kind is SitemapKind.NONE:
             xml_faults = [name for name in xml_faults if name == FAULT_ENTITIES]
             return Sitemap(faults=[FAULT_NO_SITEMAP, *xml_faults])
-        entries.faults += xml_faults
+        entries.faults.extend(xml_faults)
     if kind is SitemapKind.NONE:
         return entries.sitemap(kind, [*faults, FAULT_NO_SITEMAP])
     return entries.sitemap(kind, faults)

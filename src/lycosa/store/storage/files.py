@@ -167,17 +167,3 @@ def try_lock(descriptor: int, mode: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def sync_file(path: str, flags: int = 0) -> None:
-    """fsync a file: its bytes are on disk when this returns."""
-    descriptor = os.open(path, os.O_RDONLY | flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(path: str) -> None:
-    """fsync a folder: the names of new files are on disk when this returns."""
-    sync_file(path, os.O_DIRECTORY)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lycosa.core.errors import WorkspaceError
+from lycosa.processes.disk import sync_file, sync_folder
 from lycosa.processes.platform import rename_exclusive
 from lycosa.store.storage.files import (
     ASIDE_SUFFIX,
@@ -23,8 +24,6 @@ from lycosa.store.storage.files import (
     PublishedFolders,
     file_digest,
     inside,
-    sync_file,
-    sync_folder,
 )
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
