@@ -176,8 +176,8 @@ _LAO_CONSONANT = "\u0e81-\u0eae\u0edc\u0edd"
 _LAO_VOWEL_OR_TONE = "\u0eb0-\u0ebd\u0ec8-\u0ecd"
 _LAO_START = re.compile(
     f"(?=[\u0ec0-\u0ec4][{_LAO_CONSONANT}])"
-    f"|(?<![\u0ec0-\u0ec4])(?<![\u0ec0-\u0ec4]\u0eab)(?<!\u0eab)(?=[{_LAO_CONSONANT}][{_LAO_VOWEL_OR_TONE}"
-    f"])"
+    "|(?<![\u0ec0-\u0ec4])(?<![\u0ec0-\u0ec4]\u0eab)(?<!\u0eab)"
+    f"(?=[{_LAO_CONSONANT}][{_LAO_VOWEL_OR_TONE}])"
     f"|(?=\u0eab[{_LAO_CONSONANT}][{_LAO_VOWEL_OR_TONE}])"
 )
 

@@ -30,7 +30,8 @@ _LETTERS = LETTERS.removesuffix("\uac00-\ud7a3")  # without Hangul
 _CJK = "\u3005\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff"
 _CJK_RUNS = re.compile(f"[{_CJK}]+|[^\\W_{_CJK}]+")
 _NOT_USUAL_CJK = re.compile(
-    f"[^0-9{_LETTERS}{SIGNS}\\s{_CJK}\u3001\u3002\u3008-\u3011\u301c\u30fb\uff01-\uff3e\uff40-\uff5e]"
+    f"[^0-9{_LETTERS}{SIGNS}\\s{_CJK}"
+    "\u3001\u3002\u3008-\u3011\u301c\u30fb\uff01-\uff3e\uff40-\uff5e]"
 )
 _JOINED_CJK = re.compile(f"_(?=[{_CJK}])|_(?<=[{_CJK}]_)")
 

@@ -27,7 +27,8 @@ _GLANCE = 512  # a member's header and the first block's code tables fit in
 # field, a known system.
 _MEMBER = re.compile(rb"\x1f\x8b\x08[\x00\x04\x08\x0c].{4}[\x00\x02\x04][\x00-\x0d\xff]", re.DOTALL)
 _MEMBER_BYTES = 10
-_InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isal's stub forgets that it is a class
+# isal's stub forgets that it is a class
+_InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]
 
 
 class Record(NamedTuple):
