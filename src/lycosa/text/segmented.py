@@ -65,7 +65,7 @@ class Terms(dict[_Word, str]):
     """
 
     def __init__(self, terms_of: Callable[[_Word], Iterable[str]], mark: str) -> None:
-        self._terms_of = terms_of
+        self._terms_of: Callable[[_Word], Iterable[str]] = terms_of
         self._mark = mark
 
     def __missing__(self, word: _Word) -> str:
