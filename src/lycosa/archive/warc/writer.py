@@ -47,7 +47,7 @@ _TRUNCATED = frozenset({"length", "time", "disconnect", "unspecified"})  # WARC/
 _SPOKEN = {name: f"WARC-Protocol: {name}\r\n" for name in ("h2", "h3", "ftp", "gopher")}
 
 
-def crawl_info(user_agent: str, contact: str, collection: str) -> dict[str, str]:
+def crawl_info(user_agent: str, contact: str = "", collection: str = "") -> dict[str, str]:
     """Return the warcinfo fields of a crawl."""
     info = {"robots": "obey (RFC 9309)", "http-header-user-agent": user_agent}
     if contact:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from lycosa.core.clock import SystemClock
+from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ArchiveError
 from lycosa.core.units import format_time
 from lycosa.store.compaction.plan import CompactionSettings
@@ -78,7 +78,7 @@ class PurgeReport:
         return not self.pending
 
 
-def exclude(workspace: Workspace, rules: Iterable[str]) -> int:
+def exclude(workspace: Workspace, rules: Iterable[str], *, clock: Clock | None = None) -> int:
     """Write exclusions to the log unless in force; return the entry by which all are in force.
 
     Raises:
@@ -90,7 +90,7 @@ def exclude(workspace: Workspace, rules: Iterable[str]) -> int:
     new = tuple(rule for rule in parsed if rule not in state.exclusions.rules)
     if not new:
         return max((state.exclusions.rules[rule] for rule in parsed), default=0)
-    at = format_time(SystemClock().now_ms())
+    at = format_time((clock or SystemClock()).now_ms())
     workspace.storage.make_folder(FOLDER)  # a new workspace has none
     return append(state, Entry(kind=EXCLUDE, attempt=new_attempt(), at=at, exclusions=new)).number
 
