@@ -49,7 +49,7 @@ from lycosa.crawl.worker import Limits
 from lycosa.frontier.scheduler.scheduler import Scheduler
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
-from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import StopFlag
 from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.workspace import Workspace

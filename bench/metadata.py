@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
-from lycosa.page.parse import Fetch, parse_page
+from lycosa.page.parse import ParseOptions, parse_page
 
 FIELDS = ("title", "author", "date")
 FETCHED = datetime(2026, 11, 26, tzinfo=UTC)
@@ -76,9 +76,9 @@ def true_facts(record: dict[str, Any]) -> Facts:
 
 def lycosa(payload: bytes, url: str) -> Facts:
     """What a crawl stores in the table `metadata`."""
-    fetch = Fetch(at_ms=int(FETCHED.timestamp() * 1000))
+    options = ParseOptions(at_ms=int(FETCHED.timestamp() * 1000))
     page = parse_page(
-        payload, url=url or "http://example.org/", content_type="text/html", fetch=fetch
+        payload, url=url or "http://example.org/", content_type="text/html", options=options
     )
     declared = page.metadata
     moment = declared.published_at

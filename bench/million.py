@@ -30,7 +30,7 @@ from bench.corpora import Sample, queries
 from bench.harness import arguments, load_average, measure, quantile, report, table
 from bench.million_web import SEED
 from bench.search import Client, latencies, serving
-from lycosa.store.tables.main_text import with_main_text
+from lycosa.store.tables.files import with_main_text
 from lycosa.store.tables.schema import PAGES
 from lycosa.store.workspace import Workspace
 

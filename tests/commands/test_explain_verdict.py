@@ -17,21 +17,14 @@ from lycosa.commands.inspection.explain import explain_url
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import ManualClock
-from lycosa.core.records import (
-    Exchange,
-    Link,
-    Request,
-    RobotsEntry,
-    UrlRow,
-    Visit,
-    VisitKind,
-)
+from lycosa.core.host_row import RobotsEntry
+from lycosa.core.records import Exchange, Link, Request, UrlRow, Visit, VisitKind
 from lycosa.crawl.recovery.resume import load
 from lycosa.crawl.session.pausing import pause
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job, Task
 from lycosa.frontier.traps.shapes import shape_of
-from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import StopFlag
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.rows import host_record, url_record
 from lycosa.store.workspace import Workspace

@@ -17,7 +17,7 @@ from lycosa.commands.inspection.hosts import list_hosts
 from lycosa.commands.inspection.status_by import groups_of
 from lycosa.commands.inspection.tally import Tally
 from lycosa.config.reading import parse_config
-from lycosa.core.records import HostRow
+from lycosa.core.host_row import HostRow
 from lycosa.store.compaction.compact import compact
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables

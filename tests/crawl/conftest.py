@@ -20,7 +20,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkError
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits
-from lycosa.processes.stopping import Stoppable
+from lycosa.processes.threads import Stoppable
 from lycosa.store.log.claim import Claim
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify

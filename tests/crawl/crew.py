@@ -13,10 +13,10 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
 from lycosa.core.errors import ClaimLost
+from lycosa.crawl.fetch_pipeline import Fetcher
 from lycosa.crawl.membership import Lease
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
-from lycosa.fetch.fetcher import Fetcher
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 

@@ -17,7 +17,7 @@ from lycosa.core.errors import OwnedError, UsageError
 from lycosa.crawl.session.session import CrawlSession, open_session
 from lycosa.crawl.worker import Worker
 from lycosa.index.follower import IndexFollower
-from lycosa.processes.stopping import Stoppable
+from lycosa.processes.threads import Stoppable
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, SmallWeb, full_disk, page
 
 

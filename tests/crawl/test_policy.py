@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 
 from lycosa.core.errors import Exclusion, FetchError
-from lycosa.core.records import Exchange, HostRow, UrlId, UrlRow, UrlState
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import Exchange, UrlId, UrlRow, UrlState
 from lycosa.crawl.policy.fetch_decision import (
     BLOCKED_RETRY_MS,
     QUOTA_RETRY_MS,

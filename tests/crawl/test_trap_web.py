@@ -21,7 +21,7 @@ from lycosa.crawl.admission.url_filter import FREE_SUSPECTS
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.traps.detector import explain
-from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import StopFlag
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.traps import TrapRule

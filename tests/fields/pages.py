@@ -11,7 +11,7 @@ from lycosa.config.collection import Collection
 from lycosa.config.reading import parse_config
 from lycosa.core.records import Item
 from lycosa.fields.extraction import FieldExtractor
-from lycosa.page.parse import Fetch, parse_items, parse_page
+from lycosa.page.parse import ParseOptions, parse_items, parse_page
 
 URL = "http://shop.test/dir/page"
 TYPE = "text/html; charset=utf-8"
@@ -30,7 +30,9 @@ def items(
     extractor: FieldExtractor = pickle.loads(pickle.dumps(FieldExtractor([collection])))
     read = partial(extractor.read, [collection.name])
     alone = parse_items(data, read, url=url, content_type=content_type)
-    page = parse_page(data, url=url, content_type=content_type, fetch=Fetch(read_items=read))
+    page = parse_page(
+        data, url=url, content_type=content_type, options=ParseOptions(read_items=read)
+    )
     assert page.items == alone
     return alone
 

@@ -19,7 +19,7 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.core.records import UrlState
 from lycosa.store.log.claim import Claim
-from lycosa.store.tables.buffers import polars_schema, write_table
+from lycosa.store.tables.files import polars_schema, write_table
 from lycosa.store.tables.schema import TABLES
 from lycosa.store.workspace import Workspace
 

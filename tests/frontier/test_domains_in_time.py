@@ -16,7 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from lycosa.config.settings import Collection, FetchSettings
-from lycosa.core.records import HostRow
+from lycosa.core.host_row import HostRow
 from lycosa.core.version import VERSION
 from lycosa.crawl.policy.robots_cache import MAX_HOPS, UNREACHABLE_TTL_MS
 from lycosa.fetch.robots_txt import (

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.core.records import HostRow, UrlId, UrlRow
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlId, UrlRow
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.queue import CollectionOrder, HostQueue

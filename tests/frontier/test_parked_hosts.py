@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock
-from lycosa.core.records import Exchange, HostRow, Request, UrlId, UrlRow, UrlState
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import Exchange, Request, UrlId, UrlRow, UrlState
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.frontier.scheduler import scheduler as scheduler_module
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.queue import FIRST
 from lycosa.frontier.scheduler.strategy import STRATEGIES
-from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import StopFlag
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 

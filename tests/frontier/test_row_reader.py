@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.core.records import HostRow, RobotsEntry, UrlId, UrlRow, UrlState
+from lycosa.core.host_row import HostRow, RobotsEntry
+from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.rows import row_reader as module
 from lycosa.frontier.rows.row_reader import HostRowReader, RowChoice, summary

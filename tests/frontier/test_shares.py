@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock
-from lycosa.core.records import HostRow, UrlId, UrlRow
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlId, UrlRow
 from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits

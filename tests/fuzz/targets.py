@@ -32,7 +32,7 @@ from lycosa.page.documents.parse import parse_document
 from lycosa.page.encoding import decode
 from lycosa.page.feeds.sitemap import read_sitemap
 from lycosa.page.html.markdown import MarkdownMode
-from lycosa.page.parse import Fetch, parse_page
+from lycosa.page.parse import ParseOptions, parse_page
 from lycosa.search.query.query import parse_query
 from lycosa.store.log.entry import decode_entry, encode_entry
 from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver, normalise
@@ -110,13 +110,13 @@ def html(data: bytes) -> None:
 def declared(data: bytes) -> None:
     """Metadata: bounded and without control characters, and the same each time."""
     page = parse_page(
-        data, url=BASE, content_type="text/html", fetch=Fetch(at_ms=1_700_000_000_000)
+        data, url=BASE, content_type="text/html", options=ParseOptions(at_ms=1_700_000_000_000)
     )
     _require_page(page)
     for moment in (page.metadata.published_at, page.metadata.modified_at):
         assert moment is None or moment <= 1_700_000_000_000
     again = parse_page(
-        data, url=BASE, content_type="text/html", fetch=Fetch(at_ms=1_700_000_000_000)
+        data, url=BASE, content_type="text/html", options=ParseOptions(at_ms=1_700_000_000_000)
     )
     assert again.metadata == page.metadata
 
@@ -164,7 +164,9 @@ def documents(data: bytes) -> None:
     """PDF, office files, images: a page or none."""
     kind = kind_of(data)
     if kind is not None:
-        _require_page(parse_document(data, kind, url=BASE, markdown=MarkdownMode.FULL))
+        _require_page(
+            parse_document(data, kind, url=BASE, options=ParseOptions(markdown=MarkdownMode.FULL))
+        )
 
 
 def warcs(data: bytes) -> None:

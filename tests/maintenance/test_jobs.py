@@ -20,7 +20,7 @@ from lycosa.export.library.editions import LibrarySelection
 from lycosa.maintenance.jobs import index_on, merge_on, rank_on, rank_workspace, sweep_on
 from lycosa.store.compaction.compact import compaction_is_due
 from lycosa.store.compaction.plan import CompactionSettings
-from lycosa.store.coordination.maintenance import maintenance
+from lycosa.store.coordination.owner import maintenance
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages
 from tests.store.facts import facts, same

@@ -18,6 +18,7 @@ from pptx.util import Inches
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.parse import ParseOptions
 from tests.page.made import MADE, W
 from tests.page.made import docx as made_docx
 
@@ -31,7 +32,7 @@ PROSE = (
 def markdown(payload: bytes, mode: MarkdownMode = MarkdownMode.MAIN) -> str:
     kind = kind_of(payload)
     assert kind is not None
-    page = parse_document(payload, kind, url=URL, markdown=mode)
+    page = parse_document(payload, kind, url=URL, options=ParseOptions(markdown=mode))
     assert page.faults == []
     assert page.markdown is not None
     plain = parse_document(payload, kind, url=URL)

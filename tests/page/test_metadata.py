@@ -16,7 +16,7 @@ from lycosa.page.metadata.bounds import MAX_CHARACTERS, MAX_DEPTH, MetadataBudge
 from lycosa.page.metadata.entities import type_names
 from lycosa.page.metadata.names import author_names
 from lycosa.page.metadata.offers import number
-from lycosa.page.parse import Fetch, parse_page
+from lycosa.page.parse import ParseOptions, parse_page
 
 URL = "https://www.example.org/news/a.html"
 
@@ -26,7 +26,7 @@ def metadata(html: str, *, url: str = URL, fetched_at: int | None = None) -> Met
         html.encode("utf-8", "surrogatepass"),
         url=url,
         content_type="text/html; charset=utf-8",
-        fetch=Fetch(at_ms=fetched_at),
+        options=ParseOptions(at_ms=fetched_at),
     ).metadata
 
 

@@ -15,7 +15,7 @@ import lycosa
 from lycosa.fetch.login import asks_for_password, read_form
 from lycosa.page.dates import parse_date
 from lycosa.page.feeds.sitemap import read_sitemap
-from lycosa.page.parse import Fetch, parse_page, understands
+from lycosa.page.parse import ParseOptions, parse_page, understands
 
 URL = "http://www.example.org/dir/page.html"
 
@@ -209,7 +209,7 @@ def test_directives(html: str, headers: list[str], may_index: bool, may_follow: 
 def test_the_product_token_is_the_callers() -> None:
     html = b"<html><meta name=otherspider content=noindex>"
     assert not parse_page(
-        html, url=PAGE_URL, content_type="text/html", fetch=Fetch("OtherSpider")
+        html, url=PAGE_URL, content_type="text/html", options=ParseOptions("OtherSpider")
     ).may_index
 
 

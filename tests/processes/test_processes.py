@@ -17,11 +17,10 @@ import lycosa
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.processes import threads
 from lycosa.processes.children import Child, News, Tell
+from lycosa.processes.jobs import POLARS_THREADS
 from lycosa.processes.memory import give_back
-from lycosa.processes.parentage import POLARS_THREADS
 from lycosa.processes.platform import drop_code
-from lycosa.processes.stopping import StopFlag
-from lycosa.processes.threads import FAILED_EXIT, OnError, start_thread
+from lycosa.processes.threads import FAILED_EXIT, OnError, StopFlag, start_thread
 
 
 def _threads(tell: Tell) -> None:
@@ -242,7 +241,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 INTERRUPTED = """
 import signal, time
-from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import StopFlag
 
 flag = StopFlag()
 signal.signal(signal.SIGALRM, lambda *_: flag.set())

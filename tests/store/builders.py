@@ -12,17 +12,8 @@ import polars as pl
 
 from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.writer import WarcWriter
-from lycosa.core.records import (
-    Exchange,
-    HostRow,
-    Link,
-    LinkKind,
-    Page,
-    UrlId,
-    UrlRow,
-    UrlState,
-    Visit,
-)
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import Exchange, Link, LinkKind, Page, UrlId, UrlRow, UrlState, Visit
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers

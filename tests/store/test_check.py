@@ -12,13 +12,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from lycosa.core.records import HostRow, UrlId
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlId
 from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.exclusion.purge import exclude, purge
 from lycosa.store.log.entry import entry_path, sealed
 from lycosa.store.log.transaction import CommitContents
-from lycosa.store.tables.buffers import Buffers, write_table
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.files import write_table
 from lycosa.store.tables.rows import found_row
 from lycosa.store.tables.schema import TABLES
 from lycosa.store.verify.check import verify

@@ -31,7 +31,7 @@ from lycosa.store.coordination.leadership import (
     require_no_leader,
 )
 from lycosa.store.coordination.owner import NOTE as OWNER_NOTE
-from lycosa.store.coordination.owner import TOUCH_INTERVAL_MS
+from lycosa.store.coordination.owner import TOUCH_INTERVAL_MS, own
 from lycosa.store.workspace import Workspace
 from tests.waiting import side_by_side
 
@@ -190,7 +190,7 @@ def test_a_plain_crawl_keeps_out_of_a_living_cluster_and_takes_over_a_dead_one(
     try:
         with pytest.raises(OwnedError, match="a cluster crawl is running in"):
             workspace.own("crawl")
-        with workspace.own("run", beside_leader=True):
+        with own(workspace.storage, "run"):
             pass
     finally:
         ending.set()

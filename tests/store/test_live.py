@@ -13,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.core.errors import UsageError, WorkspaceError
-from lycosa.core.records import HostRow, Link, UrlId, UrlRow, Visit
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import Link, UrlId, UrlRow, Visit
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
-from lycosa.store.tables.buffers import Buffers, polars_schema
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.files import polars_schema
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.rows import found_row
 from lycosa.store.tables.schema import TABLES

@@ -18,7 +18,7 @@ from lycosa.core.records import UrlRow
 from lycosa.store.compaction import compact as merging
 from lycosa.store.compaction.compact import compact, compaction_is_due
 from lycosa.store.compaction.plan import CompactionSettings, base_place
-from lycosa.store.coordination.maintenance import maintenance
+from lycosa.store.coordination.owner import maintenance
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import Transaction
 from lycosa.store.tables.buffers import Buffers
@@ -190,7 +190,7 @@ def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(
     def merge_elsewhere(*arguments: object, **more: object) -> int:
         """Another machine, where our lock is not seen."""
         monkeypatch.setattr(merging, "write_rows", write)
-        monkeypatch.setattr("lycosa.store.coordination.maintenance.LOCK", "run/other.lock")
+        monkeypatch.setattr("lycosa.store.coordination.owner.MAINTENANCE_LOCK", "run/other.lock")
         assert compact(workspace, CompactionSettings(gather=4)).entries == (6,)
         return write(*arguments, **more)  # type: ignore[arg-type]
 

@@ -16,7 +16,8 @@ from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.reader import read_exchanges, read_response
 from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.errors import WorkspaceError
-from lycosa.core.records import HostRow, UrlState
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlState
 from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.compaction.vacuum import vacuum
@@ -354,7 +355,7 @@ def test_a_purge_between_whose_looks_a_merge_lands_begins_again(
     def merge_first(*arguments: object, **more: object) -> int:
         monkeypatch.setattr(purging, "write_rows", write)
         with monkeypatch.context() as patch:
-            patch.setattr("lycosa.store.coordination.maintenance.LOCK", "run/other.lock")
+            patch.setattr("lycosa.store.coordination.owner.MAINTENANCE_LOCK", "run/other.lock")
             assert compact(workspace, whole=True).entries
         return write(*arguments, **more)  # type: ignore[arg-type]
 

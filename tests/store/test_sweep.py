@@ -23,13 +23,14 @@ from lycosa.store.compaction.plan import (
     plan,
 )
 from lycosa.store.compaction.vacuum import DAY_MS, vacuum
-from lycosa.store.coordination.maintenance import maintenance
+from lycosa.store.coordination.owner import maintenance
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.storage.files import DataFile
-from lycosa.store.tables import buffers as table_buffers
+from lycosa.store.tables import files as table_files
 from lycosa.store.tables import ordered
-from lycosa.store.tables.buffers import Buffers, TableBuffer, group_rows, write_table
+from lycosa.store.tables.buffers import Buffers, TableBuffer
+from lycosa.store.tables.files import group_rows, write_table
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.ordered import SortedFiles, in_key_order
 from lycosa.store.tables.rows import found_row, url_row
@@ -297,7 +298,7 @@ def test_each_row_group_is_read_once_and_few_are_held(
     held: int,
 ) -> None:
     """Files whose keys follow each other, and some that reach over all of them."""
-    for module in (table_buffers, ordered):
+    for module in (table_files, ordered):
         monkeypatch.setattr(module, "PASSING_GROUP_BYTES", GROUP_BYTES)
     everything = max(files, 1) * ROWS
     batches = [Frame(range(number * ROWS, (number + 1) * ROWS)) for number in range(files)]
@@ -336,7 +337,7 @@ def test_each_row_group_is_read_once_and_few_are_held(
 def test_where_more_files_overlap_than_memory_takes_they_are_read_in_pieces(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (table_buffers, ordered):
+    for module in (table_files, ordered):
         monkeypatch.setattr(module, "PASSING_GROUP_BYTES", GROUP_BYTES)
     for number in range(12):
         claim.commit(claim.next_folder(), {"urls": Frame(range(number, ROWS * 12, 12))})

@@ -14,27 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.core.records import (
-    Alternate,
-    HostRow,
-    Link,
-    Metadata,
-    Page,
-    RobotsEntry,
-    UrlId,
-    UrlRow,
-    UrlState,
-    Visit,
-)
-from lycosa.store.tables.buffers import (
+from lycosa.core.host_row import HostRow, RobotsEntry
+from lycosa.core.records import Alternate, Link, Metadata, Page, UrlId, UrlRow, UrlState, Visit
+from lycosa.store.tables.buffers import Buffers, LinksBuffer, TableBuffer
+from lycosa.store.tables.files import (
     PASSING_GROUP_BYTES,
-    Buffers,
-    LinksBuffer,
-    TableBuffer,
     polars_schema,
+    with_main_text,
     write_table,
 )
-from lycosa.store.tables.main_text import with_main_text
 from lycosa.store.tables.rows import (
     found_row,
     host_record,
@@ -343,7 +331,8 @@ from pathlib import Path
 import polars as pl
 from lycosa.store.tables.files import write_rows
 from lycosa.store.tables.schema import VISITS
-from lycosa.store.tables.buffers import polars_schema, write_table
+from lycosa.store.tables.files import polars_schema
+from lycosa.store.tables.files import write_table
 
 rows = pl.DataFrame(schema=polars_schema(VISITS)).clear(3).with_columns(pl.lit("http://a.example/").alias("url"))
 rows = pl.concat([rows, rows])

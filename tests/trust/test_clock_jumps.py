@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.clock import ClockStep, ManualClock, SystemClock
-from lycosa.core.records import Exchange, RobotsEntry
+from lycosa.core.host_row import RobotsEntry
+from lycosa.core.records import Exchange
 from lycosa.crawl.policy.robots_cache import RobotsCache
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.recrawl.refetch_budget import PERIOD_MS, Budget

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from publicsuffixlist import PublicSuffixList
 
 from lycosa.core.errors import UrlError
+from lycosa.crawl.session.planning import CONTACT_NEEDED, is_reachable_contact
 from lycosa.url import domain as domain_module
 from lycosa.url import keys as module
-from lycosa.url.contact import CONTACT_NEEDED, is_reachable_contact
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.keys import Identifier, host_key, url_key
 from lycosa.url.normalise import normalise

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lycosa.core.parameters import Duration
     from lycosa.crawl.state.progress import Progress
     from lycosa.matching.matches import StoredMatch
-    from lycosa.processes.stopping import Stoppable
+    from lycosa.processes.threads import Stoppable
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 

@@ -6,8 +6,7 @@ import queue
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from lycosa.processes.stopping import Stoppable
-from lycosa.processes.threads import OnError, background_thread
+from lycosa.processes.threads import OnError, Stoppable, background_thread
 
 _Item = TypeVar("_Item")
 _MAX_WAITING = 1_000

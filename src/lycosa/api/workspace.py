@@ -19,7 +19,7 @@ from lycosa.api.options import (
 )
 from lycosa.core.errors import UsageError
 from lycosa.core.parameters import Settings, duration_ms, overrides_of, texts, whole_number
-from lycosa.processes.stopping import Stoppable
+from lycosa.processes.threads import Stoppable
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import zstandard
 from isal import isal_zlib
@@ -31,7 +31,8 @@ _DICTIONARY = (
 )
 _DICTIONARY_LIMIT = 1 << 24
 _ZSTD_WINDOW = 1 << 27
-_IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isal's stub forgets that it is a class
+# isal's stub forgets that it is a class
+_IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]
 _BROKEN = (EOFError, OSError, _IsalError, zstandard.ZstdError)
 
 
@@ -174,5 +175,4 @@ def _unzstd(source: io.BufferedReader, name: str) -> io.RawIOBase:
         except zstandard.ZstdError as error:
             raise ArchiveError(f"{name}: its zstd dictionary cannot be used: {error}") from None
     decompressor = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=_ZSTD_WINDOW)
-    reader: io.RawIOBase = decompressor.stream_reader(source, read_across_frames=True)  # type: ignore[assignment]
-    return reader
+    return cast("io.RawIOBase", decompressor.stream_reader(source, read_across_frames=True))

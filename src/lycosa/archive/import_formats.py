@@ -20,6 +20,7 @@ from zlib import error as ZlibError
 
 from lycosa.archive.gzip_stream import Inflated, inflated, opened
 from lycosa.archive.warc import metadata
+from lycosa.archive.warc.members import parse_fields
 from lycosa.archive.warc.record import archived_response_head, sha1_digest
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, Visit
@@ -261,18 +262,12 @@ def _records(source: Inflated, limit: int) -> Iterator[_Record]:
 
 
 def _fields(source: Inflated) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    name = ""
+    lines: list[str] = []
     for _ in range(_MAX_FIELDS):
         line = source.line(_FIELDS_LIMIT).decode("utf-8", "replace")
         if not line.strip():
-            return headers
-        if line[:1] in (" ", "\t") and name:
-            headers[name] += " " + line.strip()
-            continue
-        name, _, value = line.partition(":")
-        name = name.strip().lower()
-        headers.setdefault(name, value.strip())
+            return parse_fields(lines)
+        lines.append(line)
     raise ArchiveError(
         f"{source.name}: the record at uncompressed offset {source.position} has "
         f"more than {_MAX_FIELDS} header fields"

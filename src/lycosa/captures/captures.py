@@ -22,8 +22,7 @@ from lycosa.store.compaction.plan import base_place
 from lycosa.store.log.log import EntriesGone
 from lycosa.store.log.state import LogState
 from lycosa.store.storage.files import DataFile
-from lycosa.store.tables.buffers import polars_schema
-from lycosa.store.tables.files import ENTRY, scan_file
+from lycosa.store.tables.files import ENTRY, polars_schema, scan_file
 from lycosa.store.tables.schema import TABLES
 from lycosa.store.tables.visible import is_excluded
 from lycosa.store.workspace import Workspace

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lycosa.cli.output import note
 
 if TYPE_CHECKING:
-    from lycosa.processes.stopping import Stoppable
+    from lycosa.processes.threads import Stoppable
 
 
 def stop_on_signals(crawl: Stoppable) -> None:

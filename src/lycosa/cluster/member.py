@@ -39,7 +39,7 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.waiting import left_for_later
 from lycosa.processes.children import ChildReport, News
-from lycosa.processes.disk_space import DiskSpace
+from lycosa.processes.disk import DiskSpace
 from lycosa.processes.memory import collect_session, tune_memory
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.store.workspace import Workspace

@@ -209,19 +209,14 @@ class Walker:
         depths = self._depths({each.source for each in led if each.source is not None})
         rows = [
             (
-                *(
-                    each.id.partition,
-                    each.id.host_key,
-                    each.id.url_key,
-                    each.id.url,
-                    each.id.host,
-                    self._reach.distance(each.id.url_key),
-                ),
-                *(
-                    depths.get(each.source or 0, 0)
-                    + (each.source is not None and not each.redirect),
-                    each.referrer,
-                ),
+                each.id.partition,
+                each.id.host_key,
+                each.id.url_key,
+                each.id.url,
+                each.id.host,
+                self._reach.distance(each.id.url_key),
+                depths.get(each.source or 0, 0) + (each.source is not None and not each.redirect),
+                each.referrer,
             )
             for each in led
         ]

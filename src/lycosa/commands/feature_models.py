@@ -7,8 +7,7 @@ from dataclasses import field
 
 from lycosa.commands.page_models import VersionInfo
 from lycosa.config.monitor import Monitor
-from lycosa.core.dataclass import dataclass
-from lycosa.core.models import doc
+from lycosa.core.dataclass import dataclass, doc
 from lycosa.index.indexer import IndexReport
 from lycosa.matching.matches import StoredMatch
 from lycosa.notify.outbox import DeliveryState

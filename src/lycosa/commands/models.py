@@ -11,8 +11,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any
 
-from lycosa.core.dataclass import dataclass
-from lycosa.core.models import doc
+from lycosa.core.dataclass import dataclass, doc
 
 
 @dataclass(frozen=True)

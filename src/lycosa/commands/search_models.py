@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from urllib.parse import urlencode
 
-from lycosa.core.dataclass import dataclass
-from lycosa.core.models import doc
+from lycosa.core.dataclass import dataclass, doc
 from lycosa.search.presentation.results import Explanation
 
 

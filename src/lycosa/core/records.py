@@ -72,18 +72,7 @@ class LinkKind(StrEnum):
     REQUISITE = "requisite"
 
 
-FOLLOWED_KINDS = frozenset(
-    {
-        LinkKind.A,
-        LinkKind.AREA,
-        LinkKind.FRAME,
-        LinkKind.IFRAME,
-        LinkKind.CANONICAL,
-        LinkKind.ALTERNATE,
-        LinkKind.REDIRECT,
-        LinkKind.REFRESH,
-    }
-)
+FOLLOWED_KINDS = frozenset(LinkKind) - {LinkKind.IMAGE, LinkKind.FEED, LinkKind.REQUISITE}
 """Links that the crawl follows. Images and requisites are only stored in `links`."""
 
 
@@ -232,11 +221,9 @@ class Exchange:
     status: int = 0  # 0: no response
     error: str = ""  # a FetchError value, or ""
     error_text: str = ""  # the message of libcurl
-    truncated: str = (
-        # "" | "length" | "time" | "disconnect" | "unspecified" (not of a wanted type) | "decoded"
-        # (not of WARC's vocabulary)
-        ""
-    )
+    # "" | "length" | "time" | "disconnect" | "unspecified" (not of a wanted type) | "decoded"
+    # (not of WARC's vocabulary)
+    truncated: str = ""
     first_byte_ms: int = 0  # from the start to the first byte
     # the document after its scripts have run, UTF-8; empty: not rendered
     rendered: bytes = b""
@@ -370,11 +357,7 @@ class UrlRow:
     @property
     def key(self) -> int:
         """The key of the row within its collection, which depends on the operation."""
-        return (
-            self.id.url_key
-            if not self.operation
-            else operation_key(self.id.url_key, self.operation)
-        )
+        return operation_key(self.id.url_key, self.operation) if self.operation else self.id.url_key
 
     def change_state(self, state: str, reason: str, now_ms: int) -> None:
         """Enter a state. A URL that leaves the index also forgets its capture: if it comes back,
@@ -456,98 +439,6 @@ def operation_key(url_key: int, operation: str) -> int:
 
 def operation_mask(operation: str) -> int:
     """Return the mask of the keys of an operation, 0 for crawling."""
-    return (
-        crc32(operation.encode()) * 0x9E37_79B9_7F4A_7C15 & 0xFFFF_FFFF_FFFF_FFFF
-        if operation
-        else 0
-    )
-
-
-class RobotsEntry(NamedTuple):
-    """The robots.txt of an origin as last fetched (element of `hosts.robots`)."""
-
-    origin: str  # scheme://host[:port]
-    status: int  # 0: no response
-    fetched_at: int
-    expires_at: int
-    body: str  # at most 512 KiB, decoded as UTF-8 with replacement
-
-
-@dataclass(slots=True)
-class HostRow:
-    """A row of `hosts`."""
-
-    host: str
-    partition: int
-    host_key: int
-    registrable_domain: str
-    first_seen_at: int
-    last_visit_at: int = 0
-    ip: str = ""
-    server: str = ""
-    robots: list[RobotsEntry] = field(default_factory=list)
-    delay_ms: int = 0  # usual delay, without back-off and Retry-After
-    not_before: int = 0
-    latency_ms: float = 0.0  # moving mean of the transfer time
-    fails: int = 0  # failures in a row
-    known: int = 0
-    visited: int = 0
-    pages: int = 0
-    bytes: int = 0
-    budget: int | None = None
-    traps: dict[str, int] = field(default_factory=dict)
-    # announced changes (lastmod in sitemaps and feeds) confirmed by a visit
-    claims_right: float = 0.0
-    claims_wrong: float = 0.0
-    claims_missed: float = 0.0  # unannounced changes of listed pages
-
-    def record_visit(self, exchange: Exchange, server: str, fails: int) -> None:
-        """A fetch from the host has ended. `fails`: failures in a row, this one included."""
-        self.last_visit_at = exchange.started_at
-        self.ip = exchange.ip or self.ip
-        self.server = server or self.server
-        self.fails = fails
-
-    def set_pause(self, delay_ms: int, not_before: int) -> None:
-        """Set the usual delay, and when the host may be requested again."""
-        self.delay_ms = delay_ms
-        self.not_before = not_before
-
-    def defer_until(self, not_before: int, delay_ms: int = 0) -> None:
-        """Request nothing before that time; use at least this delay from then on."""
-        self.not_before = max(self.not_before, not_before)
-        self.delay_ms = max(self.delay_ms, delay_ms)
-
-    def record_latency(self, latency_ms: float) -> None:
-        """A response refined the usual latency."""
-        self.latency_ms = latency_ms
-
-    def change_state(self, before: str, after: str) -> None:
-        """One of the host's URLs has changed its state."""
-        self.visited += (after == UrlState.VISITED) - (before == UrlState.VISITED)
-        self.known += (after == UrlState.KNOWN) - (before == UrlState.KNOWN)
-
-    def add_urls(self, number: int) -> None:
-        """New URLs of the host were admitted."""
-        self.known += number
-
-    def add_page(self) -> None:
-        """A collection stored a page of the host for the first time."""
-        self.pages += 1
-
-    def add_bytes(self, size: int) -> None:
-        """A response body was transferred."""
-        self.bytes += size
-
-    def replace_robots(self, entry: RobotsEntry) -> None:
-        """The robots.txt of one of the host's origins was fetched."""
-        others = (old for old in self.robots if old.origin != entry.origin)
-        self.robots = [*others, entry]
-
-    def record_claims(self, right: float, wrong: float, missed: float) -> None:
-        """A visit showed whether sitemaps and feeds had announced a change correctly."""
-        self.claims_right, self.claims_wrong, self.claims_missed = right, wrong, missed
-
-    def record_traps(self, counters: dict[str, int]) -> None:
-        """Trap detection has new counters."""
-        self.traps = counters
+    if not operation:
+        return 0
+    return crc32(operation.encode()) * 0x9E37_79B9_7F4A_7C15 & 0xFFFF_FFFF_FFFF_FFFF

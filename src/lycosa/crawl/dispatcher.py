@@ -16,7 +16,7 @@ from lycosa.core.clock import Clock
 from lycosa.core.errors import Exclusion, FetchError
 from lycosa.core.records import Exchange, VisitKind
 from lycosa.crawl.admission.discovery import KINDS
-from lycosa.crawl.fetch_pipeline import MAX_UNPARSED, FetchPipeline
+from lycosa.crawl.fetch_pipeline import MAX_UNPARSED, Fetcher, FetchPipeline
 from lycosa.crawl.policy.fetch_decision import (
     Decision,
     Defer,
@@ -35,7 +35,6 @@ from lycosa.crawl.processing.prerequisites import Prerequisites
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
-from lycosa.fetch.fetcher import Fetcher
 from lycosa.url.scope import url_origin
 
 if TYPE_CHECKING:

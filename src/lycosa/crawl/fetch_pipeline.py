@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lycosa.core.records import Exchange, Request, VisitKind
 from lycosa.crawl.documents.pool import DocumentPool, PendingDocument
-from lycosa.fetch.fetcher import Fetcher
-from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import StopFlag
 
 if TYPE_CHECKING:
     from lycosa.crawl.rendering.rendering import Renders
@@ -28,6 +27,37 @@ most 10 GB at the default limits.
 _SLICE_MS = (
     10  # how long to wait for the network alone while documents or pages are being worked on
 )
+
+
+class Fetcher(Protocol):
+    """Starts requests and returns exchanges, failed ones included: libcurl over the network, or a
+    simulated web with its own clock.
+    """
+
+    @property
+    def active(self) -> int:
+        """The number of exchanges that were started and not yet returned."""
+        ...
+
+    def start(self, request: Request) -> None:
+        """Begin an exchange."""
+        ...
+
+    def wait(self, timeout_ms: int) -> list[Exchange]:
+        """Return finished exchanges, waiting at most `timeout_ms` for the first one."""
+        ...
+
+    def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
+        """Sleep while nothing is in progress, at most until `wake` is set."""
+        ...
+
+    def stop(self) -> None:
+        """End all exchanges; the next `wait` returns them, marked `interrupted`."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
 
 
 class FetchPipeline:

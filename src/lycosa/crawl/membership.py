@@ -96,8 +96,9 @@ class Lease:
         self._hold_ms = hold_ms
         self._until = -1
         self._sent = (-1, -1)  # of the ping whose answer is in force: when, and the answer's number
-        self._answer = PingReply()
-        self._acknowledged = 0
+        self.answer = PingReply()  # in force; an empty one before the first
+        # for `Ping.acknowledged`: read it before the other fields of the ping
+        self.acknowledged = 0
         self._lock = threading.Lock()
 
     def sending(self) -> int:
@@ -111,9 +112,9 @@ class Lease:
                 return
             if answer.number:
                 self._sent = (sent_ms, answer.number)
-                self._acknowledged = answer.number
+                self.acknowledged = answer.number
             if not answer.lost:
-                self._answer = answer
+                self.answer = answer
                 self._until = max(self._until, sent_ms + self._hold_ms)
 
     @property
@@ -124,21 +125,11 @@ class Lease:
         return self._clock.monotonic_ms() < self._until
 
     @property
-    def answer(self) -> PingReply:
-        """The answer in force; an empty one before the first."""
-        return self._answer
-
-    @property
-    def acknowledged(self) -> int:
-        """For `Ping.acknowledged`. Read it before the other fields of the ping."""
-        return self._acknowledged
-
-    @property
     def assigned_partitions(self) -> frozenset[int] | None:
         """What the worker is to hold now. None while the lease does not hold: it keeps its claim,
         makes none, and fetches nothing.
         """
-        answer = self._answer
+        answer = self.answer
         if not self.holds:
             return None
         return frozenset() if answer.stop else answer.partitions
@@ -147,7 +138,7 @@ class Lease:
         """Collection -> pages that this claim may add in all; 0 for those that have a budget while
         none was granted to this claim.
         """
-        answer = self._answer
+        answer = self.answer
         return (
             answer.granted if claim and answer.claim == claim else dict.fromkeys(answer.granted, 0)
         )

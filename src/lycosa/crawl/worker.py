@@ -12,6 +12,7 @@ from lycosa.core.clock import Clock
 from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Exchange, UrlState
 from lycosa.crawl.dispatcher import Dispatcher
+from lycosa.crawl.fetch_pipeline import Fetcher
 from lycosa.crawl.membership import Lease
 from lycosa.crawl.policy.host_delay import AvailabilityChecks
 from lycosa.crawl.policy.operations import Operations
@@ -21,8 +22,7 @@ from lycosa.crawl.state.committing import Commits
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.waiting import IdlenessTracker
-from lycosa.fetch.fetcher import Fetcher
-from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import StopFlag
 
 STOP_GRACE_MS = 3_000
 """Grace period for fetches in flight when the worker stops."""

@@ -17,7 +17,7 @@ from lycosa.core.units import format_time, number_of
 from lycosa.crawl.session.planning import CrawlPlan
 from lycosa.crawl.session.worker_status import figures, write_live
 from lycosa.daemon.supervisors import KILL_SHARE
-from lycosa.processes.disk_space import DiskSpace
+from lycosa.processes.disk import DiskSpace
 from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
 

@@ -35,7 +35,6 @@ from lycosa.daemon.supervisors import (
 from lycosa.hooks.services import CrawlServices
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tidy
-from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.coordination.owner import Owner
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import has_monitors
@@ -91,8 +90,6 @@ def run(order: RunOrder, report: Callable[[str], None], clock: Clock | None = No
             "a separate workspace"
         )
     with workspace.own(COMMAND, clock) as owner:
-        if order.engine is None:
-            require_no_leader(workspace.storage)
         Daemon(order, workspace, owner, plan, files, report, clock).run()
 
 

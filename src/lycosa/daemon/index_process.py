@@ -14,7 +14,7 @@ from lycosa.core.errors import LycosaError, OwnedError
 from lycosa.index.indexer import Indexer
 from lycosa.processes.children import News
 from lycosa.processes.memory import give_back, tidy, tune_memory
-from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import StopFlag
 
 _MIN_INTERVAL_MS, _TIDY_S = 500, 60.0
 _NICENESS = 5  # the crawl and the web server go first

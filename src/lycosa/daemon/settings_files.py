@@ -11,7 +11,7 @@ from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
 from lycosa.crawl.session.planning import CrawlPlan, make_plan
 from lycosa.crawl.session.workspace_config import decode_config
-from lycosa.processes.disk_space import DiskSpace
+from lycosa.processes.disk import DiskSpace
 from lycosa.store.storage.storage import Storage, open_storage
 from lycosa.store.workspace import CONFIGURATION
 

@@ -20,7 +20,7 @@ from lycosa.daemon.worker_process import WorkerOrder
 from lycosa.hunt.requests import HuntFolder
 from lycosa.hunt.session import HuntOrder
 from lycosa.processes.children import Child, News
-from lycosa.processes.disk_space import DiskSpace
+from lycosa.processes.disk import DiskSpace
 from lycosa.store.workspace import Workspace
 
 KILL_SHARE = 0.8

@@ -10,7 +10,7 @@ import polars as pl
 
 from lycosa.core.records import Metadata
 from lycosa.core.units import format_time
-from lycosa.store.tables.buffers import polars_schema
+from lycosa.store.tables.files import polars_schema
 from lycosa.store.tables.schema import METADATA, SORT
 
 DECLARED = "metadata"

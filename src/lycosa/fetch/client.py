@@ -30,7 +30,7 @@ from lycosa.fetch.handle import find_ca_bundle, new_handle
 from lycosa.fetch.resolver import Endpoint, Resolution, Resolver, is_name
 from lycosa.fetch.transfer import Transfer, split_url
 from lycosa.http.fields import default_fields, field_lines, head_end, redacted_fields, with_fields
-from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import StopFlag
 
 # CURL_HTTP_VERSION_*
 _PROTOCOLS = {1: "http/1.0", 2: "http/1.1", 3: "h2", 4: "h2", 5: "h2", 30: "h3"}

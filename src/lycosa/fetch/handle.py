@@ -79,11 +79,11 @@ def find_ca_bundle(configured: str) -> str:
     return next((path for path in _CERTIFICATE_FILES if Path(path).is_file()), "")
 
 
-HTTPS_PORT = 443
-TIMEOUT_S = 5.0
+_HTTPS_PORT = 443
+_TIMEOUT_S = 5.0
 
 
-def speaks_tls(authority: str, timeout_s: float = TIMEOUT_S) -> bool:
+def speaks_tls(authority: str) -> bool:
     """Return whether a TLS handshake with `host` or `host:port` succeeds. Never raises.
 
     Nothing is requested, and the certificate may be invalid: the crawl reports that.
@@ -97,7 +97,7 @@ def speaks_tls(authority: str, timeout_s: float = TIMEOUT_S) -> bool:
             return False
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection = socket.create_connection((host, port or HTTPS_PORT), timeout_s)
+        connection = socket.create_connection((host, port or _HTTPS_PORT), _TIMEOUT_S)
         with connection, context.wrap_socket(connection, server_hostname=host):
             return True
     except (OSError, ValueError):

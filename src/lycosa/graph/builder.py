@@ -25,7 +25,7 @@ from lycosa.graph.ranking import page_ranks
 from lycosa.graph.redirect_duplicates import find_duplicates
 from lycosa.processes.memory import batch_memory
 from lycosa.store.storage.staging import build_folder, write_list
-from lycosa.store.tables.buffers import writing
+from lycosa.store.tables.files import writing
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import Analysis

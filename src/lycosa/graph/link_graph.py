@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from lycosa.core.records import FOLLOWED_KINDS, LinkKind
-from lycosa.store.tables.buffers import writing
+from lycosa.store.tables.files import writing
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import SORT
 

@@ -14,7 +14,8 @@ import brotli
 import zstandard
 from isal import igzip_lib, isal_zlib
 
-_ISAL_ERROR: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stubs call the class an instance
+# its stubs call the class an instance
+_ISAL_ERROR: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_WINDOW = 8 * 2**20  # RFC 9659: no more may be asked of a receiver
 _ZSTD_HEAD = 18  # bytes of a frame's head, at most

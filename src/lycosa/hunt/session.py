@@ -26,13 +26,13 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.records import Link, Page
 from lycosa.core.units import parse_duration_ms
+from lycosa.crawl.fetch_pipeline import Fetcher
 from lycosa.crawl.session.planning import check_seeds, seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.workspace_config import SCOPES
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits, Worker
-from lycosa.fetch.fetcher import Fetcher
 from lycosa.graph.generation import PAGES, newest
 from lycosa.hunt.hunt import STRATEGIES, Hunt, HuntDispatcher, RelevantPage, StrategyName
 from lycosa.hunt.links import Lead
@@ -42,7 +42,6 @@ from lycosa.index.follower import IndexFollower
 from lycosa.index.shards.shards import newest_numbers
 from lycosa.processes.memory import tune_memory
 from lycosa.search.engine.searcher import Searcher, SearchRequest
-from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.coordination.owner import Owner
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables
@@ -193,7 +192,6 @@ def hunt(order: HuntOrder, environment: HuntEnvironment | None = None) -> HuntRe
     if environment.owned:
         return run.run(None)
     with run.workspace.own(COMMAND, environment.clock) as owner:
-        require_no_leader(run.workspace.storage)
         return run.run(owner)
 
 

@@ -14,7 +14,7 @@ from lycosa.index.shards.shards import index_analysis
 from lycosa.store.compaction.compact import CompactionReport, compact_table
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.compaction.vacuum import VacuumReport, vacuum
-from lycosa.store.coordination.maintenance import maintenance
+from lycosa.store.coordination.owner import maintenance
 from lycosa.store.tables.schema import TABLES
 from lycosa.store.workspace import Workspace
 

@@ -33,7 +33,7 @@ from lycosa.mcp.output import Untrusted, error_text, reports_errors
 from lycosa.mcp.read_tools import MarkdownModeName, PartLength, Query, Start, Url, markdown_part
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.processes.memory import collect_session
-from lycosa.processes.stopping import Stoppable
+from lycosa.processes.threads import Stoppable
 
 MAX_FETCHES = 8
 """Calls of `fetch_page` at once."""

@@ -9,7 +9,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Alternate, Item, Link, LinkKind, Page
 from lycosa.page import media
-from lycosa.page.directory_page import LISTINGS, read_listing, without_end
+from lycosa.page.directory_listing import LISTINGS, read_listing, without_end
 from lycosa.page.encoding import decode
 from lycosa.page.feeds import feed
 from lycosa.page.html.document import read_html, read_tree
@@ -43,21 +43,7 @@ _MAX_ALTERNATES = 1_000
 
 
 @dataclass(slots=True, frozen=True)
-class PageSource:
-    """The URL and the response headers of a document. See `parse_page`."""
-
-    url: str
-    link_headers: tuple[str, ...] = ()
-    x_robots_tag: tuple[str, ...] = ()
-    product_token: str = "lycosa"
-    content_language: str = ""
-    fetched_at: int | None = None
-    read_items: ReadItems | None = None
-    markdown: MarkdownMode | None = None
-
-
-@dataclass(slots=True, frozen=True)
-class Fetch:
+class ParseOptions:
     """By which robot a document was fetched, when (ms since 1970; None: unknown), what else to read
     from the tree of an HTML document, and what `Page.markdown` contains (None: it has none).
     """
@@ -68,7 +54,18 @@ class Fetch:
     markdown: MarkdownMode | None = None
 
 
-UNKNOWN_FETCH = Fetch()
+DEFAULT_OPTIONS = ParseOptions()
+
+
+@dataclass(slots=True, frozen=True)
+class PageSource:
+    """The URL and the response headers of a document. See `parse_page`."""
+
+    url: str
+    link_headers: Sequence[str] = ()
+    x_robots_tag: Sequence[str] = ()
+    content_language: str = ""
+    options: ParseOptions = DEFAULT_OPTIONS
 
 
 def understands(content_type: str, payload: bytes) -> bool:
@@ -84,7 +81,7 @@ def parse_page(
     link_headers: Sequence[str] = (),
     x_robots_tag: Sequence[str] = (),
     content_language: str = "",
-    fetch: Fetch = UNKNOWN_FETCH,
+    options: ParseOptions = DEFAULT_OPTIONS,
 ) -> Page:
     """Parse one document. Never raises on any bytes; `faults` lists their faults.
 
@@ -95,22 +92,13 @@ def parse_page(
         link_headers: values of Link headers (RFC 8288): canonical and hreflang alternates are read.
         x_robots_tag: values of X-Robots-Tag headers.
         content_language: the Content-Language header, for documents that declare no language.
-        fetch: pages may address the robot; declared dates later than the fetch are ignored.
+        options: pages may address the robot; declared dates later than the fetch are ignored.
     """
-    source = PageSource(
-        url,
-        tuple(link_headers),
-        tuple(x_robots_tag),
-        fetch.product_token,
-        content_language,
-        fetch.at_ms,
-        fetch.read_items,
-        fetch.markdown,
-    )
+    source = PageSource(url, link_headers, x_robots_tag, content_language, options)
     form = media.format_of(content_type, payload)
     size = len(payload)
     if form in (MediaFormat.BINARY, MediaFormat.OTHER):
-        may_index, may_follow = permission((), x_robots_tag, fetch.product_token)
+        may_index, may_follow = permission((), x_robots_tag, options.product_token)
         return Page(size=size, faults=[FAULT_BINARY], may_index=may_index, may_follow=may_follow)
     whole = form in _READERS or form in LISTINGS
     if form in LISTINGS:
@@ -121,7 +109,7 @@ def parse_page(
         decoded = decode(payload, content_type)
         parts = _READERS[form](decoded.data)
     else:
-        is_xml, marked = form is MediaFormat.XHTML, fetch.markdown is not None
+        is_xml, marked = form is MediaFormat.XHTML, options.markdown is not None
         parts, decoded = read_html(payload, content_type, xml=is_xml, marked=marked)
     return build_page(
         parts, source, size=size, charset=decoded.charset, faults=decoded.faults, whole=whole
@@ -138,7 +126,7 @@ def build_page(
     faults: Sequence[str] = (),
 ) -> Page:
     """Return the page that the parts of a document make. `whole`: all of its text is main text."""
-    meta, text = parts.meta, parts.text()
+    meta, text, options = parts.meta, parts.text(), source.options
     selected = whole_text(text) if whole else main_text(parts, source.url)
     main = selected.text
     og_title = fold(meta.get("og:title", ""))
@@ -147,15 +135,15 @@ def build_page(
         meta.get("description") or meta.get("og:description") or meta.get("dc.description") or ""
     )[:_DESCRIPTION_LENGTH]
     links = _read_links(parts, source, charset)
-    may_index, may_follow = permission(parts.named_metas, source.x_robots_tag, source.product_token)
+    may_index, may_follow = permission(
+        parts.named_metas, source.x_robots_tag, options.product_token
+    )
     declared = language_code(
         parts.language or meta.get("http-equiv:content-language") or source.content_language
     )
     sample = main if len(main) >= _ENOUGH_MAIN_TEXT else text
     canonical = links.canonical or ""
-    facts = PageFacts(
-        source.url, links.resolver.base, canonical, source.fetched_at, selected.page_type
-    )
+    facts = PageFacts(source.url, links.resolver.base, canonical, options.at_ms, selected.page_type)
     metadata = read_metadata(parts, facts)
     language = _identify(sample or f"{title}\n{description}".strip(), title, declared, source.url)
     return Page(
@@ -186,7 +174,7 @@ def build_page(
         refused=links.refused,
         metadata=metadata,
         items=_read_items(parts, source, links.resolver.base, charset),
-        markdown=_markdown(parts, selected, links.resolver, source.markdown),
+        markdown=_markdown(parts, selected, links.resolver, options.markdown),
     )
 
 
@@ -201,9 +189,10 @@ def _markdown(
 
 
 def _read_items(parts: PageParts, source: PageSource, base: str, charset: str) -> list[Item]:
-    if source.read_items is None or parts.root is None:
+    read_items = source.options.read_items
+    if read_items is None or parts.root is None:
         return []
-    return source.read_items(HtmlTree(parts.root, parts.data, source.url, base, charset))
+    return read_items(HtmlTree(parts.root, parts.data, source.url, base, charset))
 
 
 def parse_items(

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from lycosa.core.dataclass import dataclass
-from lycosa.processes.parentage import OneThread, interrupts_held
+from lycosa.processes.jobs import OneThread, interrupts_held
 from lycosa.processes.platform import end_with_parent
 from lycosa.processes.terminal import escape_output
 

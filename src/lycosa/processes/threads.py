@@ -1,16 +1,19 @@
-"""Background threads. All of them start here, so that unhandled exceptions are printed; then the
-thread restarts, the process ends, or the thread is over, by its policy.
+"""Background threads, and the flag that stops them.
+
+All threads start here, so that unhandled exceptions are printed; then the thread restarts, the
+process ends, or the thread is over, by its policy.
 """
 
 from __future__ import annotations
 
 import os
+import queue
 import sys
 import threading
 import traceback
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any, Final, assert_never
+from typing import Any, Final, Protocol, assert_never
 
 FAILED_EXIT: Final = 70
 """Exit code of a process that a failed thread ended (EX_SOFTWARE of sysexits.h)."""
@@ -76,3 +79,46 @@ def _print(error: Exception, line: str) -> None:
     if stream is not None:
         stream.write("".join(traceback.format_exception(error)) + f"lycosa: {line}\n")
         stream.flush()
+
+
+class Stoppable(Protocol):
+    """A worker, a cluster or a hunt."""
+
+    def stop(self) -> None:
+        """Commit what is fetched, and end soon. May be called from a signal handler."""
+        ...
+
+
+class StopFlag:
+    """A flag that is set once, by any thread or signal handler, and can be waited for.
+
+    A handler must not set a `threading.Event`: it runs in the main thread, which may hold the lock
+    of the event. `queue.SimpleQueue.put` is reentrant.
+    """
+
+    __slots__ = ("_set", "_wakes")
+
+    def __init__(self) -> None:
+        self._set = False
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def set(self) -> None:
+        self._set = True
+        self._wakes.put(None)
+
+    def stop(self) -> None:
+        """Set it, as a `Stoppable`."""
+        self.set()
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Return whether it is set, after this time at the latest."""
+        if not self._set:
+            try:
+                self._wakes.get(timeout=timeout_s)
+            except queue.Empty:
+                return self._set
+            self._wakes.put(None)  # for other waiting threads
+        return True

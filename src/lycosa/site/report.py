@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from lycosa.config.settings import Config
+from lycosa.core.dataclass import doc, list_lengths
 from lycosa.core.errors import UsageError
-from lycosa.core.models import doc, list_lengths
 from lycosa.core.records import UrlState
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.site.archived import HTML_TYPES, listed_urls

@@ -190,24 +190,19 @@ class Workspace:
             lambda: format_time(ticks.now_ms()),
         )
 
-    def own(
-        self, command: str, clock: Clock | None = None, *, beside_leader: bool = False
-    ) -> Owner:
+    def own(self, command: str, clock: Clock | None = None) -> Owner:
         """Become the only process of this machine that crawls here. Waits for `reassign` (30 s)
         after a cluster was killed.
-
-        `beside_leader`: for a process of a cluster, whose coordinator elects a leader.
 
         Raises:
             OwnedError: another process or a cluster crawls here.
         """
         owner = own(self.storage, command, clock)
-        if not beside_leader:
-            try:
-                require_no_leader(self.storage, clock)
-            except BaseException:
-                owner.release()
-                raise
+        try:
+            require_no_leader(self.storage, clock)
+        except BaseException:
+            owner.release()
+            raise
         return owner
 
     def owner(self) -> OwnerNote | None:

@@ -31,9 +31,9 @@ from lycosa.text.segmented import (
     SegmentedAnalyzer,
     SyllableAnalyzer,
     SyllablePairAnalyzer,
+    Terms,
     Unit,
     encoded,
-    marked_terms,
     same,
 )
 from lycosa.text.suffixes import light_stem
@@ -63,20 +63,6 @@ BIGRAMS, KIWI = "bigrams", "kiwi"
 PAIRS = "syllable-pairs"
 
 
-class MarkedTerms(dict[bytes, str]):
-    """As `Terms`, for words in UTF-8."""
-
-    def __init__(self, terms_of: Callable[[str], list[str]], mark: str) -> None:
-        self._terms_of = terms_of
-        self._mark = mark
-
-    def __missing__(self, word: bytes) -> str:
-        marked = marked_terms(self._terms_of(word.decode()), self._mark)
-        if len(word) <= fold.MAX_TERM_BYTES:
-            self[word] = marked
-        return marked
-
-
 class NativeAnalyzer:
     """Tantivy's tokenizer and Snowball stemmer; Python normalises non-ASCII text.
 
@@ -101,8 +87,8 @@ class NativeAnalyzer:
         self._mark = f"{language}:"
         self._terms = self._new_terms()
 
-    def _new_terms(self) -> MarkedTerms:
-        return MarkedTerms(self.tokenizer.analyze, self._mark)
+    def _new_terms(self) -> Terms[bytes]:
+        return Terms(lambda word: self.tokenizer.analyze(word.decode()), self._mark)
 
     def marked(self, text: str) -> str:
         text = fold.with_names(text)
@@ -185,9 +171,9 @@ def _spaceless(language: str, version: str) -> Analyzer:
     from lycosa.text.spaceless import CharacterAnalyzer, PartsAnalyzer
 
     if language == "zh":
-        from lycosa.text.han import simplified
-
-        return CharacterAnalyzer(language, name="characters", version=version, prepare=simplified)
+        return CharacterAnalyzer(
+            language, name="characters", version=version, prepare=letters.simplified
+        )
     if language == "my":
         from lycosa.text.burmese import prepared, syllables
 
@@ -195,9 +181,9 @@ def _spaceless(language: str, version: str) -> Analyzer:
             language, syllables, name="syllables", version=version, prepare=prepared
         )
     if language == "lo":
-        from lycosa.text.lao import syllables
+        from lycosa.text.burmese import lao_syllables
 
-        return PartsAnalyzer(language, syllables, name="syllables", version=version)
+        return PartsAnalyzer(language, lao_syllables, name="syllables", version=version)
     return CharacterAnalyzer(language, name="characters", version=version)
 
 

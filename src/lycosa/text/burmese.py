@@ -1,4 +1,4 @@
-"""Convert Burmese text in the Zawgyi encoding to Unicode, and split syllables.
+"""Syllables of Burmese and Lao, and Burmese in the Zawgyi encoding.
 
 Zawgyi reuses the code points of the Myanmar block in visual order. Signs of Zawgyi: U+1039 at the
 end of syllables, stacked forms at U+1060 to U+1097, and the vowel sign E (U+1031) or the medial ra
@@ -7,6 +7,11 @@ before a consonant.
 Sources: Unicode Technical Note 11 ("Representing Myanmar in Unicode"), the Myanmar block's code
 chart, and Zawgyi's published keyboard chart; tests/text/test_burmese.py compares with ICU's
 transliterator my-Zawgyi.
+
+A Lao syllable begins with a vowel that is written before its consonant, or with a consonant that
+bears a vowel or tone; a consonant that bears none ends the syllable before it (Phissamay, Dalaloy,
+Chanhsililath et al., "Syllabification of Lao Script for Line Breaking", PAN Localization working
+papers, 2004, cut down to what needs no list of exceptions).
 """
 
 from __future__ import annotations
@@ -165,3 +170,18 @@ def _kinzi(consonant: str, sign: str) -> str:
 
 def _medials(signs: str) -> str:
     return "".join(sorted(set(signs)))
+
+
+_LAO_CONSONANT = "\u0e81-\u0eae\u0edc\u0edd"
+_LAO_VOWEL_OR_TONE = "\u0eb0-\u0ebd\u0ec8-\u0ecd"
+_LAO_START = re.compile(
+    f"(?=[\u0ec0-\u0ec4][{_LAO_CONSONANT}])"
+    "|(?<![\u0ec0-\u0ec4])(?<![\u0ec0-\u0ec4]\u0eab)(?<!\u0eab)"
+    f"(?=[{_LAO_CONSONANT}][{_LAO_VOWEL_OR_TONE}])"
+    f"|(?=\u0eab[{_LAO_CONSONANT}][{_LAO_VOWEL_OR_TONE}])"
+)
+
+
+def lao_syllables(word: str) -> list[str]:
+    """Split a Lao word before each syllable."""
+    return [syllable for syllable in _LAO_START.split(word) if syllable]

@@ -56,7 +56,7 @@ class Difference:
                     yield piece.kind + block
 
 
-def difference(old: str, new: str, context: int = CONTEXT) -> Difference:
+def difference(old: str, new: str) -> Difference:
     """Compare two texts, whose blocks are lines."""
     before, after = _blocks(old), _blocks(new)
     changes = _changes(before, after)
@@ -64,10 +64,10 @@ def difference(old: str, new: str, context: int = CONTEXT) -> Difference:
     came = sum(end - start for _, _, start, end in changes)
     stretches: list[tuple[Piece, ...]] = []
     left = MAX_SHOWN
-    for group in _grouped(changes, context):
+    for group in _grouped(changes):
         if left <= 0:
             break
-        pieces, left = _pieces(before, after, group, context, left)
+        pieces, left = _pieces(before, after, group, left)
         stretches.append(pieces)
     shown = sum(
         len(piece.blocks) for stretch in stretches for piece in stretch if piece.kind != SAME
@@ -154,11 +154,11 @@ def _work(old: Sequence[str], new: Sequence[str]) -> int:
     return (pairs + len(old)) * max(1, min(len(old), len(new), pairs))
 
 
-def _grouped(changes: Sequence[_Change], context: int) -> Iterator[list[_Change]]:
+def _grouped(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
     """Group changes with overlapping context."""
     group: list[_Change] = []
     for change in changes:
-        if group and change[0] - group[-1][1] > 2 * context:
+        if group and change[0] - group[-1][1] > 2 * CONTEXT:
             yield group
             group = []
         group.append(change)
@@ -167,11 +167,11 @@ def _grouped(changes: Sequence[_Change], context: int) -> Iterator[list[_Change]
 
 
 def _pieces(
-    old: Sequence[str], new: Sequence[str], group: Sequence[_Change], context: int, left: int
+    old: Sequence[str], new: Sequence[str], group: Sequence[_Change], left: int
 ) -> tuple[tuple[Piece, ...], int]:
     """Return the pieces of a group, with at most `left` changed blocks, and the rest of it."""
     first, last = group[0], group[-1]
-    lead = min(context, first[0], first[2])
+    lead = min(CONTEXT, first[0], first[2])
     pieces = [_same(old, first[0] - lead, first[2] - lead, lead)]
     for change, following in [*pairwise(group), (last, None)]:
         a, b, c, d = change
@@ -180,7 +180,7 @@ def _pieces(
         left -= len(gone) + len(came)
         if len(gone) + len(came) < b - a + d - c:
             return tuple(piece for piece in pieces if piece.blocks), 0
-        length = following[0] - b if following is not None else min(context, len(old) - b)
+        length = following[0] - b if following is not None else min(CONTEXT, len(old) - b)
         pieces.append(_same(old, b, d, length))
     return tuple(piece for piece in pieces if piece.blocks), left
 

@@ -63,21 +63,21 @@ def classify(text: str, languages: Set[str]) -> Guess:
         languages: candidates; those without a table are ignored.
     """
     units = list(ngrams(text[:MAX_TEXT]))
-    known: list[str] = []
+    matches: list[str] = []
     table = _tables()[0]
     for other in _tables():
-        found = list(filter(None, map(other.weights.get, units)))
-        if len(found) > len(known):
-            known, table = found, other
-        if 2 * len(known) > len(units):  # no n-gram is in two scripts
+        of_other = list(filter(None, map(other.weights.get, units)))
+        if len(of_other) > len(matches):
+            matches, table = of_other, other
+        if 2 * len(matches) > len(units):  # no n-gram is in two scripts
             break
-    weights = "".join(known).encode()
+    weights = "".join(matches).encode()
     width = len(table.languages)
     ranking = sorted(
         (
-            (STEP * (sum(weights[place::width]) - ZERO * len(known)), language)
+            (STEP * (sum(weights[place::width]) - ZERO * len(matches)), language)
             for place, language in enumerate(table.languages)
-            if known and language in languages
+            if matches and language in languages
         ),
         reverse=True,
     )

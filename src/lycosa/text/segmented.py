@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from icu4py.breakers import WordBreaker
 
@@ -34,7 +34,8 @@ LETTERS = (
     f"\u05d0-\u05ea\u0621-\u063a\u0641-\u064a\u0671-\u06d3{_HANGUL_SYLLABLES}"
 )
 SIGNS = (
-    r"!-/:-@\[-`{-~\u00a1-\u00a7\u00a9\u00ab\u00ac\u00ae\u00b0\u00b1\u00b6\u00b7\u00bb\u00bf\u00d7\u00f7"
+    r"!-/:-@\[-`{-~\u00a1-\u00a7\u00a9\u00ab\u00ac\u00ae\u00b0\u00b1\u00b6\u00b7\u00bb\u00bf"
+    r"\u00d7\u00f7"
     r"\u2010-\u2016\u2018-\u2023\u2025\u2026\u2030\u2032-\u2034\u2039\u203a\u20ac\u2190-\u2193"
 )
 SEPARATED = bytes(
@@ -54,18 +55,21 @@ class Unit(NamedTuple):
     surface: str = ""  # the original spelling, for highlighting
 
 
-class Terms(dict[str, str]):
+_Word = TypeVar("_Word", str, bytes)
+
+
+class Terms(dict[_Word, str]):
     """Cache of word -> its terms, each with a mark before and a space after it.
 
     Long words are not kept.
     """
 
-    def __init__(self, terms_of: Callable[[str], Iterable[str]], mark: str) -> None:
-        self._terms_of = terms_of
+    def __init__(self, terms_of: Callable[[_Word], Iterable[str]], mark: str) -> None:
+        self._terms_of: Callable[[_Word], Iterable[str]] = terms_of
         self._mark = mark
 
-    def __missing__(self, word: str) -> str:
-        terms = word if word == "\n" else marked_terms(self._terms_of(word), self._mark)
+    def __missing__(self, word: _Word) -> str:
+        terms = marked_terms(self._terms_of(word), self._mark)
         if len(word) <= fold.MAX_TERM_BYTES:
             self[word] = terms
         return terms
@@ -95,9 +99,18 @@ class SegmentedAnalyzer:
         self._stem = stem
         self._prepare_letters = prepare
         self._mark = f"{language}:"
-        self._memo: dict[str, str] = {}  # chunk -> its terms, in the form of `Terms`
         # of words: chunks with different punctuation share them
-        self._terms = Terms(self._word, self._mark)
+        self._terms = self._new_terms()
+        self._clear()
+
+    def _new_terms(self) -> Terms[str]:
+        terms = Terms(self._word, self._mark)
+        terms["\n"] = "\n"  # between chunks
+        return terms
+
+    def _clear(self) -> None:
+        """Replace the cache of texts; another thread may be reading the old."""
+        self._memo: dict[str, str] = {}  # chunk -> its terms, in the form of `Terms`
 
     def prepare(self, text: str) -> str:
         """Prepare a text for segmentation: spell out names with signs, unify scripts."""
@@ -126,7 +139,7 @@ class SegmentedAnalyzer:
     def _remembered(self, chunks: Sequence[str]) -> Iterable[str]:
         """Return the terms of each chunk as in `Terms`; new ones are computed together."""
         if len(self._memo) > self.most_chunks:
-            self._memo = {}  # replaced: another thread may be reading the old
+            self._clear()
         memo = self._memo
         if new := set(chunks).difference(memo):
             self._learn(new, memo)
@@ -154,7 +167,7 @@ class SegmentedAnalyzer:
     def _put(self, chunks: Sequence[str], words: Iterable[str], memo: dict[str, str]) -> None:
         """Cache the terms of chunks, given their words with line feeds between chunks."""
         if len(self._terms) > MEMO_WORDS:
-            self._terms = Terms(self._word, self._mark)
+            self._terms = self._new_terms()
         terms = "".join(map(self._terms.__getitem__, words))
         memo.update(zip(chunks, terms.split("\n"), strict=True))
 
@@ -180,23 +193,14 @@ class SegmentedAnalyzer:
 class StreamsAnalyzer(SegmentedAnalyzer):
     """Words that give terms of two kinds: first the phrases of all, then their whole words."""
 
-    def __init__(
-        self,
-        language: str,
-        stem: Callable[[str], str],
-        *,
-        name: str,
-        version: str,
-        prepare: Callable[[str], str] | None = None,
-    ) -> None:
-        super().__init__(language, stem, name=name, version=version, prepare=prepare)
+    def _clear(self) -> None:
         # surface -> its terms of the first kind, of the second, in the form of `Terms`
         self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}
 
     def marked(self, text: str) -> str:
         surfaces = self.surfaces(text)
         if len(self._streams[0]) > MEMO_CHUNKS:
-            self._streams = {}, {}  # replaced: another thread may be reading the old
+            self._clear()
         phrases, words = self._streams
         for surface in set(surfaces).difference(words):
             units = list(self.units_of(surface))

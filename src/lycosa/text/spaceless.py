@@ -18,7 +18,6 @@ from lycosa.text.segmented import (
     MEMO_WORDS,
     SIGNS,
     StreamsAnalyzer,
-    Terms,
     Unit,
     both_streams,
     clean,
@@ -31,7 +30,8 @@ _LETTERS = LETTERS.removesuffix("\uac00-\ud7a3")  # without Hangul
 _CJK = "\u3005\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff"
 _CJK_RUNS = re.compile(f"[{_CJK}]+|[^\\W_{_CJK}]+")
 _NOT_USUAL_CJK = re.compile(
-    f"[^0-9{_LETTERS}{SIGNS}\\s{_CJK}\u3001\u3002\u3008-\u3011\u301c\u30fb\uff01-\uff3e\uff40-\uff5e]"
+    f"[^0-9{_LETTERS}{SIGNS}\\s{_CJK}"
+    "\u3001\u3002\u3008-\u3011\u301c\u30fb\uff01-\uff3e\uff40-\uff5e]"
 )
 _JOINED_CJK = re.compile(f"_(?=[{_CJK}])|_(?<=[{_CJK}]_)")
 
@@ -94,6 +94,9 @@ class CharacterAnalyzer(PartsAnalyzer):
         super().__init__(
             language, characters_of, name=name, version=version, prepare=prepare, in_place=True
         )
+
+    def _clear(self) -> None:
+        super()._clear()
         # run -> its characters or terms; -> the words in it, in the form of `Terms`
         self._runs: tuple[dict[str, str], dict[str, str]] = {}, {}
 
@@ -104,7 +107,7 @@ class CharacterAnalyzer(PartsAnalyzer):
         ):
             return super().marked(text)
         if len(self._runs[0]) > MEMO_CHUNKS:
-            self._runs = {}, {}  # replaced: another thread may be reading the old
+            self._clear()
         parts, words = self._runs
         runs = _CJK_RUNS.findall(written)
         unknown = set(runs).difference(words)
@@ -113,7 +116,7 @@ class CharacterAnalyzer(PartsAnalyzer):
             if not self._learn_runs(new, parts, words):
                 return super().marked(text)
             if len(self._terms) > MEMO_WORDS:
-                self._terms = Terms(self._word, self._mark)
+                self._terms = self._new_terms()
             # words recur, runs hardly do
             for word in unknown.difference(new):
                 words[word], parts[word] = "", self._terms[word]

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lycosa.text.analyze import Analyzer, NativeAnalyzer, Unit
-from lycosa.text.han import simplified
 from lycosa.text.korean import MorphemeAnalyzer
+from lycosa.text.letters import simplified
 from lycosa.text.segmented import (
     SegmentedAnalyzer,
     StreamsAnalyzer,

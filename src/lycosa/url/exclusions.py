@@ -201,15 +201,14 @@ def _without_longer(starts: list[str]) -> list[str]:
 class ExclusionFile:
     """The list in a file, reloaded when it changes. Not thread-safe; its snapshots are."""
 
-    def __init__(self, path: Path, clock: Clock, check_ms: int = CHECK_MS) -> None:
+    def __init__(self, path: Path, clock: Clock) -> None:
         """
         Raises:
             ConfigError: the file cannot be read or has invalid lines; nothing may be fetched.
         """
         self._path = path
         self._clock = clock
-        self._check_ms = check_ms
-        self._next_check = clock.monotonic_ms() + check_ms
+        self._next_check = clock.monotonic_ms() + CHECK_MS
         self._signature = self._seen = _signature(path)
         self._current = _read(path)
         self.problem = ""
@@ -223,7 +222,7 @@ class ExclusionFile:
         now = self._clock.monotonic_ms()
         if now < self._next_check:
             return self._current
-        self._next_check = now + self._check_ms
+        self._next_check = now + CHECK_MS
         signature = _signature(self._path)
         if signature != self._signature and signature == self._seen:
             self._load(signature)

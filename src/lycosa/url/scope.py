@@ -16,6 +16,7 @@ from lycosa.url.rules import Rules
 from lycosa.url.schemes import CRAWLED, OTHERS, WEB, path_start, scheme_of
 
 _MAX_ORIGINS = 16_384  # 2 MB
+_MAX_NAMES = 3  # in a message
 
 
 @lru_cache(maxsize=256)
@@ -268,11 +269,11 @@ def _folders(url: str) -> tuple[str, str]:
     return f"{scheme}://{rest}", f"{other}://{rest}"
 
 
-def _few(names: Iterable[str], limit: int = 3) -> str:
+def _few(names: Iterable[str]) -> str:
     """Return the first few names, and how many more there are."""
     all_names = list(names)
-    more = len(all_names) - limit
-    first = ", ".join(all_names[:limit])
+    more = len(all_names) - _MAX_NAMES
+    first = ", ".join(all_names[:_MAX_NAMES])
     if more > 0:
         return Message("few_and_more", "{names} and {n} more", names=first, n=more)
     return first or Message("few_none", "no seeds")

@@ -19,7 +19,7 @@ from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.failure import REPEATED_TEXT
 from lycosa.http.fields import default_fields, field_lines, head_end
-from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import StopFlag
 from tests.servers.synthetic.answer import Answer, Fault, body_bytes, head_bytes
 from tests.servers.synthetic.request_log import Logged
 from tests.servers.synthetic.web import Web

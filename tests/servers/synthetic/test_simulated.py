@@ -20,7 +20,7 @@ from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.failure import REPEATED_TEXT
 from lycosa.fetch.guard import AddressGuard
-from lycosa.processes.stopping import StopFlag
+from lycosa.processes.threads import StopFlag
 from tests.fetch.fetching import run
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.request_log import Logged, read_log, write_log

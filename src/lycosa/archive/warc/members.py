@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +27,8 @@ _GLANCE = 512  # a member's header and the first block's code tables fit in
 # field, a known system.
 _MEMBER = re.compile(rb"\x1f\x8b\x08[\x00\x04\x08\x0c].{4}[\x00\x02\x04][\x00-\x0d\xff]", re.DOTALL)
 _MEMBER_BYTES = 10
-_InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isal's stub forgets that it is a class
+# isal's stub forgets that it is a class
+_InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]
 
 
 class Record(NamedTuple):
@@ -230,7 +231,7 @@ class RecordFile:
             if headers is None:
                 end = data.find(b"\r\n\r\n")
                 if end >= 0:
-                    headers, block_start = _parse_fields(bytes(data[:end])), end + 4
+                    headers, block_start = _record_fields(bytes(data[:end])), end + 4
                     allowed = block_start + _content_length(headers) + 4
             if len(data) > allowed:
                 raise _Broken("a record longer than its Content-Length")
@@ -279,13 +280,18 @@ class RecordFile:
             return False
 
 
-def _parse_fields(head: bytes) -> dict[str, str]:
+def _record_fields(head: bytes) -> dict[str, str]:
     lines = head.decode("utf-8", "replace").split("\r\n")
     if not lines[0].startswith("WARC/"):
         raise _Broken("a gzip member without a WARC record")
+    return parse_fields(lines[1:])
+
+
+def parse_fields(lines: Iterable[str]) -> dict[str, str]:
+    """Return header fields with names in lower case; the first of equal names counts."""
     headers: dict[str, str] = {}
     name = ""
-    for line in lines[1:]:
+    for line in lines:
         if line[:1] in (" ", "\t") and name:  # folded (WARC/1.1 section 4)
             headers[name] += " " + line.strip()
             continue

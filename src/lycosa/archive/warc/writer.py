@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -37,6 +36,8 @@ from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit, VisitKind
 from lycosa.core.version import VERSION
 from lycosa.http.decode import parse_head
+from lycosa.processes.disk import sync_folder
+from lycosa.url.schemes import WEB
 
 RevisitTarget = Revisited
 
@@ -46,17 +47,13 @@ _TRUNCATED = frozenset({"length", "time", "disconnect", "unspecified"})  # WARC/
 _SPOKEN = {name: f"WARC-Protocol: {name}\r\n" for name in ("h2", "h3", "ftp", "gopher")}
 
 
-def crawl_info(
-    user_agent: str, contact: str = "", collection: str = "", *, hostname: bool = False
-) -> dict[str, str]:
-    """Return the warcinfo fields of a crawl. `hostname`: include the name of the machine."""
+def crawl_info(user_agent: str, contact: str = "", collection: str = "") -> dict[str, str]:
+    """Return the warcinfo fields of a crawl."""
     info = {"robots": "obey (RFC 9309)", "http-header-user-agent": user_agent}
     if contact:
         info["operator"] = contact
     if collection:
         info["isPartOf"] = collection
-    if hostname:
-        info["hostname"] = socket.gethostname()
     return info
 
 
@@ -230,7 +227,7 @@ class _ExchangeRecords:
         new_id: Callable[[], str],
         revisit_of: RevisitTarget | None,
     ) -> None:
-        is_http = _is_http(exchange.url)
+        is_http = exchange.url.startswith(WEB)
         self._head = archived_response_head(exchange.response_head) if is_http else None
         self._is_resource = (
             not is_http
@@ -312,19 +309,6 @@ class _ExchangeRecords:
         return gzip_record(fields, block, b"", store_body=False)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable (fsync of the directory).
-
-    Raises:
-        OSError: as `os.fsync`.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _response(
     record_id: str,
     capture: str,
@@ -399,10 +383,6 @@ def _check_revisit(exchange: Exchange, revisit_of: RevisitTarget) -> None:
     # Replay hands in a revisit whose body was left out when it was first written.
     if exchange.status != 304 and exchange.body and payload_digest(exchange) != revisit_of.digest:
         raise ValueError(f"{exchange.url}: the body does not have the digest {revisit_of.digest}")
-
-
-def _is_http(url: str) -> bool:
-    return url.startswith(("http://", "https://"))
 
 
 def _address(exchange: Exchange) -> str:

@@ -119,7 +119,7 @@ def _serve_by(processes: int, served: ServerOptions) -> None:
     """Serve by several processes until SIGINT or SIGTERM."""
     import signal
 
-    from lycosa.processes.stopping import StopFlag
+    from lycosa.processes.threads import StopFlag
     from lycosa.serve.processes import ServerProcesses
 
     stopped = StopFlag()

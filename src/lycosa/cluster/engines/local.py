@@ -27,7 +27,7 @@ from lycosa.cluster.engine import Item, Node, Result, Unreachable
 from lycosa.cluster.engines.local_child import serve_object
 from lycosa.cluster.engines.local_remote import KEY_BYTES, NODE, LocalRemote
 from lycosa.core.errors import UsageError, WorkError
-from lycosa.processes.parentage import OneThread
+from lycosa.processes.jobs import OneThread
 from lycosa.processes.threads import OnError, start_thread
 
 _RESTART_PAUSE_S = 0.1

@@ -17,11 +17,10 @@ from typing import Any
 from lycosa.cluster.engines.local_remote import KEY_BYTES, LocalRemote
 from lycosa.cluster.engines.object_host import CallResult, ObjectHost
 from lycosa.core.errors import WorkError
-from lycosa.processes.parentage import OneThread
+from lycosa.processes.jobs import OneThread
 from lycosa.processes.platform import end_with_parent
-from lycosa.processes.stopping import StopFlag
 from lycosa.processes.terminal import escape_output
-from lycosa.processes.threads import OnError, start_thread
+from lycosa.processes.threads import OnError, StopFlag, start_thread
 
 _CLOSE_S = 8.0
 """Longest time for an object to close when its process is to end (SIGTERM, or death of the

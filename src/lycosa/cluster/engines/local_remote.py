@@ -36,17 +36,13 @@ class LocalRemote:
 
     def __init__(self, name: str, path: str, key: bytes) -> None:
         """`path`: of the object's files, without their extensions."""
-        self._name = name
+        self.name = name
         self._path = path
         self._key = key
         self._idle: deque[Connection] = deque()
 
     def __reduce__(self) -> tuple[type[LocalRemote], tuple[str, str, bytes]]:
-        return LocalRemote, (self._name, self._path, self._key)
-
-    @property
-    def name(self) -> str:
-        return self._name
+        return LocalRemote, (self.name, self._path, self._key)
 
     @property
     def node(self) -> str:
@@ -70,12 +66,12 @@ class LocalRemote:
         except BlockingIOError:
             pass  # a stopped process reads nothing
         except (OSError, EOFError):
-            raise Unreachable(f"{self._name} ended before it responded{self._why()}") from None
+            raise Unreachable(f"{self.name} ended before it responded{self._why()}") from None
         finally:
             if answer is None:  # a late answer must not be read as that of the next call
                 link.close()
         if answer is None:
-            raise Unreachable(f"{self._name} did not respond within {timeout_s:g} s")
+            raise Unreachable(f"{self.name} did not respond within {timeout_s:g} s")
         self._idle.append(link)
         outcome: CallResult = pickle.loads(answer)
         return outcome.unpack()
@@ -126,9 +122,9 @@ class LocalRemote:
             with contextlib.suppress(OSError):
                 return _connect(f"{self._path}.sock", self._key)
             if self.file("end").exists() or not os.path.isdir(os.path.dirname(self._path)):
-                raise Unreachable(f"{self._name} has ended{self._why()}")
+                raise Unreachable(f"{self.name} has ended{self._why()}")
             if time.monotonic() + _RETRY_S >= deadline:
-                raise Unreachable(f"{self._name} cannot be reached within {timeout_s:g} s")
+                raise Unreachable(f"{self.name} cannot be reached within {timeout_s:g} s")
             time.sleep(_RETRY_S)
 
 

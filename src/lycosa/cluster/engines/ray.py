@@ -60,11 +60,9 @@ class RayEngine:
         address: str = "",
         *,
         install: str = "auto",
-        cpus: int | None = None,
         variables: dict[str, str] | None = None,
     ) -> None:
-        """`install`: auto, always or never; `cpus`: of a cluster that is started here; `variables`:
-        environment of all that is started.
+        """`install`: auto, always or never; `variables`: environment of all that is started.
 
         Raises:
             UsageError: an address of another kind.
@@ -80,7 +78,7 @@ class RayEngine:
         self._lock = threading.Lock()
         self._remotes: list[RayRemote] = []
         self._ours = not ray.is_initialized()
-        self.dashboard = self._join(address, cpus, variables or {}) if self._ours else ""
+        self.dashboard = self._join(address, variables or {}) if self._ours else ""
         self._actor = ray.remote(ObjectActor)
 
     def __enter__(self) -> RayEngine:
@@ -193,7 +191,7 @@ class RayEngine:
                     result = value
         return result
 
-    def _join(self, address: str, cpus: int | None, variables: dict[str, str]) -> str:
+    def _join(self, address: str, variables: dict[str, str]) -> str:
         """Connect this process. Returns where the dashboard is, "" if there is none."""
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
@@ -206,7 +204,6 @@ class RayEngine:
             with _loopback(not address or address.startswith(_LOOPBACK)):
                 context = ray.init(
                     address=address or "local",
-                    num_cpus=None if address else cpus,
                     include_dashboard=None if address else False,
                     runtime_env={
                         "py_modules": [str(Path(lycosa.__file__).parent)],

@@ -43,16 +43,12 @@ class RayRemote:
     """
 
     def __init__(self, name: str, handle: Any, node: str = "") -> None:
-        self._name = name
+        self.name = name
         self._handle = handle
         self._node = node
 
     def __reduce__(self) -> tuple[type[RayRemote], tuple[str, Any, str]]:
-        return RayRemote, (self._name, self._handle, self._node)
-
-    @property
-    def name(self) -> str:
-        return self._name
+        return RayRemote, (self.name, self._handle, self._node)
 
     @property
     def node(self) -> str:
@@ -75,11 +71,11 @@ class RayRemote:
                 reference, timeout=None if timeout_s == math.inf else timeout_s
             )
         except GetTimeoutError:
-            raise Unreachable(f"{self._name} did not respond within {timeout_s:g} s") from None
+            raise Unreachable(f"{self.name} did not respond within {timeout_s:g} s") from None
         except RayActorError as error:
-            raise Unreachable(f"{self._name} has ended: {_short(error)}") from None
+            raise Unreachable(f"{self.name} has ended: {_short(error)}") from None
         except RayError as error:
-            raise Unreachable(f"{self._name} cannot be reached: {_short(error)}") from None
+            raise Unreachable(f"{self.name} cannot be reached: {_short(error)}") from None
         return outcome.unpack()
 
     def send(self, method: str, *arguments: Any) -> None:

@@ -31,15 +31,15 @@ _NAME = re.compile(r"^[A-Za-z0-9._-]+")
 _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
 
 
-def requirements(distribution: str = DISTRIBUTION) -> list[str]:
+def requirements() -> list[str]:
     """What our package needs, in the versions that this process has: `name==version`, sorted."""
     pinned = set()
-    for line in metadata.requires(distribution) or ():
+    for line in metadata.requires(DISTRIBUTION) or ():
         extra = _EXTRA.search(line)
         if extra is not None and extra[1] not in EXTRAS:
             continue
         name = _NAME.match(line)
-        if name is None or name[0] == distribution:
+        if name is None or name[0] == DISTRIBUTION:
             continue
         version = installed(name[0])
         if version:

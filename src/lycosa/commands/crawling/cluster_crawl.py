@@ -26,7 +26,7 @@ from lycosa.crawl.worker import Observer
 from lycosa.hooks.services import CrawlServices
 from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
-from lycosa.processes.stopping import Stoppable
+from lycosa.processes.threads import Stoppable
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace

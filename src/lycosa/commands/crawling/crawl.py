@@ -15,6 +15,7 @@ from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
+from lycosa.crawl.fetch_pipeline import Fetcher
 from lycosa.crawl.session.pausing import PauseFollower, require_not_paused
 from lycosa.crawl.session.planning import check_seeds, seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
@@ -30,12 +31,11 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.waiting import left_for_later
 from lycosa.crawl.worker import Limits, Observer
-from lycosa.fetch.fetcher import Fetcher
 from lycosa.hooks.plugins import Plugins
 from lycosa.hooks.services import CrawlServices
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
-from lycosa.processes.stopping import Stoppable
+from lycosa.processes.threads import Stoppable
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope

@@ -11,7 +11,7 @@ from lycosa.commands.crawling.run_crawl import CrawlCall, CrawlListeners, run_ca
 from lycosa.crawl.state.progress import Progress
 from lycosa.find.find import FindResults, order_in_site
 from lycosa.matching.matches import StoredMatch
-from lycosa.processes.stopping import Stoppable
+from lycosa.processes.threads import Stoppable
 from lycosa.url.site_name import SiteScope
 
 _POLL_S = 1.0

@@ -19,7 +19,7 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits
 from lycosa.hooks.plugins import Plugins, plugins_with
 from lycosa.hooks.specs import hook
-from lycosa.processes.stopping import Stoppable
+from lycosa.processes.threads import Stoppable
 from lycosa.url.site_name import SiteScope
 
 if TYPE_CHECKING:

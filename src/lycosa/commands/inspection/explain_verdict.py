@@ -20,7 +20,8 @@ import polars.selectors as cs
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock
 from lycosa.core.errors import Refusal, UrlError
-from lycosa.core.records import HostRow, Link, LinkKind, UrlId, UrlRow, UrlState, VisitKind
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import Link, LinkKind, UrlId, UrlRow, UrlState, VisitKind
 from lycosa.crawl.admission.discovery import KINDS
 from lycosa.crawl.admission.link_gate import AdmissionListener, LinkGate
 from lycosa.crawl.admission.remote_links import Way

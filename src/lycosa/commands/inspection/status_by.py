@@ -18,8 +18,8 @@ from lycosa.commands.inspection.tally import Tally
 from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.commands.models import GroupHost, GroupRow, GroupTable
 from lycosa.config.settings import Config
+from lycosa.core.dataclass import list_lengths
 from lycosa.core.errors import UsageError, WorkError
-from lycosa.core.models import list_lengths
 from lycosa.core.records import VisitKind
 from lycosa.export.bulk.join import side_by_side
 from lycosa.export.library.editions import IDENTITY, UNKNOWN

@@ -27,7 +27,7 @@ from lycosa.index.indexer import Indexer
 from lycosa.index.shards.shards import WHOLE, current
 from lycosa.maintenance.jobs import rank_workspace
 from lycosa.store.compaction.vacuum import vacuum_locked
-from lycosa.store.coordination.maintenance import maintenance
+from lycosa.store.coordination.owner import maintenance
 from lycosa.store.log.entry import entry_path
 from lycosa.store.log.snapshot import INTERVAL, snapshot_path, snapshots_newest_first
 from lycosa.store.verify.findings import (

@@ -14,7 +14,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.maintenance.upkeep import Upkeep
-from lycosa.processes.disk_space import DiskSpace
+from lycosa.processes.disk import DiskSpace
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.coordination.owner import Owner

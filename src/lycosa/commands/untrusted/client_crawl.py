@@ -17,7 +17,7 @@ from lycosa.commands.crawling.submit import submit_urls
 from lycosa.config.settings import Config
 from lycosa.core.errors import OwnedError
 from lycosa.hunt.session import Event
-from lycosa.processes.stopping import Stoppable
+from lycosa.processes.threads import Stoppable
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
 

@@ -2,7 +2,6 @@
 
 This is a hot path (50 links a page); `bench/crawl.py` guards it. Most links of a page occurred on
 the previous page, so decisions are cached by the link's text and the costly steps run once per URL.
-New URLs of a page are reported together, because most are of one host.
 """
 
 from __future__ import annotations
@@ -43,6 +42,60 @@ class AdmissionListener:
         """The page `source` links to a known URL."""
 
 
+class _KnownUrls:
+    """The URLs of one collection. Reports new ones together, because most of a page are of one
+    host.
+    """
+
+    def __init__(self, collection: str, seen: SeenUrls, listener: AdmissionListener) -> None:
+        self._collection = collection
+        self._seen = seen
+        self._listener = listener
+        self._new: list[UrlRow] = []  # not reported yet
+
+    def depth(self, identity: UrlId) -> int | None:
+        """Return the depth of a URL, None for a new one.
+
+        Raises:
+            KeyError: another URL has this key.
+        """
+        return self._seen.depth(identity)
+
+    def add(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> None:
+        """Add a new URL."""
+        self._seen.put(identity, depth, new=True)
+        self._new.append(
+            UrlRow(
+                identity,
+                self._collection,
+                depth,
+                state_at=now_ms,
+                first_seen_at=way.first_seen_at or now_ms,
+                referrer=way.referrer,
+                redirects=way.redirects,
+                redirect_from=way.redirect_from,
+                priority=way.priority,
+            )
+        )
+
+    def report(self) -> None:
+        """Report the URLs that were added since the last call."""
+        if self._new:
+            rows, self._new = self._new, []
+            self._listener.admitted(rows)
+
+    def decrease_depth(self, identity: UrlId, depth: int) -> None:
+        """A shorter path to a known URL was found."""
+        self._seen.put(identity, depth)
+        self.report()  # it may be among them
+        self._listener.depth_decreased(self._collection, identity, depth)
+
+    def link(self, identity: UrlId, source: str) -> None:
+        """The page `source` links to a known URL."""
+        self.report()
+        self._listener.linked(self._collection, identity, source)
+
+
 class LinkGate:
     """Decides which URLs one collection admits, and at what depth each is known.
 
@@ -66,15 +119,13 @@ class LinkGate:
         self._rules = Rules(collection)
         self.admission = admission
         self._identifier = identifier
-        self._seen = seen
-        self._listener = listener
+        self._urls = _KnownUrls(collection.name, seen, listener)
         self._reports_links = collection.recrawled_on_link
         self._screen = screen
         self.remote_links = remote_links
         self._verdicts: dict[str, int | str] = {}
         self.depth_limit = collection.depth
         self._reach: Reach | None = None
-        self._new: list[UrlRow] = []  # not reported yet
         self.admitted_count = 0
         self.refused: Counter[str] = Counter()
 
@@ -106,7 +157,7 @@ class LinkGate:
         if reason is not None and reason is not Refusal.PATTERN:
             raise UrlError(reason, url)
         refusal = self._enter(identity, 0, now_ms, _NAMED) if self.holds(identity) else None
-        self._report_new()
+        self._urls.report()
         if refusal is not None:
             raise UrlError(Refusal(refusal), url)
         return identity
@@ -148,7 +199,7 @@ class LinkGate:
                 if kind != way.kind or self.remote_links is not None:  # only these need anchors
                     way = Way(source.id.url, anchor=anchor, kind=kind)
                 self._admit(target, depth, now_ms, way)
-        self._report_new()
+        self._urls.report()
 
     def redirect(self, source: UrlRow, target: str, now_ms: int) -> str:
         """Admit the target of a redirect, at the source's own depth."""
@@ -171,7 +222,7 @@ class LinkGate:
     def admit_all(self, targets: Iterable[tuple[str, Way]], depth: int, now_ms: int) -> list[str]:
         """Apply `admit` to several URLs, which are reported together."""
         refusals = [self._admit(target, depth, now_ms, way) for target, way in targets]
-        self._report_new()
+        self._urls.report()
         return refusals
 
     def _admit(self, target: str, depth: int, now_ms: int, way: Way) -> str:
@@ -203,7 +254,7 @@ class LinkGate:
             refusal = Refusal.DEPTH
         if refusal is None:
             refusal = self._enter(identity, depth, now_ms, way)
-            self._report_new()
+            self._urls.report()
         if refusal is not None:
             self.refused[refusal] += 1
         return refusal or ""
@@ -225,7 +276,7 @@ class LinkGate:
                     if self._reach.put(identity.url_key, distance + step):
                         admitted.append(identity)
                         with suppress(KeyError):
-                            if self._seen.depth(identity) is not None:
+                            if self._urls.depth(identity) is not None:
                                 self._reach.wake(identity.host_key)
         return admitted
 
@@ -260,38 +311,15 @@ class LinkGate:
         Raises:
             KeyError: another URL has this key.
         """
-        before = self._seen.depth(identity)
+        before = self._urls.depth(identity)
         if before is not None:
             if depth < before and way.referrer:
-                self._seen.put(identity, depth)
-                self._listener.depth_decreased(self._collection.name, identity, depth)
+                self._urls.decrease_depth(identity, depth)
             return False
-        self._add(identity, depth, now_ms, way)
-        self._report_new()
-        return True
-
-    def _report_new(self) -> None:
-        """Report the URLs that were added since the last call."""
-        if self._new:
-            rows, self._new = self._new, []
-            self._listener.admitted(rows)
-
-    def _add(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> None:
-        self._seen.put(identity, depth, new=True)
         self.admitted_count += 1
-        self._new.append(
-            UrlRow(
-                identity,
-                self._collection.name,
-                depth,
-                state_at=now_ms,
-                first_seen_at=way.first_seen_at or now_ms,
-                referrer=way.referrer,
-                redirects=way.redirects,
-                redirect_from=way.redirect_from,
-                priority=way.priority,
-            )
-        )
+        self._urls.add(identity, depth, now_ms, way)
+        self._urls.report()
+        return True
 
     def take_refused(self) -> Counter[str]:
         """The links refused since the last call, by reason."""
@@ -313,7 +341,7 @@ class LinkGate:
         if self.remote_links is not None and not self.remote_links.holds(identity.partition):
             return self._hand_on(self.remote_links, identity, depth, now_ms, way)
         try:
-            before = self._seen.depth(identity)
+            before = self._urls.depth(identity)
         except KeyError:
             return Refusal.KEY_COLLISION
         if before is None:
@@ -324,15 +352,13 @@ class LinkGate:
                 return self._enter_instead(reason, instead, depth, now_ms, way)
             if reason and not instead:
                 return reason
-            self._add(identity, depth, now_ms, way)
+            self.admitted_count += 1
+            self._urls.add(identity, depth, now_ms, way)
             return None
         if depth < before:
-            self._seen.put(identity, depth)
-            self._report_new()  # it may be among them
-            self._listener.depth_decreased(self._collection.name, identity, depth)
+            self._urls.decrease_depth(identity, depth)
         if self._reports_links:
-            self._report_new()
-            self._listener.linked(self._collection.name, identity, way.referrer)
+            self._urls.link(identity, way.referrer)
         return None
 
     def _enter_instead(

@@ -55,7 +55,8 @@ class ReceivedLinks(CrawlListener):
         self._cursor = {
             partition: claim.state.applied.get(partition, 0) for partition in claim.partitions
         }
-        self._read_to = min(self._cursor.values())
+        # every entry up to this one is read, and its rows are applied (committed or not)
+        self.read_to = min(self._cursor.values())
         # partition -> the first entry with rows of a collection that is not worked here
         self._left: dict[int, int] = {}
         self._paths: set[str] = set()
@@ -63,30 +64,25 @@ class ReceivedLinks(CrawlListener):
         self._recorded_ms = crawl.clock.monotonic_ms()
         self.rows = 0
 
-    @property
-    def read_to(self) -> int:
-        """Every entry up to this one is read, and its rows are applied (committed or not)."""
-        return self._read_to
-
     def apply(self, between: Callable[[], None] | None = None) -> int:
         """Apply new rows, and return their number. `between` is called after each batch."""
         state = self._claim.state
         head, files = state.head, list(state.files.get("found", []))
-        if head == self._read_to:
+        if head == self.read_to:
             return 0
         paths = {file.path for file in files}
         self._replaced |= bool(self._paths - paths)
         self._paths = paths
         rows = 0
         for file in files:
-            if file.entry <= self._read_to or file.path.startswith(self._own):
+            if file.entry <= self.read_to or file.path.startswith(self._own):
                 continue
             for frame in self._frames(file):
                 rows += frame.height
                 self._take(frame)
                 if between is not None:
                     between()
-        self._read_to = head
+        self.read_to = head
         for partition in self._cursor:
             self._cursor[partition] = min(head, self._left.get(partition, head + 1) - 1)
         if rows:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
-from lycosa.core.records import HostRow, Page, UrlId
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import Page, UrlId
 from lycosa.frontier.traps.detector import HostGroups, ObservedPage
 from lycosa.hooks.plugins import Plugins
 from lycosa.store.log.state import LogState

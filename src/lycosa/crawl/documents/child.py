@@ -31,7 +31,7 @@ from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.documents.sink import FAULT_MEMORY
 from lycosa.page.html.markdown import MarkdownMode
-from lycosa.page.parse import Fetch
+from lycosa.page.parse import ParseOptions
 from lycosa.processes.platform import limit_memory
 from lycosa.text.identify import identify
 
@@ -69,8 +69,9 @@ def _parse(exchange: Exchange, limits: DocumentLimits, markdown: MarkdownMode | 
             url=exchange.url,
             link_headers=headers.get_all("link"),
             x_robots_tag=headers.get_all("x-robots-tag"),
-            fetch=Fetch(limits.product_token, exchange.started_at or None),
-            markdown=markdown,
+            options=ParseOptions(
+                limits.product_token, exchange.started_at or None, markdown=markdown
+            ),
         )
         if decoded.error:
             page.faults.append(decoded.error)

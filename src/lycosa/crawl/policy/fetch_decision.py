@@ -20,7 +20,8 @@ from typing import Protocol
 from lycosa.core.clock import Clock
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Exclusion
-from lycosa.core.records import HostRow, UrlRow, UrlState
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlRow, UrlState
 from lycosa.crawl.admission.discovery import Discovery
 from lycosa.crawl.admission.url_filter import ExclusionCheck, HostTraps
 from lycosa.crawl.policy.login import LoginManager

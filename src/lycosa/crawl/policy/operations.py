@@ -233,11 +233,7 @@ class Operations(CrawlListener):
 
     def _is_pending(self, page: UrlRow) -> bool:
         """Return whether the page's row is not committed yet."""
-        place = (page.id.host_key, page.collection, "", page.id.url_key)
-        return any(
-            batch is not None and batch.url(*place) is not None
-            for batch in (self._crawl.buffer.batch, self._crawl.buffer.cut)
-        )
+        return self._crawl.buffer.pending_url(page.id, page.collection, "") is not None
 
     # -- what follows
     # ------------------------------------------------------------

@@ -17,7 +17,8 @@ import polars as pl
 from cachetools import LRUCache
 
 from lycosa.config.settings import Collection
-from lycosa.core.records import HostRow, UrlRow
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlRow
 from lycosa.frontier.scheduler.parked_hosts import RowReaders
 
 HOST_BUDGET, PREFIX_BUDGET, DOMAIN_BUDGET = "host_budget", "prefix_budget", "domain_budget"

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from cachetools import LRUCache
 
 from lycosa.core.dataclass import dataclass
-from lycosa.core.records import Exchange, RobotsEntry
+from lycosa.core.host_row import RobotsEntry
+from lycosa.core.records import Exchange
 from lycosa.fetch.robots_txt import MAX_ROBOTS_BYTES, Robots, cache_ms, robots_text, robots_verdict
 from lycosa.http.decode import decode_body, parse_head
 

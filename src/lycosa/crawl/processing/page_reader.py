@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from functools import partial
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from lycosa.archive.warc.record import RENDERED_TYPE
 from lycosa.config.collection import Collection
@@ -22,10 +22,9 @@ from lycosa.hooks.plugins import Plugins
 from lycosa.http.decode import Headers, decode_with
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.html import style
-from lycosa.page.html.markdown import MarkdownMode
-from lycosa.page.markdown import html_markdown
+from lycosa.page.html.markdown import MarkdownMode, html_markdown
 from lycosa.page.page_parts import HtmlTree, ReadItems
-from lycosa.page.parse import Fetch, parse_items, parse_page, understands
+from lycosa.page.parse import ParseOptions, parse_items, parse_page, understands
 from lycosa.url.file_types import unindexable_type
 from lycosa.url.normalise import LinkResolver
 
@@ -90,13 +89,6 @@ def item_extractor(plugins: Plugins, collections: Iterable[Collection]) -> ItemE
     return next(iter(extractors), None)
 
 
-class _Reading(NamedTuple):
-    """What is read of a page besides text and links."""
-
-    items: ReadItems | None
-    markdown: MarkdownMode | None
-
-
 @dataclass(slots=True, frozen=True)
 class Reader:
     """Reads answers in this process, documents by `documents` (None: not at all). `max_decoded`:
@@ -118,9 +110,14 @@ class Reader:
     ) -> ParsedExchange:
         if exchange.truncated == "unspecified":
             return ParsedExchange(None)  # the transfer was ended for its media type
-        reading = _Reading(self._read_items(collections), markdown)
+        options = ParseOptions(
+            self.product_token,
+            exchange.started_at or None,
+            self._read_items(collections),
+            markdown,
+        )
         if exchange.rendered:
-            page = self._parse(exchange, headers, exchange.rendered, RENDERED_TYPE, reading)
+            page = self._parse(exchange, headers, exchange.rendered, RENDERED_TYPE, options)
             page.faults.append(FAULT_RENDERED)
             return ParsedExchange(page)
         decoded = decode_with(exchange, headers, self.max_decoded)
@@ -131,7 +128,7 @@ class Reader:
             return self.documents.read(exchange, markdown)
         if not understands(content_type, decoded.payload):
             return ParsedExchange(None, decoded.error, decoded.truncated)
-        page = self._parse(exchange, headers, decoded.payload, content_type, reading)
+        page = self._parse(exchange, headers, decoded.payload, content_type, options)
         if decoded.error:
             page.faults.append(decoded.error)
         if decoded.truncated or exchange.truncated:
@@ -162,9 +159,8 @@ class Reader:
         headers: Headers,
         payload: bytes,
         content_type: str,
-        reading: _Reading,
+        options: ParseOptions,
     ) -> Page:
-        fetched_at = exchange.started_at or None
         return parse_page(
             payload,
             url=exchange.url,
@@ -172,7 +168,7 @@ class Reader:
             link_headers=headers.get_all("link"),
             x_robots_tag=headers.get_all("x-robots-tag"),
             content_language=headers.get("content-language") or "",
-            fetch=Fetch(self.product_token, fetched_at, reading.items, reading.markdown),
+            options=options,
         )
 
     def markdown(self, exchange: Exchange, headers: Headers, mode: MarkdownMode) -> str:

@@ -14,7 +14,8 @@ from functools import partial
 from lycosa.archive.warc.writer import RevisitTarget
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import FetchError, Refusal
-from lycosa.core.records import Exchange, HostRow, UrlRow, Visit, VisitKind
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import Exchange, UrlRow, Visit, VisitKind
 from lycosa.crawl.admission.discovery import KINDS, Discovery
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.policy.host_delay import HostPauses

@@ -21,7 +21,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -58,8 +58,7 @@ CHANGED = np.dtype(
         ("change_rate", "f4"),
     ]
 )
-"""One row of the file of changes, which is in the order of partition, host and URL key.
-"""
+"""One row of the file of changes, which is in the order of partition, host and URL key."""
 
 NOTABLE = 0.1
 """A row is written again when its importance or its rate changed by more than this share."""
@@ -114,6 +113,8 @@ def rank(tables: LiveTables, collection: str, rules: RecrawlRules, changes: Bina
     pages = _visited(tables, collection)
     in_links, linking_hosts = _links(tables, pages)
     default_rate = rate(ChangeStats(), pages.prior)
+    if rules.default_rate != default_rate:
+        rules = replace(rules, default_rate=default_rate)
     count = pages.url_key.size
     step = -(-count // SOLVE_SAMPLE) if count else 1
     sampled: list[Floats] = []
@@ -127,11 +128,8 @@ def rank(tables: LiveTables, collection: str, rules: RecrawlRules, changes: Bina
         changes.write(rows.tobytes())
         changed += rows.size
         offset = -start % step
-        sampled.append(
-            np.stack(weights_and_rates(_defaulting(rules, default_rate), depth, weight, changing))[
-                :, offset::step
-            ]
-        )
+        weighted = np.stack(weights_and_rates(rules, depth, weight, changing))
+        sampled.append(weighted[:, offset::step])
         start += frame.height
     if not count:
         return Solved(rules.threshold, default_rate, pages.prior, 0, 0)
@@ -154,11 +152,7 @@ def _frames(tables: LiveTables, collection: str, columns: Sequence[str]) -> Iter
 
 
 def _visited(tables: LiveTables, collection: str) -> _Pages:
-    hosts, urls, texts = (
-        [np.zeros(0, np.uint64)],
-        [np.zeros(0, np.uint64)],
-        [np.zeros(0, np.uint64)],
-    )
+    hosts, urls, texts = ([np.zeros(0, np.uint64)] for _ in range(3))
     sample = pl.DataFrame(schema={"url_key": pl.UInt64, "history": pl.List(pl.Float64)})
     for frame in _frames(tables, collection, ("url", "history")):
         hosts.append(frame["host_key"].to_numpy())
@@ -251,14 +245,6 @@ def _notable(
         rows[name] = frame[name].to_numpy()[chosen]
     rows["importance"], rows["change_rate"] = weight[chosen], changing[chosen]
     return rows
-
-
-def _defaulting(rules: RecrawlRules, default_rate: float) -> RecrawlRules:
-    return (
-        rules
-        if rules.default_rate == default_rate
-        else RecrawlRules(rules.policy, default_rate=default_rate)
-    )
 
 
 FOLDER = "rankings"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -13,11 +14,11 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config, FetchSettings
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import ConfigError, Refusal, UrlError, UsageError
+from lycosa.core.patterns import lazy_pattern
 from lycosa.crawl.session.single_fetch import named_pair
 from lycosa.crawl.state.task import Job
 from lycosa.fetch.connect_to import find_override, parse_connect_to
 from lycosa.fetch.guard import is_public
-from lycosa.url.contact import CONTACT_NEEDED, is_reachable_contact
 from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.rules import Rules
 from lycosa.url.scope import url_origin
@@ -223,3 +224,42 @@ def _is_public_host(host: str) -> bool:
 def nearest(word: str, names: list[str]) -> str:
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"available: {', '.join(names) or 'none'}"
+
+
+CONTACT_NEEDED = (
+    "fetch.contact is not set: `lycosa run` fetches from public hosts only if their webmasters "
+    "can reach you. Set it "
+    "in lycosa.toml to a mail address that you read, or to the URL of a page with contact "
+    "details:\n"
+    '    [fetch]\n    contact = "https://www.your-site.net/robot"\n'
+    "It is sent with every request and stored in the archive. (`lycosa crawl` runs small crawls "
+    "without it.)"
+)
+"""Error of `lycosa run` without a contact."""
+
+_LABEL = r"[^\W_](?:[\w-]{0,61}[^\W_])?"
+# a top-level domain has two characters or more, and is no number
+_NAME = rf"(?:{_LABEL}\.)+[^\W\d_](?:[\w-]{{0,61}}[^\W_])"
+_WEB = lazy_pattern(rf"https?://({_NAME})\.?(?::\d{{1,5}})?(?=[/?#\s)>;,\"']|$)", re.IGNORECASE)
+_MAIL = lazy_pattern(
+    rf"(?<![^\s(<:+;,\"'])[^\W_][\w.!#$%&'*/=?^`{{|}}~+-]{{0,63}}@({_NAME})(?![\w@-])",
+    re.IGNORECASE,
+)
+_RESERVED = lazy_pattern(
+    r"(?:.*\.)?(?:example\.(?:com|net|org)|example|test|invalid|localhost|local|internal)",
+    re.IGNORECASE,
+)
+"""Reserved names (RFC 2606, RFC 6761, RFC 6762, ICANN's .internal), probably copied from
+documentation.
+"""
+
+
+def is_reachable_contact(contact: str, user_agent: str) -> bool:
+    """Whether `fetch.contact`, or else the User-Agent itself, names an http(s) URL or a mail
+    address on the public Internet.
+    """
+    return any(
+        not _RESERVED.fullmatch(name)
+        for text in (contact, user_agent)
+        for name in (*_WEB.findall(text), *_MAIL.findall(text))
+    )

@@ -19,6 +19,7 @@ from lycosa.crawl.admission.discovery import Discovery
 from lycosa.crawl.admission.inbox import Inbox
 from lycosa.crawl.admission.received_links import ReceivedLinks
 from lycosa.crawl.admission.url_filter import ExclusionCheck
+from lycosa.crawl.fetch_pipeline import Fetcher
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.policy.request_profiles import require_secrets
 from lycosa.crawl.processing.page_reader import ParseFunction, Reader, item_extractor
@@ -35,7 +36,6 @@ from lycosa.crawl.state.held_partitions import HeldPartitions, HeldTables
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker, WorkerOptions
 from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.fetcher import Fetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.hooks.plugins import Plugins, installed_plugins
 from lycosa.processes.platform import drop_code

@@ -14,7 +14,8 @@ from lycosa.config.settings import Collection, FetchSettings
 from lycosa.core.clock import SystemClock
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Exclusion, Refusal, UsageError, WorkError
-from lycosa.core.records import Exchange, Page, Request, RobotsEntry, VisitKind
+from lycosa.core.host_row import RobotsEntry
+from lycosa.core.records import Exchange, Page, Request, VisitKind
 from lycosa.crawl.documents.pool import DocumentPool
 from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.crawl.policy.outcome import REDIRECTS

@@ -10,7 +10,7 @@ from typing import Any
 
 from lycosa.config.credentials import without_user
 from lycosa.config.settings import Collection, Config
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import SystemClock
 from lycosa.core.errors import Refusal, UrlError, UsageError
 from lycosa.core.units import format_time
 from lycosa.crawl.admission.inbox import MAX_FILE_BYTES, submission
@@ -42,7 +42,6 @@ def submit(
     config: Config,
     urls: Sequence[str],
     collection: str = "",
-    clock: Clock | None = None,
     operation: str = "",
 ) -> Submitted:
     """Put URLs into the inbox of a workspace. All of them, or none.
@@ -55,7 +54,7 @@ def submit(
         UsageError: which collection is not clear, or a URL cannot be used, lies outside its scope,
         or is excluded. WorkspaceError: there is no workspace, or it is damaged.
     """
-    clock = clock or SystemClock()
+    clock = SystemClock()
     workspace = Workspace.open_or_create(root) if config.collection else Workspace.open(root)
     state = workspace.state()
     chosen, seeds = _collection(collection, config, state.settings)

@@ -16,7 +16,7 @@ from lycosa.crawl.session.pausing import PausedByPeople
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
-from lycosa.processes.disk_space import DiskSpace
+from lycosa.processes.disk import DiskSpace
 from lycosa.store.coordination.owner import FOLDER, owner_of
 from lycosa.store.storage.storage import Storage, open_storage
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import field, replace
+from dataclasses import field
 
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
@@ -91,23 +91,21 @@ class Assignment:
         return self.depth_of(identity) is not None
 
 
-def recrawl_rules(
-    collection: Collection, threshold: float = 0.0, default_rate: float = 0.0
-) -> RecrawlRules:
-    """A collection's settings as the rules of its schedule. `threshold`, `default_rate`: what the
-    daily solving found; 0: not yet, and until then `fresh` fetches nothing again.
+def recrawl_rules(collection: Collection) -> RecrawlRules:
+    """Return a collection's settings as the rules of its schedule.
+
+    Until the schedule is computed, `fresh` fetches nothing again.
     """
     hours, minutes = collection.daily_at.split(":")
-    rules = RecrawlRules(
+    return RecrawlRules(
         policy=Policy(collection.recrawl),
         max_age_ms=collection.max_age,
         timer="timer" in collection.recrawl_triggers,
         on_link="on_link" in collection.recrawl_triggers,
         daily_at=int(hours) * 60 + int(minutes),
         budget_per_day=collection.fetches_per_day,
-        threshold=threshold or math.inf,
+        threshold=math.inf,
     )
-    return replace(rules, default_rate=default_rate) if default_rate > 0 else rules
 
 
 @dataclass(slots=True, frozen=True)

@@ -18,7 +18,8 @@ from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.reader import read_response
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.core.dataclass import dataclass
-from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import Exchange, Link, Page, UrlId, UrlRow, Visit
 from lycosa.crawl.state.events import CrawlListeners, PatternMatch
 from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME
 from lycosa.store.log.claim import Claim, DataFolder
@@ -338,17 +339,11 @@ class CommitBuffer:
             yield from self.cut.urls_of(host_key)
         yield from self.batch.urls_of(host_key)
 
-    def pending_in_collection(self, row: UrlRow, collection: str) -> UrlRow | None:
-        """The row that a URL has in another collection, if the tables do not show it yet."""
-        for batch in (self.batch, self.cut):
-            other = (
-                batch.url(row.id.host_key, collection, row.operation, row.id.url_key)
-                if batch is not None
-                else None
-            )
-            if other is not None:
-                return other
-        return None
+    def pending_url(self, identity: UrlId, collection: str, operation: str) -> UrlRow | None:
+        """Return the row of a URL, if the tables do not show it yet."""
+        key = (identity.host_key, collection, operation, identity.url_key)
+        row = self.batch.url(*key)
+        return row if row is not None or self.cut is None else self.cut.url(*key)
 
     def pending_host(self, host_key: int) -> HostRow | None:
         """The row of a host, if the tables do not show it yet."""

@@ -195,7 +195,7 @@ def _make_scheduler(
         buffer.pending_urls,
         buffer.pending_host,
         partial(is_in_flight, data.in_flight),
-        buffer.pending_in_collection,
+        buffer.pending_url,
     )
     orders = {
         each.name: CollectionOrder(

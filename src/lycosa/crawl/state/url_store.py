@@ -8,7 +8,8 @@ from operator import attrgetter
 
 from lycosa.core.clock import Clock
 from lycosa.core.errors import Exclusion
-from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState, VisitKind, operation_key
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlId, UrlRow, UrlState, VisitKind, operation_key
 from lycosa.crawl.admission.link_gate import AdmissionListener
 from lycosa.crawl.admission.url_filter import PUT_OFF_MS, HostTraps
 from lycosa.crawl.policy.page_budgets import PageBudgets
@@ -170,15 +171,7 @@ class UrlStore(AdmissionListener):
         for flying in self._in_flight.get(key, ()):
             if flying.collection == collection:
                 return flying
-        for batch in (self._buffer.batch, self._buffer.cut):
-            row = (
-                batch.url(identity.host_key, collection, operation, identity.url_key)
-                if batch is not None
-                else None
-            )
-            if row is not None:
-                return row
-        return None
+        return self._buffer.pending_url(identity, collection, operation)
 
     def find_all(
         self, collection: str, identities: Iterable[UrlId], operation: str = ""

@@ -26,7 +26,7 @@ from lycosa.export.archives.warc import ArchivedCapture, index_line
 from lycosa.store.log.archive_files import WARC_NAME
 from lycosa.store.log.claim import Claim, DataFolder
 from lycosa.store.log.transaction import CommitContents
-from lycosa.store.tables.buffers import write_table
+from lycosa.store.tables.files import write_table
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import SORT, TABLES
 from lycosa.store.workspace import Workspace

@@ -24,11 +24,11 @@ from typing import IO
 
 import polars as pl
 
-from lycosa.archive.warc.writer import sync_folder
 from lycosa.core.errors import WorkError
 from lycosa.core.units import format_time
 from lycosa.core.version import VERSION
 from lycosa.export.archives.warc import DEFAULT_FILE_BYTES, WarcSelection, export_warc
+from lycosa.processes.disk import sync_folder
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 

@@ -23,10 +23,11 @@ import polars as pl
 from lycosa.archive.cdxj import cdxj_line
 from lycosa.archive.warc.members import Record, RecordFile
 from lycosa.archive.warc.reader import read_group
-from lycosa.archive.warc.writer import sync_folder, warcinfo_record
+from lycosa.archive.warc.writer import warcinfo_record
 from lycosa.core.errors import ArchiveError, WorkError
 from lycosa.core.records import VisitKind
 from lycosa.core.version import VERSION
+from lycosa.processes.disk import sync_folder
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteName

@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lycosa.archive.warc.writer import sync_folder
 from lycosa.export.library.formats import Format
+from lycosa.processes.disk import sync_folder
 
 INDEX = "index.json"
 _PROGRESS = ".progress.json"

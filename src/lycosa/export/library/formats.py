@@ -14,7 +14,7 @@ from lycosa.core.version import VERSION
 from lycosa.export.declared import DECLARED, METADATA_TYPE
 from lycosa.export.library import xml
 from lycosa.export.library.documents import LibraryDocuments
-from lycosa.store.tables.buffers import writing
+from lycosa.store.tables.files import writing
 
 DEFAULT_FILE_BYTES = 64 * 10**6
 

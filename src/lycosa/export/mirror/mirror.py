@@ -23,7 +23,7 @@ from lycosa.core.records import Exchange, LinkKind, UrlState, VisitKind
 from lycosa.export.mirror.file_names import file_names, is_known
 from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
 from lycosa.http.decode import decode_with, parse_head
-from lycosa.page.directory_page import LISTINGS, read_listing
+from lycosa.page.directory_listing import LISTINGS, read_listing
 from lycosa.page.media import MediaFormat, format_of
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace

@@ -97,8 +97,8 @@ class HostDirectory:
         first = self._tops.item(top)
         keys = self._sorted_keys[first : self._tops.item(top + 1)]
         place = int(keys.searchsorted(key))
-        is_known = place < keys.size and keys[place] == key
-        return self._order.item(first + place) if is_known else None
+        exists = place < keys.size and keys[place] == key
+        return self._order.item(first + place) if exists else None
 
     def slots(self, host_keys: _Keys) -> Slots:
         """Return the slots of hosts; -1: unknown host."""

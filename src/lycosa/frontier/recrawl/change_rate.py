@@ -162,16 +162,16 @@ def log_likelihood(stats: Sequence[ArrayLike]) -> Floats:
     return result
 
 
-def learn_prior(stats: Sequence[ArrayLike], parent: RatePrior = DEFAULT_PRIOR) -> RatePrior:
-    """Learn the prior of rates from a sample of pages by expectation maximisation from the parent.
+def learn_prior(stats: Sequence[ArrayLike]) -> RatePrior:
+    """Learn the prior of rates from a sample of pages by expectation maximisation from the default.
 
     `stats`: as for `rates`; pages without a second visit are ignored. 10,000 pages are enough.
     """
     seen = _seen(_columns(stats))
     if not len(seen[0]):
-        return parent
+        return DEFAULT_PRIOR
     likelihood = _likelihood(seen)
-    start = weights = np.asarray(parent.weights)
+    start = weights = np.asarray(DEFAULT_PRIOR.weights)
     for _ in range(_PRIOR_ROUNDS):
         chance = likelihood * weights
         chance /= chance.sum(axis=1, keepdims=True)

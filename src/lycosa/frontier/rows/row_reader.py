@@ -22,7 +22,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import UrlState
 from lycosa.frontier.rows.row_positions import FileIndex, Places, cuts, places, spans, within
 from lycosa.store.storage.files import DataFile
-from lycosa.store.tables.buffers import polars_schema
+from lycosa.store.tables.files import polars_schema
 from lycosa.store.tables.schema import TABLES, Table
 
 NEVER = pl.lit(None, dtype=pl.Int64)

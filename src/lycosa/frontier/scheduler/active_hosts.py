@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 
-from lycosa.core.records import HostRow, UrlRow
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlRow
 from lycosa.frontier.scheduler.queue import FIRST, CollectionOrder, Head, HostQueue
 from lycosa.frontier.scheduler.strategy import Rank
 

@@ -10,7 +10,8 @@ import polars as pl
 
 from lycosa.core.clock import Clock
 from lycosa.core.dataclass import dataclass
-from lycosa.core.records import HostRow, UrlRow, UrlState
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.frontier.recrawl.due import RecrawlRules, due_at, due_expr
 from lycosa.frontier.recrawl.refetch_budget import Budget
 from lycosa.frontier.scheduler.reach import Unvisited
@@ -97,18 +98,18 @@ class Agenda:
 @dataclass(slots=True, frozen=True)
 class Pending:
     """Look-ups of the newest version of each uncommitted row: by host key the rows of its URLs and
-    its own row, and the row of a URL in another collection. `in_flight`: whether a URL is being
-    fetched.
+    its own row, and the row of a URL in a collection for an operation. `in_flight`: whether a URL
+    is being fetched.
     """
 
     urls: Callable[[int], Iterable[UrlRow]]
     host: Callable[[int], HostRow | None]
     in_flight: Callable[[UrlRow], bool]
-    row_of_collection: Callable[[UrlRow, str], UrlRow | None] = lambda row, collection: None
+    url: Callable[[UrlId, str, str], UrlRow | None] = lambda identity, collection, operation: None
 
     def due_in_collection(self, agenda: Agenda, row: UrlRow, collection: str) -> UrlRow | None:
         """Return the row that a URL has in another collection, if it is uncommitted and due."""
-        other = self.row_of_collection(row, collection)
+        other = self.url(row.id, collection, row.operation)
         if other is None or self.in_flight(other) or not agenda.is_due(other):
             return None
         return other

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from lycosa.core.records import HostRow, UrlRow
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlRow
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.politeness.domain_clock import BUSY
 from lycosa.frontier.politeness.waiting_lines import WaitingLines

@@ -14,7 +14,7 @@ import polars.selectors as cs
 
 from lycosa.core.clock import Clock
 from lycosa.core.dataclass import dataclass
-from lycosa.core.records import HostRow
+from lycosa.core.host_row import HostRow
 from lycosa.fetch.robots_txt import MAX_CRAWL_DELAY_MS
 from lycosa.frontier.hosts.directory import NEVER, HostDirectory, HostOrder
 from lycosa.frontier.rows.row_reader import HostRowReader, summary

@@ -20,7 +20,8 @@ from dataclasses import field
 import polars as pl
 
 from lycosa.core.dataclass import dataclass
-from lycosa.core.records import HostRow, UrlRow, VisitKind
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlRow, VisitKind
 from lycosa.frontier.politeness.latency import LatencyTracker, observe, remembered
 from lycosa.frontier.scheduler.strategy import STRATEGIES, Rank, Strategy
 

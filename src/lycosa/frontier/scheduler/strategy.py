@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from lycosa.config.collection import Strategy as StrategyName
 from lycosa.core.dataclass import dataclass
-from lycosa.core.records import HostRow, UrlRow
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import UrlRow
 
 Rank = tuple[float, ...]
 

@@ -75,7 +75,7 @@ class Paragraph:
         return bool(filled) and all(mark in run.marks for run in filled)
 
 
-_Visitor = Callable[[Any, dict[str, str]], None]
+Visitor = Callable[[Any, dict[str, str]], None]
 """Begins an element, by its local name; it gets its attributes."""
 
 
@@ -99,11 +99,11 @@ class Paragraphs:
         self._links: list[tuple[str, int]] = []  # target, where in the paragraph its anchor begins
         self._tables = Tables()
         self._lists = Lists()
-        self._starts: Mapping[str, _Visitor] = self.STARTS
+        self._starts: Mapping[str, Visitor] = self.STARTS
         if not sink.structured:
             self._starts = {name: self.STARTS[name] for name in self.STARTS.keys() - _STRUCTURAL}
 
-    STARTS: ClassVar[Mapping[str, _Visitor]]
+    STARTS: ClassVar[Mapping[str, Visitor]]
     ENDS: ClassVar[Mapping[str, Callable[[Any], None]]]
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -169,12 +169,6 @@ class Paragraphs:
         """Return the target of the link that is open; "" if none is."""
         return self._run_link or (self._links[-1][0] if self._links else "")
 
-    def _add_space(self, attributes: dict[str, str]) -> None:
-        self._add(" ")
-
-    def _add_break(self, attributes: dict[str, str]) -> None:
-        self._add(BREAK)
-
     def _add(self, text: str) -> None:
         if self._open:
             link = self._link() if self._sink.structured else ""
@@ -185,18 +179,6 @@ class Paragraphs:
     def _start_table(self, attributes: dict[str, str]) -> None:
         self._lists.end()
         self._tables.start_table()
-
-    def _start_row(self, attributes: dict[str, str]) -> None:
-        self._tables.start_row()
-
-    def _start_cell(self, attributes: dict[str, str]) -> None:
-        self._tables.start_cell()
-
-    def _end_table(self) -> None:
-        self._tables.end_table()
-
-    def _end_cell(self) -> None:
-        self._tables.end_cell()
 
     def _add_block(
         self, paragraph: Paragraph, container: Container | None, *, is_code: bool
@@ -213,17 +195,20 @@ class Paragraphs:
         self._sink.block(block, self._place)
 
 
-COMMON_STARTS: Mapping[str, _Visitor] = {
+def adds(text: str) -> Visitor:
+    """Return a visitor that adds a text."""
+    return lambda paragraphs, attributes: paragraphs._add(text)
+
+
+COMMON_STARTS: Mapping[str, Visitor] = {
     "t": Paragraphs._start_text,
     "p": Paragraphs.start_paragraph,
     "r": Paragraphs._start_run,
-    "br": Paragraphs._add_break,
-    "cr": Paragraphs._add_break,
-    "tab": Paragraphs._add_space,
-    "ptab": Paragraphs._add_space,
+    **dict.fromkeys(("br", "cr"), adds(BREAK)),
+    **dict.fromkeys(("tab", "ptab"), adds(" ")),
     "tbl": Paragraphs._start_table,
-    "tr": Paragraphs._start_row,
-    "tc": Paragraphs._start_cell,
+    "tr": lambda paragraphs, attributes: paragraphs._tables.start_row(),
+    "tc": lambda paragraphs, attributes: paragraphs._tables.start_cell(),
     "hlinkClick": Paragraphs._set_link,
     "hlinkHover": Paragraphs._set_link,
 }
@@ -231,6 +216,6 @@ COMMON_ENDS: Mapping[str, Callable[[Any], None]] = {
     "t": Paragraphs._end_text,
     "p": Paragraphs.end_paragraph,
     "r": Paragraphs._end_run,
-    "tbl": Paragraphs._end_table,
-    "tc": Paragraphs._end_cell,
+    "tbl": lambda paragraphs: paragraphs._tables.end_table(),
+    "tc": lambda paragraphs: paragraphs._tables.end_cell(),
 }

@@ -25,9 +25,10 @@ from lycosa.page.documents.sink import (
     TextFull,
 )
 from lycosa.page.documents.workbook import read_xls, read_xlsx
-from lycosa.page.html.markdown import MarkdownMode, blocks_markdown
-from lycosa.page.markdown import text_markdown
-from lycosa.page.parse import UNKNOWN_FETCH, Fetch, PageSource, build_page
+from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.markdown import blocks_markdown, text_markdown
+from lycosa.page.parse import DEFAULT_OPTIONS, PageSource, ParseOptions, build_page
+from lycosa.url.normalise import LinkResolver
 
 
 def _refuse(payload: bytes, sink: Sink) -> None:
@@ -78,25 +79,22 @@ def parse_document(
     url: str,
     link_headers: Sequence[str] = (),
     x_robots_tag: Sequence[str] = (),
-    fetch: Fetch = UNKNOWN_FETCH,
-    markdown: MarkdownMode | None = None,
+    options: ParseOptions = DEFAULT_OPTIONS,
 ) -> Page:
     """Parse one document as `lycosa.page.parse.parse_page` does a web page. Never raises; the
-    process may die of it. `markdown`: what `Page.markdown` contains; None: it has none.
+    process may die of it.
     """
+    markdown = options.markdown
     sink = read_document(payload, kind, structured=markdown is not None)
     parts = sink.parts
     parts.set_title(parts.headline)
-    source = PageSource(
-        url,
-        tuple(link_headers),
-        tuple(x_robots_tag),
-        fetch.product_token,
-        fetched_at=fetch.at_ms,
-    )
+    source = PageSource(url, link_headers, x_robots_tag, options=replace(options, markdown=None))
     page = build_page(parts, source, size=len(payload), whole=True)
     if markdown is None:
         return page
     blocks = sink.blocks(asides=markdown is MarkdownMode.FULL)
-    written = blocks_markdown(blocks, url, markdown) or text_markdown(page.text, page.headings)
+    citations = markdown is MarkdownMode.CITATIONS
+    written = blocks_markdown(blocks, LinkResolver(url), citations=citations) or text_markdown(
+        page.text, page.headings
+    )
     return replace(page, markdown=written)

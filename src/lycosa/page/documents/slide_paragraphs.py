@@ -93,15 +93,6 @@ class SlideParagraphs(Paragraphs):
         elif not kind:  # of all paragraphs of the shape
             self._bullet = ""
 
-    def _set_no_bullet(self, attributes: dict[str, str]) -> None:
-        self._set_bullet("")
-
-    def _set_symbol(self, attributes: dict[str, str]) -> None:
-        self._set_bullet("bullet")
-
-    def _set_number(self, attributes: dict[str, str]) -> None:
-        self._set_bullet("number")
-
     def _set_paragraph(self, attributes: dict[str, str]) -> None:
         if self._open:
             self._open[-1].list_level = whole_number(attributes.get("lvl", ""))
@@ -125,10 +116,10 @@ class SlideParagraphs(Paragraphs):
         "sp": _start_shape,
         "graphicFrame": _start_shape,
         "ph": _start_placeholder,
-        "buNone": _set_no_bullet,
-        "buChar": _set_symbol,
-        "buBlip": _set_symbol,
-        "buAutoNum": _set_number,
+        "buNone": lambda paragraphs, attributes: paragraphs._set_bullet(""),
+        "buChar": lambda paragraphs, attributes: paragraphs._set_bullet("bullet"),
+        "buBlip": lambda paragraphs, attributes: paragraphs._set_bullet("bullet"),
+        "buAutoNum": lambda paragraphs, attributes: paragraphs._set_bullet("number"),
         "pPr": _set_paragraph,
         "rPr": _set_run,
         "latin": _set_font,

@@ -136,8 +136,7 @@ class Tables:
     def start_row(self) -> None:
         if self._open:
             table, _, _ = self._open[-1]
-            table.count += 1
-            self._open[-1] = table, Container(ROW, table, table.count), None
+            self._open[-1] = table, table.part(ROW), None
 
     def set_header(self) -> None:
         """The open row is a header; before the first row: that one is."""
@@ -150,9 +149,8 @@ class Tables:
             return
         table, row, _ = self._open[-1]
         assert row is not None
-        row.count += 1
         is_header = row in self._headed or (row.number == 1 and table in self._headed)
-        self._open[-1] = table, row, Container(CELL_OF_ROW, row, row.count, is_header)
+        self._open[-1] = table, row, row.part(CELL_OF_ROW, is_header=is_header)
 
     def widen_cell(self, columns: int) -> None:
         """The open cell spans columns."""
@@ -177,9 +175,8 @@ def new_table() -> Container:
 
 def row_blocks(cells: Iterable[tuple[int, str]], table: Container) -> list[RichBlock]:
     """Return the next row of a table, its first row as header. `cells`: columns from 1, texts."""
-    table.count += 1
-    row = Container(ROW, table, table.count)
+    row = table.part(ROW)
     return [
-        text_block(text, container=Container(CELL_OF_ROW, row, column, table.count == 1))
+        text_block(text, container=Container(CELL_OF_ROW, row, column, row.number == 1))
         for column, text in cells
     ]

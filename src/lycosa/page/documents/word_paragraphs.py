@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
-from lycosa.page.documents.paragraphs import COMMON_ENDS, COMMON_STARTS, OFF, Paragraph, Paragraphs
+from lycosa.page.documents.paragraphs import (
+    COMMON_ENDS,
+    COMMON_STARTS,
+    OFF,
+    Paragraph,
+    Paragraphs,
+    Visitor,
+    adds,
+)
 from lycosa.page.documents.sink import BlockPlace, Sink
 from lycosa.page.documents.structure import Run
 from lycosa.page.documents.word_styles import WordStyles, is_monospaced, whole_number
@@ -109,6 +118,11 @@ class LinkedParagraphs(Paragraphs):
     }
 
 
+def _sets(mark: str) -> Visitor:
+    """Return a visitor that sets a mark unless the value is off."""
+    return lambda paragraphs, attributes: paragraphs._set_mark(mark, value_of(attributes, "val"))
+
+
 class WordParagraphs(LinkedParagraphs):
     """The paragraphs of a part of a DOCX file with their styles, lists, tables and notes.
 
@@ -168,15 +182,6 @@ class WordParagraphs(LinkedParagraphs):
         if self._open:
             self._open[-1].list_level = whole_number(value_of(attributes, "val"))
 
-    def _set_bold(self, attributes: dict[str, str]) -> None:
-        self._set_mark(STRONG, value_of(attributes, "val"))
-
-    def _set_italic(self, attributes: dict[str, str]) -> None:
-        self._set_mark(EMPHASIS, value_of(attributes, "val"))
-
-    def _set_strike(self, attributes: dict[str, str]) -> None:
-        self._set_mark(DELETED, value_of(attributes, "val"))
-
     def _set_run_style(self, attributes: dict[str, str]) -> None:
         style = value_of(attributes, "val")
         if self._styles.is_code(style):
@@ -187,9 +192,6 @@ class WordParagraphs(LinkedParagraphs):
     def _set_font(self, attributes: dict[str, str]) -> None:
         if is_monospaced(value_of(attributes, "ascii")):
             self._set_mark(CODE)
-
-    def _add_hyphen(self, attributes: dict[str, str]) -> None:
-        self._add("-")
 
     def _span_columns(self, attributes: dict[str, str]) -> None:
         self._tables.widen_cell(whole_number(value_of(attributes, "val"), 1))
@@ -208,11 +210,8 @@ class WordParagraphs(LinkedParagraphs):
     def _start_note(self, attributes: dict[str, str]) -> None:
         self._label = self._notes + value_of(attributes, "id")
 
-    def _add_footnote(self, attributes: dict[str, str]) -> None:
-        self._add(Markup.make(FOOTNOTE, True, text=value_of(attributes, "id")))
-
-    def _add_endnote(self, attributes: dict[str, str]) -> None:
-        self._add(Markup.make(FOOTNOTE, True, text=f"{ENDNOTES}{value_of(attributes, 'id')}"))
+    def _add_note(self, attributes: dict[str, str], notes: str = "") -> None:
+        self._add(Markup.make(FOOTNOTE, True, text=notes + value_of(attributes, "id")))
 
     STARTS: ClassVar = {
         **LinkedParagraphs.STARTS,
@@ -220,18 +219,18 @@ class WordParagraphs(LinkedParagraphs):
         "outlineLvl": _set_outline,
         "numId": _set_list,
         "ilvl": _set_list_level,
-        "b": _set_bold,
-        "i": _set_italic,
-        "strike": _set_strike,
-        "dstrike": _set_strike,
+        "b": _sets(STRONG),
+        "i": _sets(EMPHASIS),
+        "strike": _sets(DELETED),
+        "dstrike": _sets(DELETED),
         "rStyle": _set_run_style,
         "rFonts": _set_font,
-        "noBreakHyphen": _add_hyphen,
+        "noBreakHyphen": adds("-"),
         "gridSpan": _span_columns,
         "tblHeader": _set_header_row,
         "tblLook": _set_table_look,
         "footnote": _start_note,
         "endnote": _start_note,
-        "footnoteReference": _add_footnote,
-        "endnoteReference": _add_endnote,
+        "footnoteReference": _add_note,
+        "endnoteReference": partial(_add_note, notes=ENDNOTES),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from lycosa.page.documents.structure import ListLevel, ListPlace
 from lycosa.page.documents.zipped import Attributes, Package
@@ -26,7 +27,7 @@ _MAX_ANCESTORS = 12
 _NO_BULLETS = frozenset({"bullet", "none"})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class Style:
     """A style of paragraphs or characters. `number`: the list of its paragraphs, "" none."""
 
@@ -124,26 +125,26 @@ class WordStyles:
 
 
 def _styles(collected: Attributes) -> dict[str, Style]:
-    styles: dict[str, Style] = {}
-    style = Style()
+    declared: dict[str, dict[str, Any]] = {}
+    style: dict[str, Any] = {}
     for name, attributes in collected.elements:
         value = attributes.get("val", "")
         if name == "style":
-            style = styles[attributes.get("styleId", "")] = Style()
+            style = declared[attributes.get("styleId", "")] = {}
         elif name == "name":
-            style.name = value
+            style["name"] = value
         elif name == "basedOn":
-            style.based_on = value
+            style["based_on"] = value
         elif name == "outlineLvl":
             level = whole_number(value, 9)
-            style.outline = level + 1 if level < 9 else 0
+            style["outline"] = level + 1 if level < 9 else 0
         elif name == "numId":
-            style.number = value
+            style["number"] = value
         elif name == "ilvl":
-            style.level = whole_number(value)
+            style["level"] = whole_number(value)
         else:
-            style.font = attributes.get("ascii") or attributes.get("hAnsi", "")
-    return styles
+            style["font"] = attributes.get("ascii") or attributes.get("hAnsi", "")
+    return {key: Style(**style) for key, style in declared.items()}
 
 
 def _levels(collected: Attributes) -> dict[str, dict[int, ListLevel]]:

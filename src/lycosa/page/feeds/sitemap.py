@@ -55,7 +55,6 @@ _DATES: Final = _PUBLISHED | _UPDATED
 _FIELDS: Final = frozenset({"loc", "lastmod", "link", "guid", "id"}) | _DATES
 _DATE_PREFIXES: Final = frozenset({"dc:", "dcterms:", "atom:", "a10:"})
 _LINK_PREFIXES: Final = frozenset({"", "atom:", "a10:"})
-_WEB: Final = ("http://", "https://")
 
 
 class SitemapKind(StrEnum):
@@ -170,7 +169,7 @@ def read_sitemap(
         if kind is SitemapKind.NONE:
             xml_faults = [name for name in xml_faults if name == FAULT_ENTITIES]
             return Sitemap(faults=[FAULT_NO_SITEMAP, *xml_faults])
-        entries.faults += xml_faults
+        entries.faults.extend(xml_faults)
     if kind is SitemapKind.NONE:
         return entries.sitemap(kind, [*faults, FAULT_NO_SITEMAP])
     return entries.sitemap(kind, faults)
@@ -244,7 +243,7 @@ def _read_json(data: bytes, resolver: LinkResolver, entries: _Entries) -> Sitema
         if not isinstance(item, dict):
             continue
         name = string_of(item, "id")
-        url = _resolve(resolver, string_of(item, "url") or (name if name.startswith(_WEB) else ""))
+        url = _resolve(resolver, string_of(item, "url") or (name if name.startswith(WEB) else ""))
         modified = parse_date(string_of(item, "date_modified"))
         if url:
             try:
@@ -294,9 +293,9 @@ class _Item:
     def identifier(self) -> str:
         """The URL that replaces a missing link."""
         identifier = self.values.get("id", "")
-        if self.permanent and identifier.startswith(_WEB):
+        if self.permanent and identifier.startswith(WEB):
             return identifier
-        return self.about if self.about.startswith(_WEB) else ""
+        return self.about if self.about.startswith(WEB) else ""
 
     def date(self, names: Collection[str]) -> int | None:
         """Return the first date among elements of these names."""

@@ -15,12 +15,21 @@ Two selections are made. The rules find the one long text of an article:
 
 On pages of other types (forums, shops, listings, landing pages, manuals) a model gives each block a
 probability from `block_features`, and the blocks with the highest expected F1 are selected.
+
+The numbers of this model and of `page_type` are in `content_model.json`, which
+`scripts/train_main_text.py` makes from pages that people marked. Both are sums: a logistic
+regression, and boosted stumps, which add up to one table for each feature
+(docs/decisions/0026-main-text-model.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import cache
+from importlib.resources import files
 from itertools import compress, pairwise
 
 import numpy as np
@@ -38,7 +47,6 @@ from lycosa.page.html.block_features import (
     block_features,
     page_shape,
 )
-from lycosa.page.html.content_model import content_model
 from lycosa.page.html.page_type import TYPES, type_features
 from lycosa.page.html.region_classes import AWAY, BODY, NEUTRAL, NEVER, SECTION
 from lycosa.page.html.tree import HEADINGS, TAG
@@ -326,3 +334,52 @@ def _with_links(parts: PageParts, selected: Sequence[FoundBlock]) -> list[FoundB
             if belongs:
                 complete.append(block)
     return complete
+
+
+@dataclass(slots=True, frozen=True)
+class ContentModel:
+    """Weights of the page types, and tables of the block features.
+
+    `tables` has for each feature the upper edges of its bins and one value for each bin.
+    """
+
+    means: Floats
+    deviations: Floats
+    weights: Floats  # features and the constant, by type
+    bias: float
+    tables: Mapping[str, tuple[Floats, Floats]]
+
+    def type_probabilities(self, features: Sequence[float]) -> Floats:
+        """Return the probabilities of the page types, in the order of `page_type.TYPES`."""
+        scaled = (np.array(features, float) - self.means) / self.deviations
+        scores = scaled @ self.weights[:-1] + self.weights[-1]
+        powers = np.exp(scores - scores.max())
+        return np.asarray(powers / powers.sum())
+
+    def main_probabilities(self, features: Mapping[str, Floats | float]) -> Floats:
+        """Return for each block the probability that it is main text."""
+        scores: Floats | float = self.bias
+        for name, (edges, values) in self.tables.items():
+            feature = features[name]
+            if isinstance(feature, float):
+                scores = scores + values[bisect_left(edges, feature)]
+            else:
+                scores = scores + values[edges.searchsorted(feature)]
+        return np.asarray(1 / (1 + np.exp(-np.asarray(scores))))
+
+
+@cache
+def content_model() -> ContentModel:
+    """Load the model that is part of the package."""
+    stored = json.loads(files("lycosa.page.html").joinpath("content_model.json").read_text())
+    types = stored["page_type"]
+    return ContentModel(
+        np.array(types["means"]),
+        np.array(types["deviations"]),
+        np.array(types["weights"]),
+        stored["bias"],
+        {
+            name: (np.array(edges, float), np.array(values, float))
+            for name, (edges, values) in stored["tables"].items()
+        },
+    )

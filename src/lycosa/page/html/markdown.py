@@ -1,59 +1,32 @@
-"""Markdown of a page: GitHub style, of the main text or of all visible text.
+"""Markdown of an HTML page, of its main text or of all visible text.
 
-Made from the blocks and the markup of `rich_walk`. Paragraphs are not wrapped; listings are byte by
-byte; tables with cells that span or hold several blocks become HTML or paragraphs.
+Selects blocks of `rich_walk`; `lycosa.page.markdown` writes them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import groupby
 
-from lycosa.core.errors import Refusal
 from lycosa.page.html.block_features import IN_EXCLUDED, element_flags
 from lycosa.page.html.document import read_html
-from lycosa.page.html.lines import BREAK, CELL
+from lycosa.page.html.lines import BREAK
 from lycosa.page.html.links import base_url
 from lycosa.page.html.main_text import MainText, main_text
 from lycosa.page.html.markup import (
-    CELL_OF_ROW,
-    CHECKBOX,
-    CODE,
-    DELETED,
-    EMPHASIS,
-    FOOTNOTE,
-    IMAGE,
-    LINK,
-    LIST,
-    MATH,
-    ORDERED,
-    QUOTE,
-    STRONG,
-    TABLE,
-    Container,
-    Markup,
     RichBlock,
 )
 from lycosa.page.html.rich_walk import listing_text
 from lycosa.page.html.tree import TAG, Node
-from lycosa.page.html.walk import PERMALINKS
-from lycosa.page.page_parts import PageParts, fold
+from lycosa.page.markdown import blocks_markdown
+from lycosa.page.media import MediaFormat, format_of
+from lycosa.page.page_parts import PageParts
 from lycosa.url.normalise import LinkResolver
 
 _LEVELS = {TAG[f"h{level}"]: level for level in range(1, 7)}
 _H1 = TAG["h1"]
 _SECTION = TAG["section"]
-_SIGNS = {STRONG: "**", EMPHASIS: "*", DELETED: "~~"}
-_ESCAPED = re.compile(r"([\\`*_\[\]<])")
-_LINE_START = re.compile(r"(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
-_MAIL = re.compile(r"mailto:[^\s()<>]+", re.IGNORECASE)
-_LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")
-_EMPTY_LINES = re.compile(r"\n{2,}")
 MAX_GAP = 12  # unselected blocks between two selected ones that may belong to them
-MAX_CELLS = 100_000  # of a table, the empty ones included; a larger one is written cell by cell
 MIN_SHARE = 0.5  # of an element's text that is main text, from which all of it becomes Markdown
 
 
@@ -65,35 +38,18 @@ class MarkdownMode(StrEnum):
     CITATIONS = "citations"  # the main text; links are numbered references at the end
 
 
-@dataclass(slots=True)
-class _Writer:
-    """Resolves links, and numbers them in the mode `citations`."""
+def html_markdown(payload: bytes, url: str, content_type: str, mode: MarkdownMode) -> str | None:
+    """Return an HTML page as Markdown; None if it is not HTML.
 
-    resolver: LinkResolver
-    numbered: bool
-    references: dict[str, int] = field(default_factory=dict)
-
-    def link(self, text: str, url: str) -> str:
-        target = self._target(url)
-        if not target or not text:
-            return text
-        if not self.numbered:
-            return f"[{text}]({target})"
-        number = self.references.setdefault(target, len(self.references) + 1)
-        return f"{text} [{number}]"
-
-    def image(self, text: str, url: str) -> str:
-        target = self._target(url)
-        return f"![{_escape(text)}]({target})" if target and not self.numbered else ""
-
-    def _target(self, url: str) -> str:
-        resolved = self.resolver.resolve(url.strip())
-        if type(resolved) is Refusal:
-            return url.strip() if _MAIL.fullmatch(url.strip()) else ""
-        if "(" in resolved or ")" in resolved:
-            resolved = resolved.replace("(", "%28").replace(")", "%29")
-        fragment = url.partition("#")[2]
-        return f"{resolved}#{fragment}" if fragment else resolved
+    Args:
+        payload: the decoded body.
+        url: where it came from, normalised.
+    """
+    form = format_of(content_type, payload)
+    if form not in (MediaFormat.HTML, MediaFormat.XHTML):
+        return None
+    is_xml = form is MediaFormat.XHTML
+    return page_markdown(payload, url=url, content_type=content_type, mode=mode, xml=is_xml)
 
 
 def page_markdown(
@@ -126,31 +82,8 @@ def parts_markdown(
         numbers: Sequence[int] = range(len(parts.blocks))
     else:
         numbers = _selected(parts, main)
-    writer = _Writer(resolver, mode is MarkdownMode.CITATIONS)
-    return _written(_rich_blocks(parts, numbers), writer)
-
-
-def blocks_markdown(blocks: Sequence[RichBlock], url: str, mode: MarkdownMode) -> str:
-    """Return the blocks of a document that is not HTML as Markdown.
-
-    Args:
-        url: where it came from, normalised; links become absolute.
-    """
-    return _written(blocks, _Writer(LinkResolver(url), mode is MarkdownMode.CITATIONS))
-
-
-def _written(blocks: Sequence[RichBlock], writer: _Writer) -> str:
-    chunks = _write(blocks, None, writer)
-    if writer.references:
-        chunks.append(
-            "\n".join(f"[{number}]: {target}" for target, number in writer.references.items())
-        )
-    return joined_chunks(chunks)
-
-
-def joined_chunks(chunks: Sequence[str]) -> str:
-    """Return blocks of Markdown as a document; "" if there are none."""
-    return "\n\n".join(chunks) + "\n" if chunks else ""
+    blocks = _rich_blocks(parts, numbers)
+    return blocks_markdown(blocks, resolver, citations=mode is MarkdownMode.CITATIONS)
 
 
 def _selected(parts: PageParts, main: MainText) -> list[int]:
@@ -265,258 +198,3 @@ def _rich_blocks(parts: PageParts, numbers: Sequence[int]) -> list[RichBlock]:
                 pieces = [piece for line in lines for piece in (BREAK, line)][1:]
             blocks.append(RichBlock(container, pieces, None, _LEVELS.get(tag, 0)))
     return blocks
-
-
-def _write(parts: Sequence[RichBlock], around: Container | None, writer: _Writer) -> list[str]:
-    """Write the blocks in a container, which is that of none of them or around all of them."""
-    chunks: list[str] = []
-    for container, group in groupby(parts, lambda part: _within(part.container, around)):
-        inside = list(group)
-        if container is None:
-            chunks += filter(None, (_paragraph(part, writer) for part in inside))
-        elif container.kind in (LIST, ORDERED):
-            chunks += _write_list(inside, container, writer)
-        elif container.kind == QUOTE:
-            quoted = "\n\n".join(_write(inside, container, writer))
-            chunks.append("\n".join(f"> {line}".rstrip() for line in quoted.split("\n")))
-        elif container.kind == TABLE:
-            chunks += _write_table(inside, container, writer)
-        else:
-            chunks += _write(inside, container, writer)
-    return chunks
-
-
-def _within(container: Container | None, around: Container | None) -> Container | None:
-    """Return the outermost container inside of another one; None if there is none."""
-    inner = None
-    while container is not around and container is not None:
-        inner, container = container, container.around
-    return inner
-
-
-def _write_list(parts: Sequence[RichBlock], container: Container, writer: _Writer) -> list[str]:
-    """Write a list: its items, indented by the width of their markers."""
-    items = []
-    for item, group in groupby(parts, lambda part: _within(part.container, container)):
-        chunks = _write(list(group), item or container, writer)
-        if not chunks:
-            continue
-        if item is None:
-            items += chunks
-            continue
-        marker = f"{item.number}. " if container.kind == ORDERED else "- "
-        indent = " " * len(marker)
-        text = chunks[0]
-        for chunk in chunks[1:]:
-            text += ("\n" if _LIST_START.match(chunk) else "\n\n") + chunk
-        lines = text.split("\n")
-        items.append(
-            "\n".join(
-                [marker + lines[0], *(f"{indent}{line}" if line else "" for line in lines[1:])]
-            )
-        )
-    return ["\n".join(items)] if items else []
-
-
-_LIST_START = re.compile(r"- |\d+\. ")
-
-
-def _write_table(parts: Sequence[RichBlock], table: Container, writer: _Writer) -> list[str]:
-    """Write a table; its cells as blocks if they hold more than text, or if it has one column."""
-    cells: dict[tuple[int, int], list[str]] = {}
-    headers: set[tuple[int, int]] = set()
-    outside: list[RichBlock] = []
-    for part in parts:
-        cell = part.container
-        while cell is not None and cell.around is not None and cell.around.around is not table:
-            cell = cell.around
-        if cell is None or cell.kind != CELL_OF_ROW or cell.around is None:
-            outside.append(part)
-            continue
-        if part.listing or part.level or part.container is not cell:
-            return _write_cells(parts, table, writer)
-        segments = _split(part.pieces)
-        row = cell.around.number
-        for column, segment in enumerate(segments, cell.number - len(segments) + 1):
-            if text := _inline(segment, writer, in_table=True):
-                cells.setdefault((row, max(column, 1)), []).append(text)
-        if cell.is_header:
-            headers.add((row, cell.number))
-    width = max((column for _, column in cells), default=0)
-    rows = sorted({row for row, _ in cells})
-    if width < 2 or width * len(rows) > MAX_CELLS:
-        return _write_cells(parts, table, writer)
-    lines = [
-        "| "
-        + " | ".join("<br>".join(cells.get((row, column), [])) for column in range(1, width + 1))
-        + " |"
-        for row in rows
-    ]
-    if not any(row == rows[0] for row, _ in headers):
-        lines.insert(0, "|" + "  |" * width)
-    lines.insert(1, "|" + " --- |" * width)
-    before = [text for part in outside if (text := _paragraph(part, writer))]
-    return [*before, "\n".join(lines)]
-
-
-def _write_cells(parts: Sequence[RichBlock], table: Container, writer: _Writer) -> list[str]:
-    """Write the cells of a table that serves the layout as blocks one after the other."""
-    chunks: list[str] = []
-    for part in parts:
-        inner = part.container
-        while inner is not None and inner.around is not table and inner.kind != CELL_OF_ROW:
-            inner = inner.around
-        if part.level or part.listing:
-            chunks += filter(None, [_paragraph(part, writer)])
-        else:
-            texts = (_inline(segment, writer) for segment in _split(part.pieces))
-            chunks += filter(None, texts)
-    return chunks
-
-
-def _split(pieces: Iterable[str]) -> list[list[str]]:
-    """Split the pieces of a row at the beginnings of cells."""
-    segments: list[list[str]] = [[]]
-    for piece in pieces:
-        if piece == CELL and type(piece) is not Markup:
-            segments.append([])
-        else:
-            segments[-1].append(piece)
-    return segments
-
-
-def _paragraph(part: RichBlock, writer: _Writer) -> str:
-    """Write one block that is in no list, quote or table, or is alone in it."""
-    if part.listing is not None:
-        return _fenced(*part.listing)
-    pieces = [" " if piece == CELL else piece for piece in part.pieces]
-    text = _inline(pieces, writer)
-    if part.level and text:
-        return f"{'#' * part.level} {' '.join(text.split())}"
-    return "\n".join(map(_line_as_text, text.split("\n")))
-
-
-def escaped_line(line: str) -> str:
-    """Return a line of plain text as Markdown that shows the same characters."""
-    return _line_as_text(_escape(line))
-
-
-def _line_as_text(line: str) -> str:
-    """Return a line so that its first characters begin no heading, list, quote or table."""
-    match = _LINE_START.match(line)
-    return line if match is None else f"{match[1]}\\{line[match.end(1) :]}"
-
-
-def _fenced(text: str, language: str) -> str:
-    text = text.strip("\n") if text.strip() else ""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{text}\n{fence}" if text else ""
-
-
-def _escape(text: str) -> str:
-    # Most texts have nothing to escape, and a template costs more than the search.
-    return _ESCAPED.sub(r"\\\1", text) if _ESCAPED.search(text) else text
-
-
-def _inline(pieces: Sequence[str], writer: _Writer, in_table: bool = False) -> str:
-    """Return the text of a line with its markup. Most lines have none."""
-    if len(pieces) == 1 and type(pieces[0]) is str:
-        text = _escape(fold(pieces[0]))
-    else:
-        text = _Inline(writer, in_table).write(pieces)
-    if in_table:
-        return text.replace("|", "\\|") if "|" in text else text
-    return _LINE_BREAK.sub("  \n", text) if "\n" in text else text
-
-
-class _Inline:
-    """Writes the pieces of one block. Markup that holds no text is left out."""
-
-    def __init__(self, writer: _Writer, in_table: bool) -> None:
-        self._writer = writer
-        self._break = "<br>" if in_table else "\n"
-        self._open: list[tuple[Markup, list[str]]] = []
-        self._kinds: list[str] = []  # of the open markup
-        self._out: list[str] = []
-
-    def write(self, pieces: Iterable[str]) -> str:
-        for piece in pieces:
-            if type(piece) is Markup:
-                self._mark(piece)
-            elif piece == BREAK:
-                self._out.append(self._break)
-            else:
-                text = piece.replace("\n", " ") if "\n" in piece else piece
-                self._out.append(text if CODE in self._kinds else _escape(text))
-        while self._open:
-            self._close()
-        text = "".join(self._out)
-        if "\n" not in text:
-            return fold(text)
-        return _EMPTY_LINES.sub("\n\n", "\n".join(map(fold, text.split("\n"))).strip("\n"))
-
-    def _mark(self, markup: Markup) -> None:
-        kind = markup.kind
-        if kind == IMAGE:
-            self._out.append(self._writer.image(markup.text, markup.url))
-        elif kind == CHECKBOX:
-            self._out.append(f"[{markup.text}] ")
-        elif kind == MATH:
-            self._out.append(f"${markup.text}$")
-        elif kind == FOOTNOTE:
-            self._out.append(f"[^{markup.text}]")
-        elif markup.begins:
-            self._open.append((markup, self._out))
-            self._kinds.append(kind)
-            self._out = []
-        elif kind in self._kinds:
-            while self._close() != kind:
-                pass
-
-    def _close(self) -> str:
-        """End the innermost markup, and return its kind. White space stays outside of it."""
-        markup, outer = self._open.pop()
-        self._kinds.pop()
-        text = "".join(self._out)
-        inner = text.strip()
-        self._out = outer
-        if not inner:
-            outer.append(text if "\n" in text else text and " ")
-        elif len(inner) == len(text):
-            outer.append(self._marked(markup, inner))
-        else:
-            after = text[len(text.rstrip()) :]
-            outer.append(" " if text[0] != inner[0] else "")
-            outer.append(self._marked(markup, inner))
-            outer.append(after if "\n" in after else after and " ")
-        return markup.kind
-
-    def _marked(self, markup: Markup, text: str) -> str:
-        kind = markup.kind
-        if kind == LINK:
-            if len(text) <= 2 or "\u200b" in text or "\ufeff" in text:
-                visible = text.replace("\\", "").strip("\u200b\ufeff")
-                if not visible or (visible in PERMALINKS and markup.url[:1] == "#"):
-                    return ""
-            return self._writer.link(" ".join(text.split()), markup.url)
-        if CODE in self._kinds:
-            return text
-        if kind == CODE:
-            return _code(fold(text))
-        if kind in self._kinds:
-            return text
-        sign = _SIGNS[kind]
-        if "\n" in text:  # markup ends with its paragraph
-            lines = "\n".join(line.strip() for line in text.split("\n"))
-            text = _EMPTY_LINES.sub(f"{sign}\n\n{sign}", lines)
-        return f"{sign}{text}{sign}"
-
-
-def _code(text: str) -> str:
-    """Return a text between backquotes, as many as it takes."""
-    if "`" not in text:
-        return f"`{text}`"
-    fence = "`" * (max(map(len, re.findall("`+", text))) + 1)
-    space = " " if text[0] == "`" or text[-1] == "`" else ""
-    return f"{fence}{space}{text}{space}{fence}"

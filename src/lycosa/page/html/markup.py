@@ -69,6 +69,11 @@ class Container:
     is_header: bool = False
     count: int = 0  # of its items, rows or cells so far
 
+    def part(self, kind: str, *, is_header: bool = False) -> Container:
+        """Begin the next item, row or cell."""
+        self.count += 1
+        return Container(kind, self, self.count, is_header)
+
 
 class RichBlock(NamedTuple):
     """A block to be written. `listing`: a text to be shown as it is, and its language. `level`: of

@@ -168,11 +168,9 @@ class RichWalker(PageWalker):
         if len(self.ends) > depth and self.ends[-1][1] is BlockWalker.end_block:
             outer = self.ends.pop()[2]
             self.ends.append((node, RichWalker.end_container, (outer, self.container)))
-            self.container = Container(_CONTAINERS[tag], self.container)
-            if tag == _OL:
-                start = node.attributes.get("start") or ""
-                if start.isdecimal() and start.isascii():
-                    self.container.count = min(int(start), 10**9) - 1
+            start = (node.attributes.get("start") or "") if tag == _OL else ""
+            before = min(int(start), 10**9) - 1 if start.isdecimal() and start.isascii() else 0
+            self.container = Container(_CONTAINERS[tag], self.container, count=before)
         return inner
 
     def end_container(self, saved: tuple[int, Container | None]) -> None:
@@ -201,8 +199,7 @@ class RichWalker(PageWalker):
         while outer is not None and outer.kind not in outer_kinds:
             outer = outer.around
         if outer is not None:
-            outer.count += 1
-            self.container = Container(kind, outer, outer.count, is_header)
+            self.container = outer.part(kind, is_header=is_header)
 
 
 def listing_text(node: Node) -> tuple[str, str]:

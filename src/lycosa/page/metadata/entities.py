@@ -59,6 +59,25 @@ class Subject:
     site: Entity = field(default_factory=dict)
     type: str = ""
 
+    def choose(self, listed: Sequence[Entity], urls: Sequence[str]) -> None:
+        """Take what the entities of a format add."""
+        ranked = [(entity, types, _rank(types)) for entity in listed if (types := types_of(entity))]
+        if not self.main:
+            candidates = [each for each in ranked if each[2] == _SUBJECT]
+            candidates = candidates or [each for each in ranked if each[2] == _OTHER]
+            chosen = candidates[0] if len(candidates) in (1, 2) else None
+            if len(candidates) > 1:
+                own = [each for each in candidates if _is_at(each[0], urls)]
+                chosen = own[0] if own else chosen
+            if chosen is not None:
+                self.main, self.type = chosen[0], chosen[1][0]
+        for entity, types, rank in ranked:
+            if rank == _PAGE and not self.page:
+                self.page = entity
+                self.type = self.type or types[0]
+            elif not self.site and "WebSite" in types:
+                self.site = entity
+
 
 def read_subject(groups: Iterable[Sequence[Entity]], urls: Sequence[str]) -> Subject:
     """Choose the entity that a page is about.
@@ -76,28 +95,8 @@ def read_subject(groups: Iterable[Sequence[Entity]], urls: Sequence[str]) -> Sub
             identifier = entity.get("@id")
             if isinstance(identifier, str):
                 subject.by_id.setdefault(identifier, entity)
-        _choose(subject, listed, urls)
+        subject.choose(listed, urls)
     return subject
-
-
-def _choose(subject: Subject, listed: Sequence[Entity], urls: Sequence[str]) -> None:
-    """Take what the entities of a format add to a subject."""
-    ranked = [(entity, types, _rank(types)) for entity in listed if (types := types_of(entity))]
-    if not subject.main:
-        candidates = [each for each in ranked if each[2] == _SUBJECT]
-        candidates = candidates or [each for each in ranked if each[2] == _OTHER]
-        chosen = candidates[0] if len(candidates) in (1, 2) else None
-        if len(candidates) > 1:
-            own = [each for each in candidates if _is_at(each[0], urls)]
-            chosen = own[0] if own else chosen
-        if chosen is not None:
-            subject.main, subject.type = chosen[0], chosen[1][0]
-    for entity, types, rank in ranked:
-        if rank == _PAGE and not subject.page:
-            subject.page = entity
-            subject.type = subject.type or types[0]
-        elif not subject.site and "WebSite" in types:
-            subject.site = entity
 
 
 def _rank(types: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from lycosa.text.analyze import Analyzer, Unit
 from lycosa.text.fold import pieces, plain, without_accents
-from lycosa.text.han import simplified
+from lycosa.text.letters import simplified
 
 LENGTH = 240  # characters of a snippet
 MAX_CHARACTERS = 60_000  # of a text that are searched

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 import polars as pl
 from icu4py.breakers import WordBreaker
 
-from lycosa.core.models import doc
+from lycosa.core.dataclass import doc
 from lycosa.core.units import format_time
 from lycosa.store.tables.live import LiveTables
 from lycosa.text.function_words import SPACELESS

@@ -16,8 +16,7 @@ from starlette.responses import FileResponse
 from lycosa.captures.page_record import MAX_LINKS, page_record
 from lycosa.commands.models import CollectionHoldings, GroupTable
 from lycosa.commands.page_models import PageRecord
-from lycosa.core.dataclass import dataclass
-from lycosa.core.models import doc, with_list_part
+from lycosa.core.dataclass import dataclass, doc, with_list_part
 from lycosa.serve.library.library import COLLECTION, LANGUAGE, Library, LibraryFile
 from lycosa.serve.services import WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, NOT_FOUND, WRITE_ERRORS, error_responses

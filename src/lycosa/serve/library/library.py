@@ -19,7 +19,7 @@ from lycosa.commands.inspection.status_by import By, groups_of
 from lycosa.commands.maintenance.export import LibraryTask, export_task
 from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.commands.models import CollectionHoldings, GroupTable, HostTable
-from lycosa.core.models import doc
+from lycosa.core.dataclass import doc
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.library.day_writer import INDEX
 from lycosa.export.library.editions import LibrarySelection

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
+from lycosa.core.dataclass import with_list_part
 from lycosa.core.errors import UsageError
-from lycosa.core.models import with_list_part
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.crawl.pages import host_page
 from lycosa.serve.services import Services, ServicesDep

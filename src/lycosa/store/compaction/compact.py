@@ -26,7 +26,7 @@ from lycosa.store.compaction.plan import (
     delta_path,
     plan,
 )
-from lycosa.store.coordination.maintenance import BUSY, maintenance
+from lycosa.store.coordination.owner import BUSY, maintenance
 from lycosa.store.log.entry import MERGE
 from lycosa.store.log.state import LogState
 from lycosa.store.log.transaction import NotLive, Transaction
@@ -98,14 +98,13 @@ def compact_table(
     settings: CompactionSettings,
     *,
     whole: bool = False,
-    clock: Clock | None = None,
 ) -> CompactionReport:
     """Compact one table. The caller holds the `maintenance` lock; different tables may be compacted
     concurrently, in any processes.
     """
     state = workspace.state()
     before = len(state.files.get(name, ()))
-    report = _compact(workspace, state, name, settings, whole, clock)
+    report = _compact(workspace, state, name, settings, whole)
     return replace(report, files_before=before, files_after=len(state.files.get(name, ())))
 
 
@@ -126,7 +125,7 @@ def _compact(
     name: str,
     settings: CompactionSettings,
     whole: bool,
-    clock: Clock | None,
+    clock: Clock | None = None,
 ) -> CompactionReport:
     """Compact a table until nothing is due, or another process replaced an input."""
     table, at = TABLES[name], clock or SystemClock()

@@ -18,7 +18,7 @@ import polars as pl
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.compaction.plan import BASE, DELTA
-from lycosa.store.coordination.maintenance import BUSY, maintenance
+from lycosa.store.coordination.owner import BUSY, maintenance
 from lycosa.store.log.archive_files import WARC_NAME, folder_numbers
 from lycosa.store.log.claim import DATA
 from lycosa.store.log.entry import FOLDER, PURGE, Entry, at_ms, entry_path

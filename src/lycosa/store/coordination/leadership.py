@@ -50,6 +50,7 @@ RETAINED_EPOCHS = 8
 """Epoch files that are retained, so that a process that was suspended for long is detected."""
 
 _LEASE_SHARE = 0.8  # of `hold`: tolerates clocks that differ by 5 % if reassign = 2 hold
+_POLL_S = 0.2
 _TOUCHES = 6  # per `reassign`
 _NAME = re.compile(r"^leader-(\d{8,})\.json\Z")
 
@@ -275,7 +276,7 @@ def leader_of(storage: Storage) -> LeaderNote | None:
     )
 
 
-def require_no_leader(storage: Storage, clock: Clock | None = None, *, poll_s: float = 0.2) -> None:
+def require_no_leader(storage: Storage, clock: Clock | None = None) -> None:
     """Verify that no cluster crawls here. Waits for `reassign` after one was killed.
 
     Raises:
@@ -297,7 +298,7 @@ def require_no_leader(storage: Storage, clock: Clock | None = None, *, poll_s: f
             seen, since = now, clock.monotonic_ms()
         elif started - since >= note.reassign:
             return
-        time.sleep(poll_s)
+        time.sleep(_POLL_S)
 
 
 def _epochs(storage: Storage) -> list[int]:

@@ -11,6 +11,8 @@ import json
 import os
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +20,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import OwnedError
 from lycosa.core.units import format_time
-from lycosa.store.storage.files import try_lock
+from lycosa.store.storage.files import file_lock, try_lock
 from lycosa.store.storage.storage import Storage
 
 if TYPE_CHECKING:
@@ -191,3 +193,15 @@ def _refusal(storage: Storage) -> str:
         f"wait for it, stop it (kill {note.pid}: it commits and ends), or use another workspace "
         "(-w DIR)"
     )
+
+
+MAINTENANCE_LOCK = f"{FOLDER}/merge.lock"
+BUSY = "another process is merging, cleaning up or purging this workspace"
+
+
+@contextmanager
+def maintenance(storage: Storage) -> Iterator[bool]:
+    """Hold the lock during the block; yields False if another process holds it."""
+    storage.make_folder(FOLDER)
+    with file_lock(storage.lock_path(MAINTENANCE_LOCK)) as locked:
+        yield locked

@@ -19,7 +19,7 @@ from lycosa.core.errors import ArchiveError
 from lycosa.core.units import format_time
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.compaction.vacuum import KEEP_ENTRIES_MS, vacuum_locked
-from lycosa.store.coordination.maintenance import BUSY, maintenance
+from lycosa.store.coordination.owner import BUSY, maintenance
 from lycosa.store.exclusion.exclusions import parse_rule
 from lycosa.store.exclusion.purge_archive import (
     WarcCut,
@@ -95,9 +95,7 @@ def exclude(workspace: Workspace, rules: Iterable[str], *, clock: Clock | None =
     return append(state, Entry(kind=EXCLUDE, attempt=new_attempt(), at=at, exclusions=new)).number
 
 
-def purge(
-    workspace: Workspace, rules: Iterable[str] = (), *, clock: Clock | None = None
-) -> PurgeReport:
+def purge(workspace: Workspace, rules: Iterable[str] = ()) -> PurgeReport:
     """Exclude `rules`, and remove what the workspace's exclusions cover from tables and archives.
 
     Needs no claim. Uncommitted files of a living worker are `pending`: repeat after its commit.
@@ -108,27 +106,25 @@ def purge(
         WorkspaceError: the log is damaged, or other processes rewrite files continuously.
         OSError: storage failed.
     """
-    report = PurgeReport(exclusion=exclude(workspace, rules, clock=clock))
-    return report + run_purge(workspace, lambda state: Purge(workspace, state), clock)
+    report = PurgeReport(exclusion=exclude(workspace, rules))
+    return report + run_purge(workspace, lambda state: Purge(workspace, state))
 
 
-def run_purge(
-    workspace: Workspace, new_purge: Callable[[LogState], Purge], clock: Clock | None
-) -> PurgeReport:
+def run_purge(workspace: Workspace, new_purge: Callable[[LogState], Purge]) -> PurgeReport:
     """Run a purge under the maintenance lock, repeat it after conflicts, and vacuum."""
-    ticks = clock or SystemClock()
+    clock = SystemClock()
     with maintenance(workspace.storage) as locked:
         if not locked:
             return PurgeReport(pending=((workspace.root, f"{BUSY}: try again"),))
         for attempt in range(_ATTEMPTS):
             purging = new_purge(workspace.state())
             try:
-                report = purging.run(format_time(ticks.now_ms()))
+                report = purging.run(format_time(clock.now_ms()))
                 break
             except NotLive:
                 if attempt + 1 == _ATTEMPTS:
                     raise
-        vacuumed = vacuum_locked(workspace, purging.state, 0, KEEP_ENTRIES_MS, ticks.now_ms())
+        vacuumed = vacuum_locked(workspace, purging.state, 0, KEEP_ENTRIES_MS, clock.now_ms())
         return report + PurgeReport(bytes_deleted=vacuumed.bytes) + purging.purge_orphans()
 
 

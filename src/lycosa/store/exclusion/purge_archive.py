@@ -16,7 +16,7 @@ import polars as pl
 from lycosa.archive.cdxj import write_lines
 from lycosa.archive.warc.members import Record, read_records
 from lycosa.core.errors import UrlError
-from lycosa.store.storage.files import sync_file, sync_folder
+from lycosa.processes.disk import sync_file, sync_folder
 from lycosa.url.scope import hostname
 
 _CHUNK = 1 << 20

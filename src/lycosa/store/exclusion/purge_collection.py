@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from lycosa.archive.warc.members import Record
-from lycosa.core.clock import Clock
 from lycosa.core.records import UrlState
 from lycosa.store.exclusion.purge import Purge, PurgeReport, run_purge
 from lycosa.store.exclusion.purge_archive import WarcCut, plan_cut
@@ -25,13 +24,13 @@ _SOURCE = ["host_key", "url_key"]
 _RECORD = ["warc_file", "warc_offset"]
 
 
-def purge_collection(workspace: Workspace, name: str, *, clock: Clock | None = None) -> PurgeReport:
+def purge_collection(workspace: Workspace, name: str) -> PurgeReport:
     """Remove everything that belongs to one collection alone. The caller holds all partitions.
 
     Memory: the keys of the collection's URLs and the positions of its records. Raises what `purge`
     raises.
     """
-    return run_purge(workspace, lambda state: _CollectionPurge(workspace, state, name=name), clock)
+    return run_purge(workspace, lambda state: _CollectionPurge(workspace, state, name=name))
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ _PATH = re.compile(r"^data/(\d{8,11})-(\d{1,7})/")
 _DIGEST = re.compile(r"^[0-9a-f]{32}\Z")
 _FOLDERS = 1 << 24  # per claim
 _ROW = np.dtype([("key", "u8"), ("entry", "u8"), ("bytes", "u8"), ("digest", "V16")])
+_NO_ROWS = np.empty(0, _ROW)
 _MIN_CHANGES, _CHANGES_SHARE = 1_024, 16  # changes that are collected before rows are copied
 
 
@@ -31,9 +32,9 @@ class ArchiveFiles(MutableMapping[str, DataFile]):
     `name` is the name of the files in data folders.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, rows: np.ndarray[Any, Any] = _NO_ROWS) -> None:
         self._name = name
-        self._rows = np.empty(0, _ROW)  # sorted by key
+        self._rows = rows  # sorted by key
         self._changes: dict[int, DataFile | None] = {}  # key -> its file now, None: removed
         self._others: dict[str, DataFile] = {}  # other paths, or without an xxh3_128
 
@@ -65,14 +66,14 @@ class ArchiveFiles(MutableMapping[str, DataFile]):
             "bytes": np.array(document["bytes"], np.uint64),
             "digest": np.frombuffer(bytes.fromhex(document["digests"]), "V16"),
         }
-        files = cls(name)
-        files._rows = np.empty(len(columns["key"]), _ROW)
+        rows = np.empty(len(columns["key"]), _ROW)
         for column, values in columns.items():
-            if len(values) != len(files._rows):
+            if len(values) != len(rows):
                 raise ValueError("its columns have different lengths")
-            files._rows[column] = values
-        if np.any(files._rows["key"][1:] <= files._rows["key"][:-1]):
+            rows[column] = values
+        if np.any(rows["key"][1:] <= rows["key"][:-1]):
             raise ValueError("its folders are not ascending")
+        files = cls(name, rows)
         for path, entry, size, digest in document["others"]:
             files._others[path] = DataFile(path, 0, size, digest, entry)
         return files

@@ -1,4 +1,4 @@
-"""Data files of a workspace, and the file operations on this machine that all storages share."""
+"""Data files and folders of a workspace, and file operations that all storages share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import xxhash
 
@@ -103,6 +103,30 @@ class DataFiles:
         """Return the xxh3_128 of a stored file, never of a copy. Raises FileNotFoundError."""
 
 
+class PublishedFolders(Protocol):
+    """Folders that appear in the workspace completely or not at all."""
+
+    def staging_dir(self, relative: str) -> str:
+        """Return a folder on this machine's disk in which folders are built."""
+        ...
+
+    def publish(self, source: str, relative: str) -> bool:
+        """Publish a folder of files from `staging_dir` under a new name.
+
+        True: `source` is now the workspace's, or may be removed. False: the name is taken, and
+        `source` is unchanged.
+        """
+        ...
+
+    def local_path(self, relative: str) -> str | None:
+        """Return a path on this machine where a published folder can be read, None if absent."""
+        ...
+
+    def remove(self, relative: str) -> None:
+        """Remove a folder and its contents. Readers see all of it or nothing."""
+        ...
+
+
 def inside(relative: str, root: str) -> str:
     """Return the path if it stays in the workspace.
 
@@ -143,17 +167,3 @@ def try_lock(descriptor: int, mode: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def sync_file(path: str, flags: int = 0) -> None:
-    """fsync a file: its bytes are on disk when this returns."""
-    descriptor = os.open(path, os.O_RDONLY | flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(path: str) -> None:
-    """fsync a folder: the names of new files are on disk when this returns."""
-    sync_file(path, os.O_DIRECTORY)

@@ -24,8 +24,7 @@ from fsspec.implementations.webhdfs import WebHDFS
 
 from lycosa.core.errors import StorageError, UsageError
 from lycosa.store.storage.files import ASIDE_SUFFIX, inside
-from lycosa.store.storage.redaction import without_secrets
-from lycosa.store.storage.remote import RemoteStorage
+from lycosa.store.storage.remote import RemoteStorage, without_secrets
 
 _Result = TypeVar("_Result")
 _Failure = (OSError, RuntimeError, ValueError, requests.RequestException)

@@ -15,15 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from lycosa.core.errors import WorkspaceError
+from lycosa.processes.disk import sync_file, sync_folder
 from lycosa.processes.platform import rename_exclusive
 from lycosa.store.storage.files import (
     ASIDE_SUFFIX,
     DataFile,
     DataFiles,
+    PublishedFolders,
     file_digest,
     inside,
-    sync_file,
-    sync_folder,
 )
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
@@ -36,8 +36,8 @@ class LocalStorage:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.files = LocalDataFiles(self)
-        self.folders = LocalFolders(self)
+        self.files: DataFiles = LocalDataFiles(self)
+        self.folders: PublishedFolders = LocalFolders(self)
 
     def path(self, relative: str) -> str:
         """Return the absolute path of a file. Raises WorkspaceError outside the workspace."""

@@ -23,8 +23,7 @@ from obstore.store import from_url
 
 from lycosa.core.errors import StorageError, UsageError
 from lycosa.store.storage.files import ASIDE_SUFFIX, inside
-from lycosa.store.storage.redaction import without_secrets
-from lycosa.store.storage.remote import IDENTITY, RemoteStorage
+from lycosa.store.storage.remote import IDENTITY, RemoteStorage, without_secrets
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import uuid
 from abc import abstractmethod
@@ -43,26 +44,13 @@ _Result = TypeVar("_Result")
 class RemoteStorage(Storage):
     """A workspace that is reached over a network; see `Storage`."""
 
+    on_disk = False
+    files: RemoteDataFiles
+
     def __init__(self, root: str) -> None:
-        self._root = root
-        self._files = RemoteDataFiles(self)
-        self._folders = RemoteFolders(self)
-
-    @property
-    def root(self) -> str:
-        return self._root
-
-    @property
-    def on_disk(self) -> bool:
-        return False
-
-    @property
-    def files(self) -> RemoteDataFiles:
-        return self._files
-
-    @property
-    def folders(self) -> RemoteFolders:
-        return self._folders
+        self.root = root
+        self.files = RemoteDataFiles(self)
+        self.folders = RemoteFolders(self)
 
     @abstractmethod
     def read_object(self, relative: str) -> bytes | None:
@@ -360,3 +348,34 @@ def _concurrently(act: Callable[[_Item], _Result], items: Iterable[_Item]) -> li
 def _made(folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
+
+
+_SECRETS = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    *("AZURE_CLIENT_SECRET", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN"),
+    *("GOOGLE_SERVICE_ACCOUNT_KEY", "HADOOP_DELEGATION_TOKEN", "HADOOP_HTTP_PASSWORD"),
+)
+"""Environment variables whose values no message may contain."""
+
+_QUERY = re.compile(r"\?[^\s'\"<>)]*")
+_USER = re.compile(r"(?<=://)[^\s/@]+@")
+_SIGNED = re.compile(
+    r"(?i)\b(credential|signature|x-amz-[a-z-]+|delegation|token"
+    r"|authorization)\s*[=:]\s*[^\s,;'\"<>]+"
+)
+_KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b")
+_MAX_LENGTH = 300
+
+
+def without_secrets(text: str) -> str:
+    """Return the first line of a message without query strings, user names in URLs, signatures, and
+    the values of `_SECRETS`.
+    """
+    line = text.strip().partition("\n")[0][: 10 * _MAX_LENGTH]
+    for name in _SECRETS:
+        value = os.environ.get(name, "")
+        if len(value) >= 4:
+            line = line.replace(value, "[hidden]")
+    for pattern in (_QUERY, _USER, _SIGNED, _KEY_ID):
+        line = pattern.sub("[hidden]", line)
+    return line[:_MAX_LENGTH]

@@ -17,37 +17,13 @@ from abc import abstractmethod
 from typing import Protocol
 
 from lycosa.core.errors import UsageError
-from lycosa.store.storage.files import DataFiles
+from lycosa.store.storage.files import DataFiles, PublishedFolders
 from lycosa.store.storage.local import LocalStorage
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
 _OBJECTS, _HDFS = ("object_store", "s3"), ("hdfs", "hdfs")
 _REMOTE = {"s3": _OBJECTS, "gs": _OBJECTS, "az": _OBJECTS, "webhdfs": _HDFS, "swebhdfs": _HDFS}
 """Scheme -> module of this package, extra that installs its packages."""
-
-
-class PublishedFolders(Protocol):
-    """Folders that appear in the workspace completely or not at all."""
-
-    def staging_dir(self, relative: str) -> str:
-        """Return a folder on this machine's disk in which folders are built."""
-        ...
-
-    def publish(self, source: str, relative: str) -> bool:
-        """Publish a folder of files from `staging_dir` under a new name.
-
-        True: `source` is now the workspace's, or may be removed. False: the name is taken, and
-        `source` is unchanged.
-        """
-        ...
-
-    def local_path(self, relative: str) -> str | None:
-        """Return a path on this machine where a published folder can be read, None if absent."""
-        ...
-
-    def remove(self, relative: str) -> None:
-        """Remove a folder and its contents. Readers see all of it or nothing."""
-        ...
 
 
 class Storage(Protocol):
@@ -58,23 +34,16 @@ class Storage(Protocol):
     unknown.
     """
 
-    @property
-    def root(self) -> str:
-        """The absolute path or URL of the workspace, without credentials."""
-        ...
+    root: str
+    """The absolute path or URL of the workspace, without credentials."""
 
-    @property
-    def on_disk(self) -> bool:
-        """Whether the workspace's files are files of this machine: open files are visible to other
-        processes, and locks can be held.
-        """
-        ...
+    on_disk: bool
+    """Whether the workspace's files are files of this machine: open files are visible to other
+    processes, and locks can be held.
+    """
 
-    @property
-    def files(self) -> DataFiles: ...
-
-    @property
-    def folders(self) -> PublishedFolders: ...
+    files: DataFiles
+    folders: PublishedFolders
 
     @abstractmethod
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:

@@ -6,20 +6,17 @@ the data. Hot path (bench/tables.py).
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from lycosa.core.records import HostRow, Link, Page, UrlRow, Visit
-from lycosa.store.tables.main_text import without_main_text
+from lycosa.core.host_row import HostRow
+from lycosa.core.records import Link, Page, UrlRow, Visit
+from lycosa.store.tables.files import polars_schema, write_table
 from lycosa.store.tables.rows import (
     NO_VALUES,
     Row,
@@ -30,30 +27,8 @@ from lycosa.store.tables.rows import (
     url_row,
     visit_row,
 )
-from lycosa.store.tables.schema import SORT, TABLES, Table
+from lycosa.store.tables.schema import TABLES
 
-GROUP_BYTES = 8 * 2**20
-"""Maximum size of a row group in memory, as stored; readers hold one or two of them."""
-
-PASSING_GROUP_BYTES = 2**21
-"""The same for files that are soon compacted: compaction holds a group of each of its files."""
-
-LEVEL = 3
-"""The zstd level: with level 1, files are up to 20 % larger for 1 % less CPU of a crawl."""
-
-GROUP_ROWS = "lycosa.group_rows"
-"""Metadata key of a file: the rows per row group, so that readers decompress each group once."""
-
-_TYPES: dict[str, pl.DataType] = {
-    "u16": pl.UInt16(),
-    "u32": pl.UInt32(),
-    "u64": pl.UInt64(),
-    "i64": pl.Int64(),
-    "f64": pl.Float64(),
-    "bool": pl.Boolean(),
-    "text": pl.String(),
-    "time": pl.Datetime("ms", "UTC"),
-}
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _SEPARATOR = "\x1f"  # rare in texts
 _PENDING_ROWS = {"pages": 100}
@@ -61,22 +36,6 @@ _DEFAULT_PENDING_ROWS = 2_000
 _PENDING_LINK_PAGES = 200
 _PENDING_LINKS = 10_000  # about 3 MB
 _PENDING_CHARACTERS = 2**20
-
-
-def polars_type(name: str) -> pl.DataType:
-    """Return the polars type of a column type of `lycosa.store.tables.schema`."""
-    inner = re.fullmatch(r"list\[(.+)\]", name)
-    if not inner:
-        return _TYPES[name]
-    if ":" not in inner[1]:
-        return pl.List(_TYPES[inner[1]])
-    fields = (part.split(":") for part in inner[1].split(","))
-    return pl.List(pl.Struct({field: _TYPES[kind] for field, kind in fields}))
-
-
-def polars_schema(table: Table) -> dict[str, pl.DataType]:
-    """Return a table's columns and their polars types, in order."""
-    return {column.name: polars_type(column.type) for column in table.columns}
 
 
 class TableBuffer:
@@ -262,63 +221,6 @@ class Buffers:
     @property
     def bytes(self) -> int:
         return sum(buffer.bytes for buffer in self.mapping().values())
-
-
-def write_table(frame: pl.DataFrame, path: str, table: Table) -> None:
-    """Write rows to a Parquet file, stably sorted by `SORT`. Not synced. Raises OSError."""
-    ordered = without_main_text(frame, table).sort(SORT, maintain_order=True)
-    rows = group_rows(ordered, table, PASSING_GROUP_BYTES)
-    with writing(path):
-        ordered.write_parquet(
-            path,
-            compression="zstd",
-            compression_level=LEVEL,
-            statistics=True,
-            row_group_size=rows,
-            metadata={GROUP_ROWS: str(rows)},
-        )
-
-
-@contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Convert errors of polars while it writes a file to OSError.
-
-    Polars reports the system error, or only a "transport error" if writing a header failed; then
-    another write determines the error.
-    """
-    try:
-        yield
-    except pl.exceptions.PolarsError as error:
-        if match := _OS_ERROR.search(str(error)):
-            number = int(match[1])
-            raise OSError(number, os.strerror(number), os.fspath(path)) from error
-        if _TRANSPORT in str(error):
-            raise _write_error(path) from error
-        raise
-
-
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
-_TRANSPORT = "transport error"
-_PROBE_BYTES = 1 << 16
-
-
-def _write_error(path: str | os.PathLike[str]) -> OSError:
-    number = errno.EIO
-    try:
-        with open(path, "ab", buffering=0) as file:
-            if file.write(bytes(_PROBE_BYTES)) < _PROBE_BYTES:
-                number = errno.ENOSPC
-            else:
-                os.fsync(file.fileno())
-    except OSError as error:
-        number = error.errno or errno.EIO
-    return OSError(number, os.strerror(number), os.fspath(path))
-
-
-def group_rows(frame: pl.DataFrame, table: Table, group_bytes: int = GROUP_BYTES) -> int:
-    """Return how many rows like these have `group_bytes` in memory."""
-    rows = group_bytes * frame.height // max(1, int(frame.estimated_size()))
-    return max(1, min(table.group_rows, rows))
 
 
 def _frame(rows: list[Row], schema: dict[str, pl.DataType]) -> pl.DataFrame:

@@ -19,8 +19,7 @@ from lycosa.store.compaction.plan import base_place
 from lycosa.store.log.state import LogState
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage
-from lycosa.store.tables.buffers import polars_schema
-from lycosa.store.tables.files import ENTRY, scan_file
+from lycosa.store.tables.files import ENTRY, polars_schema, scan_file
 from lycosa.store.tables.ordered import SortedFiles, in_key_order
 from lycosa.store.tables.precedence import live_rows, newest_parses
 from lycosa.store.tables.schema import SORT, TABLES, Table

@@ -19,8 +19,13 @@ from lycosa.core.dataclass import dataclass
 from lycosa.store.compaction.plan import base_place
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage
-from lycosa.store.tables.buffers import GROUP_BYTES, PASSING_GROUP_BYTES
-from lycosa.store.tables.files import ENTRY, group_rows_of, scan_file
+from lycosa.store.tables.files import (
+    ENTRY,
+    GROUP_BYTES,
+    PASSING_GROUP_BYTES,
+    group_rows_of,
+    scan_file,
+)
 from lycosa.store.tables.schema import SORT, Table
 
 _MIN_ROWS = 16  # per block

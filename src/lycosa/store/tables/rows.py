@@ -12,7 +12,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from lycosa.core.records import HostRow, Item, Metadata, Page, RobotsEntry, UrlId, UrlRow, Visit
+from lycosa.core.host_row import HostRow, RobotsEntry
+from lycosa.core.records import Item, Metadata, Page, UrlId, UrlRow, Visit
 from lycosa.store.tables.schema import VISITS
 
 Row = tuple[Any, ...]

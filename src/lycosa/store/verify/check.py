@@ -21,8 +21,7 @@ from lycosa.store.log.entry import entry_path
 from lycosa.store.log.state import LogState
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage
-from lycosa.store.tables.buffers import polars_schema
-from lycosa.store.tables.files import ENTRY, scan_file
+from lycosa.store.tables.files import ENTRY, polars_schema, scan_file
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import SORT, TABLES
 from lycosa.store.tables.visible import is_excluded

@@ -46,8 +46,8 @@ class CheckReport:
     def with_findings(self, *findings: Finding) -> CheckReport:
         """Return a report with further findings, most severe first."""
         order = [ERROR, WARNING, NOTE]
-        found = sorted((*self.findings, *findings), key=lambda each: order.index(each.severity))
-        return CheckReport(found, self.counts)
+        ordered = sorted((*self.findings, *findings), key=lambda each: order.index(each.severity))
+        return CheckReport(ordered, self.counts)
 
     @property
     def ok(self) -> bool:

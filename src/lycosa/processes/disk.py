@@ -1,7 +1,8 @@
-"""Free space on the disk of a workspace."""
+"""The disk: free space for a workspace, and durable files and names."""
 
 from __future__ import annotations
 
+import os
 import shutil
 
 from lycosa.core.units import format_size
@@ -36,3 +37,17 @@ class DiskSpace:
             f"({format_size(self._reserve)}). No data is lost; the crawl resumes automatically "
             "when space is free"
         )
+
+
+def sync_file(path: str | os.PathLike[str], flags: int = 0) -> None:
+    """fsync a file: its bytes are on disk when this returns."""
+    descriptor = os.open(path, os.O_RDONLY | flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """fsync a folder: the names of new files are on disk when this returns."""
+    sync_file(path, os.O_DIRECTORY)
