@@ -122,9 +122,7 @@ def step_row(folder: Path, pages: int, count: int) -> tuple[str, ...]:
     """Crawl, kill, resume, search and maintain a workspace of so many pages; return its row."""
     root, limit_s = folder / "w", 600 + pages * S_PER_PAGE
     with web(pages) as port:
-        crawl = measure(
-            crawl_command(root, port, pages), output=folder / "output", limit_s=limit_s
-        )
+        crawl = measure(crawl_command(root, port, pages), output=folder / "output", limit_s=limit_s)
         if crawl.exit_code:
             raise SystemExit((folder / "output").read_text())
         note(f"{pages:,}: crawled in {crawl.wall_s:,.0f} s, {1000 * crawl.cpu_s / pages:.1f} ms")
