@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from icu4py.breakers import WordBreaker
 
@@ -233,6 +233,7 @@ _SCRIPTS = (
         lambda some: st.text("".join([*some, _SIGNS]), max_size=60)
     )
 )
+@example("_٣")
 @settings(max_examples=100)
 def test_without_icu_the_terms_are_those_with_it(language: str, text: str) -> None:
     """The short ways that usual words go give what the long one gives."""

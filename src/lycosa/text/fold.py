@@ -77,7 +77,7 @@ def plain(word: str) -> str:
     """Fold a word: NFKC, case (Unicode 3.13 D145), digits, invisible and Arabic vowel signs."""
     if word.isascii():
         return word.lower()
-    if word > _FIRST_DIGITS and not word.isalpha():  # scripts from Arabic on: may be a number
+    if not word.isalpha() and max(word) >= _FIRST_DIGITS:  # scripts from Arabic on: may be a number
         word = word.translate(_DIGITS)
     if not _ODD.search(word) and unicodedata.is_normalized("NFKC", word):  # nearly all words
         word = word.casefold()
