@@ -378,7 +378,7 @@ def test_what_was_written_is_read(
         assert file.find_word(word.folded, "xx") == word
 
 
-SIGNS = "aBß1é_-… \u0301ж한हिन事ガไทยກ𠀀😀"
+SIGNS = "aBß1éЖー_-… \u0301ж한हिन事ガไทยກ𠀀😀"
 
 
 @settings(max_examples=200, deadline=None)

@@ -63,8 +63,9 @@ _WORDS = pl.Schema({"language": pl.String, "text": pl.String, "pages": pl.Int64}
 _SAMPLE = pl.Schema(
     {"collection": pl.String, "url_key": pl.UInt64, "language": pl.String, "text_digest": pl.UInt64}
 )
-_ROWS = 500  # pages that are counted together: polars holds each occurrence of a word
-_UNMERGED = 150_000  # counted rows that need not be merged
+_ROWS = 500  # pages whose phrases are counted together, or whose words by language
+_WORD_ROWS = 125  # of them, whose words polars holds
+_UNMERGED, _UNMERGED_WORDS = 50_000, 150_000  # counted rows that need not be merged
 _NO_WORD = "".join(
     chr(code) for code in range(0x80) if not chr(code).isalnum() and chr(code) != "_"
 )
@@ -87,6 +88,7 @@ class Collector:
     _by_language: dict[str, int] = field(default_factory=dict)
     _sample: list[pl.DataFrame] = field(default_factory=lambda: [_SAMPLE.to_frame()])
     _phrases: list[pl.DataFrame] = field(default_factory=list)
+    _texts: list[pl.DataFrame] = field(default_factory=list)
     _words: list[pl.DataFrame] = field(default_factory=lambda: [_WORDS.to_frame()])
 
     def add(self, frame: pl.DataFrame, link_signals: pl.DataFrame | None) -> None:
@@ -114,12 +116,13 @@ class Collector:
 
     def add_words(self, frame: pl.DataFrame) -> None:
         """Add pages with the columns language, weight, and `BEGINNING`."""
-        ordered = frame.sort("language")  # fewer words are counted in several parts
-        self._words += [_words(part) for part in ordered.iter_slices(_ROWS)]
-        self._words = _fewer(self._words, _merged_words, "pages", self.max_words)
+        self._texts.append(frame)
+        if sum(part.height for part in self._texts) >= _ROWS:
+            self._count_words()
 
     def words(self) -> pl.DataFrame:
         """Return the words, each with its most frequent spelling: `writer.WORDS`."""
+        self._count_words()
         rows = _merged_words(self._words)
         if self.pages > FEW_PAGES:
             rows = rows.filter(pl.col("pages") > 1)
@@ -139,6 +142,16 @@ class Collector:
             .group_by("language", "folded", maintain_order=True)
             .agg(pl.col("text", "kind").first(), pl.col("pages").max(), pl.col("weight").sum())
         )
+
+    def _count_words(self) -> None:
+        """Count the words of `_texts`."""
+        if self._texts:
+            texts = pl.concat(self._texts).sort("language")  # a part has few languages
+            self._words += [_words(part) for part in texts.iter_slices(_WORD_ROWS)]
+            self._words = _fewer(
+                self._words, _merged_words, "pages", self.max_words, _UNMERGED_WORDS
+            )
+            self._texts.clear()
 
     def _from_pages(self) -> Iterator[pl.DataFrame]:
         if self._phrases:
@@ -299,10 +312,11 @@ def _fewer(
     merge: Callable[[list[pl.DataFrame]], pl.DataFrame],
     by: str,
     limit: int,
+    unmerged: int = _UNMERGED,
 ) -> list[pl.DataFrame]:
     """Merge frames when their rows have tripled, and drop the rarest if there are too many."""
     rows = sum(part.height for part in parts)
-    if rows <= min(max(_UNMERGED, 3 * parts[0].height), 2 * limit):
+    if rows <= min(max(unmerged, 3 * parts[0].height), 2 * limit):
         return parts
     merged = merge(parts)
     return [_most(merged, limit, by) if rows > 2 * limit else merged]

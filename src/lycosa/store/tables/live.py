@@ -77,9 +77,9 @@ class LiveTables:
     ) -> Iterator[pl.DataFrame]:
         """Yield the live rows of a table in the order of a scan, one file or part after another.
 
-        Memory: at most 50 MB of rows, or of a table with a key `memory_bytes`, and the keys;
-        `ordered` needs less. `only` filters a table with a key by what all rows of a key have in
-        common.
+        Memory: at most 50 MB of rows, and the keys of a table with a key; `ordered` needs less.
+        `only` filters a table with a key by what all rows of a key have in common, and
+        `memory_bytes` bounds its rows.
         """
         table = _table(name)
         chosen = list(columns or table.names)
