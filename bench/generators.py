@@ -18,6 +18,7 @@ from urllib.parse import urljoin
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.html.markdown import MarkdownMode, page_markdown
+from lycosa.page.parse import ParseOptions
 
 _IMAGE = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])")
 _EMPTY_LINK = re.compile(r"\[\s*\](?:\([^)]*\)|\[[^\]]*\])")
@@ -130,4 +131,5 @@ def recovered(payload: bytes, url: str) -> str:
     kind = kind_of(payload)
     if kind is None:
         return page_markdown(payload, url=url)
-    return parse_document(payload, kind, url=url, markdown=MarkdownMode.MAIN).markdown or ""
+    options = ParseOptions(markdown=MarkdownMode.MAIN)
+    return parse_document(payload, kind, url=url, options=options).markdown or ""

@@ -19,7 +19,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.index.indexer import Indexer
 from lycosa.index.suggest import file as suggest_file
 from lycosa.index.suggest import refresh
-from lycosa.index.suggest.collect import _with_folded
+from lycosa.index.suggest.collect import Collector, _with_folded
 from lycosa.index.suggest.edit_distance import edit_distance, word_distance
 from lycosa.index.suggest.file import (
     HEADING,
@@ -386,7 +386,7 @@ def test_what_was_written_is_read(
         assert file.find_word(word.folded, "xx") == word
 
 
-SIGNS = "aBß1é_-… \u0301ж한हिन事ガไทยກ𠀀😀"
+SIGNS = "aBß1éЖー_-… \u0301ж한हिन事ガไทยກ𠀀😀"
 
 
 @settings(max_examples=200, deadline=None)
@@ -428,3 +428,21 @@ def test_a_text_counts_for_all_pages_that_have_it(corpus: Corpus) -> None:
         if (indexed_words := file.find_word(word, "en")) is not None
     }
     assert counts == {"tarantulas": 6, "nd": 5, "foo": 5, "too": 1}
+
+
+def test_a_page_of_several_collections_counts_once(corpus: Corpus) -> None:
+    for collection in ("one", "two"):
+        corpus.commit([("http://a.test/", page("Tarantulas.", language="en"))], (), collection)
+    corpus.index()
+    word = current(corpus).find_word("tarantulas", "en")
+    assert word is not None
+    assert word.pages == 1
+
+
+def test_a_sample_of_the_pages_may_be_empty(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refresh, "Collector", lambda _: Collector(2**62))
+    corpus.commit_and_index([("http://a.test/", page("Text.", title="Alpha page"))])
+    file = current(corpus)
+    assert (texts(file, "alpha"), file.words) == (["Alpha page"], 0)

@@ -18,7 +18,7 @@ class IndexFollower:
     """Updates the index `settings.interval` after a commit, and at the end of the crawl.
 
     A crawl that ends earlier is indexed at once, with fewer segments and one generation. In the
-    first minute suggestions are not renewed: they cost a third as much as the index, and a crawl
+    first minute suggestions are not renewed: they cost a quarter of the index, and a crawl
     that ends by then writes them once. An error of the indexer does not stop the crawl: `finish`
     raises it.
     """

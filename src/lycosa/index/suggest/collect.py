@@ -3,7 +3,7 @@
 Memory is bounded: pages are read in frames; only the best phrases and words are kept, and as many
 again between prunings (lossy counting, as in `search.query.term_statistics`); above `WORD_PAGES`
 pages, words are counted in a sample by page key. A text that several pages have is read once and
-counts for all of them.
+counts for all of them: first phrases are collected from all pages, then words from some of them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from icu4py.breakers import WordBreaker
 
 from lycosa.core.dataclass import dataclass
 from lycosa.index.suggest.file import ANCHOR, HEADING, TITLE, WORD
-from lycosa.index.suggest.normalise import folded_all
+from lycosa.index.suggest.normalise import CYRILLIC, HAN_AND_KANA, folded_all
 from lycosa.index.suggest.writer import MAX_PHRASE_BYTES
 from lycosa.text.function_words import SPACELESS
+from lycosa.text.segmented import SEPARATED
 
 MAX_PHRASES = 300_000
 MAX_WORDS = 300_000
@@ -36,9 +37,11 @@ FEW_PAGES = 500  # above which words of a single page are dropped: most are miss
 MIN_PAGES = 3  # with a suggested word
 
 COLUMNS = (
-    "partition", "url_key", "host_key", "language", "title", "headline", "headings", "text_digest",
-    "may_index",
+    "partition", "collection", "url_key", "host_key", "language", "title", "headline", "headings",
+    "text_digest", "may_index",
 )  # fmt: skip
+PAGE = ["collection", "url_key"]
+"""The columns that identify a page."""
 BEGINNING = pl.concat_str(
     [
         pl.col("title"),
@@ -46,60 +49,50 @@ BEGINNING = pl.concat_str(
     ],
     separator="\n",
 ).alias("beginning")
-"""A column beside `COLUMNS`: the text whose words are counted."""
-COPY_COLUMNS = ("partition", "url_key", "language", "text_digest", "may_index")
+"""The text of a page whose words are counted."""
 MAX_PAIR = 6  # characters of two Chinese or Japanese words that also count as one
 _PAIRED = ("zh", "ja")
 _PARTS_OF_TITLE = r"\s+[|–—·•»:-]+\s+|\s*[|·•»]\s*"
 _NUMBERING = r"^\s*(?:\d+(?:\.\d+)*\.?|\p{Lu}(?:\.\d+)+\.?)\s+"
 _SPACELESS = SPACELESS - {"bo"}  # Tibetan separates syllables
-_WORDS = r"\p{L}[\p{L}\p{M}\p{N}]*"
+# what separates words beside ASCII; what precedes the letters of a word
+_SIGNS = r"[^\p{L}\p{M}\p{N}\x00-\x7f]+"
+_NO_LETTERS = r"^[\p{M}\p{N}]+"
 _PHRASE_KEY = ("language", "text", "kind")
-_WORD_SCHEMA = pl.Schema({"language": pl.String, "text": pl.String, "pages": pl.Int64})
-_ROWS = 500  # pages whose phrases are counted together
-_WORD_ROWS = 100  # the same for words, of which polars holds each occurrence
-_UNMERGED = 50_000  # counted rows that need not be merged
+_WORDS = pl.Schema({"language": pl.String, "text": pl.String, "pages": pl.Int64})
+_SAMPLE = pl.Schema(
+    {"collection": pl.String, "url_key": pl.UInt64, "language": pl.String, "text_digest": pl.UInt64}
+)
+_ROWS = 500  # pages whose phrases are counted together, or whose words by language
+_WORD_ROWS = 125  # of them, whose words polars holds
+_UNMERGED, _UNMERGED_WORDS = 50_000, 150_000  # counted rows that need not be merged
 _NO_WORD = "".join(
     chr(code) for code in range(0x80) if not chr(code).isalnum() and chr(code) != "_"
 )
 _UNEVEN = r"  |[\t-\r\x1c-\x1f]"  # white space other than single spaces
-
-
-def copies_of(frames: Iterator[pl.DataFrame], share: int) -> dict[tuple[str, int], int]:
-    """Return (language, digest) -> number of pages, of texts that several pages have.
-
-    Frames have the columns `COPY_COLUMNS`; `share` as in `Collector`.
-    """
-    parts = [
-        _shared_out(frame, share)
-        .filter(pl.col("text_digest") != 0)
-        .select("language", "text_digest")
-        for frame in frames
-    ]
-    if not parts:
-        return {}
-    copies = pl.concat(parts).group_by("language", "text_digest").len().filter(pl.col("len") > 1)
-    return {(language, digest): count for language, digest, count in copies.iter_rows()}
+# texts of which only the case is folded
+_PLAIN = rf"^(?:[\x00-\x7f]*|[{CYRILLIC}{HAN_AND_KANA}]+)$"
 
 
 @dataclass(slots=True)
 class Collector:
-    """Collects from frames that are sorted by host.
+    """Collects phrases from all pages, then words from those that `read_for_words` returns.
 
-    `share`: words are counted in one of so many pages. `copies`: result of `copies_of`.
+    `share`: words are counted in one of so many pages.
     """
 
     share: int = 1
-    copies: dict[tuple[str, int], int] = field(default_factory=dict)
     max_phrases: int = MAX_PHRASES
     max_words: int = MAX_WORDS
     pages: int = 0
     _by_language: dict[str, int] = field(default_factory=dict)
+    _sample: list[pl.DataFrame] = field(default_factory=lambda: [_SAMPLE.to_frame()])
     _phrases: list[pl.DataFrame] = field(default_factory=list)
-    _words: list[pl.DataFrame] = field(default_factory=list)
+    _texts: list[pl.DataFrame] = field(default_factory=list)
+    _words: list[pl.DataFrame] = field(default_factory=lambda: [_WORDS.to_frame()])
 
     def add(self, frame: pl.DataFrame, link_signals: pl.DataFrame | None) -> None:
-        """Add pages with the columns `COLUMNS` and `BEGINNING`, each once.
+        """Add pages with the columns `COLUMNS`, each once, sorted by host.
 
         `link_signals`: url_key, prior, anchors.
         """
@@ -108,20 +101,29 @@ class Collector:
             self._by_language[language] = self._by_language.get(language, 0) + count
         for part in frame.iter_slices(_ROWS):
             self._phrases.append(_phrases(part, link_signals))
-        looked_at = _shared_out(frame, self.share)
-        weights = [
-            self._weight_of(key) for key in looked_at.select("language", "text_digest").iter_rows()
-        ]
-        counted = looked_at.with_columns(weight=pl.Series(weights, dtype=pl.Int64)).filter(
-            pl.col("weight") > 0
-        )
-        self._words += [_words(part) for part in counted.iter_slices(_WORD_ROWS) if part.height]
         self._phrases = _fewer(self._phrases, _merged_phrases, "weight", self.max_phrases)
-        self._words = _fewer(self._words, _merged_words, "pages", self.max_words)
+        looked_at = frame.filter(pl.col("url_key") % self.share == 0)
+        self._sample.append(looked_at.select(*PAGE, "language", "text_digest"))
+
+    def read_for_words(self) -> pl.DataFrame:
+        """Return pages whose words represent all: `PAGE` and `weight`, of how many pages.
+
+        One page of those with the same text.
+        """
+        text = pl.when(pl.col("text_digest") == 0).then("url_key").otherwise("text_digest")
+        groups = pl.concat(self._sample).group_by("language", text=text)
+        return groups.agg(pl.col(PAGE).first(), weight=pl.len().cast(pl.Int64))
+
+    def add_words(self, frame: pl.DataFrame) -> None:
+        """Add pages with the columns language, weight, and `BEGINNING`."""
+        self._texts.append(frame)
+        if sum(part.height for part in self._texts) >= _ROWS:
+            self._count_words()
 
     def words(self) -> pl.DataFrame:
         """Return the words, each with its most frequent spelling: `writer.WORDS`."""
-        rows = _merged_words([pl.DataFrame(schema=_WORD_SCHEMA), *self._words])
+        self._count_words()
+        rows = _merged_words(self._words)
         if self.pages > FEW_PAGES:
             rows = rows.filter(pl.col("pages") > 1)
         return (
@@ -140,6 +142,16 @@ class Collector:
             .group_by("language", "folded", maintain_order=True)
             .agg(pl.col("text", "kind").first(), pl.col("pages").max(), pl.col("weight").sum())
         )
+
+    def _count_words(self) -> None:
+        """Count the words of `_texts`."""
+        if self._texts:
+            texts = pl.concat(self._texts).sort("language")  # a part has few languages
+            self._words += [_words(part) for part in texts.iter_slices(_WORD_ROWS)]
+            self._words = _fewer(
+                self._words, _merged_words, "pages", self.max_words, _UNMERGED_WORDS
+            )
+            self._texts.clear()
 
     def _from_pages(self) -> Iterator[pl.DataFrame]:
         if self._phrases:
@@ -164,14 +176,6 @@ class Collector:
         return best.filter(long_enough).select(
             "language", "folded", "text", "kind", "pages", "weight"
         )
-
-    def _weight_of(self, key: tuple[str, int]) -> int:
-        """Return for how many pages one counts: the first copy of a text for all of them."""
-        count = self.copies.get(key)
-        if count is None:
-            return 1
-        self.copies[key] = 0
-        return count
 
 
 def _phrases(pages: pl.DataFrame, link_signals: pl.DataFrame | None) -> pl.DataFrame:
@@ -237,16 +241,14 @@ def _weight() -> pl.Expr:
 def _words(pages: pl.DataFrame) -> pl.DataFrame:
     """Return the words of pages in lower case: language, text, pages (weighted by `weight`).
 
-    Hot path: bench/search.py.
+    A word counts twice for a page that also has it after a number: 5MB, MB. Hot path:
+    bench/search.py.
     """
     spaced = pages.filter(~pl.col("language").is_in(_SPACELESS))
-    parts = [
-        spaced.select(
-            "language",
-            "weight",
-            text=pl.col("beginning").str.to_lowercase().str.extract_all(_WORDS).list.unique(),
-        )
-    ]
+    lower = pl.col("beginning").str.to_lowercase().str.replace_all(_SIGNS, " ").cast(pl.Binary)
+    separated = [text.translate(SEPARATED) for text in spaced.select(lower).to_series()]
+    words = pl.Series(separated, dtype=pl.Binary).cast(pl.String).str.split(" ").list.unique()
+    parts = [spaced.select("language", "weight", text=words)]
     run_together = pages.filter(pl.col("language").is_in(_SPACELESS))
     if run_together.height:
         cut = [
@@ -258,13 +260,14 @@ def _words(pages: pl.DataFrame) -> pl.DataFrame:
                 "language", "weight", text=pl.Series(cut, dtype=pl.String).str.split("\n")
             )
         )
-    each = (
+    return (
         pl.concat(parts)
         .explode("text")
-        .drop_nulls("text")
+        .group_by("language", "text")
+        .agg(pages=pl.col("weight").sum())
+        .with_columns(pl.col("text").str.replace(_NO_LETTERS, ""))
         .filter(pl.col("text").str.len_chars().is_between(2, MAX_WORD))
     )
-    return each.group_by("language", "text").agg(pages=pl.col("weight").sum())
 
 
 def _merged_words(parts: list[pl.DataFrame]) -> pl.DataFrame:
@@ -280,20 +283,21 @@ def _cut(text: str, language: str) -> list[str]:
     unique = {word for word in set(words) if word[:1].isalpha()}
     if language in _PAIRED:
         paired = {word for word in unique if len(word) < MAX_PAIR and not word.isascii()}
-        pairs = {
-            pair for pair in itertools.pairwise(words) if pair[0] in paired and pair[1] in paired
-        }
-        unique.update([one + other for one, other in pairs if len(one) + len(other) <= MAX_PAIR])
+        unique.update([
+            one + other
+            for one, other in itertools.pairwise(words)
+            if one in paired and other in paired and len(one) + len(other) <= MAX_PAIR
+        ])  # fmt: skip
     return list(unique)
 
 
 def _with_folded(rows: pl.DataFrame) -> pl.DataFrame:
     """Add the folded form of `text`, and drop rows whose form is empty or very long."""
-    is_plain = _is_ascii("text") & ~pl.col("text").str.contains(_UNEVEN)
-    ascii, other = rows.filter(is_plain), rows.filter(~is_plain)
+    is_plain = pl.col("text").str.contains(_PLAIN) & ~pl.col("text").str.contains(_UNEVEN)
+    simple, other = rows.filter(is_plain), rows.filter(~is_plain)
     plain = pl.col("text").str.to_lowercase().str.strip_chars_start(_NO_WORD).str.strip_chars(" ")
     made = pl.concat([
-        ascii.with_columns(folded=plain),
+        simple.with_columns(folded=plain),
         other.with_columns(folded=pl.Series(folded_all(other["text"].to_list()), dtype=pl.String)),
     ])  # fmt: skip
     return made.filter(pl.col("folded").str.len_bytes().is_between(1, MAX_PHRASE_BYTES))
@@ -303,19 +307,16 @@ def _is_ascii(name: str) -> pl.Expr:
     return pl.col(name).str.len_bytes() == pl.col(name).str.len_chars()
 
 
-def _shared_out(pages: pl.DataFrame, share: int) -> pl.DataFrame:
-    return pages.filter(pl.col("url_key") % share == 0) if share > 1 else pages
-
-
 def _fewer(
     parts: list[pl.DataFrame],
     merge: Callable[[list[pl.DataFrame]], pl.DataFrame],
     by: str,
     limit: int,
+    unmerged: int = _UNMERGED,
 ) -> list[pl.DataFrame]:
     """Merge frames when their rows have tripled, and drop the rarest if there are too many."""
     rows = sum(part.height for part in parts)
-    if rows <= min(max(_UNMERGED, 3 * parts[0].height), 2 * limit):
+    if rows <= min(max(unmerged, 3 * parts[0].height), 2 * limit):
         return parts
     merged = merge(parts)
     return [_most(merged, limit, by) if rows > 2 * limit else merged]

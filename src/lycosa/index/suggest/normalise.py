@@ -17,6 +17,10 @@ from lycosa.text.fold import plain, without_accents
 MAX_STARTS = 8
 """Words of a phrase whose prefixes match it."""
 
+CYRILLIC = "\u0410-\u044f"
+HAN_AND_KANA = "\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff"
+"""Frequent letters. Words of them are only put into lower case."""
+
 _CACHED_WORDS = 10_000  # about 2 MB
 _HANGUL = lazy_pattern("[\uac00-\ud7a3]")
 _SPACES = lazy_pattern(r"\s+")

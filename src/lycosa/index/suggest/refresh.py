@@ -8,7 +8,6 @@ are left out of a new file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -20,10 +19,9 @@ from lycosa.index.suggest import file as suggest_file
 from lycosa.index.suggest.collect import (
     BEGINNING,
     COLUMNS,
-    COPY_COLUMNS,
+    PAGE,
     WORD_PAGES,
     Collector,
-    copies_of,
 )
 from lycosa.index.suggest.file import SuggestFile, SuggestInfo
 from lycosa.index.suggest.writer import write
@@ -66,23 +64,27 @@ def write_file(
         FileNotFoundError, polars.exceptions.PolarsError: a table cannot be read.
     """
 
-    def frames(columns: Sequence[str], *computed: pl.Expr) -> Iterator[pl.DataFrame]:
-        """Yield the pages, each once even if several collections have it."""
-        filters = pl.col("may_index") & ~pl.col("url_key").is_in(removed.implode())
-        if partitions is not None:
-            filters &= in_partitions(partitions)
-        for frame in tables.ordered("pages", columns, computed=computed, memory_bytes=_FRAME_BYTES):
-            pages = frame.filter(filters).unique("url_key", keep="last", maintain_order=True)
-            if pages.height:
-                yield pages
-
+    filters = pl.col("may_index") & ~pl.col("url_key").is_in(removed.implode())
+    if partitions is not None:
+        filters &= in_partitions(partitions)
     rows = sum(file.rows for file in tables.state.files.get("pages", []))
-    share = max(1, -(-rows // WORD_PAGES))
-    collector = Collector(share, copies_of(frames(COPY_COLUMNS), share))
-    for frame in frames(COLUMNS, BEGINNING):
-        keys = frame["url_key"]
-        columns = ["url_key", "prior", "anchors"]
-        collector.add(frame, None if links is None else links.pages(keys, columns=columns))
+    collector = Collector(max(1, -(-rows // WORD_PAGES)))
+    for frame in tables.ordered("pages", COLUMNS, memory_bytes=_FRAME_BYTES):
+        # a page of several collections once
+        pages = frame.filter(filters).unique("url_key", keep="last", maintain_order=True)
+        if pages.height:
+            columns = ["url_key", "prior", "anchors"]
+            signals = None if links is None else links.pages(pages["url_key"], columns=columns)
+            collector.add(pages, signals)
+    sample = collector.read_for_words()
+    beginnings = tables.batches(
+        "pages",
+        [*PAGE, "language", BEGINNING],
+        pl.col("url_key").is_in(sample["url_key"].implode()),
+        memory_bytes=_FRAME_BYTES,
+    )
+    for frame in beginnings:
+        collector.add_words(frame.join(sample, on=PAGE))
     words = collector.words()
     info = SuggestInfo(tables.state.head, now_ms, collector.pages)
     write(build, info, collector.phrases(words), words)

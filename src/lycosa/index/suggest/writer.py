@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from lycosa.index.suggest.file import (
     usual_fold,
     usual_spelling,
 )
-from lycosa.index.suggest.normalise import starts
+from lycosa.index.suggest.normalise import CYRILLIC, HAN_AND_KANA, MAX_STARTS, starts
 
 MAX_PHRASE_BYTES = 400
 PHRASES = pl.Schema(
@@ -52,8 +53,11 @@ WORDS = pl.Schema(
 )
 """`folded` is unique within a language."""
 _LEVEL = 5  # of zstd: 9 makes the file 1.4 % smaller, and writing it takes 1.08 times as long
-_PHRASES_AT_ONCE = 8_192
-_STARTS = pl.Schema({"suffix": pl.String, "start": pl.Int64})
+_LETTERS = f"0-9A-Za-z{CYRILLIC}"
+_PHRASES_AT_ONCE = 16_384
+_PLAIN = f"^[{_LETTERS}{HAN_AND_KANA}][\\x00-\\x7f{_LETTERS}{HAN_AND_KANA}]*$"
+"""Phrases whose words are `_WORDS`, each with what follows it."""
+_WORDS = f"(?:[{HAN_AND_KANA}][{_LETTERS}]*|[{_LETTERS}]+)[^{HAN_AND_KANA}{_LETTERS}]*"
 _TYPES = {array(kind).itemsize: kind for kind in "BHIQ"}
 
 Numbers = npt.NDArray[Any]
@@ -107,32 +111,50 @@ def _sections(phrases: pl.DataFrame) -> tuple[list[list[Any]], Numbers, list[int
     numbers = [np.zeros(0, np.int64)]
     tops: list[int] = []
     end = 0
+    rows = _starts(phrases["folded"], pl.Series(range(phrases.height)))
     keys = phrases.select("language", words=pl.col("kind") == WORD)
-    for language, words in keys.unique().sort("language", "words").iter_rows():
-        rows = (keys["language"] == language) & (keys["words"] == words)
-        starts = _starts(phrases["folded"].filter(rows), rows.arg_true())
+    parts = rows.hstack(keys[rows["start"] // 2**PLACE_BITS]).partition_by(
+        keys.columns, maintain_order=True, include_key=False, as_dict=True
+    )
+    for (language, words), section in sorted(parts.items(), key=itemgetter(0)):
         places = {}
-        for prefix, best in _large_prefixes(starts):
+        for prefix, best in _large_prefixes(section):
             places[prefix] = len(tops) // TOPS
             tops += best
-        sections.append([language, words, end, end + starts.height, places])
-        numbers.append(starts["start"].to_numpy())
-        end += starts.height
+        sections.append([language, words, end, end + section.height, places])
+        numbers.append(section["start"].to_numpy())
+        end += section.height
     return sections, np.concatenate(numbers), tops
 
 
 def _starts(folded: pl.Series, numbers: pl.Series) -> pl.DataFrame:
     """Return the word starts of phrases in order: suffix, start."""
-    parts = [pl.DataFrame(schema=_STARTS)]
-    for first in range(0, len(folded), _PHRASES_AT_ONCE):
-        rows = slice(first, first + _PHRASES_AT_ONCE)
-        suffixes, numbered = [], []
-        for text, number in zip(folded[rows], numbers[rows], strict=True):
-            places = starts(text)
-            suffixes += [text[place:] for place in places]
-            numbered += [number << PLACE_BITS | place for place in places]
-        parts.append(pl.DataFrame({"suffix": suffixes, "start": numbered}, _STARTS))
-    return pl.concat(parts).sort("suffix", maintain_order=True)
+    phrases = pl.DataFrame({"folded": folded, "number": numbers.cast(pl.Int64)})
+    parts = [_starts_of(part) for part in phrases.iter_slices(_PHRASES_AT_ONCE)]
+    return pl.concat(parts or [_starts_of(phrases)]).sort("suffix", "start")
+
+
+def _starts_of(phrases: pl.DataFrame) -> pl.DataFrame:
+    """Return `normalise.starts` of phrases: of most without a loop in Python."""
+    is_plain = phrases["folded"].str.contains(_PLAIN)
+    length = pl.col("text").str.len_chars().cast(pl.Int64)
+    before = length.cum_sum() - length  # characters of the rows above
+    plain = (
+        phrases.filter(is_plain)
+        .with_columns(text="folded")
+        .with_columns(first=before, text=pl.col("text").str.extract_all(_WORDS))
+        .explode("text")
+        .with_columns(place=before - pl.col("first"))
+        .group_by("number", maintain_order=True)
+        .head(MAX_STARTS)
+    )
+    other = phrases.filter(~is_plain)
+    places = pl.Series(map(starts, other["folded"]), dtype=pl.List(pl.Int64))
+    each = pl.concat([other.with_columns(place=places).explode("place"), plain], how="diagonal")
+    return each.select(
+        suffix=pl.col("folded").str.slice("place"),
+        start=pl.col("number") * 2**PLACE_BITS + pl.col("place"),
+    )
 
 
 def _large_prefixes(rows: pl.DataFrame) -> Iterator[tuple[str, list[int]]]:

@@ -19,7 +19,7 @@ from lycosa.store.compaction.plan import base_place
 from lycosa.store.log.state import LogState
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage
-from lycosa.store.tables.files import ENTRY, polars_schema, scan_file
+from lycosa.store.tables.files import ENTRY, group_rows_of, polars_schema, scan_file
 from lycosa.store.tables.ordered import SortedFiles, in_key_order
 from lycosa.store.tables.precedence import live_rows, newest_parses
 from lycosa.store.tables.schema import SORT, TABLES, Table
@@ -67,12 +67,18 @@ class LiveTables:
         return self._all(_table(name))
 
     def batches(
-        self, name: str, columns: Sequence[str] = (), only: pl.Expr | None = None
+        self,
+        name: str,
+        columns: Sequence[str | pl.Expr] = (),
+        only: pl.Expr | None = None,
+        *,
+        memory_bytes: int | None = None,
     ) -> Iterator[pl.DataFrame]:
         """Yield the live rows of a table in the order of a scan, one file or part after another.
 
         Memory: at most 50 MB of rows, and the keys of a table with a key; `ordered` needs less.
-        `only` filters a table with a key by what all rows of a key have in common.
+        `only` filters a table with a key by what all rows of a key have in common, and
+        `memory_bytes` bounds its rows.
         """
         table = _table(name)
         chosen = list(columns or table.names)
@@ -105,7 +111,9 @@ class LiveTables:
             for place, file in enumerate(files):
                 if place not in rows:
                     continue
-                for start, part in self._parts(table, file, chosen, only=only):
+                for start, part in self._parts(
+                    table, file, chosen, only=only, memory_bytes=memory_bytes
+                ):
                     inside = rows[place]
                     inside = inside.filter(inside.is_between(start, start + part.height - 1))
                     if inside.len():
@@ -263,7 +271,7 @@ class LiveTables:
         self,
         table: Table,
         file: DataFile,
-        columns: Sequence[str],
+        columns: Sequence[str | pl.Expr],
         only: pl.Expr | None = None,
         memory_bytes: int | None = None,
     ) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -284,8 +292,11 @@ class LiveTables:
         filters = [each for each in (None if hidden is None else ~hidden, only) if each is not None]
         min_rows = 1_000 if memory_bytes is None else 100
         step = max(min_rows, (memory_bytes or _BATCH_BYTES) // 6 * file.rows // max(1, file.bytes))
+        group = group_rows_of(self.storage, file)
+        if 2 * step > group:  # so that each group is decompressed once
+            step = round(step / group) * group
         position = 0
-        for start in range(first, end, step):
+        for start in range(first - first % group, end, step):
             size = min(step, end - start)
             part_rows = rows if size == file.rows else rows.slice(start, size)
             for condition in filters:
