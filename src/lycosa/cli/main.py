@@ -28,8 +28,8 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "add": ("crawling.add", "Submit URLs to a collection."),
         "import": ("crawling.import_", "Import archives into a collection."),
         "collection": ("crawling.collection", "List, pause, resume, copy or purge collections."),
-        "init": ("crawling.init", "Create a workspace with a commented configuration file."),
-        "demo": ("crawling.demo", "Crawl, index and search a small bundled web."),
+        "init": ("crawling.start:init", "Create a workspace with a commented configuration file."),
+        "demo": ("crawling.start:demo", "Crawl, index and search a small bundled web."),
     },
     "Search": {
         "search": ("searching.search", "Search the crawled pages."),
@@ -47,30 +47,39 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "inspection.explain",
             "Show the state of a URL and why it was or was not fetched.",
         ),
-        "fetch": ("inspection.fetch", "Fetch one URL and show requests and responses."),
-        "parse": ("inspection.parse", "Parse a page and show title, language, text and links."),
-        "robots": ("inspection.robots", "Show whether robots.txt allows a URL."),
+        "fetch": ("inspection.single:fetch", "Fetch one URL and show requests and responses."),
+        "parse": (
+            "inspection.single:parse",
+            "Parse a page and show title, language, text and links.",
+        ),
+        "robots": ("inspection.single:robots", "Show whether robots.txt allows a URL."),
         "versions": ("inspection.versions", "List archived versions of a page, or compare two."),
-        "validate": ("inspection.validate", "Validate a page against the HTML standard."),
+        "validate": ("inspection.single:validate", "Validate a page against the HTML standard."),
     },
     "Monitor": {
         "monitor": ("monitoring.monitor", "Monitor the availability of URLs."),
         "watch": ("monitoring.watch", "Content alerts: match patterns against every page."),
-        "site": ("monitoring.site", "Audit a site: broken links, duplicates, orphan pages."),
-        "links": ("monitoring.links", "List stored links: to a URL, from a URL, or broken."),
-        "changes": ("monitoring.changes", "List new, removed and changed pages."),
+        "site": ("monitoring.site:site", "Audit a site: broken links, duplicates, orphan pages."),
+        "links": ("monitoring.site:links", "List stored links: to a URL, from a URL, or broken."),
+        "changes": ("monitoring.site:changes", "List new, removed and changed pages."),
     },
     "Maintain": {
-        "index": ("maintenance.index", "Update the search index."),
-        "rank": ("maintenance.rank", "Compute link ranks, duplicates and translations."),
-        "compact": ("maintenance.compact", "Compact small files and delete obsolete ones."),
-        "check": ("maintenance.check", "Verify the log, tables, archive and index; repair them."),
-        "reparse": ("maintenance.reparse", "Parse archived pages again."),
+        "index": ("maintenance.upkeep:index", "Update the search index."),
+        "rank": ("maintenance.upkeep:rank", "Compute link ranks, duplicates and translations."),
+        "compact": ("maintenance.upkeep:compact", "Compact small files and delete obsolete ones."),
+        "check": (
+            "maintenance.upkeep:check",
+            "Verify the log, tables, archive and index; repair them.",
+        ),
+        "reparse": ("maintenance.upkeep:reparse", "Parse archived pages again."),
         "exclude": ("maintenance.exclude", "Exclude sites permanently from crawling and search."),
         "export": ("maintenance.export", "Export pages: XML, Parquet, Markdown, WARC, WACZ."),
     },
 }
-"""Panel of the help -> command -> its module in `lycosa.cli`, and its line in the list."""
+"""Panel of the help -> command -> its module in `lycosa.cli`, and its line in the list.
+
+`module:function` where a module has several commands, else its `app` or `command`.
+"""
 
 _MODULES = {name: entry[0] for panel in COMMANDS.values() for name, entry in panel.items()}
 
@@ -109,10 +118,11 @@ def load_command(name: str) -> Any:
     """Import a command or a group of commands, and build it."""
     from lycosa.cli.options import expand
 
-    module = import_module(f"lycosa.cli.{_MODULES[name]}")
+    path, _, function = _MODULES[name].partition(":")
+    module = import_module(f"lycosa.cli.{path}")
     app: typer.Typer = getattr(module, "app", None) or typer.Typer()
     if not app.registered_commands:
-        app.command(name)(module.command)
+        app.command(name)(getattr(module, function or "command"))
     is_group = hasattr(module, "app")
     for info in app.registered_commands:
         assert info.callback is not None

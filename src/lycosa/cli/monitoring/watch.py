@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.input import read_input
-from lycosa.cli.monitoring.matches import print_match, start_of
 from lycosa.cli.options import (
     IgnoreOption,
     InWorkspace,
     NotifyOption,
     SiteOption,
+    read_input,
+    start_of,
 )
-from lycosa.cli.output import Output, note
+from lycosa.cli.output import Output, note, print_match
 from lycosa.core.dataclass import dataclass
 from lycosa.core.units import number_of
 
