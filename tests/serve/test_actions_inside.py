@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lycosa.commands.crawling.moderation import proposals
+from lycosa.commands.crawling.submissions import proposals
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.settings import Config
 from lycosa.crawl.session.pausing import paused

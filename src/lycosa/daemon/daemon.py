@@ -32,7 +32,7 @@ from lycosa.daemon.supervisors import (
     IndexSupervisor,
     WorkerSupervisor,
 )
-from lycosa.hooks.services import CrawlServices
+from lycosa.hooks.plugins import CrawlServices
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tidy
 from lycosa.store.coordination.leadership import require_no_leader

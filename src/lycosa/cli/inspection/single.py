@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from lycosa.core.records import Item, Metadata, Page
 
 
+_MEANINGS = {
+    "allow_all": ": there is no robots.txt, so every URL is allowed",
+    "deny_all": ": robots.txt is unreachable, so no URL is allowed",
+}
+_MAX_ERRORS = 50
+
+
 def fetch(
     configured: Configured,
     url: Annotated[
@@ -206,12 +213,6 @@ def _print(page: Page) -> None:
         print(f"{link.kind:<10} {link.target}  {link.anchor}")
 
 
-_MEANINGS = {
-    "allow_all": ": there is no robots.txt, so every URL is allowed",
-    "deny_all": ": robots.txt is unreachable, so no URL is allowed",
-}
-
-
 def robots(
     configured: Configured,
     url: Annotated[str, typer.Argument(metavar="URL", help="URL to check.")],
@@ -231,9 +232,6 @@ def robots(
         *(("Sitemap", address) for address in report.sitemaps),
     ]
     return Output(report, table(rows), failed=not report.allowed)
-
-
-_MAX_ERRORS = 50
 
 
 def validate(

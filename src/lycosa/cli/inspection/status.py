@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _STATES = ("known", "visited", "gone", "excluded")
 
 
+_MAX_DAYS = 14
+_NODE_LETTERS = 8  # names of Ray's nodes are 56 hexadecimal digits
+
+
 def command(
     where: InWorkspace,
     by: Annotated[
@@ -160,9 +164,6 @@ def _print_hosts(hosts: LargestHosts, count: int) -> None:
         print(table(rows, "  "))
 
 
-_MAX_DAYS = 14
-
-
 def print_groups(groups: GroupTable, form: str, *, sites: bool) -> None:
     """Print a table by language, collection or type; `form`: text, json or csv."""
     if form == "json":
@@ -236,9 +237,6 @@ def _print_aligned(rows: Sequence[Sequence[str]]) -> None:
     for first, *others in rows:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
         print("  ".join([first.ljust(widths[0]), *cells]).rstrip())
-
-
-_NODE_LETTERS = 8  # names of Ray's nodes are 56 hexadecimal digits
 
 
 def live_rows(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from lycosa.site.links import StoredLink
 
 
+_MAX_LINKS = 100
+_MAX_PAGES = 20
+_MAX_LINES = 12
+_MAX_WIDTH = 160
+
+
 @dataclass(frozen=True)
 class Files:
     """Files to write."""
@@ -71,9 +77,6 @@ def site(
     return Output(report, text)
 
 
-_MAX_LINKS = 100
-
-
 def links(
     where: InWorkspace,
     to: Annotated[str, typer.Option("--to", metavar="URL", help="Links to this URL.")] = "",
@@ -112,11 +115,6 @@ def _by_target(links: list[StoredLink]) -> Iterator[str]:
 def _outcome(link: StoredLink) -> str:
     redirect = f"redirects to {link.end}" if link.end else ""
     return ", ".join(part for part in (redirect, link.answer) if part)
-
-
-_MAX_PAGES = 20
-_MAX_LINES = 12
-_MAX_WIDTH = 160
 
 
 def changes(

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
 from lycosa.commands.crawl_models import AddedUrls
-from lycosa.commands.crawling.submit import submit_urls
+from lycosa.commands.crawling.submissions import submit_urls
 from lycosa.commands.inspection.explain import explain_url
 from lycosa.commands.inspection.hosts import list_hosts
 from lycosa.commands.maintenance.exclude import exclude_and_purge
