@@ -209,8 +209,8 @@ def watches(someone: Person, world: World) -> None:
     someone.fill("Name", "trees")
     someone.tick("accents")
     someone.press("Add")
-    (kept,) = [each for each in list_watches(world.root) if each.order.name == "trees"]
-    assert (kept.order.name, kept.order.texts, kept.order.folding.names) == (
+    (kept,) = [each for each in list_watches(world.root) if each.name == "trees"]
+    assert (kept.name, kept.texts, kept.ignore) == (
         "trees",
         ("hollow oak", "wolf spider"),
         ("accents",),
@@ -222,7 +222,7 @@ def watches(someone: Person, world: World) -> None:
     someone.follow("Watches", "main")
     someone.press("Remove trees")
     someone.misses("trees")
-    assert "trees" not in {each.order.name for each in list_watches(world.root)}
+    assert "trees" not in {each.name for each in list_watches(world.root)}
 
 
 def proposed(someone: Person, world: World) -> None:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
         CompactionResult,
         IndexResult,
         MatchList,
-        MonitorInfo,
-        WatchInfo,
     )
     from lycosa.commands.maintenance.repair import RepairReport
     from lycosa.commands.models import CollectionFacts, CollectionSummary, ExclusionReport
@@ -24,7 +22,9 @@ if TYPE_CHECKING:
     from lycosa.store.exclusion.purge import PurgeReport
     from lycosa.translation.table import TableInfo
     from lycosa.translation.workspace_tables import OpenTables
+    from lycosa.uptime.monitors import MonitorInfo
     from lycosa.uptime.report import UptimeReport
+    from lycosa.watch.watches import WatchInfo
 
 
 class Part:
@@ -81,7 +81,7 @@ class Monitors(Part):
 
     def list(self) -> list[MonitorInfo]:
         """Return the monitors with their settings."""
-        from lycosa.commands.monitoring.monitors import list_monitors
+        from lycosa.uptime.monitors import list_monitors
 
         return list_monitors(self._root, self._workspace.config(errors={}))
 
@@ -91,11 +91,12 @@ class Monitors(Part):
         Raises:
             UsageError: a setting is wrong, or the URL is already monitored.
         """
-        from lycosa.commands.monitoring.monitors import create_monitor
+        from lycosa.uptime.monitors import add_monitor
         from lycosa.url.normalise import typed_url
 
+        stated = {name: value for name, value in settings.items() if value not in ("", None)}
         config = self._workspace.config(errors={})
-        return create_monitor(self._root, config, {**settings, "url": typed_url(url)})
+        return add_monitor(self._root, config, {**stated, "url": typed_url(url)})
 
     def remove(self, url: str) -> None:
         """Remove a monitor and keep its history."""
@@ -115,7 +116,7 @@ class Monitors(Part):
 
     def run(self, report: Callable[[str], None] = print) -> None:
         """Run the checks until SIGTERM or SIGINT; call it in the main thread."""
-        from lycosa.commands.monitoring.checks import run_checks
+        from lycosa.commands.crawling.checks import run_checks
 
         run_checks(self._root, self._workspace.config(), report)
 
@@ -125,10 +126,9 @@ class Watches(Part):
 
     def list(self) -> list[WatchInfo]:
         """Return the watches and the state of their notifications."""
-        from lycosa.commands.monitoring.watches import watch_info
         from lycosa.watch.watches import list_watches
 
-        return [watch_info(each) for each in list_watches(self._root)]
+        return list_watches(self._root)
 
     def add(
         self,
@@ -142,26 +142,23 @@ class Watches(Part):
 
         `ignore`: "case", "accents", "width"; `notify`: "webhook URL", "command …" or "file PATH".
         """
-        from lycosa.commands.monitoring.watches import watch_info
         from lycosa.watch.watches import add_watch
 
-        return watch_info(
-            add_watch(
-                self._root,
-                self._workspace.config(),
-                patterns,
-                ignore,
-                name=name,
-                collections=collections,
-                notify=notify,
-            )
+        return add_watch(
+            self._root,
+            self._workspace.config(),
+            patterns,
+            ignore,
+            name=name,
+            collections=collections,
+            notify=notify,
         )
 
     def remove(self, watch: str) -> WatchInfo:
         """Remove a watch by ID or name, and keep its matches."""
-        from lycosa.commands.monitoring.watches import remove
+        from lycosa.watch.watches import remove_watch
 
-        return remove(self._root, watch)
+        return remove_watch(self._root, watch)
 
     def matches(
         self,

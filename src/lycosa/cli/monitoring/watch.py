@@ -20,7 +20,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
-    from lycosa.commands.feature_models import WatchInfo
+    from lycosa.watch.watches import WatchInfo
 
 app = typer.Typer(
     help="Content alerts: match patterns against every fetched page.", no_args_is_help=True
