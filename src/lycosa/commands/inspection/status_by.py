@@ -17,12 +17,12 @@ import polars as pl
 from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.commands.models import GroupHost, GroupRow, GroupTable
 from lycosa.config.settings import Config
-from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.errors import UsageError
 from lycosa.core.models import list_lengths
 from lycosa.core.records import VisitKind
 from lycosa.export.bulk.join import side_by_side
 from lycosa.export.library.editions import IDENTITY, UNKNOWN
-from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.live import LiveTables, retried
 from lycosa.store.tables.schema import SORT
 from lycosa.store.workspace import Workspace
 
@@ -42,7 +42,6 @@ _VISITS = (
     "content_type",
     "record_id",
 )
-_ATTEMPTS = 3
 _FRAME_BYTES = 12 * 2**20
 _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
 
@@ -108,15 +107,7 @@ def read_groups(root: str, config: Config, by: str, *, sites: bool = False) -> G
     if by not in ("language", "collection", "type"):
         raise UsageError(f"--by {by!r}: choose {', '.join(WAYS)}")
     workspace = Workspace.open(root)
-    for _ in range(_ATTEMPTS):
-        try:
-            return groups_of(workspace, cast("By", by), config, sites=sites)
-        except FileNotFoundError as error:
-            missing = error
-    raise WorkError(
-        f"table files were replaced three times while they were read ({missing}): try again when "
-        "no compaction runs"
-    )
+    return retried(lambda: groups_of(workspace, cast("By", by), config, sites=sites))
 
 
 def _ranges(tables: LiveTables) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:

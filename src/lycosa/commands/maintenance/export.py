@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 from typing import BinaryIO
 
 from lycosa.cluster.engine import Engine
@@ -28,6 +29,7 @@ from lycosa.export.library.formats import FORMATS
 from lycosa.export.library.library import LibraryReport, export_library
 from lycosa.export.library.xml import SCHEMA
 from lycosa.fetch.robots_txt import product_token
+from lycosa.store.storage.files import whole_file, write_errors
 from lycosa.store.workspace import Workspace
 
 
@@ -117,19 +119,8 @@ def write_file(path: str, write: Callable[[BinaryIO], int]) -> int:
     Raises:
         WorkError: it cannot be written.
     """
-    draft = f"{path}.part"
-    try:
-        with open(draft, "wb") as file:
-            result = write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError as error:
-        raise WorkError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        with suppress(OSError):
-            os.unlink(draft)
-    return result
+    with write_errors(path), whole_file(Path(path)) as draft, open(draft, "wb") as file:
+        return write(file)
 
 
 @dataclass(frozen=True)

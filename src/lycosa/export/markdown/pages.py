@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import polars as pl
 
 from lycosa.archive.warc.reader import read_rendered, read_response
-from lycosa.core.errors import ArchiveError, UsageError, WorkError
+from lycosa.core.errors import ArchiveError, UsageError
 from lycosa.core.records import Exchange, VisitKind
 from lycosa.crawl.documents.pool import DocumentPool
 from lycosa.crawl.documents.wire import DocumentLimits
@@ -24,6 +24,7 @@ from lycosa.export.mirror.file_names import file_names
 from lycosa.http.decode import parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.page.markdown import text_markdown
+from lycosa.store.storage.files import write_errors
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
@@ -307,16 +308,12 @@ def export_markdown(
         documents=documents,
         unreadable=unreadable,
     )
-    try:
+    with write_errors(folder, "run the same command again"):
         for page in pages:
             data = page.with_front_matter().encode()
             _write(folder / names[page.url], data)
             count += 1
             size += len(data)
-    except OSError as error:
-        raise WorkError(
-            f"{folder} cannot be written: {error.strerror}; run the same command again"
-        ) from error
     return MarkdownReport(folder, count, size, unreadable)
 
 
@@ -355,11 +352,9 @@ def export_llms(
     full = "\n".join(
         f"# {page.title or page.url}\n\nSource: {page.url}\n\n{page.markdown}" for page in pages
     )
-    try:
+    with write_errors(folder):
         _write(folder / "llms.txt", index.encode())
         _write(folder / "llms-full.txt", full.encode())
-    except OSError as error:
-        raise WorkError(f"{folder} cannot be written: {error.strerror}") from error
     return MarkdownReport(folder, len(pages), len(index.encode()) + len(full.encode()), unreadable)
 
 

@@ -27,8 +27,7 @@ from icu4py.breakers import WordBreaker
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.models import doc
 from lycosa.core.units import format_time
-from lycosa.store.tables.live import LiveTables
-from lycosa.store.workspace import Workspace
+from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.text.function_words import SPACELESS
 from lycosa.text.stop_words import stop_words
 
@@ -65,7 +64,6 @@ _COUNTS = ("documents", "total", "recent", "capital", "upper")
 
 
 _BODY = pl.when(pl.col("main_text") != "").then(pl.col("main_text")).otherwise(pl.col("text"))
-_ATTEMPTS = 3
 
 
 @dataclass(slots=True, frozen=True)
@@ -362,14 +360,7 @@ def workspace_terms(root: str, request: TermsRequest) -> TermsReport:
     Raises:
         WorkspaceError: there is no workspace, or it cannot be read.
     """
-    gone: Exception | None = None
-    for _ in range(_ATTEMPTS):
-        try:
-            return count_terms(LiveTables(Workspace.open(root)), request)
-        except FileNotFoundError as error:  # a merge took a file away: read the log again
-            gone = error
-        except pl.exceptions.PolarsError as error:
-            raise WorkspaceError(
-                f"the tables cannot be read: {error}; run `lycosa check`"
-            ) from None
-    raise WorkspaceError(f"a table file is missing: {gone}; run `lycosa check`")
+    try:
+        return read_live(root, lambda tables: count_terms(tables, request))
+    except pl.exceptions.PolarsError as error:
+        raise WorkspaceError(f"the tables cannot be read: {error}; run `lycosa check`") from None

@@ -50,12 +50,17 @@ MAX_TERMS = 1_000
 _DAY_MS = 86_400_000
 
 
-class ResultFilters(BaseModel):
-    """PageQuery and order of the results."""
+class PageFilters(BaseModel):
+    """Which pages count."""
 
     lang: str = Field("", max_length=16, description="Only pages in this language.")
     site: str = Field("", max_length=255, description="Only pages of this host.")
     collection: str = Field("", max_length=64, description="Only pages of this collection.")
+
+
+class ResultFilters(PageFilters):
+    """Filters and order of the results."""
+
     sort: Literal["", "relevance", "date"] = Field("", description="`date`: newest first.")
 
 
@@ -130,13 +135,10 @@ class SearchParameters(ResultFilters):
         )
 
 
-class TermsParameters(BaseModel):
+class TermsParameters(PageFilters):
     """Which words of which pages to count."""
 
     n: int = Field(50, ge=1, le=MAX_TERMS, description="Number of words.")
-    lang: str = Field("", max_length=16, description="Only pages in this language.")
-    site: str = Field("", max_length=255, description="Only pages of this host.")
-    collection: str = Field("", max_length=64, description="Only pages of this collection.")
     since: date | None = Field(None, description="Only pages fetched since this day (UTC).")
     until: date | None = Field(None, description="Only pages fetched before this day.")
     rising: bool = Field(False, description="Only words that are more frequent in recent pages.")
@@ -169,7 +171,7 @@ def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query(
     return Response(_ANSWER.dump_json(answer), media_type="application/json")
 
 
-class PassageParameters(BaseModel):
+class PassageParameters(PageFilters):
     """A search for passages."""
 
     q: str = Field(min_length=1, max_length=MAX_QUERY, description="Query, in the query language.")
@@ -183,9 +185,6 @@ class PassageParameters(BaseModel):
     budget: int = Field(
         0, ge=0, description="Maximum number of tokens of all passages, estimated; 0: any."
     )
-    lang: str = Field("", max_length=16, description="Only pages in this language.")
-    site: str = Field("", max_length=255, description="Only pages of this host.")
-    collection: str = Field("", max_length=64, description="Only pages of this collection.")
     ranking: Literal["", "keyword", "vector", "hybrid"] = Field(
         "",
         description="`keyword`: by words; `vector`: by the encoder; `hybrid`: both. Empty: "
