@@ -120,22 +120,26 @@ def load_command(name: str) -> Any:
 
     path, _, function = _MODULES[name].partition(":")
     module = import_module(f"lycosa.cli.{path}")
-    app: typer.Typer = getattr(module, "app", None) or typer.Typer()
-    if not app.registered_commands:
-        app.command(name)(getattr(module, function or "command"))
-    is_group = hasattr(module, "app")
-    for info in app.registered_commands:
+    group: typer.Typer | None = getattr(module, "app", None)
+    options: dict[str, Any] = {"context_settings": _CONTEXT, "epilog": epilog(name)}
+    if group is not None:
+        group_info = group.info
+        options |= {
+            "cls": group_info.cls,
+            "help": group_info.help,
+            "no_args_is_help": group_info.no_args_is_help,
+        }
+    app = typer.Typer(name=name, rich_markup_mode=None, add_completion=False, **options)
+    if group is None:
+        command = expand(getattr(module, function or "command"))
+        app.command(name, cls=HelpCommand, epilog=epilog(name))(command)
+        return typer.main.get_command(app)
+    for info in group.registered_commands:
         assert info.callback is not None
         word = info.name or info.callback.__name__
-        info.callback = expand(info.callback)
-        info.cls = HelpCommand
-        info.epilog = epilog(f"{name} {word}" if is_group else name)
-    app.info.name, app.info.epilog = name, epilog(name)
-    app.info.context_settings = _CONTEXT
-    app.rich_markup_mode = None
-    build = typer.main.get_group if is_group else typer.main.get_command
-    app._add_completion = False
-    return build(app)
+        add = app.command(word, cls=HelpCommand, help=info.help, epilog=epilog(f"{name} {word}"))
+        add(expand(info.callback))
+    return typer.main.get_group(app)
 
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
