@@ -14,14 +14,13 @@ from typing import Literal, cast
 
 import polars as pl
 
-from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.commands.models import GroupHost, GroupRow, GroupTable
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
 from lycosa.core.models import list_lengths
 from lycosa.core.records import VisitKind
 from lycosa.export.bulk.join import side_by_side
-from lycosa.export.library.editions import IDENTITY, UNKNOWN
+from lycosa.export.library.editions import IDENTITY, UNKNOWN, library_languages
 from lycosa.store.tables.live import LiveTables, retried
 from lycosa.store.tables.schema import SORT
 from lycosa.store.workspace import Workspace
