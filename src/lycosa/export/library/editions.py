@@ -6,7 +6,7 @@ the text of that day. The text of the live version is in `pages`; older ones are
 archive.
 
 Omitted are excluded pages, pages with noindex, and copies behind redirects
-(`lycosa.graph.redirect_duplicates`). Pages that are gone stay on their former days.
+(`lycosa.graph.generation`). Pages that are gone stay on their former days.
 """
 
 from __future__ import annotations
