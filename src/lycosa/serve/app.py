@@ -178,7 +178,7 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
         return respond(request, 422, message("A parameter is invalid"), faults=faults)
 
     @app.exception_handler(LycosaError)
-    def known_error(request: Request, error: LycosaError) -> Response:
+    def lycosa_error(request: Request, error: LycosaError) -> Response:
         if isinstance(error, NoVersion):
             return respond(request, 404, error.reason[:1].upper() + error.reason[1:])
         if isinstance(error, UsageError):

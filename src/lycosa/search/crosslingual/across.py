@@ -118,12 +118,12 @@ class LanguageSearch:
 
     def _slot(self, term: TranslatedTerm, roles: Sequence[str]) -> Expression | None:
         """Return the expression of a word: its best translation, and a part of the others."""
-        found_in = [
+        alternatives = [
             (each.origin, expression)
             for each in term.alternatives
             if (expression := self._somewhere(each, roles)) is not None
         ]
-        parts = self._with_typed(found_in)
+        parts = self._with_typed(alternatives)
         if term.words:
             words = self._slots(term.words, roles)
             if len(words) == len(term.words):
