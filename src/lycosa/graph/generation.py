@@ -35,7 +35,6 @@ INFO = "info.json"
 _NAME = re.compile(r"^\d{8}\Z")
 MAX_GENERATIONS = 2  # to keep: a reader may have the older one open
 
-
 DUPLICATE_COLUMNS = (*SORT, "collection", "url", "canonical_of")
 """Columns of the table of copies; `canonical_of`: URL of the page that represents the copy."""
 _SAME_TEXT = ("collection", "text_digest")

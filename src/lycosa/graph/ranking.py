@@ -41,7 +41,6 @@ _STEPS = 8  # of each share, so that small changes do not reindex a page
 MAX_ANCHORS = 40  # distinct texts of a page
 MAX_TIMES = 8  # maximum repetitions of a text
 
-
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 DAMPING = 0.85
 MAX_ROUNDS = 40

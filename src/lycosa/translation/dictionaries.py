@@ -33,7 +33,6 @@ _MARKS = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]|<[^<>]*>|/[^/]*/|\([^()]*\)")
 _NEXT_NUMBER = re.compile(r" \d+\.?$")
 _WIKTIONARY = re.compile(r"^(?P<word>[^{(:]+?)\s*(?:\{[^}]*\})?\s*(?:\(.*\))?\s*::\s*(?P<rest>.+)$")
 
-
 MAX_BYTES = 512 * 2**20  # of text
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NUMBERED = re.compile(r"^\d+\.\s*(.*)$")

@@ -30,7 +30,6 @@ GRAPH = "graph"
 OF_CRAWL = re.compile(r"^translations-([a-z]{2,3})-([a-z]{2,3})\.sqlite\Z")
 _GENERATION = re.compile(r"^\d{8}\Z")
 
-
 Seen = tuple[tuple[str, ...], str]
 """The names of the added tables, and the newest generation of the graph."""
 _KOREAN = "ko"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lycosa.commands.page_models import FetchHop
     from lycosa.core.records import Item, Metadata, Page
 
-
 _MEANINGS = {
     "allow_all": ": there is no robots.txt, so every URL is allowed",
     "deny_all": ": robots.txt is unreachable, so no URL is allowed",

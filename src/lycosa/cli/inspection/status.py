@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _STATES = ("known", "visited", "gone", "excluded")
 
-
 _MAX_DAYS = 14
 _NODE_LETTERS = 8  # names of Ray's nodes are 56 hexadecimal digits
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from lycosa.site.changes import PageChange
     from lycosa.site.links import StoredLink
 
-
 _MAX_LINKS = 100
 _MAX_PAGES = 20
 _MAX_LINES = 12

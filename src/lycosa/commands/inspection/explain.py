@@ -55,7 +55,6 @@ _PAGE = (
     *("redirect_from", "faults", "size"),
 )
 
-
 _STOPPED = "stopped:"
 _REFUSING = (429, 503)
 _CLOCK = (

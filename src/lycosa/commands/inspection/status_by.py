@@ -44,7 +44,6 @@ _VISITS = (
 _FRAME_BYTES = 12 * 2**20
 _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
 
-
 _SUMMED = (
     pl.col("pages").sum(),
     pl.col("bytes").sum(),

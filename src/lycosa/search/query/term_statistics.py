@@ -62,7 +62,6 @@ _ROWS = 200  # pages whose words are in memory together
 _KEY = ("language", "lower")
 _COUNTS = ("documents", "total", "recent", "capital", "upper")
 
-
 _BODY = pl.when(pl.col("main_text") != "").then(pl.col("main_text")).otherwise(pl.col("text"))
 
 

@@ -24,7 +24,6 @@ from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_URLS = 1_000
 
-
 CollectionName = Annotated[str, Path(description="Name of the collection.")]
 Url = Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)]
 

@@ -35,7 +35,6 @@ from lycosa.url.normalise import MAX_URL_LENGTH
 MAX_QUERY = 2_000
 MAX_COUNT = 100
 
-
 PageUrl = Annotated[
     str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL of the page.")
 ]

@@ -35,7 +35,6 @@ from lycosa.serve.web.languages import language_name
 MAX_EDITS = 300
 LAST_PAGE = MAX_HITS // PAGE_SIZE
 
-
 ADVANCED = (
     *(
         "all",

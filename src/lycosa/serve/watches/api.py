@@ -31,7 +31,6 @@ from lycosa.watch.watches import (
 MAX_TEXTS = 10_000
 MAX_MATCHES = 1_000
 
-
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
 Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
 

@@ -27,7 +27,6 @@ PLACES: tuple[tuple[str, str], ...] = (
 )
 """The way around: (path, English name). Names are translated where they are shown."""
 
-
 AREAS = (
     "web",
     "search",

@@ -29,14 +29,12 @@ MAX_HELD_BYTES = 64 * 2**20
 sign-ins are taken however much others send.
 """
 
-
 _REFUSALS = {
     400: "The request is incomplete",
     408: "The request was not sent in time",
     413: "The request is too large",
     503: "The server is busy",
 }
-
 
 MAX_FORM_BYTES = 64 * 1024
 _MAX_FIELDS = 200
