@@ -48,8 +48,7 @@ from lycosa.search.query.query import Clause, ParsedQuery
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
-from lycosa.translation.dictd import dictd
-from lycosa.translation.dictionaries import DictionaryEntry, as_table, wiktionary
+from lycosa.translation.dictionaries import DictionaryEntry, as_table, dictd, wiktionary
 from lycosa.translation.parallel_pages import find_parallel
 from lycosa.translation.source import Sources, Translation, TranslationSource
 from lycosa.translation.table import TableInfo, TranslationTable, analyzers, write_table

@@ -37,7 +37,7 @@ from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.backend import LocalBackend
 from lycosa.search.federation.federated_search import FederatedSearch
 from lycosa.search.federation.peer_backend import PeerBackend
-from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+from lycosa.search.federation.replica import ReplicaSupervisor
 from lycosa.search.federation.sharded_search import ShardedSearch
 from lycosa.search.presentation.results import SearchRequest, SearchResults
 from lycosa.store.exclusion.purge import exclude

@@ -16,9 +16,8 @@ from selectolax.lexbor import LexborHTMLParser
 
 from lycosa.api import Workspace
 from lycosa.api.exports import Exports
-from lycosa.api.groups import Collections, Monitors, Translations, Watches
+from lycosa.api.groups import Collections, Maintenance, Monitors, Translations, Watches
 from lycosa.api.inspection import ArchivedVersions, Sites, Texts, Urls, WorkspaceStatistics
-from lycosa.api.maintenance import Maintenance
 from lycosa.api.results import Results
 from lycosa.api.streams import PageStream
 from lycosa.cli.main import COMMANDS

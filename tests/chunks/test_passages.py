@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from lycosa import Workspace
-from lycosa.commands.inspection.passages import passages
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.serve.app import create_app
 from tests.cli.conftest import run_here
@@ -45,7 +44,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
 
 def test_the_best_passage_has_its_source(site: tuple[str, str]) -> None:
     start, root = site
-    result = passages(root, "how do I reset my password?", count=3, max_tokens=80)
+    result = Workspace(root).texts.passages("how do I reset my password?", count=3, max_tokens=80)
     first = result.passages[0]
     assert first.url in (f"{start}reset.html", f"{start}copy.html")
     assert first.headings[-1] == "Lost password"
@@ -58,7 +57,7 @@ def test_the_best_passage_has_its_source(site: tuple[str, str]) -> None:
 
 def test_the_citation_opens_the_capture(site: tuple[str, str]) -> None:
     _, root = site
-    first = passages(root, "coins a month").passages[0]
+    first = Workspace(root).texts.passages("coins a month").passages[0]
     at = first.cached.partition("&at=")[2]
     version = Workspace(root).archive.text(first.url, at).version
     assert (version.record_id, version.cached) == (first.record_id, first.cached)
@@ -118,7 +117,8 @@ def test_a_page_without_its_archive_is_made_from_its_text(
     shutil.copytree(root, copy)
     for file in copy.rglob("*.warc*"):
         file.unlink()
-    assert "ten coins" in passages(str(copy), "coins a month").passages[0].text
+    first = Workspace(str(copy)).texts.passages("coins a month").passages[0]
+    assert "ten coins" in first.text
 
 
 def test_the_command_prints_passages(site: tuple[str, str]) -> None:
@@ -155,6 +155,6 @@ def test_wrong_options_are_refused(site: tuple[str, str], words: list[str], prob
 
 def test_errors(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError):
-        passages(str(tmp_path / "none"), "x")
+        Workspace(tmp_path / "none").texts.passages("x")
     with pytest.raises(UsageError):
         Workspace(tmp_path).texts.passages("x", count=0)

@@ -339,7 +339,7 @@ def imported_by(*words: str) -> set[str]:
 
 def test_only_the_module_of_a_called_command_is_imported() -> None:
     modules = imported_by("robots", "--help")
-    assert "lycosa.cli.inspection.robots" in modules
+    assert "lycosa.cli.inspection.single" in modules
     assert not {"lycosa.cli.crawling.crawl", "lycosa.cli.searching.search"} & modules
 
 

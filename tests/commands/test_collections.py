@@ -15,11 +15,10 @@ import pytest
 from lycosa.archive.warc.reader import read_exchanges
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.maintenance.collections import copy_to, list_collections, purge
-from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError
-from lycosa.export.library.editions import LibrarySelection
+from lycosa.export.library.editions import LibrarySelection, library_languages
 from lycosa.export.library.formats import FORMATS
 from lycosa.export.library.library import export_library
 from lycosa.index.indexer import Indexer

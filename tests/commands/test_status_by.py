@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 from lycosa.cli.main import app
 from lycosa.commands.inspection.hosts import list_hosts
-from lycosa.commands.inspection.status_by import groups_of
-from lycosa.commands.inspection.tally import Tally
+from lycosa.commands.inspection.status_by import Tally, groups_of
 from lycosa.config.reading import parse_config
 from lycosa.core.host_row import HostRow
 from lycosa.store.compaction.compact import compact
@@ -197,7 +196,7 @@ def test_nothing_is_a_table_too(tmp_path: Path) -> None:
 def test_a_tally_adds_up_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     import polars as pl
 
-    monkeypatch.setattr("lycosa.commands.inspection.tally._MAX_WAITING", 10)
+    monkeypatch.setattr("lycosa.commands.inspection.status_by._MAX_WAITING", 10)
     tally = Tally(["key"], ["sum"], ["low"], ["high"])
     for number in range(50):
         tally.add(

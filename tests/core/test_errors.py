@@ -167,7 +167,7 @@ def test_a_sentence_is_its_english_text() -> None:
 def test_several_sentences_as_one() -> None:
     assert (listed([]), listed(["plain"])) == ("", "plain")
     both = listed([Message("a", "one"), "two", Message("b", "three")])
-    assert (both, interface("zh").said(both).count("；")) == ("one; two; three", 2)
+    assert (both, interface("zh").sentence(both).count("；")) == ("one; two; three", 2)
 
 
 def test_our_english_is_icu_s() -> None:

@@ -255,7 +255,7 @@ def test_an_interrupted_export_goes_on_where_it_stopped(
         replaced.append(destination.name)
         real_replace(source, destination)
 
-    monkeypatch.setattr("lycosa.export.archives.warc.os.replace", fail_at_the_second_file)
+    monkeypatch.setattr("lycosa.store.storage.files.os.replace", fail_at_the_second_file)
     with pytest.raises(WorkError, match=r"Input/output error.*run the same command again"):
         export_warc(workspace, target, max_file_bytes=20_000)
     monkeypatch.undo()

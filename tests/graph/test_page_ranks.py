@@ -13,8 +13,7 @@ from lycosa.core.records import Link, Page
 from lycosa.graph import ranking
 from lycosa.graph.builder import make_generation
 from lycosa.graph.generation import link_news, newest
-from lycosa.graph.page_rank import DAMPING, page_rank
-from lycosa.graph.ranking import HOST_SHARE, PAGE_SHARE
+from lycosa.graph.ranking import DAMPING, HOST_SHARE, PAGE_SHARE, page_rank
 from lycosa.index.generation import newest as newest_index
 from lycosa.index.indexer import Indexer
 from lycosa.maintenance.upkeep_job import rank_when_due

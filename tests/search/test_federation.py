@@ -23,7 +23,7 @@ from lycosa.index.shards.shards import layout
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.backend import LocalBackend
 from lycosa.search.federation.federated_search import FederatedSearch
-from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+from lycosa.search.federation.replica import ReplicaSupervisor
 from lycosa.search.federation.sharded_search import ShardedSearch
 from lycosa.search.presentation.results import SearchRequest, SearchResults
 from lycosa.search.ranking.ordering import BLOCK

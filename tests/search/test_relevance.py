@@ -30,7 +30,7 @@ from bench.search import latencies
 import bench
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
-from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+from lycosa.search.federation.replica import ReplicaSupervisor
 from lycosa.search.federation.sharded_search import ShardedSearch
 from tests.search.shards import queries as made_queries
 from tests.search.shards import two_indexes

@@ -14,7 +14,7 @@ from lycosa.cluster.engines.local import LocalEngine
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
-from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+from lycosa.search.federation.replica import ReplicaSupervisor
 from lycosa.search.federation.sharded_search import ShardedSearch
 from lycosa.search.presentation.snippet import LENGTH, Highlighter, Snippet
 from lycosa.search.query.query import parse_query

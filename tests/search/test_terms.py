@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.commands.inspection.terms import workspace_terms
 from lycosa.core.errors import WorkspaceError
 from lycosa.search.query.term_statistics import (
     MIN_SURPRISE,
@@ -19,6 +18,7 @@ from lycosa.search.query.term_statistics import (
     TermsRequest,
     count_terms,
     surprise,
+    workspace_terms,
 )
 from lycosa.store.tables.live import LiveTables
 from tests.cli.conftest import run

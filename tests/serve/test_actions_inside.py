@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lycosa.commands.crawling.moderation import proposals
+from lycosa.commands.crawling.submissions import proposals
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.settings import Config
 from lycosa.crawl.session.pausing import paused
@@ -195,8 +195,8 @@ def watches(someone: Person, world: World) -> None:
     someone.fill("Name", "trees")
     someone.tick("accents")
     someone.press("Add")
-    (kept,) = [each for each in list_watches(world.root) if each.order.name == "trees"]
-    assert (kept.order.name, kept.order.texts, kept.order.folding.names) == (
+    (kept,) = [each for each in list_watches(world.root) if each.name == "trees"]
+    assert (kept.name, kept.texts, kept.ignore) == (
         "trees",
         ("hollow oak", "wolf spider"),
         ("accents",),
@@ -208,7 +208,7 @@ def watches(someone: Person, world: World) -> None:
     someone.follow("Watches", "main")
     someone.press("Remove trees")
     someone.misses("trees")
-    assert "trees" not in {each.order.name for each in list_watches(world.root)}
+    assert "trees" not in {each.name for each in list_watches(world.root)}
 
 
 def proposed(someone: Person, world: World) -> None:

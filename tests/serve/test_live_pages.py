@@ -122,18 +122,16 @@ def test_watches_are_added_seen_and_removed(
     )
     assert added.status_code == 303, added.text
     (watch,) = list_watches(root)
-    assert (watch.order.texts, watch.order.folding.case) == (("wolf spider", "silk"), True)
+    assert (watch.texts, watch.ignore) == (("wolf spider", "silk"), ("case",))
     assert "spiders" in Document(client.get("/watch", headers=headers).text).text("a")
-    assert "No matches yet" in client.get("/watch/matches", {"watch": watch.order.id}, headers).text
+    assert "No matches yet" in client.get("/watch/matches", {"watch": watch.id}, headers).text
     assert client.get("/watch/matches", {"watch": "nonsense"}, headers).status_code == 404
     for wrong in ("texts=", "texts=x&webhook=file:///etc/passwd", "texts=x&webhook=ftp://h/"):
         assert client.send("POST", "/watch", f"{wrong}&csrf={csrf}", headers).status_code == 400, (
             wrong
         )
     assert (
-        client.send(
-            "POST", "/watch/remove", f"watch={watch.order.id}&csrf={csrf}", headers
-        ).status_code
+        client.send("POST", "/watch/remove", f"watch={watch.id}&csrf={csrf}", headers).status_code
         == 303
     )
     assert list_watches(root) == []

@@ -21,8 +21,7 @@ from lycosa.core.units import format_time
 from lycosa.crawl.session.worker_status import write_live
 from lycosa.daemon.metrics import CONTENT_TYPE, Measured, Meter, metrics_text
 from lycosa.index.indexer import Indexer
-from lycosa.serve.app import create_app
-from lycosa.serve.crawl.metrics import ENCODER_FAILURES
+from lycosa.serve.app import ENCODER_FAILURES, create_app
 from lycosa.store.compaction.compact import compact
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client

@@ -6,8 +6,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from lycosa.serve.search.advanced import built_query
-from lycosa.serve.search.translation_form import edited_translations
+from lycosa.serve.search.pages import built_query, edited_translations
 from tests.serve.client import Client
 from tests.serve.pages import Document
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.commands.crawling.moderation import MAX_WAITING, drop, proposals, propose
+from lycosa.commands.crawling.submissions import MAX_WAITING, drop, proposals, propose
 from lycosa.commands.inspection.status import workspace_status
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.serving import ServeSettings
@@ -179,7 +179,7 @@ def test_proposals_are_kept_once_and_bounded(
     first = propose(storage, "https://example.org/#top", "  a\n good   site ")
     assert propose(storage, "https://EXAMPLE.org/") == first
     assert (first.url, first.note) == ("https://example.org/", "a good site")
-    monkeypatch.setattr("lycosa.commands.crawling.moderation.MAX_WAITING", 2)
+    monkeypatch.setattr("lycosa.commands.crawling.submissions.MAX_WAITING", 2)
     propose(storage, "https://example.com/")
     with pytest.raises(UsageError, match="too many"):
         propose(storage, "https://example.net/")

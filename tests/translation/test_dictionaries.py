@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.text.analyze import analyzer_for
 from lycosa.translation.align import aligned
-from lycosa.translation.dictd import dictd
 from lycosa.translation.dictionaries import (
     DictionaryEntry,
     as_table,
     columns,
+    dictd,
     translations,
     weight_of,
     wiktionary,

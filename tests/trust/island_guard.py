@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.commands.crawling.moderation import propose
+from lycosa.commands.crawling.submissions import propose
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config, FetchSettings
 from lycosa.core.clock import SystemClock

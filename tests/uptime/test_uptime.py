@@ -203,7 +203,7 @@ def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a notification target"):
         add_monitor(root, config, {"url": "http://example.org/", "notify": ["mail me"]})
     assert (
-        add_monitor(root, config, {"url": "HTTP://Example.org", **QUICK})[0].url
+        add_monitor(root, config, {"url": "HTTP://Example.org", **QUICK}).monitor.url
         == "http://example.org/"
     )
     with pytest.raises(UsageError, match="already monitored"):

@@ -10,8 +10,7 @@ import pytest
 
 from lycosa import Workspace
 from lycosa.config.settings import Config
-from lycosa.serve.app import create_app
-from lycosa.serve.crawl.metrics import ENCODER_FAILURES
+from lycosa.serve.app import ENCODER_FAILURES, create_app
 from lycosa.vectors.service import EncodingService
 from tests.cli.conftest import run_here
 from tests.index.corpus import page

@@ -57,17 +57,17 @@ def test_every_page_from_then_on_exactly_where_it_stands(root: str) -> None:
     pages = texts_of(root)
     for each in found:
         text = pages[each.url]
-        if each.watch == exact.order.id:
+        if each.watch == exact.id:
             assert each.positions == tuple(
                 at for at in range(len(text)) if text.startswith(each.text, at)
             )
         else:
             assert [text[at : at + 4].lower() for at in each.positions] == ["wolf"] * 3
         assert each.count == len(each.positions)
-        assert each.text in each.context or each.watch == folded.order.id
+        assert each.text in each.context or each.watch == folded.id
     # "Front page" was fetched before
     assert Counter((each.watch, each.text) for each in found) == Counter(
-        {(exact.order.id, "Wolf"): 1, (exact.order.id, "狼"): 1, (folded.order.id, "WOLF"): 1}
+        {(exact.id, "Wolf"): 1, (exact.id, "狼"): 1, (folded.id, "WOLF"): 1}
     )
     assert matches(root, "any wolf")[1] == 1
     assert verify(Workspace.open(root)).ok
@@ -93,7 +93,7 @@ def test_one_notice_for_a_page_until_the_text_has_been_away(root: str) -> None:
         (other,) = visit(site, "The wolf and a bear.")
         assert "“bear”" in other
         assert "more" not in other  # the wolf is no news
-        (target,) = list_watches(root)[0].targets
+        (target,) = list_watches(root)[0].notify
         assert (target.delivered, target.waiting) == (3, 0)
     assert (matches(root)[1], matches(root, every=True)[1]) == (2, 5)
 
@@ -104,16 +104,16 @@ def test_what_nobody_takes_waits_for_the_next_call(root: str) -> None:
         add_watch(root, end.config(), ["Wolf"], notify=[f"webhook {end.origin}/x"])
         end.answers = [(503, {})]
         crawled(root, f"{site.origin}/", config=end.config("crawl.patience=1s"))
-        (standing,) = list_watches(root)[0].targets
+        (standing,) = list_watches(root)[0].notify
         assert standing.waiting + standing.delivered == 1
         said: list[str] = []
         post = MatchDelivery(root, end.config(), said.append)  # as the next call has one
         post.start()
-        until(lambda: list_watches(root)[0].targets[0].delivered, 20)
+        until(lambda: list_watches(root)[0].notify[0].delivered, 20)
         post.finish()
         assert {notice["id"] for notice in end.notices} == {end.notices[0]["id"]}
         assert len(end.came) == 2
-    assert list_watches(root)[0].targets[0].delivered == 1
+    assert list_watches(root)[0].notify[0].delivered == 1
 
 
 def test_a_merge_changes_nothing_and_an_exclusion_takes_matches_away(root: str) -> None:
@@ -156,9 +156,9 @@ def test_only_in_a_collection_and_once_where_two_have_the_page(root: str) -> Non
             add_watch(root, QUIET, ["Wolf"], collections=["two"])
         crawled(root, f"{site.origin}/wolf", name="two")
     assert [(each.watch, each.collection) for each in matches(root, every=True)[0]] == [
-        (only.order.id, "two"),
-        (only.order.id, "one"),
-    ] or matches(root, other.order.id)[1] == 0
+        (only.id, "two"),
+        (only.id, "one"),
+    ] or matches(root, other.id)[1] == 0
 
 
 def test_removed_and_damaged_ones_stop_nothing(root: str) -> None:
@@ -168,10 +168,10 @@ def test_removed_and_damaged_ones_stop_nothing(root: str) -> None:
         kept = add_watch(root, QUIET, ["Sheep"], name="w")
         with pytest.raises(UsageError, match="2 have the name 'w'"):
             remove_watch(root, "w")
-        remove_watch(root, gone.order.id)
+        remove_watch(root, gone.id)
         (Path(root) / FOLDER / "watch-bad.json").write_text("{")
         crawled(root, f"{site.origin}/")
-    assert [each.watch for each in matches(root)[0]] == [kept.order.id]
+    assert [each.watch for each in matches(root)[0]] == [kept.id]
     with pytest.raises(UsageError, match="no watch 'x'"):
         remove_watch(root, "x")
     with pytest.raises(UsageError):

@@ -12,7 +12,6 @@ from lycosa.commands.maintenance.export import (
     BulkOptions,
     LibraryOptions,
     export_pages,
-    library_selection,
     load_bulk,
 )
 from lycosa.core.units import parse_size
@@ -22,6 +21,7 @@ from lycosa.export.archives.warc import WarcReport, WarcSelection, export_warc
 from lycosa.export.bulk.actions import BulkSelection
 from lycosa.export.bulk.bulk import BulkReport, export_jsonl
 from lycosa.export.chunks.files import ChunkOptions, ChunkReport, export_chunks
+from lycosa.export.library.editions import LibrarySelection
 from lycosa.export.library.library import LibraryReport
 from lycosa.export.markdown.pages import MarkdownReport, export_llms, export_markdown
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
@@ -59,7 +59,7 @@ class Exports(Part):
         Raises:
             WorkError: a file cannot be written, or table files were replaced meanwhile.
         """
-        selection = library_selection(language, collection, since, until, options)
+        selection = LibrarySelection(language, collection, since, until, options.full)
         return export_pages(self._root, self._workspace.config(), kind, target, selection, options)
 
     @accepts(CaptureArguments)

@@ -1,22 +1,30 @@
-"""Parts of a workspace that are managed: collections, monitors, watches, translations."""
+"""Parts of a workspace that are managed: collections, alerts, translations, maintenance."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lycosa.api.workspace import Workspace
-    from lycosa.commands.feature_models import MatchList, MonitorInfo, WatchInfo
-    from lycosa.commands.models import CollectionFacts, CollectionSummary
+    from lycosa.commands.feature_models import (
+        CompactionResult,
+        IndexResult,
+        MatchList,
+    )
+    from lycosa.commands.maintenance.repair import RepairReport
+    from lycosa.commands.models import CollectionFacts, CollectionSummary, ExclusionReport
     from lycosa.commands.search_models import QueryTranslation
     from lycosa.export.archives.collection_copy import CopyReport
+    from lycosa.graph.generation import GraphInfo
     from lycosa.store.exclusion.purge import PurgeReport
     from lycosa.translation.table import TableInfo
     from lycosa.translation.workspace_tables import OpenTables
+    from lycosa.uptime.monitors import MonitorInfo
     from lycosa.uptime.report import UptimeReport
+    from lycosa.watch.watches import WatchInfo
 
 
 class Part:
@@ -73,7 +81,7 @@ class Monitors(Part):
 
     def list(self) -> list[MonitorInfo]:
         """Return the monitors with their settings."""
-        from lycosa.commands.monitoring.monitors import list_monitors
+        from lycosa.uptime.monitors import list_monitors
 
         return list_monitors(self._root, self._workspace.config(errors={}))
 
@@ -83,11 +91,12 @@ class Monitors(Part):
         Raises:
             UsageError: a setting is wrong, or the URL is already monitored.
         """
-        from lycosa.commands.monitoring.monitors import create_monitor
+        from lycosa.uptime.monitors import add_monitor
         from lycosa.url.normalise import typed_url
 
+        stated = {name: value for name, value in settings.items() if value not in ("", None)}
         config = self._workspace.config(errors={})
-        return create_monitor(self._root, config, {**settings, "url": typed_url(url)})
+        return add_monitor(self._root, config, {**stated, "url": typed_url(url)})
 
     def remove(self, url: str) -> None:
         """Remove a monitor and keep its history."""
@@ -107,7 +116,7 @@ class Monitors(Part):
 
     def run(self, report: Callable[[str], None] = print) -> None:
         """Run the checks until SIGTERM or SIGINT; call it in the main thread."""
-        from lycosa.commands.monitoring.checks import run_checks
+        from lycosa.commands.crawling.checks import run_checks
 
         run_checks(self._root, self._workspace.config(), report)
 
@@ -117,10 +126,9 @@ class Watches(Part):
 
     def list(self) -> list[WatchInfo]:
         """Return the watches and the state of their notifications."""
-        from lycosa.commands.monitoring.watches import watch_info
         from lycosa.watch.watches import list_watches
 
-        return [watch_info(each) for each in list_watches(self._root)]
+        return list_watches(self._root)
 
     def add(
         self,
@@ -134,26 +142,23 @@ class Watches(Part):
 
         `ignore`: "case", "accents", "width"; `notify`: "webhook URL", "command …" or "file PATH".
         """
-        from lycosa.commands.monitoring.watches import watch_info
         from lycosa.watch.watches import add_watch
 
-        return watch_info(
-            add_watch(
-                self._root,
-                self._workspace.config(),
-                patterns,
-                ignore,
-                name=name,
-                collections=collections,
-                notify=notify,
-            )
+        return add_watch(
+            self._root,
+            self._workspace.config(),
+            patterns,
+            ignore,
+            name=name,
+            collections=collections,
+            notify=notify,
         )
 
     def remove(self, watch: str) -> WatchInfo:
         """Remove a watch by ID or name, and keep its matches."""
-        from lycosa.commands.monitoring.watches import remove
+        from lycosa.watch.watches import remove_watch
 
-        return remove(self._root, watch)
+        return remove_watch(self._root, watch)
 
     def matches(
         self,
@@ -211,3 +216,64 @@ class Translations(Part):
         from lycosa.commands.maintenance.translate import look_up
 
         return [query_translation(each) for each in look_up(self._root, text, source, targets)]
+
+
+class Maintenance(Part):
+    """Maintenance. `engine`, `address`: work on this machine, or on a Ray cluster."""
+
+    def index(self, *, rebuild: bool = False, engine: str = "", address: str = "") -> IndexResult:
+        """Add all crawled pages to the search index; `rebuild`: make it anew. Then encode chunks
+        without vectors, if an encoder is configured.
+        """
+        from lycosa.commands.maintenance.engine_jobs import update_index
+
+        config = self._workspace.config()
+        return update_index(self._root, config, engine, address, rebuild=rebuild)
+
+    def rank(self, *, engine: str = "", address: str = "") -> GraphInfo:
+        """Compute link ranks, anchor texts and duplicates; `index` then applies them."""
+        from lycosa.commands.maintenance.engine_jobs import update_ranks
+
+        return update_ranks(self._root, self._workspace.config(), engine, address)
+
+    def duplicates(self, count: int) -> list[dict[str, Any]]:
+        """Return duplicate pages (`collection`, `url`, `canonical_of`), after `rank`."""
+        from lycosa.graph.generation import current_duplicates
+        from lycosa.store.workspace import Workspace as Store
+
+        rows = current_duplicates(Store.open(self._root)).head(count)
+        return rows.select("collection", "url", "canonical_of").to_dicts()
+
+    def compact(
+        self, *, full: bool = False, engine: str = "", address: str = ""
+    ) -> CompactionResult:
+        """Compact small files and delete obsolete ones; `full`: all files of each table.
+
+        Raises:
+            WorkError: another process is compacting.
+        """
+        from lycosa.commands.maintenance.engine_jobs import compact_workspace
+
+        return compact_workspace(self._root, self._workspace.config(), engine, address, full=full)
+
+    def check(self, *, deep: bool = False, repair: bool = False) -> RepairReport:
+        """Verify log, tables, archive and index.
+
+        `deep`: also read every record; `repair`: delete leftovers and rebuild derived data.
+        """
+        from lycosa.commands.maintenance.check import check_workspace
+        from lycosa.commands.maintenance.repair import RepairReport, repair_workspace
+
+        if repair:
+            return repair_workspace(self._root, deep=deep)
+        report = check_workspace(self._root, deep=deep)
+        return RepairReport(report.findings, report.counts)
+
+    def exclude(self, *rules: str, purge: bool = False) -> ExclusionReport:
+        """Exclude sites permanently; `purge`: also delete stored data.
+
+        A rule is a host, a URL, `domain:NAME` or `prefix:URL`. Without rules, all are applied.
+        """
+        from lycosa.commands.maintenance.exclude import exclude_and_purge
+
+        return exclude_and_purge(self._root, self._workspace.config(), rules, remove=purge)

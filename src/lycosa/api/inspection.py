@@ -177,8 +177,7 @@ class WorkspaceStatistics(Part):
     @accepts(TermsArguments)
     def terms(self, **options: Unpack[TermsArguments]) -> TermsReport:
         """Count the words of stored pages. `options`: see `lycosa.api.options.TermsArguments`."""
-        from lycosa.commands.inspection.terms import workspace_terms
-        from lycosa.search.query.term_statistics import TermsRequest
+        from lycosa.search.query.term_statistics import TermsRequest, workspace_terms
         from lycosa.url.site_name import site_name
 
         values: dict[str, Any] = {**options}
@@ -284,7 +283,7 @@ class Texts(Part):
     ) -> FindSubmission:
         """Submit URLs whose pages, and all reachable ones, are searched for texts."""
         from lycosa.api.workspace import submission_config
-        from lycosa.commands.crawling.submit import submit_texts
+        from lycosa.commands.crawling.submissions import submit_texts
 
         config = submission_config(self._workspace, collection)
         age_ms = duration_ms("max_age", max_age) or 0

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lycosa.api.exports import Exports
-    from lycosa.api.groups import Collections, Monitors, Translations, Watches
+    from lycosa.api.groups import Collections, Maintenance, Monitors, Translations, Watches
     from lycosa.api.inspection import ArchivedVersions, Sites, Texts, Urls, WorkspaceStatistics
-    from lycosa.api.maintenance import Maintenance
     from lycosa.api.results import Results
     from lycosa.api.streams import PageStream
     from lycosa.commands.crawl_models import AddedUrls, CrawlReport, HuntHit
@@ -238,7 +237,7 @@ class Workspace:
         Raises:
             UsageError: the collection is ambiguous, or a URL is invalid.
         """
-        from lycosa.commands.crawling.submit import submit_urls
+        from lycosa.commands.crawling.submissions import submit_urls
 
         config = submission_config(self, collection)
         return submit_urls(self.root, config, texts("urls", urls), collection)
@@ -279,7 +278,7 @@ class Workspace:
     @cached_property
     def maintenance(self) -> Maintenance:
         """Maintenance: index, rank, duplicates, compact, check, repair, exclude."""
-        from lycosa.api.maintenance import Maintenance
+        from lycosa.api.groups import Maintenance
 
         return Maintenance(self)
 

@@ -23,6 +23,7 @@ from lycosa.store.log.log import EntriesGone
 from lycosa.store.log.state import LogState
 from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.files import ENTRY, polars_schema, scan_file
+from lycosa.store.tables.live import retried
 from lycosa.store.tables.schema import TABLES
 from lycosa.store.tables.visible import is_excluded
 from lycosa.store.workspace import Workspace
@@ -35,7 +36,6 @@ _COLUMNS = (
     *("changed", "truncated", "redirect_to"),
 )
 _PLACE = ("record_id", "warc_file", "warc_offset", "warc_length", "collection", "kind")
-_ATTEMPTS = 3
 _TIME = re.compile(
     r"(\d{4})-?(\d\d)(?:-?(\d\d)(?:[T "
     r"]?(\d\d)(?::?(\d\d)(?::?(\d\d)(?:\.?(\d{3}))?)?)?)?)?(?:\.\d+)?(?:Z|\+00:?00)?",
@@ -96,16 +96,7 @@ class CaptureHistory:
             WorkError: table files were deleted repeatedly while they were read.
         """
         identity = self.identify(url)
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return self._captures(identity)
-            except FileNotFoundError as error:  # deleted after a compaction: read the log again
-                if attempt == _ATTEMPTS:
-                    raise WorkError(
-                        f"table files were deleted three times by compactions ({error}): try again "
-                        "when no compaction is running"
-                    ) from None
-        raise AssertionError
+        return retried(lambda: self._captures(identity))
 
     def identify(self, url: str) -> UrlId:
         """Return the identity of a typed URL. Raises UsageError."""

@@ -28,8 +28,8 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "add": ("crawling.add", "Submit URLs to a collection."),
         "import": ("crawling.import_", "Import archives into a collection."),
         "collection": ("crawling.collection", "List, pause, resume, copy or purge collections."),
-        "init": ("crawling.init", "Create a workspace with a commented configuration file."),
-        "demo": ("crawling.demo", "Crawl, index and search a small bundled web."),
+        "init": ("crawling.start:init", "Create a workspace with a commented configuration file."),
+        "demo": ("crawling.start:demo", "Crawl, index and search a small bundled web."),
     },
     "Search": {
         "search": ("searching.search", "Search the crawled pages."),
@@ -47,30 +47,39 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "inspection.explain",
             "Show the state of a URL and why it was or was not fetched.",
         ),
-        "fetch": ("inspection.fetch", "Fetch one URL and show requests and responses."),
-        "parse": ("inspection.parse", "Parse a page and show title, language, text and links."),
-        "robots": ("inspection.robots", "Show whether robots.txt allows a URL."),
+        "fetch": ("inspection.single:fetch", "Fetch one URL and show requests and responses."),
+        "parse": (
+            "inspection.single:parse",
+            "Parse a page and show title, language, text and links.",
+        ),
+        "robots": ("inspection.single:robots", "Show whether robots.txt allows a URL."),
         "versions": ("inspection.versions", "List archived versions of a page, or compare two."),
-        "validate": ("inspection.validate", "Validate a page against the HTML standard."),
+        "validate": ("inspection.single:validate", "Validate a page against the HTML standard."),
     },
     "Monitor": {
         "monitor": ("monitoring.monitor", "Monitor the availability of URLs."),
         "watch": ("monitoring.watch", "Content alerts: match patterns against every page."),
-        "site": ("monitoring.site", "Audit a site: broken links, duplicates, orphan pages."),
-        "links": ("monitoring.links", "List stored links: to a URL, from a URL, or broken."),
-        "changes": ("monitoring.changes", "List new, removed and changed pages."),
+        "site": ("monitoring.site:site", "Audit a site: broken links, duplicates, orphan pages."),
+        "links": ("monitoring.site:links", "List stored links: to a URL, from a URL, or broken."),
+        "changes": ("monitoring.site:changes", "List new, removed and changed pages."),
     },
     "Maintain": {
-        "index": ("maintenance.index", "Update the search index."),
-        "rank": ("maintenance.rank", "Compute link ranks, duplicates and translations."),
-        "compact": ("maintenance.compact", "Compact small files and delete obsolete ones."),
-        "check": ("maintenance.check", "Verify the log, tables, archive and index; repair them."),
-        "reparse": ("maintenance.reparse", "Parse archived pages again."),
+        "index": ("maintenance.upkeep:index", "Update the search index."),
+        "rank": ("maintenance.upkeep:rank", "Compute link ranks, duplicates and translations."),
+        "compact": ("maintenance.upkeep:compact", "Compact small files and delete obsolete ones."),
+        "check": (
+            "maintenance.upkeep:check",
+            "Verify the log, tables, archive and index; repair them.",
+        ),
+        "reparse": ("maintenance.upkeep:reparse", "Parse archived pages again."),
         "exclude": ("maintenance.exclude", "Exclude sites permanently from crawling and search."),
         "export": ("maintenance.export", "Export pages: XML, Parquet, Markdown, WARC, WACZ."),
     },
 }
-"""Panel of the help -> command -> its module in `lycosa.cli`, and its line in the list."""
+"""Panel of the help -> command -> its module in `lycosa.cli`, and its line in the list.
+
+`module:function` where a module has several commands, else its `app` or `command`.
+"""
 
 _MODULES = {name: entry[0] for panel in COMMANDS.values() for name, entry in panel.items()}
 
@@ -109,23 +118,28 @@ def load_command(name: str) -> Any:
     """Import a command or a group of commands, and build it."""
     from lycosa.cli.options import expand
 
-    module = import_module(f"lycosa.cli.{_MODULES[name]}")
-    app: typer.Typer = getattr(module, "app", None) or typer.Typer()
-    if not app.registered_commands:
-        app.command(name)(module.command)
-    is_group = hasattr(module, "app")
-    for info in app.registered_commands:
+    path, _, function = _MODULES[name].partition(":")
+    module = import_module(f"lycosa.cli.{path}")
+    group: typer.Typer | None = getattr(module, "app", None)
+    options: dict[str, Any] = {"context_settings": _CONTEXT, "epilog": epilog(name)}
+    if group is not None:
+        group_info = group.info
+        options |= {
+            "cls": group_info.cls,
+            "help": group_info.help,
+            "no_args_is_help": group_info.no_args_is_help,
+        }
+    app = typer.Typer(name=name, rich_markup_mode=None, add_completion=False, **options)
+    if group is None:
+        command = expand(getattr(module, function or "command"))
+        app.command(name, cls=HelpCommand, epilog=epilog(name))(command)
+        return typer.main.get_command(app)
+    for info in group.registered_commands:
         assert info.callback is not None
         word = info.name or info.callback.__name__
-        info.callback = expand(info.callback)
-        info.cls = HelpCommand
-        info.epilog = epilog(f"{name} {word}" if is_group else name)
-    app.info.name, app.info.epilog = name, epilog(name)
-    app.info.context_settings = _CONTEXT
-    app.rich_markup_mode = None
-    build = typer.main.get_group if is_group else typer.main.get_command
-    app._add_completion = False
-    return build(app)
+        add = app.command(word, cls=HelpCommand, help=info.help, epilog=epilog(f"{name} {word}"))
+        add(expand(info.callback))
+    return typer.main.get_group(app)
 
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}

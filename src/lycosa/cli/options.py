@@ -7,9 +7,11 @@ parameter of that type by the options, so `def command(where: InWorkspace)` has 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
@@ -19,6 +21,8 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lycosa.api import Workspace
     from lycosa.config.settings import Config
 
@@ -104,6 +108,21 @@ def date_ms(text: str) -> int:
             f"{text!r} is not a date: write 2026-11-21 or 2026-11-21T10:00:00"
         ) from None
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def start_of(text: str) -> datetime:
+    """Return a start: a date, or an age such as 7d.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    from datetime import UTC, datetime, timedelta
+
+    from lycosa.core.units import parse_duration_ms
+
+    if "-" in text:
+        return datetime.fromtimestamp(date_ms(text) / 1000, UTC)
+    return datetime.now(UTC) - timedelta(milliseconds=parse_duration_ms(text))
 
 
 def _complete(name: str) -> Callable[[typer.Context, str], list[str]]:
@@ -384,3 +403,24 @@ def workspace_roots(context: typer.Context, roots: Sequence[str]) -> list[str]:
 def values_of(options: Any) -> Mapping[str, Any]:
     """Return the fields of an option group as keyword arguments."""
     return {field.name: getattr(options, field.name) for field in fields(options)}
+
+
+def is_file(source: str) -> bool:
+    """Return whether an argument names an existing file, or standard input (`-`)."""
+    return source == "-" or ("://" not in source and Path(source).exists())
+
+
+def read_input(source: str) -> bytes:
+    """Return the content of a file, or of standard input (`-`).
+
+    Raises:
+        UsageError: there is no such file, or it cannot be read.
+    """
+    if source == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{source} cannot be read: {error.strerror}; give a file or a URL"
+        ) from None

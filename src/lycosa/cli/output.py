@@ -9,7 +9,12 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+if TYPE_CHECKING:
+    from lycosa.matching.matches import StoredMatch
+
+_MAX_POSITIONS = 8  # of a match
 
 _NOT_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069]")
 """Control characters that `json` leaves as they are."""
@@ -104,3 +109,12 @@ def counts(numbers: Mapping[Any, int], most: int = 8) -> str:
     )
     shown = ", ".join(f"{name or 'unknown'} {number:,}" for name, number in ordered[:most])
     return shown + (f" and {len(ordered) - most} more" if len(ordered) > most else "")
+
+
+def print_match(match: StoredMatch, start: str = "") -> None:
+    """Print a match on two lines."""
+    positions = ", ".join(map(str, match.positions[:_MAX_POSITIONS]))
+    more = f" and {match.count - _MAX_POSITIONS} more" if match.count > _MAX_POSITIONS else ""
+    print(f"{start}{match.url}  {match.text!r} at {positions}{more}")
+    if match.context:
+        print(f"    {match.context}")

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from lycosa.commands.page_models import VersionInfo
-from lycosa.config.monitor import Monitor
 from lycosa.core.dataclass import dataclass, doc
 from lycosa.index.indexer import IndexReport
 from lycosa.matching.matches import StoredMatch
-from lycosa.notify.outbox import DeliveryState
 from lycosa.store.compaction.compact import CompactionReport
 from lycosa.store.compaction.vacuum import VacuumReport
 from lycosa.text.difference import Difference
@@ -60,22 +58,6 @@ class CompactionResult:
 
 
 @dataclass(frozen=True)
-class WatchInfo:
-    """A watch and the state of its notifications."""
-
-    id: str
-    name: str
-    texts: Sequence[str]
-    ignore: Sequence[str]
-    collections: Sequence[str]
-    created_at: str = field(metadata=doc("UTC, ISO 8601."))
-    notify: Sequence[DeliveryState] = field(
-        metadata=doc("Delivery state of each target, without parts of a URL that may be secret.")
-    )
-    running: bool = field(metadata=doc("Whether a running crawl applies it."))
-
-
-@dataclass(frozen=True)
 class MatchList:
     """Matches of watches or of a find, newest first."""
 
@@ -97,12 +79,3 @@ class TextMatches:
     )
     pages: int = field(metadata=doc("Number of searched pages."))
     complete: bool = field(metadata=doc("Whether all pages were searched."))
-
-
-@dataclass(frozen=True)
-class MonitorInfo:
-    """A monitor. `configured`: it is a [[monitor]] in lycosa.toml."""
-
-    monitor: Monitor
-    configured: bool
-    running: bool = field(metadata=doc("Whether a process runs its checks."))

@@ -19,12 +19,11 @@ from typing import Any
 from lycosa.cluster.engine import Engine
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ConfigError, LycosaError, SettingsRefused, UsageError, WorkspaceError
-from lycosa.core.units import format_time
+from lycosa.core.units import format_time, number_of
 from lycosa.crawl.session.planning import CrawlPlan
 from lycosa.crawl.session.worker_status import COMMAND, FILE, write_live
 from lycosa.crawl.session.worker_status import live_status as live_status
 from lycosa.daemon.cluster_supervisor import ClusterSupervisor
-from lycosa.daemon.log_messages import LogMessages
 from lycosa.daemon.settings_files import SettingsFiles, workspace_disk
 from lycosa.daemon.supervisors import (
     KILL_SHARE,
@@ -32,10 +31,12 @@ from lycosa.daemon.supervisors import (
     IndexSupervisor,
     WorkerSupervisor,
 )
-from lycosa.hooks.services import CrawlServices
+from lycosa.hooks.plugins import CrawlServices
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tidy
 from lycosa.store.coordination.owner import Owner
+from lycosa.store.log.entry import COMMIT, EXCLUDE, MERGE, PURGE, Entry
+from lycosa.store.log.log import EntriesGone
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import has_monitors
 
@@ -43,6 +44,8 @@ _LOOK_EVERY_S = 0.1
 _ROOM_EVERY_MS = 1_000
 _LIVE_EVERY_MS = 2_000
 _TIDY_EVERY_MS = 60_000
+_LOG_EVERY_MS = 1_000
+_COMMITS_EVERY_MS = 60_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -307,3 +310,58 @@ class Daemon:
             self._news.tick()
             self._workspace.storage.remove(FILE)
         self._news.report_commits()
+
+
+class LogMessages:
+    """Follows the log; `report` gets one line at a time."""
+
+    def __init__(self, workspace: Workspace, report: Callable[[str], None], clock: Clock) -> None:
+        self._workspace = workspace
+        self._report = report
+        self._clock = clock
+        self._head = workspace.state().head
+        self._next_look = 0
+        self._next_commits = 0
+        self._commits = self._pages = self._visits = 0
+
+    def tick(self) -> None:
+        """Report new entries; call it often. Raises WorkspaceError if the log is damaged."""
+        now = self._clock.monotonic_ms()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOG_EVERY_MS
+        try:
+            entries = self._workspace.log.entries(self._head)
+        except EntriesGone:
+            self._head = self._workspace.state().head
+            return
+        for entry in entries:
+            self._report_entry(entry)
+        if self._commits and now >= self._next_commits:
+            self._next_commits = now + _COMMITS_EVERY_MS
+            self.report_commits()
+
+    def report_commits(self) -> None:
+        """Report the commits that were not reported yet."""
+        if self._commits:
+            self._report(
+                f"committed {number_of(self._pages, 'page')} from "
+                f"{number_of(self._visits, 'fetch', 'fetches')} in "
+                f"{number_of(self._commits, 'commit')} (log entry {self._head})"
+            )
+        self._commits = self._pages = self._visits = 0
+
+    def _report_entry(self, entry: Entry) -> None:
+        self._head = entry.number
+        if entry.kind == COMMIT:
+            self._commits += 1
+            self._pages += entry.counters.get("pages", 0)
+            self._visits += entry.counters.get("visits", 0)
+        elif entry.kind == MERGE:
+            made = sum(len(files) for files in entry.files.values())
+            self._report(
+                f"compacted {number_of(len(entry.replaces), 'file')} into {made} (log entry "
+                f"{entry.number})"
+            )
+        elif entry.kind in (EXCLUDE, PURGE):
+            self._report(f"{entry.kind} (log entry {entry.number})")

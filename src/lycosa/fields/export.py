@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -15,6 +15,7 @@ import polars.selectors as cs
 
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.fields.views import LAST_COLUMNS, item_views, stored_schemas, table_name
+from lycosa.store.storage.files import whole_file, write_errors
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
@@ -72,7 +73,8 @@ def export_items(workspace: Workspace, path: str, selection: ItemSelection) -> I
         left_out = frame.filter(~pl.col("valid")).height
         hidden = set(LAST_COLUMNS) - {"record_id"}
         frame = frame.filter(pl.col("valid")).drop(hidden)
-    _write_whole(path, lambda draft: write(frame, draft))
+    with write_errors(path), whole_file(Path(path)) as draft:
+        write(frame, draft)
     return ItemReport(path, schema, frame.height, left_out, os.path.getsize(path))
 
 
@@ -98,27 +100,13 @@ def _schema_name(tables: LiveTables, selection: ItemSelection) -> str:
     raise UsageError(f"{problem}: choose --schema {' | '.join(names)}")
 
 
-def _write_whole(path: str, write: Callable[[str], None]) -> None:
-    draft = f"{path}.part"
-    try:
-        write(draft)
-        with open(draft, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError as error:
-        raise WorkError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            os.unlink(draft)
-
-
-def _write_jsonl(frame: pl.DataFrame, path: str) -> None:
+def _write_jsonl(frame: pl.DataFrame, path: Path) -> None:
     with open(path, "w", encoding="utf-8") as file:
         for row in frame.iter_rows(named=True):
             file.write(json.dumps(_plain(row), ensure_ascii=False) + "\n")
 
 
-def _write_csv(frame: pl.DataFrame, path: str) -> None:
+def _write_csv(frame: pl.DataFrame, path: Path) -> None:
     nested = [
         pl.Series(name, [_json_cell(value) for value in frame[name].to_list()], pl.String)
         for name, kind in frame.schema.items()
@@ -128,7 +116,7 @@ def _write_csv(frame: pl.DataFrame, path: str) -> None:
     frame.with_columns(*nested).with_columns(times).write_csv(path)
 
 
-def _write_parquet(frame: pl.DataFrame, path: str) -> None:
+def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
     frame.write_parquet(path, compression="zstd")
 
 
@@ -145,7 +133,7 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list) else value
 
 
-_WRITERS: Mapping[str, Callable[[pl.DataFrame, str], None]] = {
+_WRITERS: Mapping[str, Callable[[pl.DataFrame, Path], None]] = {
     ".jsonl": _write_jsonl,
     ".csv": _write_csv,
     ".parquet": _write_parquet,

@@ -208,7 +208,7 @@ def _earlier(tables: LiveTables, source: _Source, name: str, entry: int) -> tupl
 
 
 class FieldReports:
-    """Reports on the items of a crawl while it runs: a `lycosa.hooks.services.CrawlService`."""
+    """Reports on the items of a crawl while it runs: a `lycosa.hooks.plugins.CrawlService`."""
 
     def __init__(self, root: str, report: Callable[[str], None]) -> None:
         self._workspace = Workspace.open(root)

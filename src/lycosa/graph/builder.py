@@ -18,11 +18,11 @@ from lycosa.graph.generation import (
     MAX_GENERATIONS,
     PAGES,
     GraphInfo,
+    find_duplicates,
     generation_numbers,
     newest,
 )
 from lycosa.graph.ranking import page_ranks
-from lycosa.graph.redirect_duplicates import find_duplicates
 from lycosa.processes.memory import batch_memory
 from lycosa.store.storage.staging import build_folder, write_list
 from lycosa.store.tables.files import writing

@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
 
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
-from lycosa.graph.redirect_duplicates import COLUMNS, no_duplicates
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.schema import SORT
 from lycosa.store.workspace import Workspace
+from lycosa.text.digest import text_digest
 
 FOLDER = "graph"
 FORMAT = 1
@@ -32,6 +34,12 @@ PAGES = "pages.parquet"
 INFO = "info.json"
 _NAME = re.compile(r"^\d{8}\Z")
 MAX_GENERATIONS = 2  # to keep: a reader may have the older one open
+
+DUPLICATE_COLUMNS = (*SORT, "collection", "url", "canonical_of")
+"""Columns of the table of copies; `canonical_of`: URL of the page that represents the copy."""
+_SAME_TEXT = ("collection", "text_digest")
+_DUPLICATE_READ = (*SORT, "collection", "url", "redirect_from", "text_digest")
+_FRAME_BYTES = 16 * 2**20
 
 
 @dataclass(slots=True, frozen=True)
@@ -83,11 +91,11 @@ def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
 
 
 def current_duplicates(workspace: Workspace) -> pl.DataFrame:
-    """Return the duplicates in the newest generation, with the columns of `COLUMNS`."""
+    """Return the duplicates in the newest generation, with the columns of `DUPLICATE_COLUMNS`."""
     latest = newest(workspace)
     if latest is None:
         return no_duplicates()
-    return pl.read_parquet(latest[1] / DUPLICATES, columns=list(COLUMNS))
+    return pl.read_parquet(latest[1] / DUPLICATES, columns=list(DUPLICATE_COLUMNS))
 
 
 @dataclass(slots=True, frozen=True)
@@ -106,7 +114,7 @@ class LinkSignals:
         since: int = -1,
         columns: Sequence[str] = (),
     ) -> pl.DataFrame:
-        """Return rows with the columns of `page_ranks.COLUMNS` or some of them.
+        """Return rows with the columns of `page_ranks.DUPLICATE_COLUMNS` or some of them.
 
         Args:
             only: keys of URLs; None: all pages.
@@ -121,8 +129,8 @@ class LinkSignals:
         )
 
     def copies(self, only: pl.Series | None = None, *, inside: range | None = None) -> pl.DataFrame:
-        """Return the duplicates, with the columns of `COLUMNS`; arguments as of `pages`."""
-        return self._read(DUPLICATES, only, inside, COLUMNS, None)
+        """Return the duplicates with `DUPLICATE_COLUMNS`; arguments as of `pages`."""
+        return self._read(DUPLICATES, only, inside, DUPLICATE_COLUMNS, None)
 
     def _read(
         self,
@@ -169,3 +177,56 @@ def link_news(workspace: Workspace, partitions: range) -> LinkSignals | None:
 def generation_numbers(workspace: Workspace) -> list[int]:
     """Return the numbers of the published generations, ascending."""
     return sorted(int(name) for name in workspace.storage.names(FOLDER) if _NAME.match(name))
+
+
+def find_duplicates(tables: LiveTables) -> pl.DataFrame:
+    """Return the pages that were fetched twice because of redirects, by their text, in the order
+    of their keys, with the columns of `DUPLICATE_COLUMNS`.
+
+    A redirect may end at another URL of a known page (a session, a campaign, a mirror). Among pages
+    of a collection with the same text, those reached by a redirect are copies of one that was not,
+    or else of the one with the shortest URL.
+
+    Memory: 30 bytes for each page that a redirect led to, and the rows of those that share a text
+    with one.
+
+    Raises:
+        FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the
+        tables and try again.
+    """
+    redirected = _collected(
+        frame.filter(
+            pl.col("redirect_from").is_not_null() & (pl.col("text_digest") != text_digest(""))
+        ).select(_SAME_TEXT)
+        for frame in tables.ordered("pages", _DUPLICATE_READ, memory_bytes=_FRAME_BYTES)
+    )
+    if redirected is None:
+        return no_duplicates()
+    texts = redirected.unique()
+    alike = _collected(
+        frame.join(texts, on=_SAME_TEXT, how="semi")
+        for frame in tables.ordered("pages", _DUPLICATE_READ, memory_bytes=_FRAME_BYTES)
+    )
+    if alike is None:
+        return no_duplicates()
+    order = [pl.col("redirect_from").is_not_null(), pl.col("url").str.len_bytes(), pl.col("url")]
+    marked = alike.sort(order).with_columns(
+        pl.col("url").first().over(_SAME_TEXT).alias("canonical_of")
+    )
+    copies = marked.filter(
+        pl.col("redirect_from").is_not_null() & (pl.col("url") != pl.col("canonical_of"))
+    )
+    return copies.select(DUPLICATE_COLUMNS).sort([*SORT, "collection"])
+
+
+def _collected(frames: Iterable[pl.DataFrame]) -> pl.DataFrame | None:
+    rows = [frame for frame in frames if frame.height]
+    return pl.concat(rows) if rows else None
+
+
+def no_duplicates() -> pl.DataFrame:
+    """Return the table of copies without rows."""
+    keys = dict(zip(SORT, (pl.UInt16(), pl.UInt64(), pl.UInt64()), strict=True))
+    return pl.DataFrame(
+        schema={**keys, **{name: pl.String() for name in DUPLICATE_COLUMNS[len(SORT) :]}}
+    )

@@ -1,12 +1,16 @@
 """Compute `graph/<generation>/pages.parquet`: link ranks, anchor texts and near-duplicate groups.
 
 Each row contains the generation of its last change, so that the index reads changed rows only.
+
+PageRank (Page, Brin, Motwani, Winograd 1999) reads a mapped file of edges. Its memory is three
+numbers a node and one part of the edges.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +18,6 @@ import polars as pl
 
 from lycosa.graph.link_graph import Keys, Lookup, PageKeys, gather, stored_pages
 from lycosa.graph.near_duplicates import near_groups
-from lycosa.graph.page_rank import Floats, edge_parts, page_rank
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import SORT
 
@@ -38,6 +41,12 @@ _STEPS = 8  # of each share, so that small changes do not reindex a page
 MAX_ANCHORS = 40  # distinct texts of a page
 MAX_TIMES = 8  # maximum repetitions of a text
 _ANCHORS_AT_ONCE = 1_000_000  # texts of links that are counted together
+
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+DAMPING = 0.85
+MAX_ROUNDS = 40
+_CONVERGED = 1e-4  # sum of changes at which to stop
+_PART = 4_000_000  # edges at a time
 
 
 def page_ranks(
@@ -177,3 +186,36 @@ def _since(rows: pl.DataFrame, before: pl.DataFrame | None, generation: int) -> 
     return rows.with_columns(
         since=pl.when(same).then(old["since"]).otherwise(pl.lit(generation, pl.Int64))
     )
+
+
+def page_rank(edges: Path, nodes: int) -> Floats:
+    """Return the rank of each node; their sum is 1.
+
+    `edges`: a file of pairs of int32 (from, to), which may repeat.
+    """
+    if not nodes:
+        return np.zeros(0)
+    out = np.zeros(nodes)
+    for part in edge_parts(edges):
+        out += np.bincount(part[:, 0], minlength=nodes)
+    rank = np.full(nodes, 1 / nodes)
+    for _ in range(MAX_ROUNDS):
+        share = np.divide(rank, out, out=np.zeros(nodes), where=out > 0)
+        flow = np.zeros(nodes)
+        for part in edge_parts(edges):
+            flow += np.bincount(part[:, 1], weights=share[part[:, 0]], minlength=nodes)
+        following = DAMPING * (flow + rank[out == 0].sum() / nodes) + (1 - DAMPING) / nodes
+        moved = float(np.abs(following - rank).sum())
+        rank = following
+        if moved < _CONVERGED:
+            break
+    return rank
+
+
+def edge_parts(edges: Path) -> Iterator[np.ndarray[tuple[int, int], np.dtype[np.int32]]]:
+    """Return the edges in parts of bounded size."""
+    if not edges.stat().st_size:
+        return
+    pairs = np.memmap(edges, dtype=np.int32, mode="r").reshape(-1, 2)
+    for start in range(0, len(pairs), _PART):
+        yield pairs[start : start + _PART]

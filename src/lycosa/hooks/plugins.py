@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module, util
-from typing import Any
+from typing import Any, Protocol
 
 import pluggy
 
@@ -26,7 +26,7 @@ _FEATURES = (
     "lycosa.fields.plugin",
     "lycosa.matching.plugin",
     "lycosa.vectors.plugin",
-    "lycosa.watch.plugin",
+    "lycosa.watch.delivery",
 )
 _VARIABLE = "LYCOSA_PLUGINS"
 _INFINITY = float("inf")
@@ -184,3 +184,40 @@ def _exists(name: str) -> bool:
         return util.find_spec(name) is not None
     except ModuleNotFoundError:  # its package is not there
         return False
+
+
+class CrawlService(Protocol):
+    """What the hook `crawl_service` returns."""
+
+    def start(self) -> None:
+        """Start; called once the crawl holds the workspace."""
+        ...
+
+    def finish(self) -> None:
+        """Do what is left, within a few seconds, and end."""
+        ...
+
+    def close(self) -> None:
+        """End now. Called in any case, after `finish` too."""
+        ...
+
+
+class CrawlServices:
+    """The services of all plug-ins for one crawl."""
+
+    def __init__(self, root: str, config: Any, report: Callable[[str], None]) -> None:
+        self._services: list[CrawlService] = installed_plugins().call(
+            "crawl_service", root=root, config=config, report=report
+        )
+
+    def start(self) -> None:
+        for service in self._services:
+            service.start()
+
+    def finish(self) -> None:
+        for service in self._services:
+            service.finish()
+
+    def close(self) -> None:
+        for service in self._services:
+            service.close()

@@ -108,7 +108,7 @@ def archive_reparsed(root: str, entry: int, report: Callable[[str], None]) -> No
 
 @_spec
 def crawl_service(root: str, config: Any, report: Callable[[str], None]) -> Any:
-    """Return a `lycosa.hooks.services.CrawlService` that runs beside a crawl of a workspace.
+    """Return a `lycosa.hooks.plugins.CrawlService` that runs beside a crawl of a workspace.
 
     `config` is a `lycosa.config.settings.Config`; `report` shows a line to the user.
     """

@@ -6,7 +6,6 @@ from functools import partial
 
 from lycosa.cluster.engine import Engine
 from lycosa.config.settings import IndexSettings, StoreSettings
-from lycosa.core.errors import WorkError
 from lycosa.graph.builder import make_generation
 from lycosa.graph.generation import GraphInfo
 from lycosa.index.indexer import IndexReport, combined_report, index_shard, tasks_of
@@ -15,10 +14,9 @@ from lycosa.store.compaction.compact import CompactionReport, compact_table
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.compaction.vacuum import VacuumReport, vacuum
 from lycosa.store.coordination.owner import maintenance
+from lycosa.store.tables.live import retried
 from lycosa.store.tables.schema import TABLES
 from lycosa.store.workspace import Workspace
-
-_RANK_ATTEMPTS = 3
 
 
 def merge_on(
@@ -72,15 +70,7 @@ def rank_workspace(location: str) -> GraphInfo:
         WorkError: table files were deleted repeatedly while they were read.
     """
     workspace = Workspace.open(location)
-    for _ in range(_RANK_ATTEMPTS):
-        try:
-            return make_generation(workspace, index_analysis(location))
-        except FileNotFoundError as error:  # compaction removed a file: read the log again
-            gone = error
-    raise WorkError(
-        f"table files were replaced during all {_RANK_ATTEMPTS} attempts ({gone}): run the "
-        "command again when no compaction is running"
-    )
+    return retried(lambda: make_generation(workspace, index_analysis(location)))
 
 
 def _merge_table(

@@ -19,11 +19,11 @@ from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.messages import Message
 from lycosa.core.system_errors import refusal
 from lycosa.core.version import VERSION
+from lycosa.daemon.metrics import CONTENT_TYPE
 from lycosa.serve.captures import cached as captures_cached
 from lycosa.serve.captures import versions as captures_versions
 from lycosa.serve.crawl import api as crawl_api
 from lycosa.serve.crawl import collections as crawl_collections
-from lycosa.serve.crawl import metrics as crawl_metrics
 from lycosa.serve.crawl import pages as crawl_pages
 from lycosa.serve.crawl import proposals as crawl_proposals
 from lycosa.serve.hunts import api as hunts_api
@@ -35,9 +35,8 @@ from lycosa.serve.search import feeds as search_feeds
 from lycosa.serve.search import pages as search_pages
 from lycosa.serve.search import peers as search_peers
 from lycosa.serve.search import suggest as search_suggest
-from lycosa.serve.search import terms as search_terms
 from lycosa.serve.search.sources import SearchSource, Source
-from lycosa.serve.services import Services
+from lycosa.serve.services import Services, ServicesDep
 from lycosa.serve.sites import pages as sites_pages
 from lycosa.serve.uptime import api as uptime_api
 from lycosa.serve.uptime import pages as uptime_pages
@@ -53,6 +52,7 @@ from lycosa.serve.web.rendering import PageRenderer
 from lycosa.serve.web.request_bodies import BufferedBodies
 from lycosa.serve.web.security import SECURITY_HEADERS, SecurityMiddleware
 
+ENCODER_FAILURES = "lycosa_encoder_failures_total"
 _STATIC = Path(__file__).parent / "web" / "static"
 ROUTERS = (
     login.router,
@@ -60,9 +60,7 @@ ROUTERS = (
     search_pages.router,
     search_feeds.router,
     search_suggest.router,
-    search_terms.router,
     search_peers.router,
-    crawl_metrics.router,
     crawl_pages.router,
     crawl_collections.router,
     crawl_api.router,
@@ -86,6 +84,24 @@ router = APIRouter()
 def healthz() -> dict[str, str]:
     """Return 200 if the server responds. The state of the index is not checked."""
     return {"status": "ok"}
+
+
+@router.get(
+    "/metrics",
+    tags=["workspace"],
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}},
+)
+def metrics(services: ServicesDep) -> Response:
+    """Return the metrics of the workspace in the Prometheus text format."""
+    text = services.meter.text()
+    failures = services.encoder_failures
+    if failures is not None:
+        text += (
+            f"# HELP {ENCODER_FAILURES} Queries that the encoder did not encode.\n"
+            f"# TYPE {ENCODER_FAILURES} counter\n{ENCODER_FAILURES} {failures}\n"
+        )
+    return Response(text, media_type=CONTENT_TYPE)
 
 
 @router.get("/robots.txt", include_in_schema=False)
@@ -162,7 +178,7 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
         return respond(request, 422, message("A parameter is invalid"), faults=faults)
 
     @app.exception_handler(LycosaError)
-    def known_error(request: Request, error: LycosaError) -> Response:
+    def lycosa_error(request: Request, error: LycosaError) -> Response:
         if isinstance(error, NoVersion):
             return respond(request, 404, error.reason[:1].upper() + error.reason[1:])
         if isinstance(error, UsageError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from lycosa.captures.content import Versions
 from lycosa.captures.history import History, visits_over_time
 from lycosa.commands.inspection.collection_facts import collection_facts
 from lycosa.commands.inspection.passages import PassageFinder
@@ -20,13 +22,12 @@ from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.daemon.metrics import Meter
 from lycosa.hunt.requests import HuntHistory
-from lycosa.serve.captures.archive import Archive
 from lycosa.serve.library.library import Library
 from lycosa.serve.search.sources import SearchSource, Source
 from lycosa.serve.web.access import Access
-from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.rate_limits import RateLimiter
 from lycosa.serve.web.rendering import PageRenderer
+from lycosa.serve.web.request_bodies import form_fields
 from lycosa.serve.web.ttl_cache import TtlCache
 from lycosa.site.report import SiteReport, report_of
 from lycosa.store.storage.storage import open_storage
@@ -146,3 +147,23 @@ async def writer_form(request: Request, _: Writer) -> Mapping[str, str]:
 
 
 WriterForm = Annotated[Mapping[str, str], Depends(writer_form)]
+
+
+class Archive:
+    """One `Versions` for all requests; its child process, if a document was read, ends with this
+    process.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._opening = threading.Lock()
+        self._versions: Versions | None = None
+
+    def versions(self) -> Versions:
+        """Raises WorkspaceError if there is no workspace, ConfigError if its settings are wrong."""
+        if self._versions is None:
+            with self._opening:
+                if self._versions is None:
+                    self._versions = Versions(self._root, read_config(self._root, ()))
+                    atexit.register(self._versions.close)
+        return self._versions

@@ -7,7 +7,6 @@ that were visited since, and one pair of texts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -17,9 +16,8 @@ import polars as pl
 from lycosa.config.settings import Config
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import UrlState, VisitKind
-from lycosa.crawl.documents.pool import DocumentPool, document_limits
-from lycosa.crawl.processing.page_reader import FAULT_RENDERED, ParseFunction, Reader
-from lycosa.fetch.robots_txt import product_token
+from lycosa.crawl.documents.pool import document_limits, document_reader
+from lycosa.crawl.processing.page_reader import FAULT_RENDERED, ParseFunction
 from lycosa.http.decode import parse_head
 from lycosa.site.archived import archived_exchange
 from lycosa.store.tables.live import LiveTables, read_live
@@ -67,8 +65,7 @@ def changes_of(
     """
     name = site_name(site) if site else None
     workspace = Workspace.open(root)
-    with closing(DocumentPool(document_limits(config))) as documents:
-        reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent), documents)
+    with document_reader(document_limits(config)) as reader:
         texts = _ArchivedTexts(workspace, reader) if differences else None
         return read_live(root, lambda tables: list(_changes(tables, since, name, texts)))
 

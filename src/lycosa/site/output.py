@@ -8,7 +8,6 @@ from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
 
-from lycosa.core.errors import WorkError
 from lycosa.core.units import format_duration, format_size, number_of
 from lycosa.site.checks import (
     BrokenLink,
@@ -19,6 +18,7 @@ from lycosa.site.checks import (
     RedirectChain,
 )
 from lycosa.site.report import DocumentProblem, OrphanPage, PageLine, SiteReport, Thresholds
+from lycosa.store.storage.files import write_errors
 
 _SHOWN, _FOLDERS, _HOLDERS = 5, 12, 3
 _BAR = 24  # characters of the longest bar
@@ -187,7 +187,7 @@ def write_csv(report: SiteReport, folder: str) -> list[Path]:
         "faults": (DocumentProblem, report.faults),
     }
     paths = [Path(folder) / f"{name}.csv" for name in lists]
-    try:
+    with write_errors(folder):
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path, (kind, rows) in zip(paths, lists.values(), strict=True):
             columns = [field.name for field in fields(kind)]
@@ -195,10 +195,6 @@ def write_csv(report: SiteReport, folder: str) -> list[Path]:
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(columns)
                 writer.writerows([_cell(getattr(row, name)) for name in columns] for row in rows)
-    except OSError as error:
-        raise WorkError(
-            f"the report cannot be written to {folder}: {error.strerror or error}"
-        ) from error
     return paths
 
 

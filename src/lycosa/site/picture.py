@@ -15,11 +15,11 @@ from pathlib import Path
 from unicodedata import east_asian_width
 from urllib.parse import unquote
 
-from lycosa.core.errors import WorkError
 from lycosa.core.messages import Message
 from lycosa.core.units import format_size
 from lycosa.site.checks import parent_folder
 from lycosa.site.report import PageLine, SiteReport
+from lycosa.store.storage.files import write_errors
 
 MAX_PAGES = 2_000  # if there are more, each folder shows a part
 _FEW = 12  # pages of a folder then
@@ -58,12 +58,8 @@ def write_picture(report: SiteReport, path: str) -> None:
     Raises:
         WorkError: it cannot be written.
     """
-    try:
+    with write_errors(path):
         Path(path).write_text(site_picture(report), encoding="utf-8")
-    except OSError as error:
-        raise WorkError(
-            f"the picture cannot be written to {path}: {error.strerror or error}"
-        ) from error
 
 
 def site_picture(report: SiteReport, say: _Say = str) -> str:

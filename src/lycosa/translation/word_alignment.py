@@ -71,8 +71,7 @@ class _Side:
         first = np.zeros(numbers.max() + 1, np.int64)
         first[numbers[::-1]] = np.arange(numbers.size, 0, -1)  # the last assignment counts
         ordered = np.argsort(first)[np.count_nonzero(first == 0) :]
-        known = vocabulary.terms
-        terms = [known[number] for number in ordered.tolist()]
+        terms = [vocabulary.terms[number] for number in ordered.tolist()]
         keys: dict[str, int] = {}
         key_of = np.zeros(first.size, np.int64)
         key_of[ordered] = [keys.setdefault(term.key, len(keys)) for term in terms]

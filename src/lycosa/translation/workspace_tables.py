@@ -3,28 +3,36 @@
     translations/<name>/table.sqlite               added or learned by `lycosa translate`
     graph/<generation>/translations-xx-yy.sqlite   learned from the crawl by `lycosa rank`
 
+The setting `index.korean` may change after a table was made, and dictionaries always use pairs of
+syllables. Korean keys are then converted at query time, from their spelling.
+
 Does not import polars: searches open the tables.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
 
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.store.storage.storage import Storage
-from lycosa.text.analyze import Analysis
-from lycosa.translation.rekeyed import fitted
-from lycosa.translation.source import Sources
+from lycosa.text.analyze import Analysis, analysis_by
+from lycosa.translation.source import Sources, Translation, TranslationSource, best
 from lycosa.translation.table import TableInfo, TranslationTable
+from lycosa.translation.terms import written_key
 
 FOLDER = "translations"
 TABLE = "table.sqlite"
 GRAPH = "graph"
 OF_CRAWL = re.compile(r"^translations-([a-z]{2,3})-([a-z]{2,3})\.sqlite\Z")
 _GENERATION = re.compile(r"^\d{8}\Z")
+
+Seen = tuple[tuple[str, ...], str]
+"""The names of the added tables, and the newest generation of the graph."""
+_KOREAN = "ko"
 
 
 @dataclass(slots=True)
@@ -67,10 +75,6 @@ class OpenTables:
         self.problems.append(f"the table {table.info.name} {problem}")
 
 
-Seen = tuple[tuple[str, ...], str]
-"""The names of the added tables, and the newest generation of the graph."""
-
-
 def seen(storage: Storage) -> Seen:
     """Return what changes when `open_tables` would open others; cheap."""
     names = tuple(name for name in storage.names(FOLDER) if not name.startswith("."))
@@ -92,3 +96,53 @@ def open_tables(storage: Storage) -> OpenTables:
             if OF_CRAWL.match(path.name):
                 opened.open(path)
     return opened
+
+
+class RekeyedTable:
+    """A `TranslationSource` that converts keys between two analyses of Korean."""
+
+    def __init__(
+        self, table: TranslationTable, query_analysis: Analysis, table_analysis: Analysis
+    ) -> None:
+        self._table = table
+        self._query_analysis = query_analysis.of(_KOREAN)
+        self._table_analysis = table_analysis.of(_KOREAN)
+
+    def covers(self, source: str, target: str) -> bool:
+        return self._table.covers(source, target)
+
+    def lookup(self, term: str, source: str, target: str) -> list[Translation]:
+        """See `TranslationSource`. Raises WorkspaceError if the file is damaged."""
+        return self._answer(self._table.lookup(self._key(term, source), source, target), target)
+
+    def resembling(self, term: str, source: str, target: str) -> list[Translation]:
+        """See `TranslationSource`. Raises WorkspaceError if the file is damaged."""
+        return self._answer(self._table.resembling(self._key(term, source), source, target), target)
+
+    def _key(self, term: str, source: str) -> str:
+        if source != _KOREAN:
+            return term
+        return written_key(self._table_analysis, _word(term.split(" "))) or term
+
+    def _answer(self, translations: Sequence[Translation], target: str) -> list[Translation]:
+        if target != _KOREAN:
+            return list(translations)
+        keys = (written_key(self._query_analysis, each.surface) for each in translations)
+        pairs = zip(translations, keys, strict=True)
+        return best([[each._replace(key=key) for each, key in pairs if key]])
+
+
+def fitted(table: TranslationTable, query_analysis: Analysis) -> TranslationSource:
+    """Return a source with keys by an analysis: the table itself if its keys fit."""
+    table_analysis = analysis_by(name.partition(" ")[0] for name in table.info.analyzers)
+    if _KOREAN not in (table.info.source, table.info.target) or table_analysis == query_analysis:
+        return table
+    return RekeyedTable(table, query_analysis, table_analysis)
+
+
+def _word(terms: Sequence[str]) -> str:
+    """Return the word of a key: `운영 영체 체제` is 운영체제 by pairs of syllables."""
+    word = ""
+    for term in terms:
+        word += term[1:] if word and term[0] == word[-1] else term
+    return word

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import field
 
 from pydantic import ValidationError
 
 from lycosa.config.monitor import Monitor
 from lycosa.config.section import first_fault
 from lycosa.config.settings import Config
+from lycosa.core.dataclass import dataclass, doc
 from lycosa.core.errors import ConfigError, UrlError, UsageError
 from lycosa.crawl.session.single_fetch import named_pair
 from lycosa.fetch.guard import is_public
@@ -37,6 +38,15 @@ class StoredMonitor:
     private: bool = True
 
 
+@dataclass(frozen=True)
+class MonitorInfo:
+    """A monitor. `configured`: it is a [[monitor]] in lycosa.toml."""
+
+    monitor: Monitor
+    configured: bool
+    running: bool = field(metadata=doc("Whether a process runs its checks."))
+
+
 def monitors_of(storage: Storage, config: Config) -> dict[str, StoredMonitor]:
     """Return all monitors by their normalised URLs. Those of lycosa.toml have precedence.
 
@@ -57,6 +67,16 @@ def monitors_of(storage: Storage, config: Config) -> dict[str, StoredMonitor]:
     return monitors
 
 
+def list_monitors(root: str, config: Config) -> list[MonitorInfo]:
+    """Return the monitors of lycosa.toml and of the workspace."""
+    workspace = Workspace.open(root)
+    running = workspace.owner() is not None
+    return [
+        MonitorInfo(each.monitor, each.configured, running)
+        for each in monitors_of(workspace.storage, config).values()
+    ]
+
+
 def private_pairs(monitors: Mapping[str, StoredMonitor]) -> list[tuple[str, int]]:
     """Return (host, port) of the monitors that may have private addresses."""
     return [named_pair(url) for url, each in monitors.items() if each.private]
@@ -64,10 +84,8 @@ def private_pairs(monitors: Mapping[str, StoredMonitor]) -> list[tuple[str, int]
 
 def add_monitor(
     root: str, config: Config, settings: Mapping[str, object], *, private: bool = True
-) -> tuple[Monitor, bool]:
+) -> MonitorInfo:
     """Add a monitor; `settings` as in [[monitor]]. The workspace is created if necessary.
-
-    Return it, and whether a process runs checks in the workspace now.
 
     Raises:
         UsageError: a setting is wrong, the URL is excluded, or it is already monitored.
@@ -102,7 +120,7 @@ def add_monitor(
             f"{url} is already monitored; to change its settings, run `lycosa monitor "
             f"remove {url}` first"
         )
-    return monitor, workspace.owner() is not None
+    return MonitorInfo(monitor, configured=False, running=workspace.owner() is not None)
 
 
 def remove_monitor(root: str, config: Config, url: str) -> None:

@@ -19,7 +19,7 @@ FINISH_S = 10.0
 
 
 class EncodingService:
-    """See `lycosa.hooks.services.CrawlService`. An error is reported once, and tried again."""
+    """See `lycosa.hooks.plugins.CrawlService`. An error is reported once, and tried again."""
 
     def __init__(self, root: str, config: Config, report: Callable[[str], None]) -> None:
         self._workspace = Workspace.open(root)

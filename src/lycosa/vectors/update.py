@@ -49,7 +49,7 @@ _READ_PAGES = 200  # whose texts are read at once
 _PUBLISH_CHUNKS = 20_000  # encoded chunks after which they are published
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class VectorsReport:
     """Result of an update. `pages`, `chunks`: all that have vectors now; `waiting`: pages that
     have none yet; `problem`: why, or "".
@@ -120,7 +120,8 @@ class _Update:
         self._encoder = encoder
         self._is_over = is_over
         self._state = workspace.state()
-        self._report = VectorsReport()
+        self._encoded = self._removed = self._waiting = 0
+        self._problem = ""
         self._new: list[EncodedPage] = []
         self._unpublished = 0  # encoded chunks of `_new`
         self._dimensions = 0  # of the vectors of `_new`; 0: not known yet
@@ -191,7 +192,7 @@ class _Update:
 
     def _encode_pages(self, urls: Sequence[str]) -> None:
         """Encode the new chunks of pages, as far as the encoder does and time allows."""
-        self._report.waiting = len(urls)
+        self._waiting = len(urls)
         if self._encoder is None:
             return
         try:
@@ -200,7 +201,7 @@ class _Update:
                 if self._is_over():
                     return
         except EncoderError as error:
-            self._report.problem = str(error)
+            self._problem = str(error)
 
     def _groups(self, urls: Sequence[str], settings: EncoderSettings) -> Iterator[_Group]:
         """Yield the pages in groups with new chunks for at least one batch."""
@@ -213,7 +214,7 @@ class _Update:
                 rows = self._rows_of(url_key(page.url))
                 group.pages.append((page, chunks, rows))
                 new = (each for each in chunks if each.id not in rows)
-                group.texts += [f"{page.title}\n{plain_text(each.text)}" for each in new]
+                group.texts.extend(f"{page.title}\n{plain_text(each.text)}" for each in new)
                 if len(group.texts) >= settings.batch:
                     yield group
                     group = _Group()
@@ -241,8 +242,8 @@ class _Update:
             ]
             self._new.append(EncodedPage(url_key(page.url), page, chunks, rows))
         self._unpublished += len(group.texts)
-        self._report.encoded += len(group.texts)
-        self._report.waiting -= len(group.pages)
+        self._encoded += len(group.texts)
+        self._waiting -= len(group.pages)
         stored = 0 if self._base is None else self._base.info.chunks
         if self._unpublished >= max(_PUBLISH_CHUNKS, stored // 10):
             self._publish()
@@ -272,7 +273,7 @@ class _Update:
         self._base = write_store(
             self._workspace.storage, self._info(), base, self._is_current, self._new
         )
-        self._report.removed += before + self._unpublished - self._base.info.chunks
+        self._removed += before + self._unpublished - self._base.info.chunks
         self._unpublished = 0
         self._is_current = np.ones(len(self._base.pages), np.bool_)
         self._new = []
@@ -289,7 +290,7 @@ class _Update:
             chunk_tokens=encoder.settings.chunk_tokens,
             version=VERSION,
             log_entry=self._state.head,
-            waiting=self._report.waiting,
+            waiting=self._waiting,
         )
 
     def _drop_excluded(self) -> None:
@@ -307,7 +308,12 @@ class _Update:
         )
 
     def _finish(self) -> VectorsReport:
-        if self._base is not None:
-            self._report.pages = self._base.info.pages
-            self._report.chunks = self._base.info.chunks
-        return self._report
+        info = None if self._base is None else self._base.info
+        return VectorsReport(
+            0 if info is None else info.pages,
+            0 if info is None else info.chunks,
+            self._encoded,
+            self._removed,
+            self._waiting,
+            self._problem,
+        )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from lycosa.config.settings import Config
 from lycosa.core.errors import LycosaError, UsageError
+from lycosa.hooks import hook
 from lycosa.matching.orders import SearchOrder, read_orders
 from lycosa.notify.outbox import DeliveryWorker, Outbox, outboxes
 from lycosa.notify.transports import Notifier, notifier_of
@@ -170,3 +171,8 @@ def empty_outboxes(workspace: Workspace) -> None:
 
 def _no_notifier() -> Notifier:
     raise UsageError("notifications are not delivered here")
+
+
+@hook
+def crawl_service(root: str, config: Config, report: Callable[[str], None]) -> MatchDelivery:
+    return MatchDelivery(root, config, report)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import field
 from datetime import UTC, datetime
 
 from lycosa.config.settings import Config
+from lycosa.core.dataclass import dataclass, doc
 from lycosa.core.errors import UsageError
+from lycosa.core.units import format_time
 from lycosa.matching.matches import StoredMatch, matches_of
 from lycosa.matching.normalise import folding_of
 from lycosa.matching.orders import (
@@ -27,13 +29,20 @@ from lycosa.url.site_name import SiteScope
 from lycosa.watch.delivery import NAME
 
 
-@dataclass(slots=True, frozen=True)
-class WatchStatus:
-    """A watch, the state of its targets, and whether a running crawl applies it."""
+@dataclass(frozen=True)
+class WatchInfo:
+    """A watch and the state of its notifications."""
 
-    order: SearchOrder
-    targets: tuple[DeliveryState, ...]
-    running: bool
+    id: str
+    name: str
+    texts: Sequence[str]
+    ignore: Sequence[str]
+    collections: Sequence[str]
+    created_at: str = field(metadata=doc("UTC, ISO 8601."))
+    notify: Sequence[DeliveryState] = field(
+        metadata=doc("Delivery state of each target, without parts of a URL that may be secret.")
+    )
+    running: bool = field(metadata=doc("Whether a running crawl applies it."))
 
 
 def require_webhooks(targets: Sequence[str]) -> None:
@@ -59,7 +68,7 @@ def add_watch(
     name: str = "",
     collections: Sequence[str] = (),
     notify: Sequence[str] = (),
-) -> WatchStatus:
+) -> WatchInfo:
     """Search every page that is fetched from now on for texts.
 
     Raises:
@@ -87,7 +96,7 @@ def add_watch(
     return _status(workspace, order)
 
 
-def list_watches(root: str) -> list[WatchStatus]:
+def list_watches(root: str) -> list[WatchInfo]:
     """All watches, oldest first. Raises WorkspaceError."""
     workspace = Workspace.open(root)
     return [
@@ -97,7 +106,7 @@ def list_watches(root: str) -> list[WatchStatus]:
     ]
 
 
-def remove_watch(root: str, name: str) -> SearchOrder:
+def remove_watch(root: str, name: str) -> WatchInfo:
     """Remove a watch by ID or by a unique name. Its matches stay.
 
     Raises:
@@ -106,7 +115,7 @@ def remove_watch(root: str, name: str) -> SearchOrder:
     storage = Workspace.open(root).storage
     order = find_order(storage, name)
     remove_order(storage, order.id)
-    return order
+    return _info(order, (), running=False)
 
 
 def matches(
@@ -138,9 +147,23 @@ def matches(
     )
 
 
-def _status(workspace: Workspace, order: SearchOrder) -> WatchStatus:
+def _status(workspace: Workspace, order: SearchOrder) -> WatchInfo:
     boxes = [Outbox(workspace.storage, NAME, target, _unused_notifier) for target in order.notify]
-    return WatchStatus(order, tuple(box.state() for box in boxes), workspace.owner() is not None)
+    running = workspace.owner() is not None
+    return _info(order, [box.state() for box in boxes], running=running)
+
+
+def _info(order: SearchOrder, notify: Sequence[DeliveryState], *, running: bool) -> WatchInfo:
+    return WatchInfo(
+        order.id,
+        order.name,
+        order.texts,
+        order.folding.names,
+        order.collections,
+        format_time(order.created_at),
+        notify,
+        running,
+    )
 
 
 def _unused_notifier() -> Notifier:

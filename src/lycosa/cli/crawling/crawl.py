@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.crawling.progress import MAX_FAILURES, ProgressBar, ProgressLines
+from lycosa.cli.crawling.progress import MAX_FAILURES, ProgressBar, ProgressLines, stop_on_signals
 from lycosa.cli.options import (
     DEFAULT_WORKSPACE,
     DelayOption,
@@ -20,7 +20,6 @@ from lycosa.cli.options import (
     values_of,
 )
 from lycosa.cli.output import counts, note, print_json, table
-from lycosa.cli.signals import stop_on_signals
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkError
 from lycosa.core.units import format_duration, format_size, number_of

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lycosa.cli.crawling.progress import stop_on_signals
 from lycosa.cli.options import (
     DEFAULT_WORKSPACE,
     DelayOption,
@@ -17,7 +18,6 @@ from lycosa.cli.options import (
     values_of,
 )
 from lycosa.cli.output import counts, json_text, note, print_json
-from lycosa.cli.signals import stop_on_signals
 from lycosa.core.dataclass import dataclass
 from lycosa.core.units import format_duration, format_size, number_of, parse_duration_ms
 from lycosa.processes.terminal import raw, styled

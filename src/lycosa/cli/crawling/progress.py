@@ -1,9 +1,11 @@
-"""Progress of a crawl: a bar on a terminal, else a line every few seconds."""
+"""Progress of a crawl, a bar on a terminal, else a line every few seconds; and its end."""
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from lycosa.cli.output import note
@@ -12,6 +14,7 @@ from lycosa.processes.terminal import escape_output, raw
 
 if TYPE_CHECKING:
     from lycosa.crawl.state.progress import Progress
+    from lycosa.processes.threads import Stoppable
 
 MAX_FAILURES = 10
 _LINE_EVERY_S = 5
@@ -81,3 +84,18 @@ def progress_line(progress: Progress) -> str:
         f"queue {progress.queue:,}  hosts {progress.hosts:,}  "
         f"errors {sum(progress.errors.values()):,}  {format_size(progress.bytes)}"
     )
+
+
+def stop_on_signals(crawl: Stoppable) -> None:
+    """Let Ctrl-C and SIGTERM commit and end a crawl; a second Ctrl-C ends it at once."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        note(
+            "stopping: committing the fetched pages (press Ctrl-C again to exit immediately; "
+            "archived pages are not lost)"
+        )
+        crawl.stop()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import csv
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, fields
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lycosa.cli.inspection.live import cluster_rows, live_rows
 from lycosa.cli.options import InWorkspace, JsonOption
 from lycosa.cli.output import counts, print_json, table
+from lycosa.commands.models import GroupHost, GroupRow, GroupTable, HostSummary, HostTable
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_duration, format_size, number_of
 
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
     from lycosa.commands.models import CollectionStatus, LargestHosts, WorkspaceStatus
 
 _STATES = ("known", "visited", "gone", "excluded")
+
+_MAX_DAYS = 14
+_NODE_LETTERS = 8  # names of Ray's nodes are 56 hexadecimal digits
 
 
 def command(
@@ -38,8 +45,6 @@ def command(
     """Show the state of a workspace and its crawl."""
     workspace = where.open()
     if by:
-        from lycosa.cli.inspection.groups import print_groups, print_hosts
-
         if json_output and csv:
             raise UsageError("--json and --csv exclude each other: choose one")
         form = "json" if json_output else "csv" if csv else "text"
@@ -156,3 +161,165 @@ def _print_hosts(hosts: LargestHosts, count: int) -> None:
     if rows:
         print(f"\n{number_of(hosts.total, 'host')}; the largest:")
         print(table(rows, "  "))
+
+
+def print_groups(groups: GroupTable, form: str, *, sites: bool) -> None:
+    """Print a table by language, collection or type; `form`: text, json or csv."""
+    if form == "json":
+        print_json(groups)
+        return
+    if form == "csv":
+        rows = groups.sites if sites else groups.rows
+        _print_csv(GroupHost if sites else GroupRow, rows, groups.by)
+        return
+    heads = (groups.by, "pages", "sites", "size", "newest", "period", "pages/day", "bytes/day")
+    _print_aligned([heads, *map(_cells, groups.rows), _cells(groups.total)])
+    for row in groups.rows if sites else ():
+        print(f"\n{row.name or 'unknown'}")
+        _print_aligned(
+            [
+                (site.host, f"{site.pages:,}", format_size(site.bytes))
+                for site in groups.sites
+                if site.name == row.name
+            ]
+        )
+
+
+def _cells(row: GroupRow) -> tuple[str, ...]:
+    period = f"{row.first:%Y-%m-%d} to {row.newest:%Y-%m-%d}" if row.first and row.newest else ""
+    newest = f"{row.newest:%Y-%m-%d %H:%M}" if row.newest else ""
+    return (
+        row.name or "total",
+        f"{row.pages:,}",
+        f"{row.sites:,}",
+        format_size(row.bytes),
+        newest,
+        period,
+        f"{row.pages_a_day:,.1f}",
+        format_size(row.bytes_a_day),
+    )
+
+
+def print_hosts(hosts: HostTable, form: str) -> None:
+    """Print a table by host; `form`: text, json or csv."""
+    if form == "json":
+        print_json(hosts)
+        return
+    if form == "csv":
+        _print_csv(HostSummary, hosts.hosts, "host")
+        return
+    rows = [("host", "pages", "known", "size", "first seen", "server")]
+    for host in hosts.hosts:
+        first = f"{host.first_seen_at:%Y-%m-%d}" if host.first_seen_at else ""
+        size = format_size(host.bytes)
+        rows.append((host.host, f"{host.pages:,}", f"{host.known:,}", size, first, host.server))
+    _print_aligned(rows)
+    latest = list(hosts.new_by_day.items())[-_MAX_DAYS:]
+    by_day = ", ".join(f"{day} {number:,}" for day, number in latest)
+    print(f"\n{number_of(hosts.total, 'host')}")
+    print(f"hosts discovered per day: {by_day}")
+    print(f"server software: {counts(hosts.servers)}")
+
+
+def _print_csv(kind: type, rows: Sequence[Any], name: str) -> None:
+    """Print CSV with a header; the column `name` has the name of the property."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    columns = [field.name for field in fields(kind)]
+    writer.writerow([name if column == "name" else column for column in columns])
+    for row in rows:
+        writer.writerow(["" if value is None else value for value in astuple(row)])
+
+
+def _print_aligned(rows: Sequence[Sequence[str]]) -> None:
+    """Print columns, the first aligned to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        print("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+
+
+def live_rows(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the lines about a running daemon."""
+    if live is None:
+        return []
+    rows = [("now", "no worker at the moment")]
+    if "pages" in live:
+        text = (
+            f"{live['rate']:,} pages/s; {number_of(live['pages'], 'page')} since {live['since']}; "
+            f"queue {live['queue']:,}, {live['in_flight']:,} in flight, "
+            f"{number_of(live['hosts'], 'host')}; errors {counts(live['errors']) or 'none'}"
+        )
+        rows = [("now", text)]
+    rows.append(("  message", live["message"]))
+    collections = (live.get("collections") or {}).items()
+    rows.append(("  inactive", ", ".join(name for name, each in collections if each["resting"])))
+    commit = live.get("last_commit")
+    if commit:
+        rows.append(("  last commit", f"entry {commit['entry']} at {commit['at']}"))
+    rows += [(f"  left out: {name}", reason) for name, reason in (live.get("bad") or {}).items()]
+    return rows
+
+
+def cluster_rows(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the lines about a cluster, by the last report of its coordinator."""
+    if cluster is None:
+        return []
+    leader, written_at = cluster.get("leader"), cluster["written_at"]
+    if cluster["over"]:
+        return [("cluster", f"the last one, led by {leader}, ended at {written_at}")]
+    if cluster["silent"]:
+        age = format_duration(cluster["heard_ms_ago"] // 1000 * 1000)
+        what = "its workers stop automatically; start the cluster again to continue"
+        return [("cluster", f"no message from {leader} for {age} (since {written_at}): {what}")]
+    nodes, workers = cluster["nodes"], cluster["workers"]
+    dead = sum(not node.get("alive") for node in nodes)
+    text = (
+        f"engine {cluster.get('engine')}, led by {leader}: {number_of(len(nodes), 'node')}"
+        f"{f' ({dead} dead)' if dead else ''}, {number_of(len(workers), 'worker')}, "
+        f"{cluster.get('partitions', 0)} partitions ({cluster.get('unassigned', 0)} unassigned), "
+        f"log entry {cluster.get('log_head')}"
+    )
+    quotas = counts(cluster.get("granted") or {})
+    return [
+        ("cluster", text),
+        ("  dashboard", str(cluster.get("dashboard") or "")),
+        ("  page quota", f"{quotas} pages" if quotas else ""),
+        *((f"  node {_short(node.get('name'))}", _node(node)) for node in nodes),
+        *((f"  worker {worker.get('worker')}", _worker(worker)) for worker in workers),
+    ]
+
+
+def _node(node: Mapping[str, Any]) -> str:
+    address = f"{node['address']}, " if node.get("address") else ""
+    return (
+        f"{'' if node.get('alive') else 'dead; '}{address}{node.get('cpus', 0):g} CPUs, "
+        f"{number_of(node['workers'], 'worker')}, {number_of(node['partitions'], 'partition')}, "
+        f"{node['rate']:,} pages/s"
+    )
+
+
+def _worker(worker: Mapping[str, Any]) -> str:
+    progress = worker.get("progress") or {}
+    partitions = number_of(worker.get("partitions") or 0, "partition")
+    parts = [f"on {_short(worker.get('node'))}: {partitions}"]
+    if "rate" in progress:
+        parts.append(
+            f"{progress['rate']:,} pages/s, {number_of(progress.get('pages', 0), 'page')}, "
+            f"{progress.get('in_flight', 0):,} in flight"
+        )
+    parts.append(f"{worker.get('waiting') or 0:,} waiting")
+    if worker.get("lag_entries"):
+        parts.append(f"behind by {number_of(worker['lag_entries'], 'log entry', 'log entries')}")
+    if worker.get("idle"):
+        parts.append("idle")
+    if progress.get("message"):
+        parts.append(str(progress["message"]))
+    errors = counts(progress.get("errors") or {})
+    if errors:
+        parts.append(f"errors {errors}")
+    parts.append(f"last message {format_duration(worker.get('last_ping_ms_ago') or 0)} ago")
+    return "; ".join(parts)
+
+
+def _short(node: object) -> str:
+    return str(node)[:_NODE_LETTERS]

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.input import read_input
-from lycosa.cli.monitoring.matches import print_match, start_of
 from lycosa.cli.options import (
     IgnoreOption,
     InWorkspace,
     NotifyOption,
     SiteOption,
+    read_input,
+    start_of,
 )
-from lycosa.cli.output import Output, note
+from lycosa.cli.output import Output, note, print_match
 from lycosa.core.dataclass import dataclass
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
-    from lycosa.commands.feature_models import WatchInfo
+    from lycosa.watch.watches import WatchInfo
 
 app = typer.Typer(
     help="Content alerts: match patterns against every fetched page.", no_args_is_help=True

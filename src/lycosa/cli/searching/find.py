@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.monitoring.matches import print_match
+from lycosa.cli.crawling.progress import stop_on_signals
 from lycosa.cli.options import DelayOption, IgnoreOption, InWorkspace, JsonOption, SiteOption
-from lycosa.cli.output import note, print_json
-from lycosa.cli.signals import stop_on_signals
+from lycosa.cli.output import note, print_json, print_match
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 from lycosa.core.units import number_of

@@ -90,7 +90,7 @@ def _source(
     """Return where to search; None: in the index of the workspace."""
     from lycosa.commands.engines import open_engine
     from lycosa.search.federation.federated_search import open_federated_search
-    from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+    from lycosa.search.federation.replica import ReplicaSupervisor
     from lycosa.search.federation.sharded_search import ShardedSearch
     from lycosa.serve.search.sources import ShardsAndOthers, ShardSource
 

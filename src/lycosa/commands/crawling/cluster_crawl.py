@@ -23,7 +23,7 @@ from lycosa.core.errors import LycosaError
 from lycosa.crawl.session.worker_status import added
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Observer
-from lycosa.hooks.services import CrawlServices
+from lycosa.hooks.plugins import CrawlServices
 from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.threads import Stoppable

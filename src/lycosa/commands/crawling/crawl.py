@@ -31,8 +31,7 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.waiting import left_for_later
 from lycosa.crawl.worker import Limits, Observer
-from lycosa.hooks.plugins import Plugins
-from lycosa.hooks.services import CrawlServices
+from lycosa.hooks.plugins import CrawlServices, Plugins
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
 from lycosa.processes.threads import Stoppable

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
 from typing import Any
 
 from lycosa.commands.maintenance.engine_jobs import update_index
 from lycosa.config.settings import Collection, Config
-from lycosa.crawl.documents.pool import DocumentPool, document_limits
-from lycosa.crawl.processing.page_reader import Reader, item_extractor
+from lycosa.crawl.documents.pool import document_limits, document_reader
+from lycosa.crawl.processing.page_reader import item_extractor
 from lycosa.crawl.recovery.reparse import Reparsed, extract_items, reparse
 from lycosa.crawl.session.session import REPARSED
-from lycosa.fetch.robots_txt import product_token
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
@@ -49,13 +47,8 @@ def reparse_workspace(
         claim = workspace.claim(
             worker, settings=_settings(collections, state, links_too=not fields_only)
         )
-        with closing(DocumentPool(document_limits(config))) as documents:
-            reader = Reader(
-                config.fetch.max_decoded,
-                product_token(config.fetch.user_agent),
-                documents,
-                item_extractor(plugins, collections),
-            )
+        extractor = item_extractor(plugins, collections)
+        with document_reader(document_limits(config), extractor) as reader:
             tables = LiveTables(workspace)
             if fields_only:
                 result = extract_items(

@@ -17,12 +17,12 @@ from lycosa.commands.inspection.status import (
     schedule_facts,
     waiting_for,
 )
-from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.commands.models import CollectionFacts, CollectionHoldings
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.records import UrlState, VisitKind
 from lycosa.crawl.session.pausing import paused
+from lycosa.export.library.editions import library_languages
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 

@@ -272,16 +272,6 @@ class PassageFinder:
         return pages, within_budget(ranked, request.count, request.budget)
 
 
-def passages(root: str, query: str, **options: object) -> PassagesResult:
-    """Return the best passages of a workspace. `options`: fields of `PassageRequest`.
-
-    Raises:
-        UsageError: an option is wrong.
-        WorkspaceError: there is no workspace, or its index is damaged.
-    """
-    return PassageFinder(root).find(PassageRequest(query, **options))  # type: ignore[arg-type]
-
-
 def chunks(root: str, url: str, max_tokens: int = DEFAULT_TOKENS) -> ChunkList:
     """Return the newest version of a stored page in chunks, those of `passages` with this maximum.
 

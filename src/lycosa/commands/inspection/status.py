@@ -194,10 +194,10 @@ def waiting_for(urls: pl.LazyFrame, hosts: pl.LazyFrame, now_ms: int) -> pl.Lazy
         .when(pl.col("rests"))
         .then(pl.lit("host_paused"))
     )
-    known = urls.filter(pl.col("state") == UrlState.KNOWN.value).join(
+    unvisited = urls.filter(pl.col("state") == UrlState.KNOWN.value).join(
         resting, on="host_key", how="left"
     )
-    return counted(known.select(waits_for=what.otherwise(pl.lit("due"))), "waits_for")
+    return counted(unvisited.select(waits_for=what.otherwise(pl.lit("due"))), "waits_for")
 
 
 def due_again_of(

@@ -7,23 +7,21 @@ the page visits with a complete response (2xx, no redirect), of pages that are l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal, cast
 
 import polars as pl
 
-from lycosa.commands.inspection.tally import Tally
-from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.commands.models import GroupHost, GroupRow, GroupTable
 from lycosa.config.settings import Config
 from lycosa.core.dataclass import list_lengths
-from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.errors import UsageError
 from lycosa.core.records import VisitKind
 from lycosa.export.bulk.join import side_by_side
-from lycosa.export.library.editions import IDENTITY, UNKNOWN
-from lycosa.store.tables.live import LiveTables
+from lycosa.export.library.editions import IDENTITY, UNKNOWN, library_languages
+from lycosa.store.tables.live import LiveTables, retried
 from lycosa.store.tables.schema import SORT
 from lycosa.store.workspace import Workspace
 
@@ -43,9 +41,23 @@ _VISITS = (
     "content_type",
     "record_id",
 )
-_ATTEMPTS = 3
 _FRAME_BYTES = 12 * 2**20
 _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
+
+_SUMMED = (
+    pl.col("pages").sum(),
+    pl.col("bytes").sum(),
+    pl.col("first").min(),
+    pl.col("newest").max(),
+    pl.col("host_key").n_unique().alias("sites"),
+)
+_VISITED = (
+    pl.col("fetched").sum(),
+    pl.col("fetched_bytes").sum(),
+    pl.col("first").min(),
+    pl.col("newest").max(),
+)
+_MAX_WAITING = 200_000  # rows of parts that are not added up yet
 
 
 def groups_of(workspace: Workspace, by: By, config: Config, *, sites: bool = False) -> GroupTable:
@@ -93,15 +105,7 @@ def read_groups(root: str, config: Config, by: str, *, sites: bool = False) -> G
     if by not in ("language", "collection", "type"):
         raise UsageError(f"--by {by!r}: choose {', '.join(WAYS)}")
     workspace = Workspace.open(root)
-    for _ in range(_ATTEMPTS):
-        try:
-            return groups_of(workspace, cast("By", by), config, sites=sites)
-        except FileNotFoundError as error:
-            missing = error
-    raise WorkError(
-        f"table files were replaced three times while they were read ({missing}): try again when "
-        "no compaction runs"
-    )
+    return retried(lambda: groups_of(workspace, cast("By", by), config, sites=sites))
 
 
 def _ranges(tables: LiveTables) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
@@ -186,21 +190,6 @@ def _table(
     return replace(table, totals=list_lengths(table))
 
 
-_SUMMED = (
-    pl.col("pages").sum(),
-    pl.col("bytes").sum(),
-    pl.col("first").min(),
-    pl.col("newest").max(),
-    pl.col("host_key").n_unique().alias("sites"),
-)
-_VISITED = (
-    pl.col("fetched").sum(),
-    pl.col("fetched_bytes").sum(),
-    pl.col("first").min(),
-    pl.col("newest").max(),
-)
-
-
 def _group(name: str, pages: Mapping[str, object], visits: Mapping[str, object]) -> GroupRow:
     times = [
         at
@@ -232,3 +221,48 @@ def _group(name: str, pages: Mapping[str, object], visits: Mapping[str, object])
 def _number(row: Mapping[str, object], name: str) -> int:
     value = row.get(name, 0)
     return value if isinstance(value, int) else 0
+
+
+class Tally:
+    """Adds up the columns `sums`, keeps the least of `least` and the greatest of `greatest`, for
+    each of `keys`.
+
+    A column `name` in `first` is carried along. Parts have all of these columns.
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[str],
+        sums: Sequence[str] = (),
+        least: Sequence[str] = (),
+        greatest: Sequence[str] = (),
+        first: Sequence[str] = (),
+    ) -> None:
+        self._keys = list(keys)
+        self._columns = [
+            *(pl.col(name).sum() for name in sums),
+            *(pl.col(name).min() for name in least),
+            *(pl.col(name).max() for name in greatest),
+            *(pl.col(name).first() for name in first),
+        ]
+        self._names = [*keys, *sums, *least, *greatest, *first]
+        self._parts: list[pl.DataFrame] = []
+        self._waiting = 0
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Take one part; its rows may share keys."""
+        if part.height:
+            self._parts.append(part.select(self._names))
+            self._waiting += part.height
+            if self._waiting > _MAX_WAITING:
+                self._parts = [self._added()]
+                self._waiting = 0
+
+    def result(self) -> pl.DataFrame | None:
+        """One row a key, in the order of the keys; None if nothing came."""
+        return self._added().sort(self._keys) if self._parts else None
+
+    def _added(self) -> pl.DataFrame:
+        return (
+            pl.concat(self._parts, how="vertical_relaxed").group_by(self._keys).agg(self._columns)
+        )

@@ -9,12 +9,12 @@ import polars as pl
 
 from lycosa.commands.inspection.status_by import groups_of
 from lycosa.commands.maintenance.exclude import drop_vectors
-from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.commands.models import CollectionSummary
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import paused
 from lycosa.export.archives.collection_copy import CopyReport, copy_collection
+from lycosa.export.library.editions import library_languages
 from lycosa.graph.builder import make_anew
 from lycosa.index.indexer import Indexer
 from lycosa.index.shards.shards import current_generation, index_analysis

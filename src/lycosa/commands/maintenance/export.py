@@ -6,28 +6,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import date
+from pathlib import Path
 from typing import BinaryIO
 
 from lycosa.cluster.engine import Engine
 from lycosa.commands.engines import open_engine
-from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import parse_size
-from lycosa.crawl.documents.pool import DocumentPool, document_limits
-from lycosa.crawl.processing.page_reader import Reader
+from lycosa.crawl.documents.pool import document_limits, document_reader
 from lycosa.export.bulk.actions import BulkSelection
 from lycosa.export.bulk.bulk import BulkReport, Destination, export_bulk
 from lycosa.export.bulk.http import Backoff, BulkClient
 from lycosa.export.bulk.targets import OpenSearch, Quickwit, Target
-from lycosa.export.library.editions import LibrarySelection
+from lycosa.export.library.editions import LibrarySelection, library_languages
 from lycosa.export.library.formats import FORMATS
 from lycosa.export.library.library import LibraryReport, export_library
 from lycosa.export.library.xml import SCHEMA
-from lycosa.fetch.robots_txt import product_token
+from lycosa.store.storage.files import whole_file, write_errors
 from lycosa.store.workspace import Workspace
 
 
@@ -62,13 +60,6 @@ class LibraryOptions:
     again: bool = False
     engine: str = ""
     address: str = ""
-
-
-def library_selection(
-    language: str, collection: str, since: date | None, until: date | None, options: LibraryOptions
-) -> LibrarySelection:
-    """Return the pages to export; empty: all. `since` and `until` are included."""
-    return LibrarySelection(language, collection, since, until, options.full)
 
 
 def export_pages(
@@ -117,19 +108,8 @@ def write_file(path: str, write: Callable[[BinaryIO], int]) -> int:
     Raises:
         WorkError: it cannot be written.
     """
-    draft = f"{path}.part"
-    try:
-        with open(draft, "wb") as file:
-            result = write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError as error:
-        raise WorkError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        with suppress(OSError):
-            os.unlink(draft)
-    return result
+    with write_errors(path), whole_file(Path(path)) as draft, open(draft, "wb") as file:
+        return write(file)
 
 
 @dataclass(frozen=True)
@@ -183,13 +163,9 @@ def export_task(task: LibraryTask) -> LibraryReport:
     """Bring the library up to date. Raises what `lycosa.export.library.library.export_library`
     raises, and WorkError where that says: again.
     """
-    config = task.config
     try:
         # older versions are read from the archive
-        with closing(DocumentPool(document_limits(config))) as documents:
-            reader = Reader(
-                config.fetch.max_decoded, product_token(config.fetch.user_agent), documents
-            )
+        with document_reader(document_limits(task.config)) as reader:
             return export_library(
                 Workspace.open(task.location),
                 task.target,

@@ -14,8 +14,7 @@ from lycosa.store.storage.staging import build_folder
 from lycosa.store.storage.storage import Storage
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
-from lycosa.translation.dictd import dictd
-from lycosa.translation.dictionaries import DictionaryEntry, as_table, columns, wiktionary
+from lycosa.translation.dictionaries import DictionaryEntry, as_table, columns, dictd, wiktionary
 from lycosa.translation.parallel_texts import Pair, tmx, two_columns, two_files
 from lycosa.translation.table import TableInfo, analyzers, write_table
 from lycosa.translation.terms import Vocabulary

@@ -13,7 +13,7 @@ from typing import Any
 from lycosa.commands.crawl_models import CrawlReport, FocusedCrawlReport, HuntHit
 from lycosa.commands.crawling.hunt import hunt_request, run_hunt
 from lycosa.commands.crawling.run_crawl import CrawlCall, CrawlListeners, run_call
-from lycosa.commands.crawling.submit import submit_urls
+from lycosa.commands.crawling.submissions import submit_urls
 from lycosa.config.settings import Config
 from lycosa.core.errors import OwnedError
 from lycosa.hunt.session import Event

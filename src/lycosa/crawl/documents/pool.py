@@ -13,9 +13,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from lycosa.crawl.documents.wire import (
     DocumentLimits,
     decode_reply,
 )
-from lycosa.crawl.processing.page_reader import ParsedExchange
+from lycosa.crawl.processing.page_reader import ItemExtractor, ParsedExchange, Reader
 from lycosa.fetch.robots_txt import product_token
 from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.documents.kinds import begins_as_document, kind_of
@@ -320,3 +320,12 @@ class DocumentPool:
         with suppress(ValueError):
             self._idle.remove(child)
         return child.close()
+
+
+@contextmanager
+def document_reader(
+    limits: DocumentLimits, extractor: ItemExtractor | None = None
+) -> Iterator[Reader]:
+    """Yield a reader of responses that parses documents in child processes, which end with it."""
+    with closing(DocumentPool(limits)) as documents:
+        yield Reader(limits.max_decoded, limits.product_token, documents, extractor)

@@ -8,7 +8,6 @@ robots.txt is obeyed as everywhere; `fetch` reports the rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 
 from lycosa.config.settings import Collection, FetchSettings
 from lycosa.core.clock import SystemClock
@@ -16,11 +15,11 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Exclusion, Refusal, UsageError, WorkError
 from lycosa.core.host_row import RobotsEntry
 from lycosa.core.records import Exchange, Page, Request, VisitKind
-from lycosa.crawl.documents.pool import DocumentPool
+from lycosa.crawl.documents.pool import document_reader
 from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.crawl.policy.outcome import REDIRECTS
 from lycosa.crawl.policy.robots_cache import MAX_HOPS, RobotsCache
-from lycosa.crawl.processing.page_reader import Reader, item_extractor
+from lycosa.crawl.processing.page_reader import item_extractor
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.robots_txt import product_token, robots_url
@@ -142,13 +141,12 @@ def read_page(
         WorkError: it is of a media type that is not read, or does not decode.
     """
     headers = parse_head(exchange.response_head)
-    token = product_token(settings.user_agent)
-    with closing(
-        DocumentPool(DocumentLimits(max_decoded=settings.max_decoded, product_token=token))
-    ) as documents:
-        extractor = item_extractor(installed_plugins(), collections) if collections else None
-        reader = Reader(settings.max_decoded, token, documents, extractor)
-        names = [each.name for each in collections]
+    limits = DocumentLimits(
+        max_decoded=settings.max_decoded, product_token=product_token(settings.user_agent)
+    )
+    extractor = item_extractor(installed_plugins(), collections) if collections else None
+    names = [each.name for each in collections]
+    with document_reader(limits, extractor) as reader:
         parsed = reader(exchange, headers, names, markdown=markdown)
     if parsed.page is None:
         kind = headers.get("content-type") or "no Content-Type"

@@ -11,7 +11,6 @@ import glob
 import gzip
 import hashlib
 import json
-import os
 import shutil
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,11 +23,11 @@ from typing import IO
 
 import polars as pl
 
-from lycosa.core.errors import WorkError
 from lycosa.core.units import format_time
 from lycosa.core.version import VERSION
 from lycosa.export.archives.warc import DEFAULT_FILE_BYTES, WarcSelection, export_warc
 from lycosa.processes.disk import sync_folder
+from lycosa.store.storage.files import whole_file, write_errors
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
@@ -73,7 +72,6 @@ def export_wacz(
     # the WARC files of an interrupted call can be reused only with the same options
     options = repr((chosen, max_file_bytes, responses_only)).encode()
     parts = path.with_name(f".{path.name}.{hashlib.sha256(options).hexdigest()[:12]}.parts")
-    aside = path.with_name(f".{path.name}.part")
     warcs = export_warc(
         workspace, parts, chosen, max_file_bytes=max_file_bytes, responses_only=responses_only
     )
@@ -81,23 +79,14 @@ def export_wacz(
         with suppress(OSError):
             parts.rmdir()
         return WaczReport()
-    try:
-        with open(aside, "wb") as file:
+    with write_errors(path, "run the same command again"):
+        with whole_file(path) as draft, open(draft, "wb") as file:
             pages = _pages(LiveTables(workspace), chosen)
             count = _write(file, warcs.files, warcs.index, pages, title or _default_title(chosen))
-            file.flush()
-            os.fsync(file.fileno())
-        size = aside.stat().st_size
-        os.replace(aside, path)
         sync_folder(path.parent)
         for obsolete in path.parent.glob(f".{glob.escape(path.name)}.*.parts"):
             shutil.rmtree(obsolete)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise WorkError(
-            f"{path} cannot be written: {error.strerror}; run the same command again"
-        ) from error
-    return WaczReport(path, warcs.captures, count, size)
+    return WaczReport(path, warcs.captures, count, path.stat().st_size)
 
 
 def _default_title(chosen: WarcSelection) -> str:

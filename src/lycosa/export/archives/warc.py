@@ -8,7 +8,6 @@ missing file. The same captures and options give the same bytes.
 from __future__ import annotations
 
 import heapq
-import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -28,6 +27,7 @@ from lycosa.core.errors import ArchiveError, WorkError
 from lycosa.core.records import VisitKind
 from lycosa.core.version import VERSION
 from lycosa.processes.disk import sync_folder
+from lycosa.store.storage.files import whole_file, write_errors
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteName
@@ -109,7 +109,7 @@ def export_warc(
     files: list[Path] = []
     existing = selected = 0
     name = f"lycosa-{datetime.fromtimestamp(newest // 1000, UTC):%Y%m%d%H%M%S}"
-    try:
+    with write_errors(folder, "complete files are kept, run the same command again"):
         folder.mkdir(parents=True, exist_ok=True)
         for number, captures in enumerate(_file_contents(_in_file_order(rows), max_file_bytes)):
             path = folder / f"{name}-{number:05d}.warc.gz"
@@ -125,11 +125,6 @@ def export_warc(
         index = folder / f"{name}.cdxj"
         lines = _merge_indexes(index, [_index_of(path) for path in files])
         size = sum(path.stat().st_size for path in files)
-    except OSError as error:
-        raise WorkError(
-            f"{folder} cannot be written: {error.strerror}; complete files are kept, "
-            "run the same command again"
-        ) from error
     return WarcReport(files, index, existing, lines, selected - lines, size)
 
 
@@ -229,21 +224,12 @@ def _write_file(
     responses_only: bool,
 ) -> None:
     """Write a file and its index aside, then rename both, the index first."""
-    aside = path.with_name(f".{path.name}.part")
-    index_aside = path.with_name(f".{path.name}.cdxj.part")
-    try:
-        with open(aside, "wb") as output:
+    with whole_file(path) as draft, whole_file(_index_of(path)) as index_draft:
+        with open(draft, "wb") as output:
             output.write(start)
             lines = _copy(workspace, captures, output, path.name, responses_only)
-            output.flush()
-            os.fsync(output.fileno())
-        _write_lines(index_aside, sorted(lines))
-        os.replace(index_aside, _index_of(path))
-        os.replace(aside, path)
-        sync_folder(path.parent)
-    finally:
-        aside.unlink(missing_ok=True)
-        index_aside.unlink(missing_ok=True)
+        _write_lines(index_draft, sorted(lines))
+    sync_folder(path.parent)
 
 
 def _copy(
@@ -290,9 +276,8 @@ def _index_of(path: Path) -> Path:
 
 def _merge_indexes(path: Path, parts: Sequence[Path]) -> int:
     """Merge sorted CDXJ files; return the number of lines."""
-    aside = path.with_name(f".{path.name}.part")
-    count = _write_lines(aside, heapq.merge(*map(_lines, parts)))
-    os.replace(aside, path)
+    with whole_file(path) as draft:
+        count = _write_lines(draft, heapq.merge(*map(_lines, parts)))
     sync_folder(path.parent)
     return count
 
@@ -309,6 +294,4 @@ def _write_lines(path: Path, lines: Iterable[str]) -> int:
         for line in lines:
             file.write(line + "\n")
             count += 1
-        file.flush()
-        os.fsync(file.fileno())
     return count

@@ -16,13 +16,14 @@ from typing import Any, BinaryIO
 
 import xxhash
 
-from lycosa.core.errors import WorkError, WorkspaceError
+from lycosa.core.errors import WorkspaceError
 from lycosa.export.bulk.actions import START, BulkAction, BulkSelection, actions
 from lycosa.export.bulk.http import Backoff
 from lycosa.export.bulk.join import Key
 from lycosa.export.bulk.targets import IncompleteResponse, Rejection, RequestTooLarge, Target
 from lycosa.store.coordination.owner import FOLDER
 from lycosa.store.log.state import LogState
+from lycosa.store.storage.files import write_errors
 from lycosa.store.workspace import Workspace
 
 EXPORTS = f"{FOLDER}/exports"
@@ -309,14 +310,10 @@ class _Export:
         self._position = position
         document: dict[str, Any] = {**asdict(self._destination), "confirmed": asdict(position)}
         storage = self._workspace.storage
-        try:
+        remedy = "the documents were sent, and the next run sends them again"
+        with write_errors(self._destination.path, remedy):
             storage.make_folder(EXPORTS)
             storage.replace(
                 self._destination.path, (json.dumps(document, indent=1) + "\n").encode()
             )
-        except OSError as error:
-            raise WorkError(
-                f"{self._destination.path} cannot be written: {error.strerror}; the documents "
-                "were sent, and the next run sends them again"
-            ) from error
         self._saved_at = time.monotonic()

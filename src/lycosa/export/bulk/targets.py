@@ -95,12 +95,7 @@ class OpenSearch:
     def send(self, batch: Sequence[BulkAction], *, last: bool) -> list[Rejection | None]:
         path = f"{self._path}/_bulk?filter_path=errors,items.*.status,items.*.error"
         body = b"".join(map(_lines, batch))
-        response = self._client.request("POST", path, body, NDJSON)
-        if response.status == 413:
-            raise RequestTooLarge
-        if response.status != 200:
-            raise _unexpected("the documents were refused", response)
-        items = (response.document() or {}).get("items")
+        items = _sent(self._client, path, body).get("items")
         if not isinstance(items, list) or len(items) != len(batch):
             raise IncompleteResponse
         return [_result(action, item) for action, item in zip(batch, items, strict=True)]
@@ -221,12 +216,7 @@ class Quickwit:
     def send(self, batch: Sequence[BulkAction], *, last: bool) -> list[Rejection | None]:
         path = f"/api/v1/{self._index}/ingest?commit={'wait_for' if last else 'auto'}"
         body = b"".join((action.document or b"") + b"\n" for action in batch)
-        response = self._client.request("POST", path, body, NDJSON)
-        if response.status == 413:
-            raise RequestTooLarge
-        if response.status != 200:
-            raise _unexpected("the documents were refused", response)
-        document = response.document() or {}
+        document = _sent(self._client, path, body)
         if document.get("num_docs_for_processing") != len(batch):
             raise IncompleteResponse
         rejected = document.get("num_rejected_docs") or 0
@@ -257,6 +247,16 @@ def _quickwit_query(rule: str) -> str:
 def _escaped(word: str) -> str:
     """Escape the reserved characters of Quickwit."""
     return re.sub(r"""([-+^`:{}"\[\]()~!\\*\s])""", r"\\\1", word)
+
+
+def _sent(client: BulkClient, path: str, body: bytes) -> dict[str, Any]:
+    """Send documents, and return the response. Raises RequestTooLarge or WorkError."""
+    response = client.request("POST", path, body, NDJSON)
+    if response.status == 413:
+        raise RequestTooLarge
+    if response.status != 200:
+        raise _unexpected("the documents were refused", response)
+    return response.document() or {}
 
 
 def _unexpected(trouble: str, response: BulkResponse) -> WorkError:

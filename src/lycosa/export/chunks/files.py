@@ -16,10 +16,11 @@ import xxhash
 
 from lycosa.chunks.split import Chunk, split_page
 from lycosa.chunks.tokens import ChunkBudget, budget_of
-from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.errors import UsageError
 from lycosa.core.version import VERSION
 from lycosa.export.chunks.state import ExportState, open_state, remove_export
 from lycosa.export.markdown.pages import MarkdownPage, selected_pages
+from lycosa.store.storage.files import write_errors
 from lycosa.store.workspace import Workspace
 
 DEFAULT_TOKENS = 400
@@ -108,7 +109,7 @@ def export_chunks(
         WorkspaceError: the state in the folder is damaged, or in use.
     """
     folder = Path(target)
-    try:
+    with write_errors(folder, "run the same command again"):
         folder.mkdir(parents=True, exist_ok=True)
         if again:
             remove_export(folder)
@@ -122,10 +123,6 @@ def export_chunks(
                 condition=export.wants,
             )
             return export.write(pages)
-    except OSError as error:
-        raise WorkError(
-            f"{folder} cannot be written: {error.strerror}; run the same command again"
-        ) from error
 
 
 class ChunkExport:

@@ -21,6 +21,7 @@ from typing import Any
 
 from lycosa.export.library.formats import Format
 from lycosa.processes.disk import sync_folder
+from lycosa.store.storage.files import whole_file
 
 INDEX = "index.json"
 _PROGRESS = ".progress.json"
@@ -187,10 +188,6 @@ def _place(value: Any) -> Place:
 
 
 def _write(path: Path, document: dict[str, object]) -> None:
-    aside = path.with_name(f".{path.name}.part")
-    with open(aside, "w", encoding="utf-8") as file:
-        json.dump(document, file, ensure_ascii=False, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
+    text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    with whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")

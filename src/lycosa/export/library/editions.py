@@ -6,7 +6,7 @@ the text of that day. The text of the live version is in `pages`; older ones are
 archive.
 
 Omitted are excluded pages, pages with noindex, and copies behind redirects
-(`lycosa.graph.redirect_duplicates`). Pages that are gone stay on their former days.
+(`lycosa.graph.generation`). Pages that are gone stay on their former days.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 
 import polars as pl
 
+from lycosa.config.settings import Config
 from lycosa.core.records import UrlState, VisitKind
+from lycosa.store.log.state import LogState
 from lycosa.store.tables.schema import SORT
 
 IDENTITY = ("collection", "host_key", "url_key")
@@ -147,3 +150,18 @@ def _versions(pages: pl.DataFrame, visits: pl.DataFrame, *, full: bool) -> pl.Da
     return rows.with_columns(
         pl.col("at").fill_null(pl.col("fetched_at")), pl.col("live").fill_null(True)
     )
+
+
+def library_languages(config: Config, state: LogState) -> Mapping[str, str]:
+    """Return the language of each collection that has one: configured, or of its last crawl.
+
+    Pages of other collections are filed under their identified language.
+    """
+    languages: dict[str, str] = {}
+    settings: dict[str, Mapping[str, Any]] = {**state.settings}
+    configured = {collection.name: collection.language for collection in config.collection}
+    for name in {*settings, *configured}:
+        language = configured.get(name) or str(settings.get(name, {}).get("language") or "")
+        if language:
+            languages[name] = language
+    return languages

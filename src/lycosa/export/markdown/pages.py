@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,15 +14,16 @@ from urllib.parse import urlsplit
 import polars as pl
 
 from lycosa.archive.warc.reader import read_rendered, read_response
-from lycosa.core.errors import ArchiveError, UsageError, WorkError
+from lycosa.core.errors import ArchiveError, UsageError
 from lycosa.core.records import Exchange, VisitKind
-from lycosa.crawl.documents.pool import DocumentPool
+from lycosa.crawl.documents.pool import document_reader
 from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.export.mirror.file_names import file_names
 from lycosa.http.decode import parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.page.markdown import text_markdown
+from lycosa.store.storage.files import write_errors
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
@@ -159,7 +159,7 @@ def selected_pages(
         chosen &= pl.col("collection") == collection
     if site:
         chosen &= site_name(site).rows()
-    with _reader(documents) as reader:
+    with document_reader(documents) as reader:
         for values in _rows(workspace, chosen).iter_rows(named=True):
             if not condition(values):
                 continue
@@ -186,7 +186,7 @@ def pages_at(
     ) & pl.col("url_key").is_in(
         pl.Series([each.url_key for each in identities], dtype=pl.UInt64).implode()
     )
-    with _reader(documents) as reader:
+    with document_reader(documents) as reader:
         for values in _rows(workspace, chosen, chosen).iter_rows(named=True):
             try:
                 text = _markdown(workspace, values, reader, MarkdownMode.MAIN)
@@ -194,12 +194,6 @@ def pages_at(
                 text = ""
             stored = values["main_text"] or values["text"]
             yield _page(values, text or text_markdown(stored, values["headings"]))
-
-
-@contextmanager
-def _reader(documents: DocumentLimits) -> Iterator[Reader]:
-    with closing(DocumentPool(documents)) as pool:
-        yield Reader(documents.max_decoded, documents.product_token, pool)
 
 
 def _page(values: dict[str, Any], markdown: str) -> MarkdownPage:
@@ -307,16 +301,12 @@ def export_markdown(
         documents=documents,
         unreadable=unreadable,
     )
-    try:
+    with write_errors(folder, "run the same command again"):
         for page in pages:
             data = page.with_front_matter().encode()
             _write(folder / names[page.url], data)
             count += 1
             size += len(data)
-    except OSError as error:
-        raise WorkError(
-            f"{folder} cannot be written: {error.strerror}; run the same command again"
-        ) from error
     return MarkdownReport(folder, count, size, unreadable)
 
 
@@ -355,11 +345,9 @@ def export_llms(
     full = "\n".join(
         f"# {page.title or page.url}\n\nSource: {page.url}\n\n{page.markdown}" for page in pages
     )
-    try:
+    with write_errors(folder):
         _write(folder / "llms.txt", index.encode())
         _write(folder / "llms-full.txt", full.encode())
-    except OSError as error:
-        raise WorkError(f"{folder} cannot be written: {error.strerror}") from error
     return MarkdownReport(folder, len(pages), len(index.encode()) + len(full.encode()), unreadable)
 
 

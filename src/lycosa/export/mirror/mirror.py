@@ -18,13 +18,14 @@ import polars as pl
 
 from lycosa.archive.warc.reader import read_response
 from lycosa.config.settings import Collection
-from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.errors import UsageError
 from lycosa.core.records import Exchange, LinkKind, UrlState, VisitKind
 from lycosa.export.mirror.file_names import file_names, is_known
 from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
 from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.directory_listing import LISTINGS, read_listing
 from lycosa.page.media import MediaFormat, format_of
+from lycosa.store.storage.files import write_errors
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.rules import Rules
@@ -109,7 +110,7 @@ def export_mirror(
                 return None
         return None
 
-    try:
+    with write_errors(folder, "run the same command again"):
         for capture in captures:
             body = _body(workspace, capture, names[capture.url], find)
             if body is None:
@@ -117,10 +118,6 @@ def export_mirror(
                 continue
             _write(folder / names[capture.url], body)
             report.add(len(body), page=bool(capture.charset))
-    except OSError as error:
-        raise WorkError(
-            f"{folder} cannot be written: {error.strerror}; run the same command again"
-        ) from error
     return report
 
 

@@ -8,7 +8,7 @@ score that the translated query can reach.
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -73,15 +73,11 @@ class LanguageSearch:
 
     def find(self, limit: int, *, folded: bool = True, now_ms: int = 0) -> LanguageAnswer:
         """Return the best pages with all words, or with some if fewer than `limit` have all."""
-        slots = [slot for term in self._query.terms if (slot := self._slot(term)) is not None]
+        slots = self._slots(self._query.terms, tuple(WEIGHTS))
         count = len(self._query.terms)
         if not slots:
             return LanguageAnswer(self._query, 0, [], 0.0)
-        titles = [
-            title
-            for term in self._query.terms
-            if (title := self._slot(term, (TITLE_ROLE,))) is not None
-        ]
+        titles = self._slots(self._query.terms, (TITLE_ROLE,))
         more = (
             (AtLeast(tuple(titles), count).times(TITLE_WEIGHT / WEIGHTS[TITLE_ROLE]),)
             if 1 < count == len(titles)
@@ -115,27 +111,24 @@ class LanguageSearch:
         alternatives = (each for term in self._query.terms for each in term.all_alternatives())
         return [Unit(tuple(each.key.split(" ")), "", each.surface) for each in alternatives]
 
-    def _slot(
-        self, term: TranslatedTerm, roles: Sequence[str] = tuple(WEIGHTS)
-    ) -> Expression | None:
+    def _slots(self, terms: Iterable[TranslatedTerm], roles: Sequence[str]) -> list[Expression]:
+        """Return the expressions of those words that have one."""
+        slots = (self._slot(term, roles) for term in terms)
+        return [slot for slot in slots if slot is not None]
+
+    def _slot(self, term: TranslatedTerm, roles: Sequence[str]) -> Expression | None:
         """Return the expression of a word: its best translation, and a part of the others."""
-        found_in = [
+        alternatives = [
             (each.origin, expression)
             for each in term.alternatives
             if (expression := self._somewhere(each, roles)) is not None
         ]
-        parts = self._with_typed(found_in)
+        parts = self._with_typed(alternatives)
         if term.words:
-            words = [
-                expression
-                for word in term.words
-                if (expression := self._slot(word, roles)) is not None
-            ]
+            words = self._slots(term.words, roles)
             if len(words) == len(term.words):
                 parts.append(AtLeast(tuple(words), len(words)).times(1 / len(words)))
-        pieces = [
-            expression for part in term.parts if (expression := self._slot(part, roles)) is not None
-        ]
+        pieces = self._slots(term.parts, roles)
         whole = [DisMax(tuple(parts), TIE)] if parts else []
         return AtLeast((*whole, *pieces)) if pieces else whole[0] if whole else None
 
@@ -402,12 +395,7 @@ def _translated_shares(
     """
     if not queries:
         return []
-    translated = {
-        term.source
-        for query in queries
-        for term in query.terms
-        if any(each.origin != TYPED for each in term.all_alternatives())
-    }
+    translated = _translated_words(queries)
     return [
         sum(
             TYPED_SHARE
@@ -424,13 +412,18 @@ def _translated_shares(
 
 def _has_untranslated_word(queries: Sequence[TranslatedQuery]) -> bool:
     """Return whether a word of the query has no translation, so it may be misspelled."""
-    candidates = {
+    translated = _translated_words(queries[1:])
+    return any(term.source not in translated for term in queries[0].terms) if queries else False
+
+
+def _translated_words(queries: Sequence[TranslatedQuery]) -> set[str]:
+    """Return the words of the original query that a table or an edit translates."""
+    return {
         term.source
-        for query in queries[1:]
+        for query in queries
         for term in query.terms
         if any(each.origin != TYPED for each in term.all_alternatives())
     }
-    return any(term.source not in candidates for term in queries[0].terms) if queries else False
 
 
 def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, int]:
@@ -446,13 +439,8 @@ def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) ->
                 for unit in analyzer.units(clause.text)
                 for term in unit.phrase
             ]
-            held = (
-                min(
-                    index.info.languages.get(language, 0),
-                    *(index.statistics.holding(name, term) for term in terms),
-                )
-                if terms
-                else 0
-            )
-            counts[language] = max(counts[language], held)
+            if terms:
+                held = min(index.statistics.holding(name, term) for term in terms)
+                counts[language] = max(counts[language], held)
+        counts[language] = min(counts[language], index.info.languages.get(language, 0))
     return counts

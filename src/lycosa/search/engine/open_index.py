@@ -50,7 +50,7 @@ from lycosa.search.presentation.snippet import Highlighter
 from lycosa.search.query.filters import Filters
 from lycosa.search.query.query import ParsedQuery
 from lycosa.search.query.reading import Reading, read_by
-from lycosa.search.ranking.expression import Expression, Leaf, to_query
+from lycosa.search.ranking.expression import Expression, Leaf, to_query, without
 from lycosa.search.ranking.feedback import PageTerms
 from lycosa.search.ranking.ordering import (
     PageListing,
@@ -60,7 +60,7 @@ from lycosa.search.ranking.ordering import (
     listing,
 )
 from lycosa.search.ranking.rescoring import Rescorer
-from lycosa.search.ranking.retrieve import QueryBuilder, without
+from lycosa.search.ranking.retrieve import QueryBuilder
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import (
     TermStatistics,

@@ -228,9 +228,9 @@ def spelling_of(
     ):
         return None
 
-    def matches(text: str, known_pages: int) -> int:
-        if known_pages >= MANY and not (request.host or request.collection):
-            return known_pages
+    def matches(text: str, pages: int) -> int:
+        if pages >= MANY and not (request.host or request.collection):
+            return pages
         return matching(source, parse_query(text), request)
 
     return other_spelling(

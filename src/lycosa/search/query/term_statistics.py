@@ -25,8 +25,9 @@ import polars as pl
 from icu4py.breakers import WordBreaker
 
 from lycosa.core.dataclass import doc
+from lycosa.core.errors import WorkspaceError
 from lycosa.core.units import format_time
-from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.text.function_words import SPACELESS
 from lycosa.text.stop_words import stop_words
 
@@ -60,6 +61,8 @@ _FRAME_BYTES = 4 * 2**20
 _ROWS = 200  # pages whose words are in memory together
 _KEY = ("language", "lower")
 _COUNTS = ("documents", "total", "recent", "capital", "upper")
+
+_BODY = pl.when(pl.col("main_text") != "").then(pl.col("main_text")).otherwise(pl.col("text"))
 
 
 @dataclass(slots=True, frozen=True)
@@ -197,9 +200,6 @@ class _Counter:
                 schema=dict.fromkeys(_KEY, pl.String) | dict.fromkeys(_COUNTS, pl.Int64)
             )
         return pl.concat(self._parts).group_by(_KEY).agg(pl.col(_COUNTS).sum())
-
-
-_BODY = pl.when(pl.col("main_text") != "").then(pl.col("main_text")).otherwise(pl.col("text"))
 
 
 def _at() -> pl.Expr:
@@ -351,3 +351,15 @@ def _is_uninformative(pages: pl.Expr) -> pl.Expr:
     even = (by_chance / pl.col("documents")).log(2.0) < EVEN_BITS
     common = (share > STOP_SHARE) | ((pages >= EVEN_PAGES) & (share > EVEN_SHARE))
     return (pages >= STOP_PAGES) & ((share > MAX_SHARE) | (common & even))
+
+
+def workspace_terms(root: str, request: TermsRequest) -> TermsReport:
+    """Count the words of a workspace as it is now.
+
+    Raises:
+        WorkspaceError: there is no workspace, or it cannot be read.
+    """
+    try:
+        return read_live(root, lambda tables: count_terms(tables, request))
+    except pl.exceptions.PolarsError as error:
+        raise WorkspaceError(f"the tables cannot be read: {error}; run `lycosa check`") from None

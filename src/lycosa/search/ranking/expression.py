@@ -224,3 +224,12 @@ def _scores(
     parts: Sequence[Expression], leaf: Callable[[Leaf | Prefix], float | None]
 ) -> list[float]:
     return [value for value in (score(part, leaf) for part in parts) if value is not None]
+
+
+def without(query: Query, exclusions: Sequence[Query]) -> Query:
+    """Build a query of the pages that match none of the exclusions."""
+    if not exclusions:
+        return query
+    return Query.boolean_query(
+        [(Occur.Must, query), *((Occur.MustNot, exclusion) for exclusion in exclusions)]
+    )

@@ -42,6 +42,7 @@ from lycosa.search.ranking.expression import (
     every,
     pruned,
     to_query,
+    without,
 )
 from lycosa.search.ranking.feedback import Expansion
 from lycosa.search.ranking.sentence import (
@@ -150,12 +151,8 @@ class QueryBuilder:
         parts = []
         for reading, (_, factors) in zip(read, self._factors(read), strict=True):
             count = len(reading.parts)
-            expression = _parts_expression(
-                reading,
-                factors,
-                count if share is None else max(1, round(share * count)),
-                self._holds,
-            )
+            least = count if share is None else max(1, round(share * count))
+            expression = _parts_expression(reading, factors, least, self._holds)
             if expression is not None:
                 parts.append(expression)
         return DisMax(tuple(parts), READING_TIE)
@@ -242,12 +239,8 @@ class QueryBuilder:
         factors = []
         for weight, counts, number, most in zip(weights, held, pages, reachable, strict=True):
             weight *= norm / most
-            factors.append(
-                (
-                    weight,
-                    {word: weight * self._rarity(number, count) for word, count in counts.items()},
-                )
-            )
+            words = {word: weight * self._rarity(number, count) for word, count in counts.items()}
+            factors.append((weight, words))
         return factors
 
     def _pages_of(self, reading: Reading) -> int:
@@ -312,29 +305,19 @@ class QueryBuilder:
         return all(map(self._count, itertools.repeat(name), terms))
 
     def _query(self, expression: Expression, *, made: bool = False) -> Query:
-        alone = self._here is self._everywhere
-        left = expression if made and alone else pruned(expression, self._holds_here)
+        here, everywhere = self._here, self._everywhere
+        left: Expression | None = expression
+        if not made or here is not everywhere:
+            left = pruned(
+                expression, lambda leaf: all(here.holding(leaf.field, term) for term in leaf.terms)
+            )
         if left is None or (isinstance(left, DisMax) and not left.parts):
             return Query.empty_query()
-        if alone:
+        if here is everywhere:
             return to_query(left, self._schema)
         return to_query(
-            left,
-            self._schema,
-            lambda leaf: correction(leaf.field, leaf.terms, self._here, self._everywhere),
+            left, self._schema, lambda leaf: correction(leaf.field, leaf.terms, here, everywhere)
         )
-
-    def _holds_here(self, leaf: Leaf) -> bool:
-        return all(self._here.holding(leaf.field, term) for term in leaf.terms)
-
-
-def without(query: Query, exclusions: Sequence[Query]) -> Query:
-    """Build a query of the pages that match none of the exclusions."""
-    if not exclusions:
-        return query
-    return Query.boolean_query(
-        [(Occur.Must, query), *((Occur.MustNot, exclusion) for exclusion in exclusions)]
-    )
 
 
 Holds = Callable[[str, Sequence[str]], bool]

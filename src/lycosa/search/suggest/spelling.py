@@ -168,21 +168,23 @@ def other_spelling(
     ]
     exact = {first.folded + second.folded for first, second in _neighbours(text, typed)}
     exact.update(word.folded for word in typed)
-    known = ask(SpellingRequest((), tuple(sorted(exact)), language))
+    typed_words = ask(SpellingRequest((), tuple(sorted(exact)), language))
     hits = {
         word: total
         if len(typed) == 1
-        else matches(word.text, sum(entry.pages for entry in known.exact.get(word.folded, ())))
+        else matches(
+            word.text, sum(entry.pages for entry in typed_words.exact.get(word.folded, ()))
+        )
         for word in typed
     }
-    rare = {word for word in typed if not known.exact.get(word.folded) or hits[word] < FEW}
+    rare = {word for word in typed if not typed_words.exact.get(word.folded) or hits[word] < FEW}
     singles = [word for word in singles if word in rare]
-    candidates = known
+    candidates = typed_words
     if singles or runs:  # comparing words costs most: only those that may be wrong
         parts = {part for word in singles for pair in _splits(word.folded) for part in pair}
         similar = dict.fromkeys(word.folded for word in (*singles, *runs))
-        found = ask(SpellingRequest(tuple(similar), tuple(sorted(parts)), language))
-        candidates = SpellingCandidates(found.similar, {**known.exact, **found.exact})
+        answer = ask(SpellingRequest(tuple(similar), tuple(sorted(parts)), language))
+        candidates = SpellingCandidates(answer.similar, {**typed_words.exact, **answer.exact})
     changes = [
         *_edits(singles, candidates, hits),
         *_edits(runs, candidates, {}),
@@ -359,9 +361,9 @@ def _added(parts: Iterable[Mapping[str, Sequence[KnownWord]]]) -> dict[str, list
     pages = Counter[tuple[str, str, str]]()
     words: dict[tuple[str, str, str], KnownWord] = {}
     for part in parts:
-        for word_asked, words_found in part.items():
-            for word in words_found:
-                key = word_asked, word.language, word.folded
+        for original, similar_words in part.items():
+            for word in similar_words:
+                key = original, word.language, word.folded
                 pages[key] += word.pages
                 words.setdefault(key, word)
     added: dict[str, list[KnownWord]] = {}

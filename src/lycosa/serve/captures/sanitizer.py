@@ -104,10 +104,10 @@ def safe_page(payload: bytes, content_type: str, url: str, refer: Refer) -> str:
     body = _OWN_ANCHOR.sub(lambda match: match[0].replace(' target="_top"', "", 1), body)
     root, attributes = _outer(tree)
     return (
-        f'<!doctype html>\n<html{root}><head><meta charset="utf-8"><meta name="referrer" '
-        'content="no-referrer">'
-        '<meta name="viewport" '
-        f'content="width=device-width">{_STYLE}</head>\n<body{attributes}>\n{body}\n</body></html>\n'
+        f'<!doctype html>\n<html{root}><head><meta charset="utf-8">'
+        '<meta name="referrer" content="no-referrer">'
+        '<meta name="viewport" content="width=device-width">'
+        f"{_STYLE}</head>\n<body{attributes}>\n{body}\n</body></html>\n"
     )
 
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
 from lycosa.commands.crawl_models import AddedUrls
-from lycosa.commands.crawling.submit import submit_urls
+from lycosa.commands.crawling.submissions import submit_urls
 from lycosa.commands.inspection.explain import explain_url
 from lycosa.commands.inspection.hosts import list_hosts
 from lycosa.commands.maintenance.exclude import exclude_and_purge
@@ -23,7 +23,6 @@ from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_URLS = 1_000
-
 
 CollectionName = Annotated[str, Path(description="Name of the collection.")]
 Url = Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)]

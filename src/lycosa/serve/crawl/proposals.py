@@ -11,13 +11,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.commands.crawling.moderation import drop, proposals, propose, take
+from lycosa.commands.crawling.submissions import drop, proposals, propose, take
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.services import READER, ServicesDep, WriterForm
 from lycosa.serve.web.access import address_of_client, require_same_site
-from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.rendering import with_query
+from lycosa.serve.web.request_bodies import form_fields
 from lycosa.store.storage.storage import open_storage
 
 router = APIRouter(include_in_schema=False)

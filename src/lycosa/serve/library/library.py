@@ -17,12 +17,11 @@ from lycosa.commands.inspection.collection_facts import holdings
 from lycosa.commands.inspection.hosts import list_hosts
 from lycosa.commands.inspection.status_by import By, groups_of
 from lycosa.commands.maintenance.export import LibraryTask, export_task
-from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.commands.models import CollectionHoldings, GroupTable, HostTable
 from lycosa.core.dataclass import doc
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.library.day_writer import INDEX
-from lycosa.export.library.editions import LibrarySelection
+from lycosa.export.library.editions import LibrarySelection, library_languages
 from lycosa.export.library.formats import DEFAULT_FILE_BYTES, FORMATS
 from lycosa.export.library.library import DaySize, LibraryDay, library_days, library_documents
 from lycosa.serve.web.rendering import with_query

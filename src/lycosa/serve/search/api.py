@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -26,6 +27,7 @@ from lycosa.search.crosslingual.translated import Across, edit
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.federation.federated_search import MAX_HOPS
 from lycosa.search.presentation.results import FACETS, PER_HOST
+from lycosa.search.query.term_statistics import TermsReport, TermsRequest, workspace_terms
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
 from lycosa.url.normalise import MAX_URL_LENGTH
@@ -33,13 +35,31 @@ from lycosa.url.normalise import MAX_URL_LENGTH
 MAX_QUERY = 2_000
 MAX_COUNT = 100
 
+PageUrl = Annotated[
+    str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL of the page.")
+]
+ChunkTokens = Annotated[
+    int,
+    Query(
+        ge=MIN_LIMIT, le=MAX_TOKENS, description="Maximum number of tokens of a chunk, estimated."
+    ),
+]
+_ANSWER = TypeAdapter(SearchAnswer)
+MAX_TERMS = 1_000
+_DAY_MS = 86_400_000
 
-class ResultFilters(BaseModel):
-    """PageQuery and order of the results."""
+
+class PageFilters(BaseModel):
+    """Which pages count."""
 
     lang: str = Field("", max_length=16, description="Only pages in this language.")
     site: str = Field("", max_length=255, description="Only pages of this host.")
     collection: str = Field("", max_length=64, description="Only pages of this collection.")
+
+
+class ResultFilters(PageFilters):
+    """Filters and order of the results."""
+
     sort: Literal["", "relevance", "date"] = Field("", description="`date`: newest first.")
 
 
@@ -114,17 +134,30 @@ class SearchParameters(ResultFilters):
         )
 
 
-PageUrl = Annotated[
-    str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL of the page.")
-]
-ChunkTokens = Annotated[
-    int,
-    Query(
-        ge=MIN_LIMIT, le=MAX_TOKENS, description="Maximum number of tokens of a chunk, estimated."
-    ),
-]
+class TermsParameters(PageFilters):
+    """Which words of which pages to count."""
+
+    n: int = Field(50, ge=1, le=MAX_TERMS, description="Number of words.")
+    since: date | None = Field(None, description="Only pages fetched since this day (UTC).")
+    until: date | None = Field(None, description="Only pages fetched before this day.")
+    rising: bool = Field(False, description="Only words that are more frequent in recent pages.")
+    days: float = Field(7, gt=0, le=10_000, description="Length of the recent period in days.")
+
+    def request(self) -> TermsRequest:
+        """Return the count that the parameters describe."""
+        return TermsRequest(
+            self.n,
+            self.lang,
+            self.site,
+            self.collection,
+            _ms(self.since),
+            _ms(self.until),
+            self.rising,
+            round(self.days * _DAY_MS),
+        )
+
+
 router = APIRouter(prefix="/api/v1")
-_ANSWER = TypeAdapter(SearchAnswer)
 
 
 @router.get("/search", response_model=SearchAnswer, responses=ERRORS, tags=["search"])
@@ -137,7 +170,7 @@ def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query(
     return Response(_ANSWER.dump_json(answer), media_type="application/json")
 
 
-class PassageParameters(BaseModel):
+class PassageParameters(PageFilters):
     """A search for passages."""
 
     q: str = Field(min_length=1, max_length=MAX_QUERY, description="Query, in the query language.")
@@ -151,9 +184,6 @@ class PassageParameters(BaseModel):
     budget: int = Field(
         0, ge=0, description="Maximum number of tokens of all passages, estimated; 0: any."
     )
-    lang: str = Field("", max_length=16, description="Only pages in this language.")
-    site: str = Field("", max_length=255, description="Only pages of this host.")
-    collection: str = Field("", max_length=64, description="Only pages of this collection.")
     ranking: Literal["", "keyword", "vector", "hybrid"] = Field(
         "",
         description="`keyword`: by words; `vector`: by the encoder; `hybrid`: both. Empty: "
@@ -212,4 +242,19 @@ def across_of(languages: str, source: str, translate: Iterable[str]) -> Across:
         named,
         source.lower(),
         tuple(replacement for text in translate if (replacement := edit(text)) is not None),
+    )
+
+
+@router.get("/terms", responses=ERRORS, tags=["search"])
+def terms(services: ServicesDep, parameters: Annotated[TermsParameters, Query()]) -> TermsReport:
+    """Count the words of the pages, by language, site and time, as `lycosa terms --json`."""
+    with services.terms_lock:
+        return workspace_terms(services.root, parameters.request())
+
+
+def _ms(day: date | None) -> int | None:
+    return (
+        None
+        if day is None
+        else round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
     )

@@ -1,19 +1,26 @@
-"""The search page: rendered here, whole, so that it works without a line of script."""
+"""The search page, rendered as a whole, so that it works without script.
+
+The fields of the advanced form become a query in the query language, which the form shows.
+
+The translations of a search in several languages can be edited. For each language and word the form
+has a field `w.LANGUAGE.WORD` with the alternatives, separated by `|`, and a hidden field
+`o.LANGUAGE.WORD` with their previous value. Edits become parameters `translate=LANGUAGE:WORD=…` of
+the address, so that the edited search is a permalink.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from lycosa.search.crosslingual.translated import TranslatedQuery, edit
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
-from lycosa.serve.search.advanced import ADVANCED, built_query
 from lycosa.serve.search.api import MAX_QUERY, ResultFilters, across_of
-from lycosa.serve.search.translation_form import edited_translations, translation_forms
 from lycosa.serve.search.views import (
     FACET_LABELS,
     PAGE_SIZE,
@@ -27,6 +34,39 @@ from lycosa.serve.web.languages import language_name
 
 MAX_EDITS = 300
 LAST_PAGE = MAX_HITS // PAGE_SIZE
+
+ADVANCED = (
+    *(
+        "all",
+        "phrase",
+        "any",
+        "none",
+        "title",
+        "address",
+        "anchor",
+        "site",
+        "lang",
+        "type",
+        "after",
+        "before",
+    ),
+    *("sort", "in", "across"),
+)
+"""The form's fields. The last three are no part of the query: order, collection, languages that are
+asked too.
+"""
+_OPERATORS = {
+    "title": "intitle:",
+    "address": "inurl:",
+    "anchor": "inanchor:",
+    "type": "filetype:",
+    "after": "after:",
+    "before": "before:",
+}
+FIELD, BEFORE = "w.", "o."
+MAX_SHOWN = 6
+"""Alternatives of a word that are shown, highest weight first. All are searched until edited."""
+_MAX_EDIT_LENGTH = 256
 
 
 class PageParameters(ResultFilters):
@@ -142,3 +182,91 @@ def languages_offered(counts: Mapping[str, int], chosen: str) -> list[tuple[str,
         )
         for code in ordered
     ]
+
+
+def built_query(fields: Mapping[str, str]) -> str:
+    """The query that the fields ask for. `any` and `none` are words with spaces between, `site` may
+    be several.
+    """
+    values = {name: " ".join(text.split()) for name, text in fields.items()}
+    parts = [values.get("all", "")]
+    if values.get("phrase"):
+        parts.append('"' + values["phrase"].replace('"', " ") + '"')
+    parts.append(" OR ".join(values.get("any", "").split()))
+    parts.extend(
+        f"-{word.lstrip('-')}" for word in values.get("none", "").split() if word.lstrip("-")
+    )
+    parts.extend(
+        f"{operator}{_value(values[name])}"
+        for name, operator in _OPERATORS.items()
+        if values.get(name)
+    )
+    parts.extend(f"site:{site}" for site in values.get("site", "").split())
+    if values.get("lang"):
+        parts.append(f"lang:{values['lang']}")
+    return " ".join(part for part in parts if part)
+
+
+def _value(text: str) -> str:
+    return '"' + text.replace('"', " ") + '"' if " " in text else text
+
+
+@dataclass(slots=True, frozen=True)
+class Word:
+    """A word of the query: the names of its two fields and its alternatives."""
+
+    source: str
+    field: str
+    before: str
+    alternatives: str
+
+
+@dataclass(slots=True, frozen=True)
+class TranslatedForm:
+    """The translations of a query into one language."""
+
+    language: str
+    words: list[Word]
+
+
+def translation_forms(queries: Iterable[TranslatedQuery], own: str) -> list[TranslatedForm]:
+    """Return the translations that may be edited: not those into the `own` language."""
+    forms = []
+    for query in queries:
+        if query.language == own:
+            continue
+        words = [
+            Word(
+                term.source,
+                f"{FIELD}{query.language}.{term.source}",
+                f"{BEFORE}{query.language}.{term.source}",
+                "|".join(each.surface for each in term.alternatives[:MAX_SHOWN]),
+            )
+            for term in query.terms
+        ]
+        forms.append(TranslatedForm(query.language, words))
+    return forms
+
+
+def edited_translations(fields: Mapping[str, str], before: Iterable[str]) -> tuple[str, ...] | None:
+    """Return the edits `before` updated by the fields of the form; None without form fields."""
+    changed: dict[str, str] = {}
+    for text in before:
+        parsed = edit(text)
+        if parsed is not None:
+            changed[f"{parsed[0]}.{parsed[1]}"] = text
+    sent = False
+    for name, value in fields.items():
+        key = name.removeprefix(FIELD)
+        language, dot, word = key.partition(".")
+        if key == name or not dot:
+            continue
+        sent = True
+        text = f"{language}:{word}={value}"[:_MAX_EDIT_LENGTH]
+        if (
+            value != fields.get(f"{BEFORE}{key}", "")
+            and edit(text) is not None
+            and len(changed) < MAX_EDITS
+        ):
+            changed[f"{language.lower()}.{word.strip().lower()}"] = text
+    return tuple(changed.values()) if sent else None

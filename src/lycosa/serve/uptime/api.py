@@ -11,13 +11,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from lycosa.commands.feature_models import MonitorInfo
-from lycosa.commands.monitoring.monitors import create_monitor
 from lycosa.config.monitor import Monitor
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.services import READER, WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
-from lycosa.uptime.monitors import remove_monitor
+from lycosa.uptime.monitors import MonitorInfo, add_monitor, remove_monitor
 from lycosa.uptime.outages import Outage
 from lycosa.uptime.report import UptimeReport, report_host, report_monitors, report_outages
 from lycosa.url.normalise import MAX_URL_LENGTH
@@ -85,7 +83,7 @@ def outages(services: ServicesDep, what: WhatQuery = "") -> list[Outage]:
 def add(services: ServicesDep, new: NewMonitor) -> MonitorInfo:
     """Add a monitor. A running process starts its checks within seconds."""
     settings = new.model_dump(exclude_none=True)
-    return create_monitor(services.root, read_config(services.root), settings, private=False)
+    return add_monitor(services.root, read_config(services.root), settings, private=False)
 
 
 @router.delete("/uptime", responses=errors, status_code=204, dependencies=[WRITER])

@@ -13,18 +13,23 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
-from lycosa.commands.feature_models import MatchList, WatchInfo
-from lycosa.commands.monitoring.watches import watch_info
+from lycosa.commands.feature_models import MatchList
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.matching.orders import MAX_TEXT_LENGTH
 from lycosa.serve.services import READER, WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
 from lycosa.url.normalise import MAX_URL_LENGTH
-from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch, require_webhooks
+from lycosa.watch.watches import (
+    WatchInfo,
+    add_watch,
+    list_watches,
+    matches,
+    remove_watch,
+    require_webhooks,
+)
 
 MAX_TEXTS = 10_000
 MAX_MATCHES = 1_000
-
 
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
 Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
@@ -59,7 +64,7 @@ errors = {**ERRORS, **INVALID, **WRITE_ERRORS}
 @router.get("/watches", responses=errors, dependencies=[READER])
 def watches(services: ServicesDep) -> list[WatchInfo]:
     """List the watches, oldest first."""
-    return [watch_info(each) for each in list_watches(services.root)]
+    return list_watches(services.root)
 
 
 @router.post("/watches", responses=errors, status_code=201, dependencies=[WRITER])
@@ -67,16 +72,14 @@ def add(services: ServicesDep, new: NewWatch) -> WatchInfo:
     """Add a watch. A running crawl applies it within seconds."""
     config = read_config(services.root)
     require_webhooks(new.notify)
-    return watch_info(
-        add_watch(
-            services.root,
-            config,
-            new.texts,
-            new.ignore,
-            name=new.name,
-            collections=new.collections,
-            notify=new.notify,
-        )
+    return add_watch(
+        services.root,
+        config,
+        new.texts,
+        new.ignore,
+        name=new.name,
+        collections=new.collections,
+        notify=new.notify,
     )
 
 

@@ -78,7 +78,7 @@ def match_list(
         listed, total = matches(services.root, watch, site=site, most=MATCHES)
     except UsageError:
         raise HTTPException(404, "Unknown watch") from None
-    names = {each.order.id: each.order.name for each in list_watches(services.root)}
+    names = {each.id: each.name for each in list_watches(services.root)}
     return services.pages.page(
         request,
         "matches.html",

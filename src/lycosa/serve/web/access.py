@@ -26,8 +26,8 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 
 from lycosa.commands.maintenance.tokens import OWNER, Tokens
-from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.rate_limits import RateLimiter, network_of
+from lycosa.serve.web.request_bodies import form_fields
 
 COOKIE = "lycosa_session"
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"

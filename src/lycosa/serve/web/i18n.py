@@ -57,7 +57,7 @@ class Interface:
             text = text.replace(f"{_OPEN}{name}{_CLOSE}", str(escape(value)))
         return Markup(text)
 
-    def said(self, text: str) -> Markup:
+    def sentence(self, text: str) -> Markup:
         """A sentence of ours in this language. Its values, and what is no `Message` and thus
         English, stand apart from the text around.
         """
@@ -79,7 +79,7 @@ class Interface:
         if isinstance(value, int):
             return value
         return (
-            self.said(value)
+            self.sentence(value)
             if isinstance(value, Message)
             else Markup("<bdi>{}</bdi>").format(value)
         )
@@ -112,7 +112,8 @@ class Interface:
             return ""
         # ICU shows times in the process's own zone. Noon without a zone is noon of that day in
         # every one of them.
-        return _format(form, self._locale).format({"at": datetime(at.year, at.month, at.day, 12)})  # noqa: DTZ001
+        noon = datetime(at.year, at.month, at.day, 12)  # noqa: DTZ001
+        return _format(form, self._locale).format({"at": noon})
 
 
 def _utc(at_ms: int) -> datetime:

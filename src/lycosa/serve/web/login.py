@@ -9,9 +9,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lycosa.serve.services import WRITER, ServicesDep
 from lycosa.serve.web.access import COOKIE, SESSION_S, address_of_client, require_same_site
-from lycosa.serve.web.forms import form_fields
 from lycosa.serve.web.i18n import COOKIE as COOKIE_OF_LANGUAGE
 from lycosa.serve.web.i18n import LANGUAGES
+from lycosa.serve.web.request_bodies import form_fields
 
 _MAX_PATH = 2_000
 _YEAR_S = 366 * 86_400

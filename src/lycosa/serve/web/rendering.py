@@ -27,7 +27,6 @@ PLACES: tuple[tuple[str, str], ...] = (
 )
 """The way around: (path, English name). Names are translated where they are shown."""
 
-
 AREAS = (
     "web",
     "search",
@@ -84,7 +83,7 @@ def with_query(path: str, **values: object) -> str:
 
 def _shared(words: Interface) -> Mapping[str, object]:
     """The reader's language as templates use it: `t`, `th`, `number`, `percent`, `day`, `time` (of
-    `Interface`), `sentence` (`said` there), `when` (a datetime or ISO 8601 as `time` gives it, ""
+    `Interface`), `sentence`, `when` (a datetime or ISO 8601 as `time` gives it, ""
     for none), `seconds` (of milliseconds), `size` (of bytes), `share_of` (to a hundredth of a
     percent), `ui`,
     `ui_direction`.
@@ -92,7 +91,7 @@ def _shared(words: Interface) -> Mapping[str, object]:
     return {
         "t": words.t,
         "th": words.html,
-        "sentence": words.said,
+        "sentence": words.sentence,
         "number": words.number,
         "percent": words.percent,
         "day": words.day,

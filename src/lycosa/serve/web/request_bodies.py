@@ -7,7 +7,11 @@ reads more than its client may send.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
 
+from fastapi import Request
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lycosa.serve.web.concurrency import SAFE_METHODS
@@ -25,13 +29,15 @@ MAX_HELD_BYTES = 64 * 2**20
 sign-ins are taken however much others send.
 """
 
-
 _REFUSALS = {
     400: "The request is incomplete",
     408: "The request was not sent in time",
     413: "The request is too large",
     503: "The server is busy",
 }
+
+MAX_FORM_BYTES = 64 * 1024
+_MAX_FIELDS = 200
 
 
 class BufferedBodies:
@@ -94,3 +100,32 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return give
+
+
+async def form_fields(request: Request) -> Mapping[str, str]:
+    """The fields by name; of one that comes twice the last. Empty for a body of another type. May
+    be asked again.
+
+    Raises:
+        HTTPException: 413, it is too large.
+    """
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        return {}
+    if not hasattr(request.state, "form_fields"):
+        request.state.form_fields = await _read(request)
+    fields: Mapping[str, str] = request.state.form_fields
+    return fields
+
+
+async def _read(request: Request) -> Mapping[str, str]:
+    body = await request.body()
+    if len(body) > MAX_FORM_BYTES:
+        raise HTTPException(413, "This form is too large")
+    try:
+        return dict(
+            parse_qsl(
+                body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MAX_FIELDS
+            )
+        )
+    except ValueError:
+        raise HTTPException(413, "This form has too many fields") from None

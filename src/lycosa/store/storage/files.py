@@ -7,11 +7,13 @@ import os
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import xxhash
 
-from lycosa.core.errors import WorkspaceError
+from lycosa.core.errors import WorkError, WorkspaceError
+from lycosa.processes.disk import sync_file
 
 ASIDE_SUFFIX = ".aside"
 """Suffix of files that are being written. Listings omit them; a crash may leave some behind."""
@@ -167,3 +169,27 @@ def try_lock(descriptor: int, mode: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+@contextmanager
+def write_errors(target: object, remedy: str = "") -> Iterator[None]:
+    """Convert an OSError into WorkError: `target` cannot be written. `remedy`: what to do."""
+    try:
+        yield
+    except OSError as error:
+        rest = f"; {remedy}" if remedy else ""
+        raise WorkError(f"{target} cannot be written: {error.strerror or error}{rest}") from error
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a draft that replaces a file on success, synced: the file is written whole or not at
+    all. A draft is removed on failure.
+    """
+    draft = path.parent / f".{path.name}.part"
+    try:
+        yield draft
+        sync_file(str(draft))
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)

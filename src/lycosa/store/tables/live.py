@@ -379,15 +379,20 @@ def _first_line(error: Exception) -> str:
 
 
 def read_live(root: str, read: Callable[[LiveTables], _Result]) -> _Result:
-    """Read from the live tables; repeat if compaction deletes a file meanwhile.
+    """Read from the live tables; repeat if compaction deletes a file meanwhile, as `retried`."""
+    workspace = Workspace.open(root)
+    return retried(lambda: read(LiveTables(workspace)))
+
+
+def retried(read: Callable[[], _Result]) -> _Result:
+    """Read the log and its tables; repeat if compaction deletes a file meanwhile.
 
     Raises:
         WorkError: that happened three times.
     """
-    workspace = Workspace.open(root)
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return read(LiveTables(workspace))
+            return read()
         except FileNotFoundError as error:
             if attempt == _ATTEMPTS:
                 raise WorkError(

@@ -1,4 +1,4 @@
-"""`lycosa init`: write a commented lycosa.toml."""
+"""`lycosa init` and `demo`: create a workspace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lycosa.cli.options import InWorkspace
 from lycosa.core.errors import UsageError
 
 
-def command(
+def init(
     where: InWorkspace,
     partitions: Annotated[
         int | None,
@@ -67,3 +67,30 @@ def command(
         return
     storage.replace(CONFIGURATION, configuration_template().encode(), sync=True)
     print(f"wrote {path}: edit it, then run `lycosa -w {root} crawl URL`")
+
+
+def demo(
+    url: Annotated[
+        str,
+        typer.Option("--url", metavar="URL", help="Crawl this site instead of the bundled web."),
+    ] = "",
+    pages: Annotated[
+        int | None,
+        typer.Option(
+            "--pages", metavar="N", min=1, help="With --url: maximum number of pages (default 200)."
+        ),
+    ] = None,
+    no_serve: Annotated[
+        bool,
+        typer.Option(
+            "--no-serve", help="Exit after the searches instead of serving the web interface."
+        ),
+    ] = False,
+) -> None:
+    """Crawl, index and search a small bundled web in nine languages.
+
+    The web is served on loopback; the workspace is ./demo-data.
+    """
+    from lycosa.commands.demo.demo import run_demo
+
+    run_demo(url=url, pages=pages, serve=not no_serve)

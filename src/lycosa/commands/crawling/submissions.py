@@ -1,7 +1,6 @@
-"""URLs proposed by the public.
+"""Submissions of URLs and of finds, and URLs proposed by the public.
 
-Each is a small file in `run/moderation/` until a user with a token accepts or rejects it.
-
+Each proposal is a small file in `run/moderation/` until a user with a token accepts or rejects it.
 Nothing is fetched of a proposal before it is accepted, which submits its URL like any other: within
 a collection's scope, past exclusions. The address guard refuses private addresses at dial time.
 """
@@ -11,16 +10,19 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lycosa.commands.crawl_models import AddedUrls, FindSubmission
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UrlError, UsageError
 from lycosa.core.units import format_time
 from lycosa.crawl.session.submission import Submitted, submit
 from lycosa.fetch.guard import is_public
+from lycosa.find.find import submit_find
 from lycosa.store.storage.storage import Storage, open_storage
-from lycosa.url.normalise import normalise
+from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.scope import hostname
 
 FOLDER = "run/moderation"
@@ -128,3 +130,33 @@ def _path(identity: str) -> str:
 
 def _is_literal(host: str) -> bool:
     return ":" in host or host.rpartition(".")[2].isdigit()
+
+
+def submit_urls(root: str, config: Config, urls: Sequence[str], collection: str) -> AddedUrls:
+    """Submit URLs. Raises as `lycosa.crawl.session.submission.submit`."""
+    submitted = submit(root, config, [typed_url(url) for url in urls], collection)
+    owner = submitted.owner
+    return AddedUrls(
+        root,
+        submitted.collection,
+        submitted.urls,
+        submitted.file,
+        owner is not None,
+        owner.pid if owner is not None else 0,
+    )
+
+
+def submit_texts(
+    root: str,
+    config: Config,
+    urls: Sequence[str],
+    texts: Sequence[str],
+    ignore: Sequence[str],
+    collection: str,
+    max_age_ms: int,
+) -> FindSubmission:
+    """Submit URLs whose pages, and all reachable ones, are searched for texts."""
+    request = submit_find(
+        root, config, [typed_url(url) for url in urls], texts, ignore, collection, max_age_ms
+    )
+    return FindSubmission(root, request.collection, request.order.id, request.running)

@@ -1,4 +1,4 @@
-"""`lycosa parse`: what is understood of a page; writes nothing to disk."""
+"""`lycosa fetch`, `parse`, `robots` and `validate`: one page; writes nothing to disk."""
 
 from __future__ import annotations
 
@@ -8,17 +8,80 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lycosa.cli.input import is_file, read_input
-from lycosa.cli.options import CollectionOption, Configured, InWorkspace, values_of
-from lycosa.cli.output import Output, json_text, table
+from lycosa.cli.options import (
+    AllOption,
+    CollectionOption,
+    Configured,
+    InWorkspace,
+    MarkdownModeOption,
+    is_file,
+    read_input,
+    values_of,
+)
+from lycosa.cli.output import Output, data_stream, json_text, note, table
 from lycosa.core.errors import UsageError, WorkError
-from lycosa.core.units import format_time, number_of
+from lycosa.core.units import format_duration, format_time, number_of
 
 if TYPE_CHECKING:
+    from lycosa.commands.page_models import FetchHop
     from lycosa.core.records import Item, Metadata, Page
 
+_MEANINGS = {
+    "allow_all": ": there is no robots.txt, so every URL is allowed",
+    "deny_all": ": robots.txt is unreachable, so no URL is allowed",
+}
+_MAX_ERRORS = 50
 
-def command(
+
+def fetch(
+    configured: Configured,
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="URL to fetch; private addresses are allowed.")
+    ],
+    body: Annotated[
+        bool,
+        typer.Option(
+            "--body", help="Print the decoded body of the last response instead of the headers."
+        ),
+    ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the page as Markdown instead of the headers.")
+    ] = False,
+    mode: MarkdownModeOption = "main",
+) -> Output:
+    """Fetch one URL as a crawl does and show requests and responses.
+
+    Obeys robots.txt and the address guard, follows redirects, stores nothing.
+    """
+    if markdown:
+        page = configured.open().fetch(url, mode=mode)
+        return Output(page, lambda: print(page.markdown, end=""))
+    hops, content = configured.open().urls.hops(url)
+
+    def show() -> None:
+        if body and not hops[-1].refused:
+            data_stream().write(content)
+        else:
+            for hop in hops:
+                _print_hop(hop)
+
+    return Output(hops, show, failed=bool(hops[-1].refused or hops[-1].error))
+
+
+def _print_hop(hop: FetchHop) -> None:
+    if hop.refused:
+        note(f"{hop.url}: not fetched: {hop.refused}")
+        return
+    print(hop.request.replace("\r\n", "\n"), end="")
+    print(hop.response.replace("\r\n", "\n"), end="")
+    outcome = f"{hop.error} ({hop.error_text})" if hop.error else number_of(hop.body_bytes, "byte")
+    note(
+        f"{outcome} from {hop.ip or 'no address'} by {hop.protocol or '?'} in "
+        f"{hop.duration_ms} ms\n"
+    )
+
+
+def parse(
     where: InWorkspace,
     source: Annotated[
         str,
@@ -147,3 +210,57 @@ def _print(page: Page) -> None:
     print(f"{table(rows)}\n\n{page.main_text}\n")
     for link in page.links:
         print(f"{link.kind:<10} {link.target}  {link.anchor}")
+
+
+def robots(
+    configured: Configured,
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL to check.")],
+) -> Output:
+    """Show whether robots.txt allows a URL, and which line decides.
+
+    The exit code is 1 if the URL is disallowed.
+    """
+    report = configured.open().urls.robots(url)
+    outcome = f"HTTP {report.status}" if report.status else report.problem or "no response"
+    verdict = f"{'allowed' if report.allowed else 'not allowed'} for {report.token}"
+    delay = report.crawl_delay_ms
+    rows = [
+        ("robots.txt", f"{report.robots} ({outcome}){_MEANINGS.get(report.verdict, '')}"),
+        (report.url, verdict + (f", by {report.line}" if report.line else "")),
+        ("Crawl-delay", "none" if delay is None else format_duration(delay)),
+        *(("Sitemap", address) for address in report.sitemaps),
+    ]
+    return Output(report, table(rows), failed=not report.allowed)
+
+
+def validate(
+    where: InWorkspace,
+    source: Annotated[
+        str, typer.Argument(metavar="URL|FILE", help="Archived URL, file, or - for standard input.")
+    ],
+    every: AllOption = False,
+) -> Output:
+    """Validate a page against the HTML standard.
+
+    Prints code, line and column of each error. The exit code is 1 if there are errors.
+    """
+    from collections import Counter
+
+    from lycosa.site.validate import Validated, html_faults, validate_archived
+
+    if is_file(source):
+        content = read_input(source)
+        checked = Validated(source, None, len(content), html_faults(content))
+    else:
+        checked = validate_archived(where.root, where.config(), source)
+    faults = checked.faults
+    shown = faults if every else faults[:_MAX_ERRORS]
+    lines = [f"{each.line}:{each.column}  {each.code}  {each.message}" for each in shown]
+    if len(shown) < len(faults):
+        lines.append(f"and {len(faults) - _MAX_ERRORS:,} more; --all prints them")
+    common = Counter(each.code for each in faults).most_common(5)
+    kinds = ", ".join(f"{code} {count}" for code, count in common)
+    fetched = f", fetched {checked.fetched_at:%Y-%m-%d %H:%M} UTC" if checked.fetched_at else ""
+    summary = f"{checked.source}{fetched}: {number_of(len(faults), 'error')}"
+    summary += f" ({kinds})" if kinds else ""
+    return Output(checked, "\n".join(lines), summary, failed=bool(faults))
