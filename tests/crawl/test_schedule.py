@@ -33,6 +33,7 @@ from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.parked_hosts import RowReaders
 from lycosa.frontier.scheduler.scheduler import Scheduler, SchedulerLimits
+from lycosa.graph.builder import make_generation
 from lycosa.graph.generation import newest
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.store.tables.live import LiveTables
@@ -137,9 +138,17 @@ def test_a_process_of_its_own_finds_the_same(serve: ServeWeb, run: RunCrawl) -> 
     assert [path.name for path in folder.iterdir() if path.name[0] != "."] == ["00000001"]
 
 
-def test_upkeep_merges_in_a_job(serve: ServeWeb, run: RunCrawl) -> None:
-    crawled = run(serve({"/index.html": page("/1.html"), "/1.html": page()}).url())
+def test_upkeep_merges_and_ranks_in_a_job(
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = serve({"/index.html": page("/1.html"), "/1.html": page()})
+    crawled = run(web.url(), max_pages=1)
     workspace = Workspace.open(str(crawled.root))
+    with monkeypatch.context() as patched:  # long ago
+        patched.setattr("lycosa.graph.builder.SystemClock", lambda: ManualClock(0))
+        make_generation(workspace)
+    run()
+    files = len(workspace.state().files["urls"])
     clock = ManualClock(SystemClock().now_ms())
     upkeep = Upkeep(
         workspace,
@@ -154,7 +163,10 @@ def test_upkeep_merges_in_a_job(serve: ServeWeb, run: RunCrawl) -> None:
         job = upkeep._job
         assert isinstance(job, subprocess.Popen)
         assert job.wait(60) == 0
-    assert newest(workspace) is not None
+    assert len(workspace.state().files["urls"]) < files
+    ranked = newest(workspace)
+    assert ranked is not None
+    assert ranked[0].generation == 2
     upkeep.close()
 
 

@@ -54,7 +54,7 @@ def test_the_exclusion_list_holds_from_the_start_and_is_lifted_with_it(
 def test_a_url_that_waits_is_excluded_when_its_turn_comes(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exclusions.ExclusionFile.__init__, "__defaults__", (0,))
+    monkeypatch.setattr(exclusions, "CHECK_MS", 0)
     web = serve(many(8))
     rules = tmp_path / "never.txt"
     rules.write_text("")
