@@ -20,6 +20,7 @@ HUB = "en"
 PAIRS = ("host_key", "url_key", "language", "hub_host_key", "hub_url_key")
 KEYS = ("host_key", "url_key", "hub_host_key", "hub_url_key")
 _READ = ("host_key", "url_key", "url", "language", "alternates")
+_FRAME_BYTES = 8 * 2**20
 # Names of languages in language menus.
 _NAMES = {
     "العربية": "ar",
@@ -89,7 +90,7 @@ def find_parallel(tables: LiveTables) -> ParallelPages:
         FileNotFoundError: a table's file went away: refresh the tables and try again.
     """
     by_url_parts, declared = [], []
-    for frame in tables.batches("pages", _READ):
+    for frame in tables.batches("pages", _READ, memory_bytes=_FRAME_BYTES):
         by_url_parts.append(_url_parts(frame))
         declared.append(_declared(frame))
     if not by_url_parts:
@@ -120,7 +121,8 @@ def _menu_links(tables: LiveTables, pages: pl.DataFrame) -> Iterator[pl.DataFram
     A target that several pages of a language link to is a home page, not their translation.
     """
     rows: list[pl.DataFrame] = []
-    for frame in tables.batches("links", ("host_key", "url_key", "target", "anchor")):
+    columns = ("host_key", "url_key", "target", "anchor")
+    for frame in tables.batches("links", columns, memory_bytes=_FRAME_BYTES):
         named = frame.with_columns(
             named=pl.col("anchor")
             .str.strip_chars()
@@ -229,7 +231,9 @@ def texts_of_pairs(tables: LiveTables, pairs: pl.DataFrame, folder: Path) -> pl.
     keys = pl.concat([pairs.select("host_key", "url_key"), hubs]).unique()
     body = pl.when(pl.col("main_text") != "").then("main_text").otherwise("text")
     texts = [pl.DataFrame(schema={**keys.schema, "text": pl.String})]
-    for number, frame in enumerate(tables.batches("pages", (*keys.columns, "main_text", "text"))):
+    columns = (*keys.columns, "main_text", "text")
+    frames = tables.batches("pages", columns, memory_bytes=_FRAME_BYTES)
+    for number, frame in enumerate(frames):
         path = folder / f"{number}.arrow"
         chosen = frame.join(keys, on=keys.columns, how="semi")
         chosen.select(*keys.columns, text=body).write_ipc(path)

@@ -76,9 +76,8 @@ class LiveTables:
     ) -> Iterator[pl.DataFrame]:
         """Yield the live rows of a table in the order of a scan, one file or part after another.
 
-        Memory: at most 50 MB of rows, and the keys of a table with a key; `ordered` needs less.
-        `only` filters a table with a key by what all rows of a key have in common, and
-        `memory_bytes` bounds its rows.
+        Memory: rows of `memory_bytes` (50 MB), and the keys of a table with a key; `ordered` needs
+        less. `only` filters a table with a key by what all rows of a key have in common.
         """
         table = _table(name)
         chosen = list(columns or table.names)
@@ -121,7 +120,9 @@ class LiveTables:
             return
         parses = self._collected_parses(name)
         for file in files:
-            for _, part in self._parts(table, file, (*table.names, ENTRY)):
+            for _, part in self._parts(
+                table, file, (*table.names, ENTRY), memory_bytes=memory_bytes
+            ):
                 live_part = live_rows(table, part.lazy(), self.state.applied, parses)
                 frame = live_part.select(chosen).collect()
                 if frame.height:
