@@ -83,30 +83,7 @@ class LiveTables:
         chosen = list(columns or table.names)
         files = self.state.files.get(name, [])
         if table.key:
-            rows_of = [
-                self._file(table, file) if only is None else self._file(table, file).filter(only)
-                for file in files
-            ]
-            keys = [
-                rows.select(table.key).with_row_index("row").with_columns(file=place)
-                for place, rows in enumerate(rows_of)
-            ]
-            live = (
-                pl.concat(keys)
-                .unique(subset=list(table.key), keep="last")
-                .select("file", "row")
-                .collect()
-                if keys
-                else pl.DataFrame()
-            )
-            rows = (
-                {
-                    place: part["row"].sort()
-                    for (place,), part in live.partition_by("file", as_dict=True).items()
-                }
-                if keys
-                else {}
-            )
+            rows = self._rows_by_file(table, files, only)
             for place, file in enumerate(files):
                 if place not in rows:
                     continue
@@ -267,6 +244,21 @@ class LiveTables:
         rows = scan_file(self.storage, table, file)
         hidden = is_excluded(self.state.exclusions, table.name)
         return rows if hidden is None else rows.filter(~hidden)
+
+    def _rows_by_file(
+        self, table: Table, files: Sequence[DataFile], only: pl.Expr | None
+    ) -> dict[int, pl.Series]:
+        """Return place of a file -> positions of its live rows, among those that pass `only`."""
+        if not files:
+            return {}
+        keys = []
+        for place, file in enumerate(files):
+            rows = self._file(table, file)
+            rows = rows if only is None else rows.filter(only)
+            keys.append(rows.select(table.key).with_row_index("row").with_columns(file=place))
+        live = pl.concat(keys).unique(subset=list(table.key), keep="last").select("file", "row")
+        parts = live.collect().partition_by("file", as_dict=True)
+        return {place: part["row"].sort() for (place,), part in parts.items()}
 
     def _parts(
         self,
