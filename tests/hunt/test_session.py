@@ -15,7 +15,7 @@ import pytest
 
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.reading import parse_config
-from lycosa.core.errors import UsageError
+from lycosa.core.errors import OwnedError, UsageError
 from lycosa.crawl.worker import Worker
 from lycosa.hunt.session import (
     Event,
@@ -445,3 +445,9 @@ def test_the_index_of_a_hunt_is_that_of_its_pages(root: Path, web: str) -> None:
     with_index = Searcher(str(root)).documents
     Indexer(str(root), CONFIG.index).update()
     assert with_index == Searcher(str(root)).documents == report.pages == 5
+
+
+def test_a_workspace_that_is_crawled_takes_no_hunt(root: Path, web: str) -> None:
+    Workspace.create(str(root))
+    with Workspace.open(str(root)).own("crawl"), pytest.raises(OwnedError):
+        go(root, HuntRequest(QUESTION, (f"{web}/",)))

@@ -1,5 +1,5 @@
-"""The walk over the files, checked against nginx itself. A frontier that holds almost nothing
-fetches the same.
+"""The walk over the files, checked against nginx itself and against a second walker that shares no
+code with it. A frontier that holds almost nothing fetches the same.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import pytest
 from tests.crawl.kills import ask, run_json
 from tests.servers.nginx import Server, nginx
 from tests.servers.sites import ServedSites
+from tests.sites.http_walk import fetched_urls
 from tests.sites.serving import INDEX, answer, listing
 from tests.sites.urls import join, split
-from tests.sites.walk import links
+from tests.sites.walk import expected_urls, links
 
 BASE = "http://h.example/a/b?q#f"
 
@@ -228,6 +229,14 @@ def test_the_walk_reaches_the_sites(served: ServedSites, expected: dict[str, int
             if status == 200 and url.startswith(f"{origin}/") and url.endswith(".html")
         )
         assert reached >= 0.95 * files, f"{site.name}: {reached} of {files}"
+
+
+@pytest.mark.parametrize("name", ["maint-guide", "tuxpaint-doc"])
+def test_a_second_walker_over_http_fetches_the_same(served: ServedSites, name: str) -> None:
+    origin = served.origin(name)
+    walked = expected_urls({origin: served.roots()[origin]}, [f"{origin}/"])
+    assert walked == fetched_urls(origin, [f"{origin}/"])
+    assert Counter(walked.values())[200] > 80
 
 
 FEW = ("debian-reference", "maint-guide", "python-doc")

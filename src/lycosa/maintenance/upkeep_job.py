@@ -35,8 +35,8 @@ def keep_up(root: str, settings: StoreSettings, merging: bool = True, ranking: b
 def rank_when_due(root: str) -> None:
     """Make a generation of the graph once a day, if the log has grown since the last one.
 
-    The first is made when the workspace is a day old: in a growing crawl, ranking and then indexing
-    again all pages whose rank changed takes the time of fetching a third as many.
+    The first is made when the workspace is a day old. After a ranking, the index reads all pages
+    again whose rank changed, which slows down a fast crawl.
     """
     workspace = Workspace.open(root)
     result = newest(workspace)
