@@ -1,6 +1,6 @@
 """Pages and queries that several benchmarks share.
 
-Real pages are the HTML files that `scripts/make_sites.sh` creates. Large corpora are made from
+Real pages are the HTML files that `tests.servers.sites` lays out. Large corpora are made from
 their blocks, so that words are as frequent as in real text and no two pages are equal. Queries are
 drawn from the pages, in all languages of the sites.
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+from tests.servers.sites import CACHE, SitesAbsent, lay_sites
 
 from bench.analysis import DOCUMENT, documents
 from lycosa.core.records import Link, Page, Visit
@@ -27,7 +28,7 @@ from lycosa.text.identify import LANGUAGES
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
 
-SITES = Path("~/.cache/lycosa-sites").expanduser()
+SITES = CACHE
 COMMIT_PAGES = 2_000
 MIXED_PAGES = 30  # per language
 HITS = 10
@@ -48,7 +49,12 @@ class Sample:
 
 
 def html_files(sites: Path) -> Iterator[tuple[str, Path]]:
-    """Yield (URL, file) of every page of the sites, one host per site."""
+    """Yield (URL, file) of every page of the sites, one host per site. Create `SITES` if needed."""
+    if sites == SITES:
+        try:
+            lay_sites()
+        except SitesAbsent as absent:
+            raise SystemExit(str(absent)) from None
     for site in sorted(path for path in sites.iterdir() if path.is_dir()):
         for file in sorted(site.rglob("*.html*")):
             if file.is_file():

@@ -1,8 +1,8 @@
 """Up to a million pages crawled, indexed and searched on one machine, in steps of ten.
 
-    python -m bench.million [--pages 1000000] [--queries 400]
+    python -m bench.million [--first 10000] [--pages 1000000] [--queries 400]
 
-For 10,000 pages, 100,000 and so on up to `--pages`, so many of a larger web of real pages
+For 10,000 pages (or `--first`), 100,000 and so on up to `--pages`, so many of a larger web of real pages
 (`bench.million_web`, a host for 50 pages) are crawled by `lycosa crawl` with its index. The next
 crawl gets SIGKILL and the one after it resumes: the time is that until its first request. Then
 `lycosa serve` answers queries drawn from the pages, with snippets, and compact, rank and check run
@@ -150,9 +150,11 @@ def step_row(folder: Path, pages: int, count: int) -> tuple[str, ...]:
 
 
 def main() -> None:
-    options = arguments(__doc__, runs=1, pages=FIRST_STEP, queries=400).parse_args()
+    options = arguments(
+        __doc__, runs=1, first=FIRST_STEP, pages=FIRST_STEP, queries=400
+    ).parse_args()
     rows = []
-    pages = FIRST_STEP
+    pages = options.first
     while pages <= options.pages:
         with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
             rows.append(step_row(Path(folder), pages, options.queries))
