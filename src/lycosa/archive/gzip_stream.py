@@ -49,7 +49,7 @@ class Inflated:
         self._source = source
 
     def line(self, limit: int) -> bytes:
-        """Up to and including the next line end; b"" at the end of the file."""
+        """Return the bytes up to and including the next line end; b"" at the end of the file."""
         data = self._call(lambda: self._source.readline(limit + 1))
         if len(data) > limit:
             raise ArchiveError(
@@ -60,7 +60,7 @@ class Inflated:
         return data
 
     def exactly(self, count: int) -> bytes:
-        """So many bytes."""
+        """Return `count` bytes."""
         data = self._call(lambda: self._source.read(count))
         self.position += len(data)
         if len(data) < count:
@@ -75,7 +75,7 @@ class Inflated:
             count -= len(self.exactly(min(count, _WINDOW)))
 
     def peek(self) -> bytes:
-        """Some of the next bytes; b"" at the end."""
+        """Return some of the next bytes; b"" at the end."""
         return self._call(lambda: self._source.peek(64))
 
     def _call(self, read: Callable[[], bytes]) -> bytes:

@@ -120,9 +120,7 @@ class ImportedCapture:
 
 
 def archives(path: Path) -> list[Path]:
-    """The archives that a path names: itself, or those in a folder and below, by name; [] for a
-    folder that holds none.
-    """
+    """Return the archives that a path names: the file, or those in a folder and below, by name."""
     if not path.is_dir():
         return [path]
     return sorted(
@@ -225,9 +223,7 @@ class _Record:
     whole: bool
 
     def uri(self, name: str) -> str:
-        """A field that holds a URI, with or without angle brackets (wget writes them
-        everywhere).
-        """
+        """Return the URI in a field, without the angle brackets that wget writes."""
         return self.headers.get(name, "").strip("<> ")
 
 

@@ -26,8 +26,8 @@ _TYPES = mimetypes.MimeTypes()
 def folder_captures(
     folder: Path, base: str, *, limit: int, others: Counter[str]
 ) -> Iterator[ImportedCapture]:
-    """The files of a folder and below, by path. `base` is the URL of the folder; without it the top
-    folders are hosts (over http).
+    """Yield the files of a folder and below, by path. `base` is the URL of the folder; without it
+    the top folders are hosts (over http).
 
     An `index.html` is the page of its folder, and a `?` in a name begins a query. The date is the
     file's, the type the extension's. `others` counts what is left out.

@@ -119,7 +119,7 @@ class Coordinator:
             return self._answer(member)
 
     def gone(self, worker: str, certain: bool = False) -> None:
-        """The engine reports a dead worker. Its partitions wait for `reassign` unless `certain`."""
+        """Record that a worker is dead. Its partitions wait for `reassign` unless `certain`."""
         with self._lock:
             member = self.members.get(worker)
             if member is not None:
@@ -291,7 +291,7 @@ class Coordinator:
         }
 
     def _is_occupied(self, partition: int, but: str) -> bool:
-        """Whether another worker might hold a partition, or is to get it."""
+        """Return whether another worker might hold a partition, or is assigned to it."""
         return partition in self._reserved or any(
             partition in each.exposed or partition in each.assigned
             for each in self.members.values()
@@ -299,7 +299,7 @@ class Coordinator:
         )
 
     def _all_idle(self) -> bool:
-        """Whether every partition is held by a worker that is idle at the head of the log."""
+        """Return whether every partition is held by a worker that is idle at the log's head."""
         claims = {
             each.ping.claim: each
             for each in self.members.values()

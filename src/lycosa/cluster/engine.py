@@ -54,11 +54,11 @@ class Remote(Protocol):
         ...
 
     def alive(self) -> bool:
-        """Whether it runs, as far as the engine knows now."""
+        """Return whether the worker runs, as far as the engine knows."""
         ...
 
     def has_ended(self) -> bool:
-        """Whether its process has certainly ended. Always False on other machines."""
+        """Return whether its process has certainly ended. Always False on other machines."""
         ...
 
     def kill(self) -> None:
@@ -78,7 +78,7 @@ class Engine(Protocol):
         ...
 
     def nodes(self) -> list[Node]:
-        """The machines that can be used now."""
+        """Return the machines that can be used now."""
         ...
 
     def start(

@@ -137,7 +137,7 @@ class ClusterWorker:
         self._end_session()
 
     def close(self) -> None:
-        """As `leave`, and wait a few seconds for it: the process is about to end."""
+        """Leave, and wait a few seconds for the reply: the process is about to end."""
         self.leave()
         self._ended.wait(_CLOSE_S)
 

@@ -23,7 +23,7 @@ class MemberState:
     fetched_before: int = 0
 
     def answer(self, now: int) -> None:
-        """The worker has pinged."""
+        """Record a ping of the worker."""
         self.answered_at = now
         self.gone = False
 
@@ -36,7 +36,7 @@ class MemberState:
         self.ping = ping
 
     def die(self) -> None:
-        """The engine reports that the process is dead."""
+        """Record that the process is dead."""
         self.gone = True
 
     def mark_fetched(self) -> None:

@@ -37,8 +37,8 @@ _BASE = 1 / 8  # of the mean load: an empty partition weighs so much, since it m
 
 
 def weights(waiting: Mapping[int, int], partitions: int) -> dict[int, float]:
-    """The weight of each partition by the URLs that wait there; one of which nothing is known
-    weighs as much as the mean.
+    """Return the weight of each partition by its waiting URLs; a partition without figures has the
+    mean.
     """
     waiting_counts = [waiting[partition] for partition in waiting]
     mean = max(1.0, sum(waiting_counts) / len(waiting_counts)) if waiting_counts else 1.0
@@ -65,12 +65,11 @@ def deal(
 def moves(
     loads: Loads, hungry: Iterable[str] = (), done: Mapping[str, float] | None = None
 ) -> dict[int, str]:
-    """Which partitions are to go to which worker so that loads become even; none where it is not
-    worth it.
+    """Return which partitions should move to which worker, to balance the load; none if that gains
+    too little.
 
-    `done`: what each worker has done already, where that is to come out even together with what is
-    to come. `hungry`: workers that have nothing to do; they get something whenever another has two
-    partitions with work.
+    `done`: what each worker has done already, if that is balanced too. `hungry`: workers without
+    work; they get a partition whenever another has two with work.
     """
     held = {worker: dict(partitions) for worker, partitions in loads.items()}
     if len(held) < 2:
@@ -117,8 +116,8 @@ def moves(
 def _last(
     held: Mapping[str, Mapping[int, float]], done: Mapping[str, float], enough: float
 ) -> int | None:
-    """Of the worker that has done most, if that is more than `enough`: its heaviest partition, if
-    that is worth a move.
+    """Return the heaviest partition of the worker that has done most, if that is more than `enough`
+    and the move gains enough.
     """
     for donor in sorted(held, key=lambda worker: (-done[worker], worker)):
         choices = [partition for partition, weight in held[donor].items() if weight >= _WORTH]
@@ -135,7 +134,9 @@ def _best(
     taker: str,
     moved: Mapping[int, str],
 ) -> tuple[str, int] | None:
-    """Of the fullest worker that can give something: what makes it and the taker most equal."""
+    """Return the partition of the most loaded worker whose move makes it and the receiver most
+    equal.
+    """
     for donor in sorted(total, key=lambda worker: (-total[worker], worker)):
         gap = total[donor] - total[taker]
         choices = [

@@ -174,7 +174,7 @@ class QuotaLeases:
         return dict(granted)
 
     def used_up(self) -> bool:
-        """Whether a quota that ends the crawl is committed in full."""
+        """Return whether a quota that ends the crawl is committed in full."""
         return any(
             budget.ends and self._committed[name] >= budget.pages
             for name, budget in self._budgets.items()

@@ -296,4 +296,4 @@ def _file(folder: str, number: int) -> str:
 
 
 def _wake_nobody(host_key: int) -> None:
-    """The walker has no hosts."""
+    """Do nothing: the walker has no hosts."""

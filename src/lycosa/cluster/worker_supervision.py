@@ -58,17 +58,17 @@ class WorkerSlot:
     former: list[WorkerStatus] = field(default_factory=list)
 
     def begin(self, node: str, remote: Remote, poll: Poll[MemberStatus]) -> None:
-        """A worker was started."""
+        """Record that a worker was started."""
         self.node, self.remote, self.poll = node, remote, poll
 
     def notice_end(self, now: int) -> int:
-        """The worker has ended. Return when that was first seen."""
+        """Record that the worker has ended. Return when that was first seen."""
         if self.ended_at is None:
             self.ended_at = now
         return self.ended_at
 
     def clear(self) -> None:
-        """The worker is gone: keep its counters."""
+        """Forget a worker that is gone, and keep its counters."""
         if self.status is not None:
             vitals = self.status.vitals
             progress = continued(vitals.progress, Progress(vitals.progress.started_ms))

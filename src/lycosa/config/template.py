@@ -16,8 +16,8 @@ SECTIONS = ("fetch", "crawl", "index", "store", "run", "cluster", "serve", "sear
 
 
 def configuration_template() -> str:
-    """Every setting with its description, commented out at its default; one collection as an
-    example.
+    """Return a configuration file: all settings with description and default, commented out, and an
+    example collection.
     """
     parts = [
         "# Lycosa configuration. All settings are shown with their defaults. To change a setting, "
@@ -38,7 +38,7 @@ def configuration_template() -> str:
 
 
 def setting_lines(model: type[BaseModel], values: BaseModel) -> list[str]:
-    """The fields of a section as commented TOML."""
+    """Return the fields of a section as commented TOML."""
     plain = values.model_dump(mode="json")
     return [_setting(name, field, plain[name]) for name, field in model.model_fields.items()]
 
@@ -51,7 +51,7 @@ def _setting(name: str, field: FieldInfo, value: Any) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """A default as TOML; no value (no limit) as an empty example."""
+    """Return a default as TOML; None (no limit) as an empty example."""
     if value is None:
         return "…  (not set)"
     if isinstance(value, bool):

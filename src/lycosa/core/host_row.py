@@ -48,7 +48,7 @@ class HostRow:
     claims_missed: float = 0.0  # unannounced changes of listed pages
 
     def record_visit(self, exchange: Exchange, server: str, fails: int) -> None:
-        """A fetch from the host has ended. `fails`: failures in a row, this one included."""
+        """Record a finished fetch from the host. `fails`: failures in a row, this one included."""
         self.last_visit_at = exchange.started_at
         self.ip = exchange.ip or self.ip
         self.server = server or self.server
@@ -65,35 +65,35 @@ class HostRow:
         self.delay_ms = max(self.delay_ms, delay_ms)
 
     def record_latency(self, latency_ms: float) -> None:
-        """A response refined the usual latency."""
+        """Record the usual latency, refined by a response."""
         self.latency_ms = latency_ms
 
     def change_state(self, before: str, after: str) -> None:
-        """One of the host's URLs has changed its state."""
+        """Count a changed state of one of the host's URLs."""
         self.visited += (after == UrlState.VISITED) - (before == UrlState.VISITED)
         self.known += (after == UrlState.KNOWN) - (before == UrlState.KNOWN)
 
     def add_urls(self, number: int) -> None:
-        """New URLs of the host were admitted."""
+        """Count new URLs of the host."""
         self.known += number
 
     def add_page(self) -> None:
-        """A collection stored a page of the host for the first time."""
+        """Count a page that a collection stored for the first time."""
         self.pages += 1
 
     def add_bytes(self, size: int) -> None:
-        """A response body was transferred."""
+        """Count the bytes of a response body."""
         self.bytes += size
 
     def replace_robots(self, entry: RobotsEntry) -> None:
-        """The robots.txt of one of the host's origins was fetched."""
+        """Store the robots.txt of one of the host's origins."""
         others = (old for old in self.robots if old.origin != entry.origin)
         self.robots = [*others, entry]
 
     def record_claims(self, right: float, wrong: float, missed: float) -> None:
-        """A visit showed whether sitemaps and feeds had announced a change correctly."""
+        """Record whether sitemaps and feeds announced changes correctly."""
         self.claims_right, self.claims_wrong, self.claims_missed = right, wrong, missed
 
     def record_traps(self, counters: dict[str, int]) -> None:
-        """Trap detection has new counters."""
+        """Store new counters of trap detection."""
         self.traps = counters

@@ -231,7 +231,7 @@ class Exchange:
     token: object = None
 
     def fail(self, error: str, text: str) -> None:
-        """The response turned out to be an error."""
+        """Record that the response is an error."""
         self.error, self.error_text = error, text
 
     def replace_head(self, head: bytes) -> None:
@@ -239,11 +239,11 @@ class Exchange:
         self.response_head = head
 
     def set_rendered(self, html: bytes) -> None:
-        """A browser rendered the page; b"": what it rendered is not used."""
+        """Set the rendered document; b"": it is not used."""
         self.rendered = html
 
     def drop_body(self) -> None:
-        """The body is stored elsewhere: free its memory."""
+        """Free the memory of a body that is stored elsewhere."""
         self.body = b""
 
     def restore_body(self, body: bytes) -> None:
@@ -294,29 +294,29 @@ class Visit:
     certificate_until: int | None = None
 
     def set_location(self, record_id: str, file: str, offset: int, length: int) -> None:
-        """The exchange was archived, or read from an archive."""
+        """Set the place of the exchange in the archive."""
         self.record_id = record_id
         self.warc_file = file
         self.warc_offset = offset
         self.warc_length = length
 
     def set_digest(self, digest: str) -> None:
-        """The payload digest was computed."""
+        """Set the payload digest."""
         self.digest = digest
 
     def record_content(self, links_count: int, *, changed: bool) -> None:
-        """The content was parsed. `changed`: since the last visit."""
+        """Record the parsed content. `changed`: since the last visit."""
         self.links_count = links_count
         self.changed = changed
 
     def record_fault(self, error: str = "", *, truncated: bool = False) -> None:
-        """Decoding or parsing met an error, or stopped at the size limit."""
+        """Record an error of decoding or parsing, or a stop at the size limit."""
         self.error = error or self.error
         if truncated and not self.truncated:
             self.truncated = "decoded"
 
     def record_redirect(self, target: str) -> None:
-        """The response redirects to `target`; "": its Location cannot be used."""
+        """Record a redirect; "": its Location cannot be used."""
         self.redirect_to = target
 
 
@@ -360,8 +360,8 @@ class UrlRow:
         return operation_key(self.id.url_key, self.operation) if self.operation else self.id.url_key
 
     def change_state(self, state: str, reason: str, now_ms: int) -> None:
-        """Enter a state. A URL that leaves the index also forgets its capture: if it comes back,
-        it must be fetched whole.
+        """Enter a state. A URL that leaves the index loses its capture, so that it is fetched
+        completely if it returns.
         """
         if state in (UrlState.GONE, UrlState.EXCLUDED):
             self.etag = self.last_modified = self.digest = self.record_id = ""
@@ -370,14 +370,14 @@ class UrlRow:
         self.state_at = now_ms
 
     def record_visit(self, at: int, *, gone: bool = False) -> None:
-        """A fetch succeeded, or showed that the URL is `gone`."""
+        """Record a successful fetch, or that the URL is `gone`."""
         self.checks += self.visited_at > 0
         self.visited_at = at
         self.fails = 0 if not gone else self.fails + 1 if self.state == UrlState.GONE else 1
         self.not_before = 0
 
     def record_capture(self, visit: Visit) -> None:
-        """The payload was archived whole."""
+        """Record that the payload was archived."""
         self.etag = visit.etag
         self.last_modified = visit.last_modified
         self.digest = visit.digest
@@ -385,7 +385,7 @@ class UrlRow:
         self.record_id = visit.record_id
 
     def record_text(self, text_digest: int, *, first: bool) -> bool:
-        """The text was extracted. Return whether it differs from that of the last visit; the
+        """Record the extracted text. Return whether it differs from that of the last visit; the
         `first` text counts as a change.
         """
         changed = first or self.text_digest != text_digest
@@ -394,7 +394,7 @@ class UrlRow:
         return changed
 
     def record_failure(self, reason: str, now_ms: int) -> None:
-        """A fetch failed and is repeated later; the state remains."""
+        """Record a failed fetch that is repeated later; the state remains."""
         self.fails += 1
         self.reason = reason
         self.state_at = now_ms
@@ -406,17 +406,17 @@ class UrlRow:
             self.reason = reason
 
     def renew(self, now_ms: int) -> None:
-        """A link or list shows that the URL still exists."""
+        """Record that a link or list shows that the URL exists."""
         self.state_at = now_ms
 
     def learn_changes(self, history: tuple[float, ...], change_rate: float) -> None:
-        """A visit refined the estimate of the change rate. A claim of a change is answered."""
+        """Set the estimate of the change rate after a visit. A claim of a change is resolved."""
         self.history = history
         self.change_rate = change_rate
         self.claim = 0.0
 
     def weigh_claims(self, claim: float, silence: float | None = None) -> None:
-        """A sitemap or feed names the URL: set the chances that it changed, or did not."""
+        """Set the probabilities, by a sitemap or feed, that the URL changed, or did not."""
         self.claim = claim
         if silence is not None:
             self.silence = silence
@@ -428,7 +428,7 @@ class UrlRow:
             self.change_rate = change_rate
 
     def reduce_depth(self, depth: int) -> None:
-        """A shorter path to the URL is known."""
+        """Reduce the depth, if a shorter path to the URL was found."""
         self.depth = min(self.depth, depth)
 
 

@@ -158,8 +158,8 @@ class Dispatcher:
         return moved
 
     def _closed_collections(self) -> frozenset[str]:
-        """The collections that have as many requests in flight as they may, are paused, or have
-        used up their page quota.
+        """Return the collections that have as many requests in flight as they may, are paused, or
+        have used up their page quota.
         """
         return frozenset(
             name

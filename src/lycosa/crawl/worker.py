@@ -130,8 +130,8 @@ class Worker:
         return self.end(ended)
 
     def turn(self) -> None:
-        """One turn of the loop: start what may start, wait a little, act on what has ended. Raises
-        what `run` raises.
+        """Do one turn of the loop: start requests, wait briefly, process responses. Raises what
+        `run` raises.
         """
         clock = self.clock
         self.quota.renew()
@@ -169,22 +169,22 @@ class Worker:
         self._checks = checks
 
     def idle(self) -> tuple[bool, int]:
-        """Whether nothing is due within `crawl.patience`, in flight, awaiting retry, uncommitted,
-        unapplied or to be walked again; and the log entry up to which that is so. From any thread;
-        about a second old, which that entry makes good.
+        """Return whether nothing is due within `crawl.patience`, in flight, awaiting retry,
+        uncommitted, unapplied or to be walked again; and the log entry up to which that is so. From
+        any thread; about a second old, which that entry makes good.
         """
         snapshot = self._idleness.latest
         return snapshot.idle, snapshot.head
 
     def waiting_by_partition(self) -> dict[int, int]:
-        """How many known URLs wait in each partition that is held. From any thread; about a second
-        old.
+        """Return how many known URLs wait in each partition that is held. From any thread; about a
+        second old.
         """
         return self._idleness.latest.waiting
 
     def nothing_to_do(self, until: int) -> bool:
-        """Whether nothing is in flight, and nothing is due up to `until` or may be fetched because
-        the page quota is used up.
+        """Return whether nothing is in flight, and nothing is due up to `until` or may be fetched
+        because the page quota is used up.
         """
         if self._fetcher.active:
             return False

@@ -68,7 +68,7 @@ class Meter:
         self._last_commit_ms = 0
 
     def text(self) -> str:
-        """The metrics as text. Raises what `measure` raises."""
+        """Return the metrics as text. Raises what `measure` raises."""
         return metrics_text(self.measure())
 
     def measure(self) -> Measured:

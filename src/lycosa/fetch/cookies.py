@@ -77,8 +77,8 @@ class CookieJar:
             self._store(line, host, parts.path, secure, now_ms)
 
     def header(self, url: str, now_ms: int) -> str:
-        """The value of the Cookie field for a request to `url`; "" without one (section 5.8.3 of
-        the draft).
+        """Return the value of the Cookie field for a request to `url`; "" without one (section
+        5.8.3 of the draft).
         """
         if not self._held:
             return ""
@@ -183,7 +183,7 @@ class CookieJar:
             self._bytes -= _size(place, domain.pop(place))
 
     def _is_suffix(self, domain: str) -> bool:
-        """Whether a domain is a public suffix.
+        """Return whether a domain is a public suffix.
 
         Names below it are registrable domains.
         """
@@ -247,8 +247,8 @@ def _expiry(attributes: dict[str, str], now_ms: int) -> int | None:
 
 
 def _shadows(place: _Place, cookie: _Cookie, new: _Place) -> bool:
-    """Whether a secure cookie stands that one set over plain http would hide (section 5.7, step
-    16).
+    """Return whether a secure cookie exists that one set over plain http would hide (section 5.7,
+    step 16).
     """
     return (
         cookie.secure

@@ -37,7 +37,7 @@ _HTTP_ONLY = pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS
 
 
 def new_handle(settings: FetchSettings, ca_bundle: str) -> Any:
-    """A handle for plain GET requests; `ca_bundle` as `find_ca_bundle` returns it."""
+    """Return a handle for plain GET requests; `ca_bundle` as `find_ca_bundle` returns it."""
     curl = pycurl.Curl()
     curl.setopt(pycurl.NOSIGNAL, 1)
     curl.setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)

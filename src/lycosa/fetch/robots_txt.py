@@ -185,7 +185,7 @@ class Robots:
         return self._delay_ms
 
     def sitemaps(self) -> list[str]:
-        """The Sitemap lines, as they stand, each once; they belong to no group."""
+        """Return the distinct Sitemap lines, as written; they belong to no group."""
         return list(self._sitemaps)
 
 
@@ -202,9 +202,7 @@ def _percent(match: re.Match[str]) -> str:
 
 
 def _matches(rule: _Rule, url: str) -> bool:
-    """Whether a rule's pattern matches, whatever it then says: alone and as a Disallow it would
-    forbid the URL.
-    """
+    """Return whether a rule's pattern matches, by testing it alone as a Disallow."""
     return not _matcher([rule._replace(allow=False)]).can_fetch(url, "*")
 
 

@@ -128,7 +128,7 @@ class Transfer:
         self.custom_headers = custom
 
     def wait_for_name(self, endpoint: tuple[str, int]) -> None:
-        """The host name is being looked up."""
+        """Record that the host name is being resolved."""
         self.looking_up = endpoint
 
     def use_addresses(self, entry: str) -> int:
@@ -176,14 +176,14 @@ class Transfer:
     # ------------------------------------------------------------
 
     def excuse(self, away_ms: int, now: int) -> None:
-        """The fetcher was not driven for `away_ms`, during a commit to a slow disk for example:
-        that time does not count against the server. What is recorded of the exchange stays.
+        """Exclude `away_ms` from the time limits: the fetcher was not driven, for example during a
+        commit. Recorded times do not change.
         """
         self.excused_ms += min(away_ms, now - self.started_ms)
         self.mark_at = min(self.mark_at + away_ms, now)
 
     def write(self, data: bytes) -> int | None:
-        """A piece of body. Giving 0 ends the transfer; None takes all. Hot path."""
+        """Receive a part of the body. Returning 0 ends the transfer; None accepts all. Hot path."""
         if not self.body and self.head_size() > self.max_header:
             self.head_too_large = True
             return 0
@@ -227,7 +227,7 @@ class Transfer:
         return _SEND
 
     def open_socket(self, purpose: int, address: Any) -> Any:
-        """The address that is about to be dialled: libcurl gets a socket for it, or none."""
+        """Check an address before libcurl connects to it. Return a socket, or none."""
         ip, port = address.addr[0], address.addr[1]
         ip = ip.decode() if isinstance(ip, bytes) else ip
         if not self.permits(ip, port):
@@ -240,8 +240,8 @@ class Transfer:
         return connection
 
     def _is_unwanted(self, unwanted: Callable[[str], bool]) -> bool:
-        """Whether to end the transfer for its media type. What is small comes whole: ending it
-        would cost the connection.
+        """Return whether to end the transfer for its media type. Small bodies are received: ending
+        the transfer would cost the connection.
         """
         headers = parse_head(self.final_head())
         length = headers.get("content-length") or ""
@@ -260,7 +260,7 @@ class Transfer:
         return override.names_a_host or self.guard.permits(ip, port_of_url, host)
 
     def host_and_port(self) -> tuple[str, int]:
-        """The host (IPv6 in brackets) and port that the URL names."""
+        """Return the host (IPv6 in brackets) and port that the URL names."""
         authority = self.url[2]
         match = PORT.search(authority)
         if match is None:
@@ -288,10 +288,8 @@ class Transfer:
         )
 
     def final_head(self) -> bytes:
-        """The answer's head, without interim responses (RFC 9110 section 15.2) and trailers; b"" if
-        it is not whole.
-
-        It is asked for when the body begins and when it has ended: mostly no line came in between.
+        """Return the head without interim responses (RFC 9110 section 15.2) and trailers; b"" if it
+        is incomplete. Called when the body begins and ends: mostly no line came in between.
         """
         if self.final[0] != len(self.head):
             self.final = len(self.head), self._final_head()

@@ -41,10 +41,10 @@ def find_stored(
     site: str = "",
     collection: str = "",
 ) -> Scan:
-    """A scan of the stored pages for texts; `run` it.
+    """Return a scan of the stored pages for texts; `run` it.
 
     Raises:
-        UsageError: nothing to look for, or no site.
+        UsageError: no text to find, or no site.
         WorkspaceError: there is no workspace, or it is damaged.
     """
     patterns = [normalized_text(text) for text in texts]
@@ -142,7 +142,7 @@ class FindResults:
         self._read_to = ordered.order.since
 
     def fresh(self) -> Iterator[StoredMatch]:
-        """What came since the last call."""
+        """Yield the results since the last call."""
         self._state.refresh()
         head = self._state.head
         if head > self._read_to:

@@ -56,8 +56,8 @@ class Scan:
         self.bytes = 0
 
     def run(self) -> Iterator[StoredMatch]:
-        """Every page that holds one of the texts, once a text, as the pages come. A page of several
-        collections comes once.
+        """Yield each page that contains one of the texts, once per text, in the order of the
+        tables. A page of several collections is returned once.
         """
         only = [pl.col("collection") == self._collection] if self._collection else []
         if self._site is not None:
@@ -84,14 +84,14 @@ class Scan:
                         yield from matches
 
     def _gone(self, only: Sequence[pl.Expr]) -> pl.DataFrame:
-        """Pages that are not there any more, though their last text is stored."""
+        """Return the pages that are gone or excluded, whose last text is still stored."""
         state = (pl.col("operation") == "") & pl.col("state").is_in(
             [UrlState.GONE.value, UrlState.EXCLUDED.value]
         )
         return self._tables.scan("urls").filter(state, *only).select(_KEY).collect()
 
     def _candidates(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The pages that may hold a text."""
+        """Return the pages that may contain a text."""
         text = pl.col("text")
         if not self._folding:
             return frame.filter(
@@ -105,8 +105,8 @@ class Scan:
         return pl.concat([part[sorted(self._held(part["text"].to_list()))] for part in parts])
 
     def _held(self, texts: Sequence[str]) -> Iterator[int]:
-        """Which of the texts hold one of ours. Many of them are folded as one: that costs a fifth
-        of folding each.
+        """Yield the positions of texts that contain one of the patterns. Many texts are folded as
+        one, which takes a fifth of the time.
         """
         first = 0
         while first < len(texts):
@@ -141,9 +141,9 @@ class Scan:
 
 
 def _any_case(folded: Sequence[str]) -> str:
-    """A regular expression that matches in every text that holds one of these, case folded; and in
-    some others. Rust's `(?i)` knows the characters whose case is one character; a text with any
-    other is looked at.
+    """Return a regular expression that matches in every text that contains one of these in any
+    case, and in some others. Rust's `(?i)` handles characters whose case is one character; texts
+    with others are always candidates.
     """
     letters = (
         "".join(f"\\{letter}" if letter in _SIGNS else letter for letter in each)
@@ -154,8 +154,8 @@ def _any_case(folded: Sequence[str]) -> str:
 
 
 def _pages_with(folded: Folded, needle: str, starts: Sequence[int]) -> Iterator[int]:
-    """Which of the pages that a folded text is joined of hold a folded text. `starts`: where each
-    begins, before the folding.
+    """Yield the pages that contain a folded text, of those joined into one folded text. `starts`:
+    their positions before folding.
     """
     matches = folded.text.find(needle) if needle else -1
     while matches >= 0:
@@ -171,7 +171,7 @@ def _pages_with(folded: Folded, needle: str, starts: Sequence[int]) -> Iterator[
 
 
 def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The same frames, each read while the one before is in use."""
+    """Yield the same frames; each is read while the previous one is in use."""
     with ThreadPoolExecutor(1, thread_name_prefix="find") as pool:
         waiting = pool.submit(next, frames, None)
         while (frame := waiting.result()) is not None:

@@ -41,7 +41,7 @@ def request_headers(url: str, collection: str) -> Mapping[str, str] | None:
 
 @_spec
 def response_archived(exchange: Exchange, visit: Visit) -> None:
-    """Called when an exchange is in the archive, before it is parsed. Change neither argument."""
+    """Handle an archived exchange, before it is parsed. Change neither argument."""
 
 
 @_spec
@@ -56,7 +56,7 @@ def page_parsed(page: Page, visit: Visit) -> Mapping[str, Any] | None:
 
 @_spec
 def commit_done(entry: int, location: str) -> None:
-    """Called when a batch is committed: number of the log entry, location of the workspace."""
+    """Handle a committed batch: number of the log entry, location of the workspace."""
 
 
 @_spec
@@ -101,8 +101,8 @@ def sql_tables(tables: Any, query: str) -> Mapping[str, Any] | None:
 
 @_spec
 def archive_reparsed(root: str, entry: int, report: Callable[[str], None]) -> None:
-    """Called when `lycosa reparse` has committed; its log entries come after `entry`. `report`
-    shows a line to the user.
+    """Handle the end of `lycosa reparse`, whose log entries come after `entry`. `report` shows a
+    line to the user.
     """
 
 

@@ -74,7 +74,7 @@ def chunk_size(line: bytes) -> int | None:
 
 
 def _end_of_trailers(body: bytes, start: int) -> int:
-    """Where the empty line after the last chunk ends; 0 if it is not there."""
+    """Return the end of the empty line after the last chunk; 0 if it is missing."""
     position = start
     while True:
         line_end = body.find(b"\n", position)

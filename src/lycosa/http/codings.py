@@ -166,8 +166,8 @@ def unzstd(data: bytes, limit: int) -> Plain:
 
 
 def _zstd_ends(data: bytes) -> bool:
-    """Whether the last frame is whole (RFC 8878 section 3.1), which the bounded reader does not
-    tell. What it holds is not looked at.
+    """Return whether the last frame is complete (RFC 8878 section 3.1), which the bounded reader
+    does not report. Its content is not decoded.
     """
     at = 0
     while at < len(data):

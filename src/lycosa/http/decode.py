@@ -52,9 +52,7 @@ class Headers:
                 yield name, value
 
     def tokens(self, name: str) -> list[str]:
-        """A list-valued field, its lines joined, split at commas, in lower case (RFC 9110 section
-        5.6.1).
-        """
+        """Return the elements of a list-valued field in lower case (RFC 9110 section 5.6.1)."""
         values = self._fields.get(name)
         if not values:
             return []

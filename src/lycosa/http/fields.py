@@ -17,8 +17,8 @@ _BAD_FIELD = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def default_fields(settings: FetchSettings) -> list[bytes]:
-    """The fields of every request, one line each without its end. The product token stays the
-    User-Agent's first word.
+    """Return the field lines of every request, without line ends. The product token remains the
+    first word of the User-Agent.
 
     Raises:
         ConfigError: a setting holds line ends or control characters.
@@ -50,15 +50,13 @@ def field_lines(headers: Sequence[tuple[str, str]]) -> list[bytes]:
 
 
 def with_fields(defaults: Sequence[bytes], own: Sequence[bytes]) -> list[bytes]:
-    """A request's own lines after the default ones, which they replace where the names are the
-    same.
-    """
+    """Return the default lines and those of a request, which replace defaults of that name."""
     names = {line.partition(b":")[0].lower() for line in own}
     return [*(line for line in defaults if line.partition(b":")[0].lower() not in names), *own]
 
 
 def head_end(fields: Sequence[bytes]) -> bytes:
-    """The lines as they end a request's head."""
+    """Return the lines as the end of a request's head."""
     return b"".join(field + b"\r\n" for field in fields) + b"\r\n"
 
 
@@ -80,7 +78,7 @@ def redacted_fields(headers: Sequence[tuple[str, str]]) -> Sequence[tuple[str, s
 
 
 def without_sessions(response_head: bytes) -> bytes:
-    """A response head whose cookies have names and attributes, but no values."""
+    """Return a response head without the values of its cookies."""
     return _SET_COOKIE.sub(lambda match: match[1] + REDACTED.encode(), response_head)
 
 

@@ -354,7 +354,7 @@ class HuntDispatcher(CrawlListener):
         return crawl.urls.find(assignment.name, identity)
 
     def _visited_elsewhere(self, identity: UrlId) -> bool:
-        """Whether another collection has visited the URL."""
+        """Return whether another collection has visited the URL."""
         return self._elsewhere and any(
             each.visited_at > 0 and not each.operation
             for each in self._crawl.scheduler.heads.stored([identity])

@@ -223,7 +223,7 @@ class HuntQuery:
         return reading
 
     def _excludes(self, url: str, page: Page) -> bool:
-        """Whether a restriction of the query excludes the page.
+        """Return whether a restriction of the query excludes the page.
 
         Restrictions that need an index (`link:`, `collection:`) are ignored.
         """
@@ -342,7 +342,7 @@ def _word_strength(word: QueryWord, texts: dict[str, _Text]) -> float:
 
 
 def _within(terms: Sequence[str], required: Sequence[set[str]], window: int) -> bool:
-    """Whether a term of each set occurs in a window of this many terms."""
+    """Return whether a window of this many terms contains a term of each set."""
     last = [-math.inf] * len(required)
     by_term: dict[str, list[int]] = {}
     for place, some in enumerate(required):

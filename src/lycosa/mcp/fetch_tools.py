@@ -214,7 +214,7 @@ class _Call:
             self._crawl.stop()
 
     def end(self) -> None:
-        """The crawl has ended."""
+        """Record the end of the crawl."""
         self.ended = True
 
     def observe(self, progress: Progress) -> None:

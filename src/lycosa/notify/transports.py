@@ -66,7 +66,7 @@ class Notice:
     facts: Mapping[str, Fact] = field(default_factory=lambda: MappingProxyType({}))
 
     def as_json(self) -> str:
-        """One line of JSON."""
+        """Return the object as one line of JSON."""
         at = self.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         document = {
             "id": self.id,
@@ -115,12 +115,12 @@ class Notifier(Protocol):
 
 
 def notifier_of(target: str, config: Config) -> Notifier:
-    """The notifier for `webhook URL`, `command PROGRAM ARGUMENT…` (as a shell would split it,
-    without a shell) or `file PATH`.
+    """Return the notifier for `webhook URL`, `command PROGRAM ARGUMENT…` (as a shell would split
+    it, without a shell) or `file PATH`.
 
     Raises:
-        UsageError: it is none of these, or a webhook on an address that is not public and that
-        `notify.private` does not name.
+        UsageError: it is none of these, or a webhook on a private address
+            that `notify.private` does not name.
     """
     kind, rest = _split(target)
     if kind == "webhook":
@@ -131,10 +131,10 @@ def notifier_of(target: str, config: Config) -> Notifier:
 
 
 def checked_target(target: str, config: Config) -> str:
-    """A target as it is kept: valid today, with an absolute path for what lies on this machine.
+    """Return a target as it is stored, with an absolute path for files and programs.
 
     Raises:
-        UsageError: as `notifier_of`; a program that is not there, a file in a folder that is not.
+        UsageError: as `notifier_of`; a program or the folder of a file does not exist.
     """
     kind, rest = _split(target)
     if kind == "command":
@@ -286,8 +286,8 @@ def _check_response(exchange: Exchange) -> None:
 
 
 def signature(secret: bytes, id: str, stamp: str, body: bytes) -> str:
-    """The `webhook-signature` of Standard Webhooks: version 1, HMAC-SHA256 over `id.stamp.body`, in
-    base64.
+    """Return the `webhook-signature` of Standard Webhooks: version 1, HMAC-SHA256 over
+    `id.stamp.body`, in base64.
     """
     digest = hmac.new(secret, f"{id}.{stamp}.".encode() + body, hashlib.sha256).digest()
     return "v1," + base64.b64encode(digest).decode()

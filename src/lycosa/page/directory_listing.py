@@ -153,5 +153,5 @@ def read_listing(form: MediaFormat, payload: bytes, url: str) -> tuple[PageParts
 
 
 def without_end(payload: bytes) -> bytes:
-    """A text of a gopher server without the line with a dot that ends it (RFC 1436 section 3.1)."""
+    """Return a text of a gopher server without the final line with a dot (RFC 1436 section 3.1)."""
     return _TEXT_END.sub(b"", payload)

@@ -58,12 +58,12 @@ class DecodedText(NamedTuple):
 
 
 def is_assumed_utf_8(payload: bytes, content_type: str = "") -> bool:
-    """Whether a page may be read as UTF-8 until a U+FFFD occurs in its text.
+    """Return whether a page may be read as UTF-8 until a U+FFFD occurs in its text.
 
     No declaration contradicts it.
 
-    Checking all bytes takes a tenth of the time of parsing, and nearly all pages that declare
-    UTF-8, or nothing, are UTF-8.
+    Checking all bytes takes a tenth of the time of parsing, and nearly all of these pages are
+    UTF-8.
     """
     if (
         payload[:2] in (b"\xff\xfe", b"\xfe\xff")
@@ -113,7 +113,7 @@ def decode(payload: bytes, content_type: str = "") -> DecodedText:
 
 
 def label_in_header(content_type: str) -> str:
-    """The encoding that a Content-Type header names, "" if none that is known."""
+    """Return the encoding that a Content-Type header names, "" if none that is known."""
     match = _CHARSET_PARAMETER.search(content_type)
     return _named(match[1]) if match else ""
 
@@ -123,8 +123,8 @@ def _named(label: str) -> str:
 
 
 def prescan(payload: bytes) -> str:
-    """The encoding that the page itself declares in its first 1,024 bytes (WHATWG HTML section
-    13.2.3.2), "" if none.
+    """Return the encoding that the page itself declares in its first 1,024 bytes (WHATWG HTML
+    section 13.2.3.2), "" if none.
     """
     head = payload[:PRESCAN_LENGTH]
     if b"<?xml" in head[:64] and (match := _XML_DECLARATION.match(head)):
@@ -144,8 +144,8 @@ def prescan(payload: bytes) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _declared_by_meta(attributes: bytes) -> str:
-    """The encoding that a meta element declares, by its attributes, "" if none. Pages repeat a few,
-    of at most PRESCAN_LENGTH bytes.
+    """Return the encoding that a meta element declares, by its attributes, "" if none. Pages repeat
+    a few, of at most PRESCAN_LENGTH bytes.
     """
     values: dict[str, str] = {}
     for key, double, single, bare in _ATTRIBUTE.findall(attributes):

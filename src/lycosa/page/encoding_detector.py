@@ -242,7 +242,7 @@ def reads_better(payload: bytes, declared: str) -> str:
 
 
 def _best(candidates: tuple[_Candidate, ...], sample: bytes, least: float) -> str:
-    """The candidate with the highest score above `least`; of equal ones the first, one that
+    """Return the candidate with the highest score above `least`; of equal ones the first, one that
     browsers know before one that they do not.
     """
     best, best_score = "", least

@@ -128,19 +128,19 @@ MULTI_BYTE = frozenset({"gbk", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shif
 
 
 def encoding_of(label: str) -> str:
-    """The encoding's name in lower case, "" for an unknown label ("get an encoding", Encoding
-    Standard section 4.2).
+    """Return the encoding's name in lower case, "" for an unknown label ("get an encoding",
+    Encoding Standard section 4.2).
     """
     return ENCODING_OF_LABEL.get(label.strip(" \t\n\f\r\"'").lower(), "")
 
 
 def codec_of(encoding: str) -> str:
-    """The Python codec of an encoding's name (not for `replacement` and `x-user-defined`, which
-    have none).
+    """Return the Python codec of an encoding's name (not for `replacement` and `x-user-defined`,
+    which have none).
     """
     return _CODECS.get(encoding) or FURTHER.get(encoding, encoding)
 
 
 def further_of(label: str) -> str:
-    """The encoding of `FURTHER` that a label names, "" if none."""
+    """Return the encoding of `FURTHER` that a label names, "" if none."""
     return _FURTHER_LABELS.get(label.strip(" \t\n\f\r\"'").lower(), "")

@@ -98,12 +98,12 @@ _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 def media_type(content_type: str) -> str:
-    """The type and subtype of a Content-Type header in lower case, without parameters."""
+    """Return the type and subtype of a Content-Type header in lower case, without parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 
 def format_of(content_type: str, payload: bytes) -> MediaFormat:
-    """The format to read a payload in. Never raises."""
+    """Return the format to read a payload in. Never raises."""
     declared_type = media_type(content_type)
     head = payload[:HEADER_LENGTH]
     declared = _DECLARED.get(declared_type)
@@ -151,7 +151,7 @@ def _sniff(head: bytes) -> MediaFormat:
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether the first bytes are no text in any encoding."""
+    """Return whether the first bytes are no text in any encoding."""
     if head.startswith(_BOMS):
         return False
     if head.startswith(_MAGIC):

@@ -83,15 +83,14 @@ class PageParts:
     element_flags: list[int] = field(default_factory=list)  # of `block_features.element_flags`
 
     def text(self) -> str:
-        """All lines, joined by newline. For a walk that has ended."""
+        """Return all lines of a finished walk, joined by newline."""
         if self._text is None:
             self._text = "\n".join(self.lines)
         return self._text
 
     def has_replacements(self) -> bool:
-        """Whether U+FFFD occurs in the parts.
-
-        Bytes that were invalid in the assumed encoding.
+        """Return whether U+FFFD occurs in the parts, for bytes that are invalid in the assumed
+        encoding.
         """
         addresses = [link[1] for link in (*self.links, *self.alternates)]
         seen = (self.title, self.base or "", *self.meta.values(), *addresses)
@@ -115,7 +114,7 @@ class PageParts:
         self.language = code
 
     def begin_article(self) -> None:
-        """An article element begins."""
+        """Begin an article element."""
         self.has_article = True
 
     def add_canonical(self, href: str, rel: str) -> None:
@@ -124,7 +123,7 @@ class PageParts:
         self.has_canonical = True
 
     def count_cut_anchor(self) -> None:
-        """An anchor was longer than ANCHOR_LENGTH."""
+        """Count an anchor longer than ANCHOR_LENGTH."""
         self.anchors_cut += 1
 
     def add_heading(self, text: str, is_h1: bool) -> None:

@@ -47,8 +47,8 @@ def permission(
 
 
 def _addressed(header: str, ours: str) -> set[str]:
-    """The directives of one header value that concern us. A robot's name holds up to the next name
-    (`a: noindex, b: none`).
+    """Return the directives of a header value that apply to this crawler. A robot's name applies up
+    to the next name (`a: noindex, b: none`).
     """
     directives: set[str] = set()
     concerned = True

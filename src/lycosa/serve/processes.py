@@ -26,7 +26,7 @@ _START_S = 60.0
 
 
 def serve_workspace(tell: Tell, served: ServerOptions) -> None:
-    """Serve until SIGTERM. Its first report is WORKING with the line that says where."""
+    """Serve until SIGTERM. The first report is WORKING with the address."""
     try:
         config = read_config(served.root, served.overrides)
         with contextlib.ExitStack() as stack:
@@ -47,7 +47,7 @@ def serve_workspace(tell: Tell, served: ServerOptions) -> None:
 
 
 class ServerProcesses:
-    """Use as a context manager: on entering, the pages are served or it is said why not; after that
+    """Use as a context manager: on entering, the pages are served or an error is raised; after that
     they are kept up.
 
     With several `processes` the kernel deals connections out among them; a session opened at one is
@@ -104,8 +104,8 @@ class ServerProcesses:
             self._reservation.close()
 
     def _supervise(self, first: bool) -> None:
-        """The thread that makes the processes: the kernel ends a child with the thread that made
-        it. The `first` one says where.
+        """Start the processes, in one thread: the kernel ends a child with the thread that started
+        it. The `first` one reports the address.
         """
         pause_s = _PAUSE_S
         while not self._ending.is_set():
@@ -145,8 +145,8 @@ class ServerProcesses:
 
 
 def _reserve_port(host: str, port: int) -> socket.socket:
-    """A socket that holds the place, so that all processes find the same port though 0 was asked
-    for; it never listens.
+    """Return a socket that reserves the port, so that all processes use the same one if 0 was
+    given; it never listens.
     """
     family, _, _, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -132,8 +132,8 @@ async def _make_ready(app: ASGIApp) -> None:
 
 
 def _freeze_memory() -> None:
-    """What has been loaded stays: without this all of it is looked through for garbage every ten
-    seconds, and everybody waits 100 ms.
+    """Exclude loaded objects from garbage collection, which would delay all requests by 100 ms
+    every ten seconds.
     """
     gc.collect()
     gc.freeze()
@@ -149,7 +149,7 @@ def _raise_file_limit() -> None:
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """A listening TCP socket; `shared`: several processes may have one at that address
+    """Return a listening TCP socket; `shared`: several processes may listen at that address
     (SO_REUSEPORT).
 
     Raises:

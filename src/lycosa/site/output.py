@@ -25,7 +25,7 @@ _BAR = 24  # characters of the longest bar
 
 
 def site_text(report: SiteReport, thresholds: Thresholds, *, every: bool = False) -> str:
-    """The report as lines. Without `every` the first of each list, with how many there are."""
+    """Return the report as lines; without `every`, the beginning and length of each list."""
     return "\n".join(_lines(report, thresholds, 10**9 if every else _SHOWN, every=every))
 
 
@@ -111,7 +111,7 @@ def _depths(report: SiteReport) -> Iterator[str]:
 
 
 def _tree(folders: Sequence[Folder], most: int) -> Iterator[str]:
-    """The largest folders, in the order of the tree, with those that they lie in."""
+    """Yield the largest folders and their parents, in the order of the tree."""
     chosen = {
         folder.path
         for folder in sorted(

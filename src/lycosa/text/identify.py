@@ -214,7 +214,7 @@ def _count_letters(text: str) -> tuple[int, int]:
 
 
 def _is_quotation(latin: int, letters: int) -> bool:
-    """Whether the Latin letters of a text are names and quotations."""
+    """Return whether the Latin letters of a text are names and quotations."""
     return letters - latin >= NON_LATIN_SHARE * letters
 
 
@@ -249,7 +249,7 @@ def _second_opinion(
 
 
 def _is_translated(shares: dict[str, float], expected: frozenset[str]) -> bool:
-    """Whether a text in another language quotes so much English that it comes first."""
+    """Return whether a text in another language quotes so much English that it comes first."""
     (first, _), (second, share) = [*shares.items(), ("", 0.0), ("", 0.0)][:2]
     return first == "en" and share >= BESIDE_ENGLISH and second in expected
 
@@ -383,7 +383,7 @@ def _contradicts(language: str, declared: str) -> bool:
 
 
 def _title_differs(title: str, language: str, declared: str) -> bool:
-    """Whether a title is in another language than its page."""
+    """Return whether a title is in another language than its page."""
     titled = identify(title, LANGUAGES | {language, declared}).language
     is_long = len(_NO_LETTERS.sub("", title)) >= UNEXPECTED_LENGTH
     return titled not in ("", language) and (is_long or titled == declared)

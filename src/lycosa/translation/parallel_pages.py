@@ -190,7 +190,7 @@ def _declared(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pairs_by_url(pages: pl.DataFrame, hub: str) -> pl.DataFrame:
-    """Of several pages in a language choose one whose URL names it, and the first of these."""
+    """Choose one of several pages in a language: the first whose URL names it."""
     one_each = pages.sort("place", "language", pl.col("coded").not_(), "url_hash").unique(
         ["place", "language"], keep="first", maintain_order=True
     )

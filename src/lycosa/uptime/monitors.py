@@ -157,7 +157,7 @@ def signature(storage: Storage) -> tuple[tuple[str, int], ...]:
 
 
 def has_monitors(storage: Storage) -> bool:
-    """Whether monitors were added to the workspace."""
+    """Return whether monitors were added to the workspace."""
     return bool(storage.names(FOLDER))
 
 

@@ -291,7 +291,7 @@ class OutageDetector:
                 reaction.recheck(other, 0)
 
     def _site(self, url: str) -> str:
-        """What fails together: the address of the host, or its domain."""
+        """Return the group that fails together: the address of the host, or its domain."""
         return self._addresses.get(authority(url)) or self._domain_of(url)
 
     def _other_sites(self, url: str) -> int:
@@ -305,7 +305,7 @@ class OutageDetector:
         return len(sites) - 1
 
     def _others_fail(self, url: str) -> bool:
-        """Whether enough other sites fail too."""
+        """Return whether enough other sites fail too."""
         failing = {
             self._site(each)
             for each in self._failing
@@ -325,7 +325,7 @@ class OutageDetector:
         self._responses = sorted([*others, (latest, site)], reverse=True)[:2]
 
     def _other_responds(self, url: str) -> bool:
-        """Whether another site has responded since this page failed first."""
+        """Return whether another site has responded since this page failed first."""
         since, site = self.states[url].since, self._site(url)
         return any(at >= since and other != site for at, other in self._responses)
 

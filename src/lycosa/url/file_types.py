@@ -176,11 +176,11 @@ _OTHER_TYPES: Final = {
 
 
 def unindexable(url: str, *, documents: bool = True) -> str:
-    """Why a normalised URL cannot lead to something to index: archive, image, audio, ...; "" if it
-    may. Hot path: one call a new URL.
+    """Return the reason why a normalised URL cannot be indexed: archive, image, audio, ...; "" if
+    it may be. Hot path: one call a new URL.
 
     Args:
-        documents: PDF, office documents and books are wanted; else they are refused as `document`.
+        documents: accept PDF, office documents and books; else they are refused as `document`.
     """
     if url[0] == "g" and (named := _by_item_type(url)) is not None:
         return named
@@ -200,8 +200,8 @@ def unindexable(url: str, *, documents: bool = True) -> str:
 
 
 def _by_item_type(url: str) -> str | None:
-    """What the type of a gopher item says (RFC 1436 section 3.8, and what servers use beside it);
-    None: it leaves it to the name.
+    """Return the reason by the type of a gopher item (RFC 1436 section 3.8, and other types in
+    use); None: the name decides.
     """
     kind = url[path_start(url) + 1 :][:1]
     return "" if kind in _GOPHER_TEXT else _GOPHER_GROUPS.get(kind)
@@ -218,13 +218,13 @@ def _believed(url: str, slash: int, end: int, reason: str) -> str:
 
 
 def unindexable_type(content_type: str, patterns: Sequence[str] = READ_TYPES) -> str:
-    """Why a Content-Type header says that there is nothing to index: the group of its media type,
-    or `media_type`; "" if there may be.
+    """Return the reason why a Content-Type cannot be indexed: the group of its media type, or
+    `media_type`; "" if it may be.
 
-    A header that is missing or says nothing (application/octet-stream) leaves it to the bytes.
+    If it is missing or unspecific (application/octet-stream), the bytes decide.
 
     Args:
-        patterns: the media types that the collection takes, `*` as wildcard: `text/*`,
+        patterns: the media types that the collection accepts, `*` as wildcard: `text/*`,
             `application/pdf`. Lower case.
     """
     media_type = content_type.partition(";")[0].strip().lower()

@@ -24,8 +24,8 @@ _COMMANDS = lazy_pattern(rb"[\0\r\n]")
 
 
 def finish_ftp(href: str) -> str:
-    """From the URL standard's serialisation of an ftp URL to ours: without user name, fragment and
-    `;type=`. "" if it cannot be sent.
+    """Return the normalised form of an ftp URL that the URL standard has serialised: without user
+    name, fragment and `;type=`. "" if it cannot be requested.
     """
     href = href.partition("#")[0]
     start = path_start(href)

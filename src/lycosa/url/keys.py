@@ -40,10 +40,10 @@ class Identifier:
         self._origins: dict[str, tuple[str, int, int]] = {}
 
     def identify(self, url: str) -> UrlId:
-        """The identity of a URL that `normalise` returned.
+        """Return the identifiers of a normalised URL.
 
         Raises:
-            UrlError: it is of no scheme that is crawled.
+            UrlError: its scheme is not crawled.
         """
         origin = url[: url.find("/", 8) if url[0] == "h" else path_start(url)]
         cached = self._origins.get(origin)
@@ -54,7 +54,7 @@ class Identifier:
         )
 
     def partition(self, host: str) -> int:
-        """The partition of a hostname."""
+        """Return the partition of a hostname."""
         return xxh3_64_intdigest(self.domains.registrable(host).encode()) % self._partitions
 
     def _identify_host(self, url: str, origin: str) -> tuple[str, int, int]:

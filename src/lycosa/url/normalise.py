@@ -54,11 +54,11 @@ def typed_url(text: str) -> str:
 
 
 def normalise(url: str) -> str:
-    """The one form of an absolute URL of a scheme that is crawled. Idempotent; the result is ASCII,
-    has a path and no fragment.
+    """Return the normalised form of an absolute URL of a crawled scheme. Idempotent; the result is
+    ASCII, has a path and no fragment.
 
     Raises:
-        UrlError: `scheme` (it states one that is not crawled), `too_long` (over MAX_URL_LENGTH),
+        UrlError: `scheme` (not a crawled one), `too_long` (over MAX_URL_LENGTH),
         else `unparsable`.
     """
     result = _resolve(None, url)
@@ -110,7 +110,7 @@ def _scalar_values(text: str) -> str:
 
 
 def _finish(href: str) -> str:
-    """From the standard's serialisation of an http(s) URL to ours."""
+    """Return the normalised form of an http(s) URL that the URL standard has serialised."""
     cut = href.find("#")
     if cut >= 0:
         href = href[:cut]
@@ -223,7 +223,9 @@ class LinkResolver:
         )
 
     def resolve(self, href: str) -> str | Refusal:
-        """The absolute, normalised URL, or why it cannot be one. Takes any text, never raises."""
+        """Return the absolute, normalised URL, or the reason of a refusal. Accepts any text, never
+        raises.
+        """
         if "#" in href:
             whole, href = href, href[: href.index("#")]
             # not at the end of the whole text, where the parser would strip it
@@ -253,7 +255,7 @@ class LinkResolver:
         return result
 
     def _plain(self, href: str, absolute: bool) -> str:
-        """The result for an href that needs no parsing, else an empty text."""
+        """Return the result for an href that needs no parsing, else an empty text."""
         if len(href) > _MAX_HREF:
             return ""
         if absolute:
@@ -281,8 +283,8 @@ class LinkResolver:
 
 
 def _is_final(url: str) -> bool:
-    """Whether a text is surely what `normalise` would make of it: its origin was met in final form,
-    and its path is plain.
+    """Return whether a text is certainly normalised: its origin is a known normalised one, and its
+    path is plain.
     """
     slash = url.find("/", 8)
     is_plain = slash > 0 and len(url) <= MAX_URL_LENGTH and _resolved.is_origin(url[:slash])
@@ -290,6 +292,6 @@ def _is_final(url: str) -> bool:
 
 
 def _parent(folder: str) -> str:
-    """The folder above, the root being its own."""
+    """Return the parent folder; that of the root is the root."""
     slash = folder.rindex("/", 0, -1)
     return folder[: slash + 1] if slash >= 8 else folder

@@ -54,8 +54,8 @@ _SHIFT_JIS = str.maketrans("\u2212\u00a5\u203e", "\uff0d\\~")
 
 
 def codec_for(encoding: str) -> str | None:
-    """The Python codec to encode queries with; None for UTF-8, which UTF-16 and unknown encodings
-    use too.
+    """Return the Python codec to encode queries with; None for UTF-8, which UTF-16 and unknown
+    encodings use too.
     """
     if not encoding or encoding == "utf-8" or not encoding.isascii():
         return None
@@ -69,8 +69,8 @@ def codec_for(encoding: str) -> str | None:
 
 
 def encode_query(href: str, codec: str) -> str:
-    """The href with what is not ASCII in its query percent-encoded; what the codec lacks becomes an
-    escaped `&#N;`.
+    """Percent-encode the non-ASCII characters in the query of an href; characters that the codec
+    lacks become an escaped `&#N;`.
     """
     before, cut, fragment = href.partition("#")
     path, mark, query = before.partition("?")

@@ -135,7 +135,7 @@ class Admission:
         return len(self._hosts)
 
     def is_named(self, url: str) -> bool:
-        """Whether a URL in scope is on the host of a seed (or in its domain, by the scope)."""
+        """Return whether a URL in scope is on the host of a seed, or in its domain."""
         return self._scope != "any" or _host_and_port(url) in self._hosts
 
     def explain(self, url: str) -> str:

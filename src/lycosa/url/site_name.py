@@ -27,19 +27,19 @@ class SiteName:
         return self.authority or self.host
 
     def rows(self, column: str = "url", path: str = "") -> pl.Expr:
-        """Whether a row is of the site: by its `host_key`, which makes the scan skip files and row
-        groups, and the URL in `column`.
+        """Return the condition for rows of the site: by `host_key`, so that scans skip files and
+        row groups, and by the URL in `column`.
         """
         return (pl.col("host_key") == pl.lit(host_key(self.host), pl.UInt64)) & self.holds(
             column, path
         )
 
     def holds(self, column: str, path: str = "") -> pl.Expr:
-        """Whether the URL in a column is one of the site."""
+        """Return the condition for URLs of the site in a column."""
         return pl.col(column).str.contains(self._pattern(path))
 
     def contains(self, url: str, path: str = "") -> bool:
-        """Whether a normalised URL is one of the site (whose path begins with `path`)."""
+        """Return whether a normalised URL is one of the site (whose path begins with `path`)."""
         return re.match(self._pattern(path), url) is not None
 
     def _pattern(self, path: str) -> str:
@@ -48,10 +48,10 @@ class SiteName:
 
 
 def site_name(text: str) -> SiteName:
-    """The site in a hostname, `host:port` or URL (whose path is ignored).
+    """Return the site in a hostname, `host:port` or URL (whose path is ignored).
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: it is not one of these.
     """
     problem = f"{text!r} is not a site: write a host, host:port or URL, for example example.org"
     if "[" not in text and re.match(r"[^/?#]*:(?!\d|//)", text):
@@ -81,10 +81,10 @@ class SiteScope:
 
     @classmethod
     def of(cls, text: str) -> SiteScope:
-        """A site as people write it: `example.org`, `https://example.org/docs/`.
+        """Return the site from its usual notation: `example.org`, `https://example.org/docs/`.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not a site.
         """
         if not text.strip():
             raise UsageError("no site given: specify a host or a URL")
@@ -97,9 +97,9 @@ class SiteScope:
         return rest[rest.index("/") : rest.rindex("/") + 1]
 
     def takes(self, url: str) -> bool:
-        """Whether a normalised URL belongs to it."""
+        """Return whether a normalised URL belongs to it."""
         return self.name.contains(url, self.path)
 
     def holds(self) -> pl.Expr:
-        """Whether a row with `host_key` and `url` belongs to it."""
+        """Return whether a row with `host_key` and `url` belongs to it."""
         return self.name.rows(path=self.path)

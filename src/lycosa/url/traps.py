@@ -201,8 +201,8 @@ def _query_trap(url: str, query: str, today: date, oldest_year: int) -> TrapRule
 
 
 def _repeats(segments: list[str]) -> bool:
-    """Whether a segment occurs too often, or a run of segments repeats (a/b/a/b; three times if the
-    segments are short).
+    """Return whether a segment occurs too often, or a run of segments repeats (a/b/a/b; three times
+    if the segments are short).
     """
     for segment, times in Counter(segments).items():
         if times > (_MAX_SAME_SEGMENT if _is_name(segment) else _MAX_SAME_SHORT):
@@ -225,8 +225,8 @@ def _is_name(segment: str) -> bool:
 
 
 def _path_calendar(path: str, match: re.Match[str], today: date, oldest_year: int) -> bool:
-    """Whether a date in a path is that of a calendar. /YYYY/MM/ counts only with a word for
-    calendars and near today: /topic/1950/12/ may be page twelve of a topic.
+    """Return whether a date in a path is that of a calendar. /YYYY/MM/ counts only with a word for
+    calendars and a date near today: /topic/1950/12/ may be page twelve of a topic.
     """
     year = int(match[1])
     if oldest_year <= year < today.year + YEARS_AHEAD:

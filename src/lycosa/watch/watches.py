@@ -97,7 +97,7 @@ def add_watch(
 
 
 def list_watches(root: str) -> list[WatchInfo]:
-    """All watches, oldest first. Raises WorkspaceError."""
+    """Return all watches, oldest first. Raises WorkspaceError."""
     workspace = Workspace.open(root)
     return [
         _status(workspace, order)

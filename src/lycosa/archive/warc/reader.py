@@ -44,11 +44,9 @@ def read_exchanges(
     relative_path: str | None = None,
     on_damage: Callable[[Damage], None] | None = None,
 ) -> Iterator[StoredExchange]:
-    """The whole exchanges of a file that `WarcWriter` wrote, in the order they were appended.
-
-    An exchange counts if all its records are whole. `visit.warc_file` is `relative_path`, else the
-    name that the file was written under. `on_damage` as in `read_records`. Records of other
-    programs are passed over.
+    """Yield the complete exchanges of a file that `WarcWriter` wrote, in their order. An exchange
+    is complete if all its records are. `visit.warc_file` is `relative_path`, else the name that the
+    file was written under. `on_damage` as in `read_records`. Records of other programs are skipped.
 
     Raises:
         ArchiveError: as `read_records`; or a metadata record of a version that this program does
@@ -89,10 +87,10 @@ def read_exchanges(
 
 
 def read_response(path: str | Path, offset: int, length: int) -> StoredResponse:
-    """The answer whose record lies at an offset: `visits.warc_offset` and `warc_length`.
+    """Return the response whose record is at `visits.warc_offset`, with `warc_length` bytes.
 
     Raises:
-        ArchiveError: no such record, or one that is no answer; it names the file and the offset.
+        ArchiveError: there is no response record; the message names the file and the offset.
     """
     record = read_record(path, offset, length)
     url = record.headers.get("warc-target-uri", "")
@@ -115,11 +113,11 @@ def read_response(path: str | Path, offset: int, length: int) -> StoredResponse:
 
 
 def read_group(file: RecordFile, offset: int) -> list[Record]:
-    """The records of the exchange whose first record (`visits.warc_offset`) starts at `offset`:
-    that one, then those that `WarcWriter` wrote behind it.
+    """Return the records of the exchange whose first record (`visits.warc_offset`) starts at
+    `offset`: that one, then those that `WarcWriter` wrote after it.
 
     Raises:
-        ArchiveError: one of them is not whole.
+        ArchiveError: one of them is incomplete.
     """
     records = [file.read(offset)]
     first = records[0].id()
@@ -135,17 +133,17 @@ def read_group(file: RecordFile, offset: int) -> list[Record]:
 
 
 def split_head(block: bytes) -> tuple[bytes, bytes]:
-    """An HTTP message into its head, up to and including the empty line, and its body."""
+    """Split an HTTP message into its head, up to and including the empty line, and its body."""
     end = block.find(b"\r\n\r\n")
     return (block, b"") if end < 0 else (block[: end + 4], block[end + 4 :])
 
 
 def read_rendered(path: str | Path, offset: int) -> bytes:
-    """The document that a browser made of an answer, whose record ends at `offset`; b"" if no such
+    """Return the rendered document of a response whose record ends at `offset`; b"" if no such
     record follows.
 
     Raises:
-        ArchiveError: what lies there is damaged.
+        ArchiveError: the record is damaged.
     """
     with RecordFile(path) as file:
         record = file.read(offset)

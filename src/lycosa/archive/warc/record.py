@@ -121,7 +121,7 @@ def archived_response_head(head: bytes) -> bytes | None:
 
 
 def archived_request_head(head: bytes) -> bytes | None:
-    """The same for a request."""
+    """Return the head of a request as it is archived."""
     return _archived(head, _HTTP1_REQUEST, _LATER_REQUEST, lambda match: match[1] + b"HTTP/1.1\r\n")
 
 
@@ -150,11 +150,11 @@ def is_compressed(head: bytes) -> bool:
 
 
 def gzip_record(fields: str, head: bytes, body: bytes, *, store_body: bool) -> bytes:
-    """One record as one gzip member. `fields` are the WARC fields without Content-Length, each with
-    its CRLF.
+    """Return a record as a gzip member. `fields` are the WARC fields without Content-Length, each
+    with its CRLF.
 
     With `store_body` the fields and the head are compressed and the body follows in stored deflate
-    blocks: a body that came compressed costs no second compression and grows by 5 bytes per 64 KiB.
+    blocks: a compressed body is not compressed again, and grows by 5 bytes per 64 KiB.
     """
     start = (
         f"{WARC_VERSION}\r\n{fields}Content-Length: {len(head) + len(body)}\r\n\r\n".encode() + head

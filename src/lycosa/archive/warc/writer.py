@@ -333,8 +333,8 @@ def _response(
 def _resource(
     record_id: str, capture: str, exchange: Exchange, digest: str, revisit_of: RevisitTarget | None
 ) -> bytes:
-    """A file, a listing or a menu (WARC/1.1, `resource` records and the ftp scheme); a revisit has
-    no block.
+    """Return the record of a file, listing or menu (WARC/1.1, `resource` records and the ftp
+    scheme). A revisit has no block.
     """
     body = exchange.body if revisit_of is None else b""
     fields = (
@@ -352,7 +352,7 @@ def _resource(
 
 
 def _of_payload(exchange: Exchange, revisit_of: RevisitTarget | None) -> str:
-    """What became of the payload: cut, or left out since an earlier capture has it."""
+    """Return the fields of a truncated payload, or of one that an earlier capture has."""
     fields = f"WARC-Truncated: {exchange.truncated}\r\n" if exchange.truncated in _TRUNCATED else ""
     if revisit_of is not None:
         profile = PROFILE_NOT_MODIFIED if exchange.status == 304 else PROFILE_IDENTICAL
@@ -365,7 +365,9 @@ def _of_payload(exchange: Exchange, revisit_of: RevisitTarget | None) -> str:
 
 
 def _conversion(own_id: str, record_id: str, about: str, rendered: bytes) -> bytes:
-    """The document that a browser made of a response (WARC/1.1 section 6.7), right behind it."""
+    """Return the `conversion` record of a rendered document (WARC/1.1 section 6.7), which follows
+    its response.
+    """
     fields = (
         f"WARC-Type: conversion\r\nWARC-Record-ID: <{own_id}>\r\n{about}WARC-Refers-To: "
         f"<{record_id}>\r\n"
@@ -390,5 +392,5 @@ def _address(exchange: Exchange) -> str:
 
 
 def _replaced_line(original: bytes, archived: bytes) -> str:
-    """The original's first line, if the archived head has another one."""
+    """Return the original's first line, if the archived head has another one."""
     return "" if archived == original else original[: original.index(b"\n") + 1].decode("latin-1")

@@ -32,7 +32,9 @@ _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
 
 
 def requirements() -> list[str]:
-    """What our package needs, in the versions that this process has: `name==version`, sorted."""
+    """Return the requirements of this package, in the versions that are installed here:
+    `name==version`, sorted.
+    """
     pinned = set()
     for line in metadata.requires(DISTRIBUTION) or ():
         extra = _EXTRA.search(line)
@@ -48,9 +50,7 @@ def requirements() -> list[str]:
 
 
 def missing(requirements: Iterable[str]) -> list[str]:
-    """Those of the requirements (`name==version`) that this process does not have, in that version
-    or any other.
-    """
+    """Return the requirements (`name==version`) of which no version is installed here."""
     return [each for each in requirements if not installed(each.partition("==")[0])]
 
 
@@ -123,7 +123,7 @@ def _install(requirements: Sequence[str], folder: Path) -> None:
 
 
 def installed(name: str) -> str:
-    """The version that is installed here; "" if none is."""
+    """Return the installed version; "" if there is none."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -56,7 +56,7 @@ class _Crawl:
     def run(
         self, order: CrawlOrder, tick: Callable[[int], object], observer: Observer | None
     ) -> Progress:
-        """Until it has ended. `tick` gets the log's head now and then."""
+        """Run the crawl until it ends. `tick` is called repeatedly with the head of the log."""
         next_log = next_observed = 0
         kill_at: int | None = None
         reason = ""
@@ -89,9 +89,7 @@ class _Crawl:
         return progress
 
     def progress(self, collection: str) -> Progress:
-        """The sum of the workers, with what the log has where it knows better: workers that were
-        killed tell no more.
-        """
+        """Return the sum of the workers. Counts of killed workers come from the log."""
         total = added((each.progress for each in self.cluster.vitals()), self._started)
         committed = {
             name: self._state.counters[name] - self._before.get(name, 0)
@@ -181,7 +179,7 @@ def _close(cluster: Cluster) -> None:
 
 
 def _budgets(collection: Collection, more: int | None, state: LogState) -> list[PageBudget]:
-    """How many pages the collection may hold after this call: by its own budget, and by the
+    """Return how many pages the collection may hold after this call: by its own budget, and by the
     call's.
     """
     bounds = [collection.max_pages] if collection.max_pages is not None else []

@@ -45,7 +45,7 @@ def news_template(seed_folder: str | None) -> tuple[str, dict[str, str]]:
 
 
 def seeds_of(code: str) -> list[str]:
-    """The home pages of a language that nothing is wrong with."""
+    """Return the usable home pages of a language."""
     return [site.home for site in SITES[code] if site.home and not site.note]
 
 
@@ -102,8 +102,8 @@ def _toml(value: object) -> str:
 
 
 def _other_sections(seeds: Sequence[str], domains: Domains) -> list[str]:
-    """Where a seed is one section of a site in many languages (`bbc.com/hindi`), the rest of that
-    site is none of the collection's.
+    """Return patterns that exclude the rest of a site of which a seed is one section
+    (`bbc.com/hindi`).
     """
     sections: dict[str, set[str]] = {}
     whole = set()

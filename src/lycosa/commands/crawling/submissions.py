@@ -86,7 +86,7 @@ def propose(storage: Storage, url: str, note: str = "", clock: Clock | None = No
 
 
 def proposals(storage: Storage) -> list[Proposal]:
-    """What waits, the oldest first."""
+    """Return the waiting submissions, oldest first."""
     waiting = []
     for name in sorted(storage.names(FOLDER)):
         identity = name.removesuffix(".json")

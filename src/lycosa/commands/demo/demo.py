@@ -81,12 +81,13 @@ class DemoWeb:
     resources: Mapping[str, Mapping[str, Resource]]  # site -> path -> answer
 
     def seeds(self) -> list[str]:
-        """The front page of every site."""
+        """Return the front page of every site."""
         return [f"{origin}/" for origin in self.origins.values()]
 
 
 def load_site(folder: Path, origins: Mapping[str, str]) -> dict[str, Resource]:
-    """Every path of a site with its answer, `http://NAME.demo` replaced by the sites' real origins.
+    """Return the response of each path of a site. `http://NAME.demo` is replaced by the real
+    origins.
 
     Raises:
         WorkError: a file names a site that is not there, or `_redirects` cannot be read.
@@ -138,7 +139,7 @@ class _SiteServer(ThreadingHTTPServer):
     resources: Mapping[str, Resource]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away is no news; anything else is."""
+        """Report errors except those of clients that disconnect."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -185,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(resource.body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """The demonstration shows the crawler's side alone."""
+        """Log nothing: the demonstration shows only the crawler."""
 
 
 @contextmanager
@@ -214,7 +215,7 @@ def serve_demo_web(folder: Path | None = None) -> Iterator[DemoWeb]:
 
 
 def _bind_all(addresses: Sequence[str], attempts: int = 50) -> list[_SiteServer]:
-    """One listening server an address, all on the same port, which the first of them picks."""
+    """Return one listening server per address, all on the port that the first of them gets."""
     for _ in range(attempts):
         servers: list[_SiteServer] = []
         try:

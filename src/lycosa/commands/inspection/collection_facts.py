@@ -36,8 +36,8 @@ separately.
 def collection_facts(
     root: str, config: Config, name: str, most: int = 50, clock: Clock | None = None
 ) -> CollectionFacts | None:
-    """The facts; None for a collection that is neither configured nor known. `most`: hosts, and
-    URLs of the queue.
+    """Return the facts; None for a collection that is neither configured nor known. `most`: hosts,
+    and URLs of the queue.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
@@ -130,7 +130,7 @@ def _queries(
 
 
 def holdings(root: str, name: str) -> CollectionHoldings:
-    """What is stored of a collection; zeros for one that is not known. Raises as
+    """Return what is stored of a collection; zeros for an unknown one. Raises as
     `collection_facts`.
     """
     tables = LiveTables(Workspace.open(root))
@@ -156,7 +156,7 @@ def holdings(root: str, name: str) -> CollectionHoldings:
 
 
 def _plain(collection: Collection) -> dict[str, Any]:
-    """The settings as they are written."""
+    """Return the settings as in the configuration file."""
     return {
         name: value
         for name, value in collection.model_dump(mode="json").items()

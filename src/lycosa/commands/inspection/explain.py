@@ -124,7 +124,7 @@ def explain_url(root: str, config: Config, url: str, clock: Clock | None = None)
 def _crawl_facts(
     crawl: StoredCrawl,
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """What robots.txt, the collections and the clock of the host decide about the URL."""
+    """Return what robots.txt, the collections and the clock of the host decide about the URL."""
     identity, rows = crawl.identity, crawl.rows()
     host = crawl.tables.scan("hosts").filter(pl.col("host") == identity.host).collect()
     robots = robots_facts(host, crawl.url, crawl.config.fetch.user_agent)
@@ -147,7 +147,9 @@ def _crawl_facts(
 
 
 def _exclusion(identity: UrlId, excluded: ExclusionCheck, state: LogState) -> str:
-    """The exclusion that holds for the URL: of the operator's file, or of the log; "" for none."""
+    """Return the exclusion that holds for the URL: of the operator's file, or of the log; "" for
+    none.
+    """
     rule = excluded.rule(identity.url)
     if rule is not None:
         return Message("excluded_by_file", "crawl.exclusions: {rule}", rule=str(rule))
@@ -166,7 +168,7 @@ def _names(rule: str, identity: UrlId) -> bool:
 
 
 def _last_visit(tables: LiveTables, identity: UrlId) -> dict[str, Any] | None:
-    """The host's last exchange."""
+    """Return the host's last exchange."""
     visits = tables.scan("visits").filter(
         pl.col("host_key") == pl.lit(identity.host_key, pl.UInt64)
     )
@@ -189,7 +191,7 @@ def _same_text(tables: LiveTables, page: pl.DataFrame, url: str) -> list[str]:
 
 
 def robots_facts(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, Any]:
-    """What the stored robots.txt of a URL's origin says of it, and by which line."""
+    """Return the verdict of the stored robots.txt of a URL's origin, and the line that decides."""
     origin = url_origin(url)
     entries = (
         [
@@ -244,9 +246,9 @@ def clock_facts(
     collections: Iterable[Collection],
     crawl_delay_ms: int,
 ) -> dict[str, Any]:
-    """The pause in force and the rules that ask for one, longest first.
+    """Return the pause in force and the rules that ask for one, longest first.
 
-    `host`: a row of `hosts`; `domain_not_before`: when the pause of its registrable domain is over;
+    `host`: a row of `hosts`; `domain_not_before`: end of the pause of its registrable domain;
     `last`: its last visit; `collections`: those that crawl it, of which the strictest counts.
     """
     delay = host["delay"] or 0
@@ -274,8 +276,8 @@ def clock_facts(
 
 
 def trap_facts(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A host's trap counters (`hosts.traps`), each with what its rule says; `part` is the part of
-    the host that is held back.
+    """Return a host's trap counters (`hosts.traps`), each with the meaning of its rule; `part` is
+    the restricted part of the host.
     """
     facts = []
     for counter in counters:

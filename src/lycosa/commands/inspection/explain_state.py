@@ -90,9 +90,9 @@ _SETTINGS = (
 def row_facts(
     crawl: StoredCrawl, row: UrlRow, columns: Mapping[str, Any], robots: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A row of `urls`: why it is as it is, and what the crawl does with it and when.
+    """Return the facts about a row of `urls`: the reason of its state, and its next fetch.
 
-    `columns`: the row as it is shown; `robots`: as `robots_facts` returns.
+    `columns`: the displayed columns; `robots`: as `robots_facts` returns.
     """
     facts = {**columns, "why": why(columns)}
     if row.collection not in crawl.assignments:
@@ -109,7 +109,7 @@ def row_facts(
 
 
 def unknown_facts(crawl: StoredCrawl, name: str, robots: Mapping[str, Any]) -> dict[str, Any]:
-    """Why a collection does not know the URL: what refuses it, in the order of the rules."""
+    """Return why a collection does not know the URL: the rules that refuse it, in their order."""
     candidate = crawl.candidate(name)
     refusals = [_refusal(crawl, name, reason, candidate.links) for reason in candidate.refusals]
     is_excluded = crawl.excluded(crawl.url)
@@ -169,7 +169,9 @@ def _verdict_facts(verdict: Verdict) -> dict[str, Any]:
 def _due(
     crawl: StoredCrawl, row: UrlRow, verdict: Verdict, robots: Mapping[str, Any]
 ) -> tuple[int | None, str]:
-    """When the row is fetched, ms since 1970 (0: now; None: not scheduled), and what decides."""
+    """Return when the row is fetched, in ms since 1970 (0: now; None: not scheduled), and the
+    deciding rule.
+    """
     match verdict.reason:
         case explain_verdict.PAUSED:
             return None, Message(
@@ -204,7 +206,7 @@ def _paused_by(crawl: StoredCrawl, row: UrlRow) -> str:
 
 
 def why(row: Mapping[str, Any]) -> str:
-    """One line: the state, and what led to it."""
+    """Return the state and its reason as one line."""
     state, reason, operation = row["state"], row["reason"], row["operation"]
     meaning = explain_reason(reason)
     if operation:
@@ -229,7 +231,7 @@ def why(row: Mapping[str, Any]) -> str:
 
 
 def explain_reason(reason: str) -> str:
-    """What a reason of `urls` or of a refusal means; "" if it says so itself."""
+    """Return the meaning of a reason of `urls` or of a refusal; "" if it needs no explanation."""
     if reason.startswith("trap_"):
         return Message(
             "looks_like_a_trap",
@@ -247,7 +249,7 @@ def explain_reason(reason: str) -> str:
 
 
 def _schedule(row: UrlRow, collection: Collection, config: Config) -> str:
-    """The rule that schedules a row; its host aside."""
+    """Return the rule that schedules a row, apart from its host."""
     if row.state == UrlState.KNOWN:
         if row.not_before:
             return Message("due_later", "deferred until that time")
@@ -312,7 +314,7 @@ def _refused(reason: str) -> str:
 
 
 def _refusal(crawl: StoredCrawl, name: str, reason: str, links: int) -> str:
-    """A refusal of the gate, with what it is about."""
+    """Return the explanation of a refused link."""
     assignment = crawl.assignments[name]
     if reason in (Refusal.SCHEME, Refusal.TOO_LONG, Refusal.SCOPE, Refusal.PATTERN):
         scope = assignment.gate.admission.explain(crawl.url)

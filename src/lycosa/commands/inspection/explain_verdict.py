@@ -185,7 +185,7 @@ class StoredCrawl:
         """Nothing is fetched here, so nothing is counted."""
 
     def rows(self) -> list[UrlRow]:
-        """The URL's rows, one per collection and operation."""
+        """Return the URL's rows, one per collection and operation."""
         frame = self.frame.with_columns(cs.datetime().dt.epoch("ms"))
         return [url_record(row, hostname(row[3])) for row in frame.iter_rows()]
 
@@ -315,8 +315,8 @@ class StoredCrawl:
         )
 
     def _sources(self, collection: str) -> list[tuple[UrlRow, Link, bool]]:
-        """The pages of a collection that link to the URL, with each link and whether the page lets
-        its links be followed.
+        """Return the pages of a collection that link to the URL, with each link and whether the
+        page lets its links be followed.
         """
         if not self.links.height:
             return []
@@ -391,6 +391,6 @@ class StoredCrawl:
 
 
 def stored_collection(name: str, settings: Mapping[str, Any]) -> Collection:
-    """A collection from the settings of its latest claim."""
+    """Return a collection from the settings of its latest claim."""
     fields = {key: value for key, value in settings.items() if key in Collection.model_fields}
     return Collection.model_validate({**fields, "name": name})

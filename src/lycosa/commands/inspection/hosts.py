@@ -51,7 +51,7 @@ def list_hosts(root: str, like: str = "", offset: int = 0, count: int | None = N
 
 
 def host_facts(root: str, host: str, most: int = 50) -> HostFacts | None:
-    """What is known of a host; None for one that is not.
+    """Return the facts about a host; None for an unknown one.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.

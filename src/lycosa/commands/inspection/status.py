@@ -160,7 +160,7 @@ def _index(root: str) -> IndexStatus | None:
 
 
 def counted(rows: pl.LazyFrame, *columns: str) -> pl.LazyFrame:
-    """Rows by columns, the most first; the last column is `number`."""
+    """Return the number of rows by columns, largest first, in a last column `number`."""
     return (
         rows.group_by(*columns)
         .agg(pl.len().alias("number"))
@@ -169,7 +169,7 @@ def counted(rows: pl.LazyFrame, *columns: str) -> pl.LazyFrame:
 
 
 def pairs_of(frame: pl.DataFrame) -> dict[str, int]:
-    """A frame of two columns, name and number."""
+    """Return a frame of two columns, name and number."""
     return {str(name): number for name, number in frame.iter_rows()}
 
 

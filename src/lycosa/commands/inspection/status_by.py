@@ -61,13 +61,13 @@ _MAX_WAITING = 200_000  # rows of parts that are not added up yet
 
 
 def groups_of(workspace: Workspace, by: By, config: Config, *, sites: bool = False) -> GroupTable:
-    """The table by language, collection or type.
+    """Return the table by language, collection or type.
 
-    Of a type, `pages` are live pages of that type; answers of it that are no page count as fetched.
+    Of a type, `pages` are live pages of that type; its other responses count as fetched.
 
     Raises:
         WorkspaceError: the log is damaged.
-        FileNotFoundError: a table's file went away (a merge replaced it long ago): call again.
+        FileNotFoundError: compaction removed a file of a table: call again.
     """
     state = workspace.state()
     tables = LiveTables(workspace, state)
@@ -126,7 +126,7 @@ def _ranges(tables: LiveTables) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
 def _named(
     pages: pl.DataFrame, visits: pl.DataFrame, by: By, languages: Mapping[str, str]
 ) -> pl.DataFrame:
-    """The pages with the `name` of their group."""
+    """Return the pages with the `name` of their group."""
     if not pages.height:
         return pages
     if by == "collection":
@@ -151,7 +151,7 @@ def _named(
 
 
 def _fetched(pages: pl.DataFrame, visits: pl.DataFrame, by: By) -> pl.DataFrame:
-    """What was fetched, by name."""
+    """Return the fetched URLs by name."""
     if by == "type":
         rows = visits.with_columns(pl.col("content_type").alias("name"))
     elif pages.height:
@@ -259,7 +259,7 @@ class Tally:
                 self._waiting = 0
 
     def result(self) -> pl.DataFrame | None:
-        """One row a key, in the order of the keys; None if nothing came."""
+        """Return one row per key, in the order of the keys; None without rows."""
         return self._added().sort(self._keys) if self._parts else None
 
     def _added(self) -> pl.DataFrame:

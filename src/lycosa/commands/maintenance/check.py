@@ -163,7 +163,7 @@ def _translations(storage: Storage) -> Iterator[Finding]:
 
 
 def _sqlite_problem(path: Path) -> str:
-    """Whether a table of translations is whole, as far as SQLite can tell: it has no checksums."""
+    """Return the problem that SQLite finds in a table of translations, which has no checksums."""
     try:
         TranslationTable(path).close()
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
@@ -259,7 +259,7 @@ def _foreign(storage: Storage) -> Iterator[Finding]:
 
 
 def _leftovers(storage: Storage, now_ms: int) -> Iterator[Finding]:
-    """What killed processes left half written: files that were never named, folders that were never
+    """Yield what killed processes left: files that no log entry names, folders that were not
     published.
     """
     what, remedy = "left behind by a process that was killed", "remove it: `lycosa check --repair`"
@@ -340,7 +340,7 @@ def _mode(storage: Storage, relative: str) -> int:
 
 
 def _is_of_tables(where: str) -> bool:
-    """Whether what a finding names keeps the tables from being read."""
+    """Return whether the tables cannot be read because of a finding."""
     return where.endswith(".parquet") or where.startswith(f"{LOG}/") or where == "tables"
 
 

@@ -28,7 +28,7 @@ from lycosa.store.workspace import Workspace
 
 
 def list_collections(workspace: Workspace, config: Config) -> list[CollectionSummary]:
-    """The collections that are configured or hold something, by name."""
+    """Return the collections that are configured or hold something, by name."""
     state = workspace.state()
     languages = library_languages(config, state)
     groups = {row.name: row for row in groups_of(workspace, "collection", config).rows}

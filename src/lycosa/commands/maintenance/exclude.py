@@ -85,7 +85,7 @@ def drop_vectors(workspace: Workspace) -> list[tuple[str, str]]:
 
 
 def pages_named(root: str, rule: str) -> int:
-    """How many pages of the workspace a rule names.
+    """Return how many pages of the workspace a rule names.
 
     Raises:
         UsageError: it is not a rule.

@@ -183,12 +183,11 @@ def export_task(task: LibraryTask) -> LibraryReport:
 
 
 def export_on(engine: Engine, task: LibraryTask) -> LibraryReport:
-    """The same in a process of an engine. What was whole when one died is kept, and the next one
-    goes on.
+    """Export in a process of an engine. If it dies, another process continues after the finished
+    files.
 
     Raises:
-        WorkError: it was tried three times, and each time its process died; or what `export_task`
-        raises.
+        WorkError: its process died three times; or as `export_task`.
     """
     (report,) = engine.map(export_task, [task])
     return report

@@ -141,9 +141,7 @@ def _write_cdxj(workspace: Workspace, where: str) -> str:
 
 
 def _remove_entries(workspace: Workspace) -> str:
-    """All entries up to the newest sound snapshot, if those of all hundreds before it are there to
-    say that they were written.
-    """
+    """Remove all entries up to the newest undamaged snapshot, if all earlier snapshots exist."""
     storage, log = workspace.storage, workspace.log
     newest = next(snapshots_newest_first(storage)).number
     doomed = [number for number in log.numbers() if number <= newest]

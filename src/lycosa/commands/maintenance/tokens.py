@@ -91,7 +91,7 @@ class Tokens:
         self._read_at = None
 
     def all(self, *, fresh: bool = False) -> Mapping[str, Token]:
-        """The tokens by name."""
+        """Return the tokens by name."""
         with self._lock:
             now_ms = self._clock.monotonic_ms()
             if fresh or self._read_at is None or now_ms - self._read_at >= _KEPT_MS:

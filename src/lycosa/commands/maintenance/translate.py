@@ -40,10 +40,11 @@ _PAIR = re.compile(r"(?:^|[-_.])([a-z]{2,3})[-_]([a-z]{2,3})(?=[-_.]|$)")
 
 
 def languages_of(path: Path, source: str, target: str) -> tuple[str, str]:
-    """The languages of a file: as given, else as its name says (`freedict-eng-deu`, `en-cmn.txt`).
+    """Return the languages of a file: those given, else those in its name (`freedict-eng-deu`,
+    `en-cmn.txt`).
 
     Raises:
-        UsageError: the name says nothing, or they are one language.
+        UsageError: the name has none, or both are the same.
     """
     match = _PAIR.search(path.name.lower())
     named = match.groups() if match else ("", "")
@@ -103,7 +104,7 @@ def learn_table(
 
 
 def tables_of(root: str) -> OpenTables:
-    """The tables of a workspace, open. Raises WorkspaceError if there is no workspace."""
+    """Return the tables of a workspace, open. Raises WorkspaceError if there is no workspace."""
     return open_tables(Workspace.open(root).storage)
 
 
@@ -123,8 +124,8 @@ def remove_table(root: str, name: str) -> None:
 def look_up(
     root: str, text: str, source: str = "", targets: Sequence[str] = ()
 ) -> list[TranslatedQuery]:
-    """What a text is asked as in other languages: these, or all that a table leads to. The text's
-    own is found if it is not given.
+    """Return the translations of a text into these languages, or all that have a table. Its own
+    language is identified if not given.
     """
     opened = tables_of(root)
     parsed = ParsedQuery(tuple(Clause(word) for word in text.split()))

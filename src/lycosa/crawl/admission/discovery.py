@@ -217,8 +217,8 @@ class Discovery:
         crawl.urls.settle(row, UrlState.KNOWN, "scheduled")
 
     def _has_urls(self, name: str, origin: str) -> bool:
-        """Whether a collection has URLs of the origin's host: sitemaps of hosts that were only
-        passed through are not read.
+        """Return whether a collection has URLs of the origin's host: sitemaps of hosts with
+        redirects only are not read.
         """
         queue = self._crawl.frontier.hosts.get(
             self._crawl.identifier.identify(f"{origin}/").host_key
@@ -231,8 +231,8 @@ class Discovery:
     def admit(
         self, name: str, identity: UrlId, operation: str, referrer: str, depth: int, hops: int = 0
     ) -> bool:
-        """A row for a sitemap or feed, unless there is one: whether it is new. `hops`: the indexes
-        and redirects above it.
+        """Add a row for a sitemap or feed. Return whether it is new. `hops`: indexes and redirects
+        that led to it.
         """
         crawl = self._crawl
         gate, seen = crawl.assignments[name].gate, crawl.assignments[name].seen

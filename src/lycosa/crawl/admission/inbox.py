@@ -186,7 +186,7 @@ class Inbox:
         return self._renew({collection: {identity: submitted_at}}) > 0
 
     def _renew(self, renewals: Renewals) -> int:
-        """As `renew`, for many; returns how many are due."""
+        """Renew many URLs; return how many are due."""
         renewed = 0
         for collection, submitted in renewals.items():
             for start in range(0, len(submitted), _BATCH_URLS):
@@ -205,14 +205,14 @@ class Inbox:
 
 
 def partition_of(name: str, partitions: int) -> int:
-    """The partition whose owner applies an inbox file of that name."""
+    """Return the partition whose owner applies an inbox file of that name."""
     return xxh3_64_intdigest(name.encode()) % partitions
 
 
 def submission(
     collection: str, urls: Iterable[str], submitted_at: str, operation: str = ""
 ) -> bytes:
-    """The content of an inbox file."""
+    """Return the content of an inbox file."""
     document = Submission(
         collection=collection,
         urls=tuple(urls),

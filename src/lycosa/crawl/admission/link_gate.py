@@ -163,12 +163,12 @@ class LinkGate:
         return identity
 
     def holds(self, identity: UrlId) -> bool:
-        """Whether a URL's partition is held here."""
+        """Return whether a URL's partition is held here."""
         return self.remote_links is None or self.remote_links.holds(identity.partition)
 
     def holds_target(self, target: str) -> bool:
-        """Whether the target of a link, rewritten by the collection's rules, is in a partition that
-        is held here.
+        """Return whether the target of a link, rewritten by the collection's rules, is in a
+        partition that is held here.
         """
         return self.remote_links is None or self.remote_links.holds(
             self._identifier.identify(self._rules.apply(target)).partition
@@ -260,7 +260,7 @@ class LinkGate:
         return refusal or ""
 
     def extend(self, source_key: int, targets: Iterable[str], step: int) -> list[UrlId]:
-        """In a restricted walk, record what a URL within reach links to, `step` links further.
+        """In a restricted walk, record the targets of a URL within reach, `step` links further.
         Return the URLs that are reached for the first time or by a shorter path.
         """
         distance = self._reach.distance(source_key) if self._reach is not None else None
@@ -288,7 +288,7 @@ class LinkGate:
                 yield target
 
     def takes(self, url: str) -> bool:
-        """Whether a normalised URL lies in the collection's scope (nothing is counted)."""
+        """Return whether a normalised URL lies in the collection's scope (nothing is counted)."""
         return self.admission.refuse(url) in (None, Refusal.PATTERN)
 
     def rewrite(self, target: str) -> str:
@@ -322,7 +322,7 @@ class LinkGate:
         return True
 
     def take_refused(self) -> Counter[str]:
-        """The links refused since the last call, by reason."""
+        """Return the links refused since the last call, by reason."""
         counts, self.refused = self.refused, Counter()
         return counts
 
@@ -387,5 +387,5 @@ class LinkGate:
 
 
 def _leads_back(instead: str, way: Way) -> bool:
-    """Whether the page redirects to itself with a session, so that it has no other URL."""
+    """Return whether the page redirects to itself with a session, so that it has no other URL."""
     return way.redirects > 0 and instead == way.referrer

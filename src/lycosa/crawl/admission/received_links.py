@@ -115,9 +115,7 @@ class ReceivedLinks(CrawlListener):
         }
 
     def _frames(self, file: DataFile) -> Iterator[pl.DataFrame]:
-        """The unread rows of a file, the nearest first; of a large one some partitions at a
-        time.
-        """
+        """Yield the unread rows of a file, by depth; a large file by groups of partitions."""
         held = sorted(self._claim.partitions)
         step = max(1, len(held) * _BATCH_ROWS // max(file.rows, _BATCH_ROWS))
         scan = scan_file(self._storage, _TABLE, file)

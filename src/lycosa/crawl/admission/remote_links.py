@@ -65,11 +65,11 @@ class RemoteLinks:
         self.screen = screen
 
     def holds(self, partition: int) -> bool:
-        """Whether a partition is held here, so that nothing is sent."""
+        """Return whether a partition is held here, so that nothing is sent."""
         return partition in self._held
 
     def was_sent(self, identity: UrlId, operation: str = "") -> bool:
-        """Whether the URL was sent recently."""
+        """Return whether the URL was sent recently."""
         key = operation_key(identity.url_key, operation)
         return key in self._new or key in self._old
 

@@ -60,7 +60,7 @@ class ExclusionCheck:
         self._log = log
 
     def rule(self, url: str) -> ExclusionRule | None:
-        """The rule of the file that forbids a normalised URL."""
+        """Return the rule of the file that forbids a normalised URL."""
         if self._file is None:
             return None
         host = hostname(url)
@@ -141,7 +141,7 @@ class UrlFilter:
         return FilterResult(f"trap_{rule}") if rule else _ADMITTED
 
     def _permuted(self, url: str) -> bool:
-        """Whether the same query parameters occurred in another order. (Each admitted URL is
+        """Return whether the same query parameters occurred in another order. (Each admitted URL is
         checked once.)
         """
         signature = query_signature(url)

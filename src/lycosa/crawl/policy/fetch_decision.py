@@ -152,20 +152,20 @@ class UrlRules:
         )
 
     def refused_address(self, rows: Rows) -> Sequence[Decision]:
-        """The address guard refused to connect to this origin."""
+        """Decline if the address guard refused to connect to this origin."""
         if url_origin(rows[0].id.url) in self._state.refused_origins:
             return (Exclude(rows, Exclusion.ADDRESS),)
         return ()
 
     def excluded_by_operator(self, rows: Rows) -> Sequence[Decision]:
-        """The exclusion list, or `lycosa exclude`, names the URL."""
+        """Decline a URL of the exclusion list or of `lycosa exclude`."""
         if self._state.excluded(rows[0].id.url):
             return (Exclude(rows, Exclusion.OPERATOR),)
         return ()
 
     def robots_unknown(self, rows: Rows) -> Sequence[Decision]:
-        """The origin's robots.txt has to be fetched first. One that an earlier run fetched is
-        loaded, with the sitemaps that it names.
+        """Defer until the origin's robots.txt is fetched. A stored one is loaded, with its
+        sitemaps.
         """
         state, origin = self._state, url_origin(rows[0].id.url)
         now_ms = state.clock.now_ms()
@@ -195,7 +195,7 @@ class UrlRules:
         return (Exclude(rows, Exclusion.ROBOTS),)
 
     def page_budget_of_collection(self, rows: Rows) -> Sequence[Decision]:
-        """The collection has all the pages that it may have (`max_pages`, or its quota lease)."""
+        """Decline if the collection is at its page limit (`max_pages`, or its quota lease)."""
         return [
             decision
             for row in rows
@@ -221,8 +221,8 @@ class UrlRules:
         return None
 
     def page_budget_of_host(self, rows: Rows) -> Sequence[Decision]:
-        """The host, the registrable domain or the part of the host has all the pages that it may
-        have (`max_pages_per_host`, `max_pages_per_domain`, `max_prefix_share`).
+        """Decline if the host, registrable domain or part of the host has reached its page limit
+        (`max_pages_per_host`, `max_pages_per_domain`, `max_prefix_share`).
         """
         state, decisions = self._state, list[Decision]()
         for row in rows if state.budgets.limited else ():
@@ -235,8 +235,8 @@ class UrlRules:
         return decisions
 
     def suspected_trap(self, rows: Rows) -> Sequence[Decision]:
-        """The URL belongs to a part of the host without new content. On hosts that the operator
-        named, some suspects are fetched all the same.
+        """Decline a URL in a part of the host without new content. On hosts of seeds, some of them
+        are fetched.
         """
         state, decisions = self._state, list[Decision]()
         for row in rows:
@@ -304,13 +304,13 @@ class FetchRules(UrlRules):
         return (Defer(others),) if others else ()
 
     def in_flight_for_another_profile(self, rows: Rows) -> Sequence[Decision]:
-        """The URL is being fetched for a collection with another request profile."""
+        """Defer while the URL is fetched for a collection with another request profile."""
         if rows[0].key not in self._crawl.in_flight:
             return ()
         return (Defer(rows, self._crawl.clock.monotonic_ms() + BLOCKED_RETRY_MS),)
 
     def log_in_first(self, rows: Rows) -> Sequence[Decision]:
-        """The collection has to log in to the origin before its pages."""
+        """Defer until the collection has logged in to the origin."""
         login = self._logins.due(rows, url_origin(rows[0].id.url))
         if login is None:
             return ()
@@ -321,8 +321,8 @@ class FetchRules(UrlRules):
         return (Defer(rows, max(login.next_try, now + BLOCKED_RETRY_MS)),)
 
     def refetch_budget(self, rows: Rows) -> Sequence[Decision]:
-        """The collections' daily budgets of revisits are used up. First visits are free, and so is
-        what an operation asked for.
+        """Defer if the collections' daily budgets of revisits are used up. First visits and
+        operations need none.
         """
         scheduler = self._crawl.scheduler
         revisits = [
@@ -341,8 +341,8 @@ class FetchRules(UrlRules):
         return () if any(reservations) else (Defer(rows, by_schedule=True),)
 
     def quota_lease(self, rows: Rows) -> Sequence[Decision]:
-        """The coordinator's latest answer leaves no page for these rows. The last rule: it counts
-        them as in flight before it looks, so that a report made meanwhile includes them.
+        """Defer if the quota lease has no page for these rows. The last rule: it counts them as in
+        flight first, so that a concurrent report includes them.
         """
         assignments = self._crawl.assignments
         for row in rows:

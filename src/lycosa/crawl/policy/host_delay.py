@@ -125,8 +125,8 @@ class CheckPace:
         self._crawl = crawl
 
     def pause_ms(self, identity: UrlId, least_ms: int) -> int:
-        """How long after a check the next one of the host waits: at least `least_ms`, and what the
-        crawl waits there.
+        """Return the pause of the host after a check: at least `least_ms`, and at least that of the
+        crawl.
         """
         queue = self._crawl.frontier.hosts.get(identity.host_key)
         if queue is None:
@@ -135,8 +135,8 @@ class CheckPace:
         return 2 * pause if queue.size else pause
 
     def ready_at(self, identity: UrlId, now: int, waited_ms: int, pause_ms: int) -> int:
-        """When a check that is due since `waited_ms` may be made, or when to ask again; at most
-        `now`: it may be made now.
+        """Return when a check that is due since `waited_ms` may be made, or when to try again; at
+        most `now`: it may be made now.
         """
         at = self._crawl.frontier.clocks.check_at(identity.host_key, self._domain(identity))
         if at <= now or waited_ms >= pause_ms:
@@ -148,8 +148,8 @@ class CheckPace:
         return self._crawl.frontier.start_unqueued(identity.host_key, self._domain(identity), now)
 
     def finish(self, identity: UrlId, now: int, least_ms: int, *, queued: bool) -> None:
-        """A check that was booked has ended: the crawl waits as after a fetch of its own, where it
-        does not know the host `least_ms`.
+        """Record that a reserved check has ended. The crawl waits as after its own fetch; on an
+        unknown host `least_ms`.
         """
         pause = self._crawls_pause_ms(identity, least_ms)
         self._crawl.frontier.finish_unqueued(

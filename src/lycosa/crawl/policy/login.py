@@ -156,7 +156,9 @@ class Login:
         return self._task(str(target), hop)
 
     def _allowed(self, url: str) -> bool:
-        """Whether neither robots.txt nor the operator's exclusions forbid a URL of the origin."""
+        """Return whether neither robots.txt nor the operator's exclusions forbid a URL of the
+        origin.
+        """
         return self._crawl.robots.allowed(url, self.origin) and not self._crawl.excluded(url)
 
     def _fail(self, wait_ms: int) -> Task | None:

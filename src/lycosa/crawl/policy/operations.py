@@ -88,15 +88,15 @@ class Operations(CrawlListener):
         self._waiting: dict[tuple[str, int], dict[str, UrlRow]] = defaultdict(dict)
 
     def admit(self, collection: str, identity: UrlId, operation: str) -> bool:
-        """An order begins at a URL. True if it was not there already."""
+        """Start an operation at a URL. Return whether it is new."""
         # from now on pages are remembered for it; else when its row's turn comes
         with suppress(OSError):
             self._work(operation)
         return self._discovery.admit(collection, identity, operation, "", 0)
 
     def serve(self, rows: tuple[UrlRow, ...]) -> None:
-        """The frontier gave these rows of one URL, to be fetched; their host is free again. More of
-        the host's go with them.
+        """Process rows of one URL that the frontier returned, and further ones of the host. Their
+        host is free again.
         """
         crawl, host_key = self._crawl, rows[0].id.host_key
         crawl.frontier.undo(host_key)
@@ -179,7 +179,7 @@ class Operations(CrawlListener):
                 self._act(row, work, copy.visit, copy.text, copy.links)
 
     def _is_at_hand(self, row: UrlRow, page: UrlRow | None, work: Work) -> bool:
-        """Whether the stored copy will do. If not, what follows from that is done."""
+        """Return whether the stored copy suffices; otherwise arrange a fetch."""
         crawl = self._crawl
         now_ms = crawl.clock.now_ms()
         if page is None:

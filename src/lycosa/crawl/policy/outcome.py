@@ -108,8 +108,8 @@ def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bo
 def revisit_target(
     exchange: Exchange, verdict: Judgement, rows: tuple[UrlRow, ...]
 ) -> RevisitTarget | None:
-    """The earlier capture of this URL whose payload the answer is, by status 304 or by its digest;
-    None: it is another.
+    """Return the earlier capture of this URL with the same payload, by status 304 or digest; None
+    if there is none.
     """
     for row in rows:
         if not row.record_id or exchange.rendered:
@@ -125,10 +125,8 @@ def revisit_target(
 
 
 def conditions(rows: tuple[UrlRow, ...]) -> tuple[tuple[str, str], ...]:
-    """The header fields that ask for a page only if it changed (RFC 9110 section 13.1): ETag, else
-    Last-Modified.
-
-    Only where every collection that wants the page holds what the server would leave out.
+    """Return the fields of a conditional request (RFC 9110 section 13.1), by ETag or else
+    Last-Modified. Only if all collections of the page have the earlier capture.
     """
     if not rows or not all(row.record_id for row in rows):
         return ()

@@ -29,12 +29,12 @@ _HELD = (pl.col("text_digest").fill_null(0) != 0) & (pl.col("operation") == "")
 
 
 def is_held(row: UrlRow) -> bool:
-    """Whether the collection holds a page of this URL."""
+    """Return whether the collection holds a page of this URL."""
     return bool(row.text_digest) and not row.operation
 
 
 def first_segment(url: str) -> str:
-    """The first path segment of a normalised URL: `a` of `http://h/a/b?c`, empty for
+    """Return the first path segment of a normalised URL: `a` of `http://h/a/b?c`, empty for
     `http://h/`.
     """
     path = url.partition("://")[2].partition("/")[2]
@@ -93,10 +93,10 @@ class PageBudgets:
     def objection(
         self, row: UrlRow, host: HostRow, flying: Callable[[], Iterable[UrlRow]]
     ) -> tuple[str, bool]:
-        """The budget that a new page would exceed ("": none), and whether that is certain: else it
-        depends on fetches under way.
+        """Return the budget that a new page would exceed ("": none), and whether that is certain or
+        depends on requests in flight.
 
-        `flying` gives the rows that are being fetched.
+        `flying` returns the rows in flight.
         """
         name = row.collection
         if is_held(row) or row.operation:
@@ -119,7 +119,9 @@ class PageBudgets:
     def _limits(
         self, row: UrlRow, host: HostRow
     ) -> Iterator[tuple[str, int, int, Callable[[UrlRow], bool]]]:
-        """The budgets of a row: reason, limit, pages so far, and which other rows count."""
+        """Yield the budgets of a row: reason, limit, pages so far, and a test for other rows that
+        count.
+        """
         name = row.collection
         if name in self._by_domain:
             limit = self._by_domain[name].max_pages_per_domain or 0

@@ -42,8 +42,8 @@ class _ParsedRobots:
 
 
 def holds_now(entry: RobotsEntry | _ParsedRobots, now_ms: int) -> bool:
-    """Whether a file has not expired. One that was fetched later than now is of a clock that was
-    set back: when it expires is not known.
+    """Return whether a file has not expired. A file with a later fetch time has expired: the clock
+    was set back.
     """
     return entry.fetched_at - _ADJUSTED_MS <= now_ms < entry.expires_at
 
@@ -73,13 +73,13 @@ class RobotsCache:
         return self._entries[origin].expires_at
 
     def allowed(self, url: str, origin: str) -> bool:
-        """Whether the file of a known origin lets us fetch the URL."""
+        """Return whether the file of a known origin allows the URL."""
         entry = self._entry(origin)
         assert entry is not None, origin
         return entry.robots.allowed(url)
 
     def sitemaps(self, origin: str) -> list[str]:
-        """What a known origin's file names as sitemaps, as written."""
+        """Return the sitemaps in a known origin's file, as written."""
         entry = self._entry(origin)
         return list(entry.robots.sitemaps()) if entry else []
 
@@ -103,8 +103,8 @@ class RobotsCache:
         return False
 
     def received(self, origin: str, exchange: Exchange) -> RobotsEntry:
-        """The last exchange for an origin's robots.txt (redirects followed): parse it and give the
-        row to store.
+        """Parse the last exchange for an origin's robots.txt (redirects followed). Return the row
+        to store.
         """
         status = exchange.status if not exchange.error or exchange.error == "incomplete" else 0
         if 300 <= status < 400:

@@ -28,9 +28,7 @@ class WorkerLimits:
         return self._lease is None or self._lease.holds
 
     def may_fetch(self) -> bool:
-        """Whether a fetch may start: the lease holds, and its reply still names every partition
-        (else this claim is to end).
-        """
+        """Return whether a fetch may start: the lease is valid for all partitions of the claim."""
         if self._lease is None:
             return True
         reply = self._lease.answer

@@ -75,7 +75,7 @@ class ReadsDocuments(Protocol):
     """
 
     def wants(self, exchange: Exchange) -> bool:
-        """Whether an answer is a document."""
+        """Return whether a response is a document."""
         ...
 
     def read(self, exchange: Exchange, markdown: MarkdownMode | None = None) -> ParsedExchange:

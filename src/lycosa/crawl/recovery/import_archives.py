@@ -65,7 +65,7 @@ class Imported:
         self.pages += pages
 
     def count_repeated(self) -> None:
-        """A capture had been imported before."""
+        """Count a capture that was imported before."""
         self.already_there += 1
 
 
@@ -159,7 +159,7 @@ class Importer:
             self._crawl.scheduler.refill()  # parks hosts that have nothing to do
 
     def _identify(self, capture: ImportedCapture) -> UrlId | None:
-        """The capture's URL; None: it is left out, and counted."""
+        """Return the capture's URL; None if it is skipped, which is counted."""
         try:
             identity = self._gate.identify(capture.url)
         except UrlError as error:
@@ -390,7 +390,7 @@ def _same_url(capture: ImportedCapture, row: UrlRow | None, url: str) -> Revisit
 
 
 def _kind(capture: ImportedCapture, url: str) -> str:
-    """What an exchange was for."""
+    """Return the kind of a visit."""
     if capture.visit is not None:
         return (
             capture.visit.kind

@@ -205,7 +205,7 @@ def _slices(
 
 
 def _hash_links(links: pl.LazyFrame) -> _LinkHashes:
-    """A number a source that changes with its set of links; 64 bits, good within one process."""
+    """Return a 64-bit hash per source of its set of links, valid in this process."""
     hashed = links.select("host_key", "url_key", pl.struct(_LINK).hash().alias("hash"))
     rows = hashed.group_by("host_key", "url_key").agg(pl.col("hash").sum()).collect().iter_rows()
     return {(host, url): number for host, url, number in rows}
@@ -219,7 +219,7 @@ def _fresh_links(read: Iterable[tuple[Visit, Page]]) -> _LinkHashes:
 
 
 def _hashes(rows: pl.LazyFrame) -> dict[tuple[str, int, int], int]:
-    """A number a page that changes with its rows of a table; good within one process."""
+    """Return a hash per page of its rows of a table, valid in this process."""
     hashed = rows.select(*_KEY, pl.struct(pl.all()).hash().alias("hash"))
     return {
         (collection, host, url): number
@@ -240,7 +240,7 @@ def _fresh(table: str, rows: Iterable[Row]) -> dict[tuple[str, int, int], int]:
 
 
 def _visit(row: dict[str, object]) -> Visit:
-    """As much of the visit as a page's rows need."""
+    """Return the visit, as far as a page's rows need it."""
     take = {name: row[name] for name in (*_VISIT, "kind")}
     return Visit(host="", depth=0, duration_ms=0, **take)  # type: ignore[arg-type]
 

@@ -199,7 +199,7 @@ def _absorb(processor: ResponseProcessor, stored: StoredExchange, tables: _Store
 def _admitted_rows(
     processor: ResponseProcessor, stored: StoredExchange, tables: _Stored
 ) -> dict[str, UrlRow]:
-    """The rows of the exchange's URL that wait for it, by collection."""
+    """Return the waiting rows of the exchange's URL, by collection."""
     crawl, kind = processor.crawl, stored.visit.kind
     identity = crawl.identifier.identify(stored.exchange.url)
     operation = kind if kind in KINDS else ""

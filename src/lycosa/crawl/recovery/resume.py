@@ -147,7 +147,7 @@ def _put_off(reason: str) -> bool:
 
 
 def stored_rows(tables: LiveTables, collection: str, states: tuple[str, ...]) -> Iterator[UrlRow]:
-    """The live rows of one collection that are in one of these states, file by file."""
+    """Yield the live rows of a collection in these states, file by file."""
     for frame in tables.batches("urls"):
         chosen = frame.filter(
             (pl.col("collection") == collection)

@@ -95,8 +95,8 @@ class StoredPages:
 
 
 def _latest_links(links: pl.DataFrame, parsed: pl.DataFrame) -> dict[tuple[int, int], list[Link]]:
-    """The links of the newest parse of each page, by host and URL key. `parsed`: the entries of the
-    pages, since a page without links has the newest parse all the same.
+    """Return the links of the newest parse of each page, by host and URL key. `parsed`: the entries
+    of the pages, because the newest parse may have no links.
     """
     newest = links.group_by(_KEY).agg(pl.col(ENTRY).max())
     latest = pl.concat([newest, parsed]).group_by(_KEY).agg(pl.col(ENTRY).max())

@@ -215,7 +215,7 @@ def _links(tables: LiveTables, pages: _Pages) -> tuple[Floats, Floats]:
 
 
 def _stats(frame: pl.DataFrame) -> list[Floats]:
-    """The columns of `ChangeStats`."""
+    """Return the columns of `ChangeStats`."""
     return [
         frame["history"].list.get(place, null_on_oob=True).fill_null(0.0).to_numpy()
         for place in range(_STATS)

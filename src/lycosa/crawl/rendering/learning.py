@@ -86,7 +86,7 @@ class RenderLearner:
         self._hosts: LRUCache[tuple[str, bool], _Host] = LRUCache(_MAX_HOSTS)
 
     def plan(self, host: str, *, shell: bool) -> RenderPlan:
-        """What to do with the next page of a host that has scripts."""
+        """Return what to do with the next page of a host that has scripts."""
         stats = self._hosts.setdefault((host, shell), _Host())
         stats.count_page()
         if stats.samples < FIRST_SAMPLES:
@@ -104,7 +104,7 @@ class RenderLearner:
         stats.add_sample(gained)
 
     def pays(self, host: str) -> bool:
-        """Whether all pages of a host are rendered, or all its shells."""
+        """Return whether all pages of a host are rendered, or all its shells."""
         host_stats = (self._hosts.get((host, shell)) for shell in (False, True))
         return any(
             stats is not None and stats.samples >= FIRST_SAMPLES and stats.share >= PAYS

@@ -59,7 +59,9 @@ class RequisiteRules:
         self._hosts = frozenset(host.lower().strip(".") for host in collection.render_hosts)
 
     def judge(self, identity: UrlId, page_host: str) -> RequisiteDecision:
-        """Whether a page of `page_host` may have a URL fetched now. Makes the URL's host active."""
+        """Return whether a page of `page_host` may have a URL fetched now. Makes the URL's host
+        active.
+        """
         crawl = self._crawl
         url, origin = identity.url, url_origin(identity.url)
         if (
@@ -375,8 +377,8 @@ def _token(job: RenderJob) -> _Rendered:
 
 
 def _passed_on(headers: Headers) -> Head:
-    """The fields that a browser is to see. No cookies: they are kept and sent by the fetcher. No
-    policies: it has no network anyway.
+    """Return the header fields that a browser receives. No cookies: they are kept and sent by the
+    fetcher. No policies: it has no network.
     """
     return [
         (name, value)

@@ -67,7 +67,7 @@ def set_paused(root: str, collection: str, *, paused: bool, by: str = "") -> Non
 
 
 def paused(storage: Storage) -> Mapping[str, Mapping[str, str]]:
-    """The paused collections, each with `by` and `at`."""
+    """Return the paused collections, each with `by` and `at`."""
     pauses = {}
     for file in sorted(storage.names(FOLDER)):
         name = file.removesuffix(".json")
@@ -114,8 +114,8 @@ class PausedByPeople:
         self._names: frozenset[str] = frozenset()
 
     def look(self, storage: Storage) -> frozenset[str]:
-        """The names, at most a second old (ten where the workspace lies elsewhere). A storage that
-        does not answer changes nothing.
+        """Return the names, at most a second old (ten on remote storage). An unreachable storage
+        changes nothing.
         """
         now = self._clock.monotonic_ms()
         if now >= self._next_look:

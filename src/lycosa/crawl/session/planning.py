@@ -27,7 +27,7 @@ _SHOWN = 3
 
 
 def read_seeds(path: str) -> list[str]:
-    """The seeds in a file: one a line, as people type them; `#` starts a comment.
+    """Return the seeds in a file: one per line, as typed; `#` starts a comment.
 
     Raises:
         UsageError: the file cannot be read, or a line is not a URL.
@@ -55,7 +55,7 @@ def read_seeds(path: str) -> list[str]:
 
 
 def seed_problem(url: str, collection: Collection) -> str:
-    """Why a collection cannot use a seed or feed; "" if it can."""
+    """Return why a collection cannot use a seed or feed; "" if it can."""
     try:
         usable = Rules(collection).apply(normalise(url))
         url_origin(usable)
@@ -85,9 +85,9 @@ def check_seeds(seeds: Iterable[str], collection: Collection) -> None:
 def seeds_of(
     before: Mapping[str, Any], collection: Collection, new: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """All seeds of a collection: those of earlier calls, of its configuration, then new ones; each
-    once, without user names and passwords. Seeds of earlier calls that today's settings refuse are
-    left out: they were valid once.
+    """Return all seeds of a collection: those of earlier calls, of its configuration, then new
+    ones; each once, without user names and passwords. Seeds of earlier calls that the settings now
+    refuse are skipped.
 
     Raises:
         UsageError: a configured or new seed cannot be used.
@@ -168,7 +168,7 @@ def make_plan(
 
 
 def seeds_for(collection: Collection, before: Mapping[str, Any]) -> tuple[str, ...]:
-    """A collection's seeds: the configured ones and those of the seed file, or else those of
+    """Return a collection's seeds: the configured ones and those of the seed file, or else those of
     earlier calls.
 
     Raises:
@@ -212,7 +212,9 @@ def require_contact(settings: FetchSettings, jobs: Iterable[Job]) -> None:
 
 
 def _is_public_host(host: str) -> bool:
-    """Whether a host is a public address, or a name that may lead to one: only localhost cannot."""
+    """Return whether a host is a public address, or a name that may lead to one: only localhost
+    cannot.
+    """
     name = host.removesuffix(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return False
@@ -255,7 +257,7 @@ documentation.
 
 
 def is_reachable_contact(contact: str, user_agent: str) -> bool:
-    """Whether `fetch.contact`, or else the User-Agent itself, names an http(s) URL or a mail
+    """Return whether `fetch.contact`, or else the User-Agent itself, names an http(s) URL or a mail
     address on the public Internet.
     """
     return any(

@@ -376,8 +376,8 @@ def _settings_of(
 def _changed(
     state: LogState, claim: Claim, settings: Mapping[str, dict[str, Any]]
 ) -> tuple[str, ...]:
-    """The collections whose stored links this claim is to walk again. `state`: as it was before the
-    claim.
+    """Return the collections whose stored links this claim must walk again. `state`: as it was
+    before the claim.
     """
     claimed = _last_claims(state)
     oldest = min(
@@ -393,11 +393,10 @@ def _changed(
 
 
 def look_again(before: dict[str, Any], settings: dict[str, Any]) -> bool:
-    """Whether stored links may lead to more than the last call admitted.
+    """Return whether stored links may lead to more than the last call admitted.
 
-    They may if the call is of another shape or the pages were parsed anew; and with a depth limit
-    always, since a call that was killed or stopped may have known that a visited page lies nearer,
-    and not yet have walked its links.
+    They may if the options differ or pages were parsed again. With a depth limit they always may: a
+    stopped call may have reduced the depth of a page before it walked its links.
     """
     return settings["depth"] is not None or _shape_differs(before, settings)
 
@@ -407,6 +406,6 @@ def _shape_differs(before: dict[str, Any], settings: dict[str, Any]) -> bool:
 
 
 def _last_claims(state: LogState) -> dict[int, int]:
-    """The latest claim of each partition that was ever claimed."""
+    """Return the latest claim of each partition that was ever claimed."""
     claims = sorted(state.claims.values(), key=lambda claim: claim.number)
     return {partition: claim.number for claim in claims for partition in claim.partitions}

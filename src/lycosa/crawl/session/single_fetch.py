@@ -99,7 +99,7 @@ class OneOff:
         yield Hop(url, None, Exclusion.REDIRECT_LIMIT)
 
     def robots(self, url: str) -> RobotsEntry:
-        """The robots.txt of a URL's origin, redirects followed."""
+        """Return the robots.txt of a URL's origin, redirects followed."""
         origin = url_origin(url)
         target = robots_url(origin)
         for _ in range(MAX_HOPS + 1):
@@ -117,7 +117,7 @@ class OneOff:
         return self._robots.received(origin, exchange)
 
     def crawl_delay_ms(self, url: str) -> int:
-        """The Crawl-delay of a URL's origin, if its robots.txt was received."""
+        """Return the Crawl-delay of a URL's origin, if its robots.txt was received."""
         return self._robots.crawl_delay_ms(url_origin(url))
 
     def _exchange(self, url: str, kind: VisitKind) -> Exchange:
@@ -158,7 +158,7 @@ def read_page(
 
 
 def file_exchange(path: str, content: bytes, url: str, content_type: str) -> Exchange:
-    """A file on disk as if it had been fetched."""
+    """Return a file on disk as if it had been fetched."""
     field = f"Content-Type: {content_type}\r\n" if content_type else ""
     head = f"HTTP/1.1 200 OK\r\n{field}\r\n".encode("latin-1", "replace")
     try:
@@ -177,7 +177,7 @@ def file_exchange(path: str, content: bytes, url: str, content_type: str) -> Exc
 
 
 def named_pair(url: str) -> tuple[str, int]:
-    """The (host, port) of a normalised URL: what an operator allows by typing it."""
+    """Return the (host, port) of a normalised URL: what an operator allows by typing it."""
     port = url_origin(url).rpartition(":")[2]
     return hostname(url), int(port) if port.isdigit() else DEFAULT_PORTS[url.partition(":")[0]]
 

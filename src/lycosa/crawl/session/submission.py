@@ -101,8 +101,8 @@ def submit(
 def _collection(
     name: str, config: Config, before: Mapping[str, Any]
 ) -> tuple[Collection, tuple[str, ...]]:
-    """The named collection, or the only one there is: as lycosa.toml has it, else as the log does.
-    With all its seeds.
+    """Return the named collection, or the only one, from lycosa.toml or else the log, with all its
+    seeds.
     """
     configured = {each.name: each for each in config.collection}
     names = sorted({*configured, *before})

@@ -61,7 +61,7 @@ class WalkStart:
 def start_of(
     workspace: Workspace, collection: Collection, text: str, depth: int | None
 ) -> WalkStart:
-    """What `--from` means.
+    """Return the start that `--from` names.
 
     Raises:
         UsageError: the collection was never crawled, or does not know the URL.
@@ -96,9 +96,7 @@ def start_of(
 
 
 def recorded(collection: Collection, before: dict[str, Any]) -> Collection:
-    """The collection as the log is to keep it: the depth of a walk is no limit of the
-    collection.
-    """
+    """Return the collection as the log stores it, without the depth limit of a walk."""
     return collection.model_copy(update={"depth": before.get("depth")})
 
 
@@ -168,9 +166,7 @@ class Walk:
             self._reopen(reach)
 
     def _begin(self, reach: Reach) -> bool:
-        """From now on only what is reached is fetched, whatever its depth. False: that is so
-        already.
-        """
+        """Restrict fetches to reached URLs, at any depth. Return whether that is new."""
         if self._begun:
             return False
         self._begun = True

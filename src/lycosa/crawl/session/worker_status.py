@@ -127,7 +127,7 @@ def figures(vitals: Iterable[WorkerStatus]) -> dict[str, Any]:
 
 
 def added(progresses: Iterable[Progress], started_ms: int = 0) -> Progress:
-    """The sum of what several workers have done and have before them."""
+    """Return the sum of the figures of several workers."""
     total = Progress(started_ms)
     for progress in progresses:
         for field in fields(Progress):
@@ -136,9 +136,7 @@ def added(progresses: Iterable[Progress], started_ms: int = 0) -> Progress:
 
 
 def continued(former: Progress, current: Progress) -> Progress:
-    """What one worker has done under several claims: figures of the moment are those of the current
-    one.
-    """
+    """Return a worker's figures over several claims; momentary ones are of the current one."""
     total = added([former, current], former.started_ms)
     for name in _CURRENT:
         setattr(total, name, getattr(current, name))

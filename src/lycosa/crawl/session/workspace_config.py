@@ -23,11 +23,11 @@ def read_config(
     collection: str = "",
     bad: MutableMapping[str, str] | None = None,
 ) -> Config:
-    """The configuration of a workspace (lycosa.toml, if there is one) with overrides
+    """Return the configuration of a workspace (lycosa.toml, if there is one) with overrides
     (`section.key=value`) applied.
 
-    A `collection` that the file does not hold is there all the same, with every setting at its
-    default. With `bad`, an invalid collection is left out and reported there.
+    A `collection` that is missing in the file has all settings at their defaults. With `bad`, an
+    invalid collection is left out and reported there.
 
     Raises:
         ConfigError: a setting is invalid.
@@ -66,8 +66,8 @@ def called_collection(
     strategy: str = "",
     seeds: Sequence[str] = (),
 ) -> Collection:
-    """The named collection of the configuration with a call's options applied; `seeds` are those of
-    its seed file, `delay` is in ms.
+    """Return the named collection with a call's options applied; `seeds` are those of its seed
+    file, `delay` is in ms.
 
     Raises:
         UsageError: an option is wrong.

@@ -72,7 +72,7 @@ class Assignment:
         self.prior = prior
 
     def doubts(self) -> bool:
-        """Whether one more URL that looks like a trap may be fetched on a host that was named."""
+        """Return whether another suspected trap may be fetched on a host of a seed."""
         return self.suspects < free_suspects(
             self.gate.admission.named_hosts, self.pages, self.free_suspects
         )

@@ -169,17 +169,17 @@ class Batch:
         self.change_urls(row.id.host_key, (row,))
 
     def urls_of(self, host_key: int) -> Collection[UrlRow]:
-        """The rows of one host's URLs that this batch holds."""
+        """Return the rows of one host's URLs that this batch holds."""
         of_host = self._urls.get(host_key)
         return of_host.values() if of_host else ()
 
     def url(self, host_key: int, collection: str, operation: str, url_key: int) -> UrlRow | None:
-        """The row of a URL, if this batch holds it."""
+        """Return the row of a URL, if this batch holds it."""
         of_host = self._urls.get(host_key)
         return of_host.get((collection, operation, url_key)) if of_host else None
 
     def host(self, host_key: int) -> HostRow | None:
-        """The row of a host, if this batch holds it."""
+        """Return the row of a host, if this batch holds it."""
         return self._hosts.get(host_key)
 
     def change_host(self, row: HostRow) -> None:
@@ -332,8 +332,8 @@ class CommitBuffer:
             listener.log_advanced(self._claim.state)
 
     def pending_urls(self, host_key: int) -> Iterator[UrlRow]:
-        """The rows of a host's URLs that the tables do not show yet; of two versions the newer
-        comes last.
+        """Yield the rows of a host's URLs that the tables do not show yet; of two versions the
+        newer comes last.
         """
         if self.cut is not None:
             yield from self.cut.urls_of(host_key)
@@ -346,7 +346,7 @@ class CommitBuffer:
         return row if row is not None or self.cut is None else self.cut.url(*key)
 
     def pending_host(self, host_key: int) -> HostRow | None:
-        """The row of a host, if the tables do not show it yet."""
+        """Return the row of a host, if the tables do not show it yet."""
         row = self.batch.host(host_key)
         return row if row is not None or self.cut is None else self.cut.host(host_key)
 
@@ -406,7 +406,7 @@ class UnparsedDocuments:
         self._of[visit.record_id] = (file, visit.warc_offset, visit.warc_length)
 
     def body(self, record_id: str) -> bytes:
-        """The body of a document that waits, from its file."""
+        """Return the body of a waiting document, from its file."""
         file, offset, length = self._of[record_id]
         return read_response(file.warc.path, offset, length).body
 
@@ -422,7 +422,9 @@ class UnparsedDocuments:
             self._open = None
 
     def committed(self, cut: int) -> None:
-        """The batches up to this number are committed: files that hold nothing else are removed."""
+        """Record that the batches up to this number are committed; remove files without other
+        bodies.
+        """
         done = [file for file in self._files if not file.unparsed and file.last_cut <= cut]
         for file in done:
             if file is self._open:

@@ -121,7 +121,7 @@ class CrawlState(CrawlListener):
                 self.progress.refused[reason] += number
 
     def count_suspect(self, assignment: Assignment) -> None:
-        """A URL that looks like a trap is fetched all the same."""
+        """Count a suspected trap that is fetched."""
         assignment.count_suspect()
         self.buffer.batch.counters[f"suspects.{assignment.name}"] += 1
 

@@ -14,20 +14,20 @@ class CrawlListener:
     """Takes part in a crawl; every method of this base does nothing."""
 
     def before_commit(self) -> None:
-        """A batch is about to be cut: add what belongs into it."""
+        """Add rows to a batch that is about to be cut."""
 
     def log_advanced(self, state: LogState) -> None:
-        """The worker has read on in the log: its own commit, or what others committed."""
+        """Handle new log entries, of this worker or others."""
 
     def may_become_due(self) -> bool:
         """Return True while more URLs may become due, so that the crawl does not end."""
         return False
 
     def row_processed(self, row: UrlRow, visit: Visit, page: Page | None) -> None:
-        """An exchange was processed for a row, given as after the visit, with its page if any."""
+        """Handle a processed exchange: its row after the visit, and its page if any."""
 
     def seen_url_linked(self, collection: str, identity: UrlId) -> None:
-        """A page links to a URL that is known already."""
+        """Handle a link to a known URL."""
 
     def applied_entries(self) -> Mapping[int, int]:
         """Return by partition the log entry up to which links from other workers are applied."""
@@ -65,5 +65,5 @@ class PageMatcher(Protocol):
         ...
 
     def refresh(self) -> None:
-        """Called each second: load the current watches."""
+        """Load the current watches. Called each second."""
         ...

@@ -32,8 +32,8 @@ class HeldPartitions:
         return 1.0 if self.held is None else len(self.held) / self.total
 
     def condition(self) -> pl.Expr | None:
-        """Whether a row of any table is of a held partition; None where all are. A range where it
-        can be one: files are sorted by partition, and a range skips their row groups.
+        """Return the condition for rows of held partitions; None if all are held. It is a range if
+        possible: files are sorted by partition, so a range skips row groups.
         """
         if self.held is None:
             return None
@@ -46,8 +46,8 @@ class HeldPartitions:
         )
 
     def files(self, state: LogState, table: str) -> list[DataFile]:
-        """The live files of a table of hosts or URLs that may hold rows of these partitions: a
-        commit has only its claim's.
+        """Return the live files of a table of hosts or URLs that may hold rows of these partitions:
+        a commit has only those of its claim.
         """
         files = state.files.get(table, [])
         return (

@@ -79,7 +79,7 @@ class Progress:
         self.later = reasons
 
     def fail(self, url: str, why: str) -> None:
-        """A seed, or the robots.txt of a host, could not be fetched."""
+        """Record that a seed, or the robots.txt of a host, could not be fetched."""
         if len(self.failures) < _MAX_FAILURES:
             self.failures.setdefault(url, why)
 
@@ -98,7 +98,7 @@ class Progress:
         return bool(self.failures) and not (self.pages or self.replayed)
 
     def summary(self, now_ms: int) -> Mapping[str, object]:
-        """The counters as plain data for `--json`; times in seconds."""
+        """Return the counters as plain data for `--json`; times in seconds."""
         seconds = max(now_ms - self.started_ms, 1) / 1000
         return {
             "ended": self.ended,

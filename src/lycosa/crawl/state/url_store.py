@@ -47,7 +47,7 @@ class HostRegistry:
         self._clock = clock
 
     def queue(self, identity: UrlId) -> HostQueue:
-        """The host of a URL, made active; a host that was not known is known from now on."""
+        """Activate the host of a URL, which is added if it is unknown. Return it."""
         queue = self._frontier.hosts.get(identity.host_key) or self._scheduler.open(
             identity.host_key
         )
@@ -131,8 +131,8 @@ class UrlStore(AdmissionListener):
         self._buffer.batch.change_url(row)
 
     def settle(self, row: UrlRow, state: UrlState, reason: str = "") -> None:
-        """A URL of an active host changes its state; it no longer waits, unless its new state makes
-        it due again.
+        """Change the state of a URL of an active host. It is queued only if the new state makes it
+        due.
         """
         if row.state != state:
             self._progress.states[row.state] -= 1
@@ -154,9 +154,7 @@ class UrlStore(AdmissionListener):
         self.settle(row, UrlState.EXCLUDED, reason)
 
     def stop_redirects(self, row: UrlRow) -> None:
-        """The hop after the last one that is allowed is known, so that it can be explained, and
-        stopped.
-        """
+        """Store the hop beyond the limit of redirects, so that it can be explained, as stopped."""
         if row.state == UrlState.KNOWN and row.redirects > self._max_redirects:
             self.exclude(row, Exclusion.REDIRECT_LIMIT)
 
@@ -193,9 +191,7 @@ class UrlStore(AdmissionListener):
         return rows
 
     def put_off(self, row: UrlRow, reason: str) -> None:
-        """A URL is not fetched now; it stays known, with the reason, and is looked at again in some
-        days.
-        """
+        """Defer a URL for some days; it stays known, with the reason."""
         row.defer_until(self._clock.now_ms() + PUT_OFF_MS, reason)
         self._buffer.batch.change_url(row)
         self._scheduler.heads.wait_for(row)
@@ -255,9 +251,7 @@ class UrlStore(AdmissionListener):
             self.reschedule(row)
 
     def reschedule(self, row: UrlRow) -> None:
-        """When a URL is due again may have changed: it is written, and waits where it now
-        belongs.
-        """
+        """Write a URL whose next visit may have changed, and queue it accordingly."""
         self.change(row)
         if row.state != UrlState.KNOWN and not is_in_flight(self._in_flight, row):
             self._scheduler.move(row)

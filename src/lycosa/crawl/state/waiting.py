@@ -74,8 +74,8 @@ def waiting_by_partition(
 def left_for_later(
     crawl: CrawlState, tables: LiveTables, collections: Iterable[str]
 ) -> Counter[str]:
-    """How many known URLs wait, by reason: the last failure, `robots_unreachable`, `host_paused`,
-    `not_reached`.
+    """Return the number of waiting known URLs by reason: the last failure, `robots_unreachable`,
+    `host_paused`, `not_reached`.
     """
     waiting = (
         tables.scan("urls")

@@ -229,7 +229,7 @@ class RenderPage:
     # ------------------------------------------------------------
 
     def abandon(self) -> None:
-        """The browser is gone; the job gets no result of this page."""
+        """Abandon the page: the browser has ended, so its job gets no result."""
         self.ended = True
 
     def end(self, error: str = "", html: bytes = b"") -> None:

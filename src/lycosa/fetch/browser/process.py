@@ -84,7 +84,7 @@ _END_S = 2.0
 
 
 def find_browser(configured: str, *, sandbox: bool) -> str:
-    """The program to run.
+    """Return the browser program.
 
     Raises:
         ConfigError: there is none, or it cannot use its sandbox.
@@ -174,8 +174,8 @@ class BrowserProcess:
             self.broken = True
 
     def receive(self) -> list[Message]:
-        """What has come. `broken` is set when it has ended, or sends what no page of allowed size
-        can be.
+        """Return the received messages. `broken` is set if the browser has ended, or sends more
+        than a page of allowed size.
         """
         self.flush()
         try:
@@ -200,7 +200,7 @@ class BrowserProcess:
         return messages
 
     def memory(self) -> int:
-        """Bytes of memory of its processes."""
+        """Return the memory of its processes in bytes."""
         return group_memory(self.pid)
 
     def close(self) -> None:

@@ -243,7 +243,7 @@ class HostDirectory:
         return None if earliest >= NEVER else earliest
 
     def unvisited_rest(self, now_ms: int) -> bool:
-        """Whether a parked host of which no URL was ever visited is due."""
+        """Return whether a parked host without a visited URL is due."""
         any_unvisited = False
         for first in range(0, self._count, _BLOCK):
             block = slice(first, min(first + _BLOCK, self._count))

@@ -28,8 +28,8 @@ class MappedArrays:
         self._maps: dict[str, mmap.mmap] = {}
 
     def zeros(self, name: str, kind: type[_Number], size: int) -> npt.NDArray[_Number]:
-        """A new array of zeros, at least one. An older one of this name stays as it is, but is not
-        shed any more.
+        """Return a new array of at least one zero. An older one of this name remains, but its
+        memory is not released any more.
         """
         self._maps.pop(name, None)
         if self._folder is None:

@@ -154,7 +154,7 @@ class Clocks:
         return max(ready_at, self._place_at(host, domain))
 
     def crowded(self, address: str) -> bool:
-        """Whether an address has reached its limit of fetches in flight."""
+        """Return whether an address has reached its limit of fetches in flight."""
         limit = self._address_limit
         return limit > 0 and address != "" and self._addresses.get(address, 0) >= limit
 
@@ -173,7 +173,7 @@ class Clocks:
         return host.paced_at if host is not None else 0
 
     def started(self, host_key: int, domain: str, now: int, address: str = "") -> None:
-        """A fetch of any kind begins, robots.txt and redirects included."""
+        """Record the start of a fetch of any kind, robots.txt and redirects included."""
         self._tidy_if_grown(now)
         host, place = self._host(host_key), self._domain(domain)
         if host.burst and host.pause_ends_at in place.pausing_places:
@@ -194,12 +194,12 @@ class Clocks:
         domain_pause: int | None = None,
         may_burst: bool = False,
     ) -> None:
-        """The fetch has ended.
+        """Record the end of a fetch.
 
         Args:
             pause: pause of the host (`politeness.pause_ms`).
             address: as given to `started`.
-            domain_pause: how long its place in the domain stays taken
+            domain_pause: how long its slot in the domain is occupied
                 (`politeness.domain_pause_ms`); None: as `pause`.
             may_burst: nothing failed, and the site requested no pause.
         """
@@ -277,7 +277,7 @@ class Clocks:
         return max(host.ready_at, host.pause_ends_at)
 
     def is_fetching(self, host_key: int) -> bool:
-        """Whether a fetch is in flight, including availability checks of parked hosts."""
+        """Return whether a fetch is in flight, including availability checks of parked hosts."""
         host = self._hosts.get(host_key)
         return host is not None and host.in_flight > 0
 

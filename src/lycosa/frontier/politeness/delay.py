@@ -95,8 +95,8 @@ def reasons(
     slow_down: float = 1.0,
     host_key: int | None = None,
 ) -> list[tuple[str, int]]:
-    """Every rule that asks for a pause, as (`Reason`, milliseconds), longest first: the first one
-    is the pause. Empty: no pause.
+    """Return all rules that require a pause, as (`Reason`, milliseconds), longest first: the first
+    one is the pause. Empty: no pause.
 
     Args:
         duration_ms: how long the server took over the last fetch (`transfer_ms`).

@@ -32,7 +32,7 @@ class DomainClock:
     pausing_places: list[int] = field(default_factory=list)
 
     def ready_at(self, places: int) -> int:
-        """When a place is free at the earliest."""
+        """Return the earliest time of a free slot."""
         spare = places - 1 - self.in_flight
         if spare < 0:
             return BUSY
@@ -52,7 +52,7 @@ class DomainClock:
         self.not_before = max(self.not_before, at)
 
     def paused_until(self) -> int:
-        """When the last of the pauses is over."""
+        """Return the end of the last pause."""
         return max(self.not_before, self.pausing_places[-1] if self.pausing_places else 0)
 
     def pause_place(self, until: int, places: int) -> None:
@@ -65,5 +65,5 @@ class DomainClock:
             del self.pausing_places[0]
 
     def in_use(self, now: int) -> bool:
-        """Whether the clock still restricts anything."""
+        """Return whether the clock still restricts anything."""
         return bool(self.in_flight or self.paused_until() > now)

@@ -21,7 +21,7 @@ class WaitingLines:
         return len(self._line_of)
 
     def __contains__(self, name: str) -> bool:
-        """Whether a host waits in that line."""
+        """Return whether a host waits in that queue."""
         return name in self._lines
 
     def join(self, host_key: int, name: str) -> None:

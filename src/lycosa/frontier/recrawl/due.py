@@ -256,7 +256,7 @@ def _gone_wait(rules: RecrawlRules, fails: int) -> int | None:
 
 
 def _gone_wait_expr(rules: RecrawlRules) -> pl.Expr:
-    """One branch for each check: there are few, and no rounding."""
+    """Return one branch for each number of checks: there are few, and nothing is rounded."""
     looks = pl.col("fails").fill_null(0).clip(lower_bound=1)
     start = pl.lit(None, dtype=pl.Int64)
     return reduce(

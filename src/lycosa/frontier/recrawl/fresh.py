@@ -69,8 +69,8 @@ def age_in_changes(u: Any, sqrt: Callable[[Any], Any], log1p: Callable[[Any], An
 
 
 def interval_days(importance: ArrayLike, change_rate: ArrayLike, threshold: ArrayLike) -> Floats:
-    """The age at which pages become due, in days; infinite for hopeless ones and for those that
-    never change.
+    """Return the age at which pages become due, in days; infinite for pages that change too often
+    or never.
     """
     weight, changes = (
         np.asarray(importance, dtype=np.float64),
@@ -96,7 +96,7 @@ def interval_of(importance: float, change_rate: float, threshold: float) -> floa
 
 
 def claimed_interval(interval: float, change_rate: float, claim: float, silence: float) -> float:
-    """The interval in days when sitemaps or feeds speak of the page.
+    """Return the interval in days of a page that sitemaps or feeds name.
 
     `claim`: the probability that a claim of a change since the last visit is right (0: none was
     made); `silence`: the share of changes that would have been announced (0: the page is in no
@@ -166,8 +166,8 @@ def rates(
 
 
 def steer(correction: float, required: float, allowed: float) -> float:
-    """The factor on the threshold for the next day, after a day on which `required` pages were due
-    and `allowed` could be fetched.
+    """Return the factor on the threshold for the next day, after a day on which `required` pages
+    were due and `allowed` could be fetched.
 
     `required`: those fetched and those still waiting at its end. 1 at first. The tables' threshold
     spends the budget in the long run; the factor corrects the remaining mismatch. It moves

@@ -105,8 +105,8 @@ class HostRowReader:
         self._files = {file.path: self._files.get(file.path) or self._open(file) for file in files}
 
     def live(self, columns: Sequence[str], rows: int = PASS_ROWS) -> Iterator[pl.DataFrame]:
-        """The live rows of the table, about `rows` at a time, whole hosts together, in the order of
-        partition and host key.
+        """Yield the live rows of the table, about `rows` at a time, whole hosts together, in the
+        order of partition and host key.
 
         Within a host rows have no particular order. Besides `columns` a frame has the table's key.
         """
@@ -155,7 +155,7 @@ class HostRowReader:
         host_keys: npt.NDArray[np.uint64],
         url_keys: npt.NDArray[np.uint64],
     ) -> pl.DataFrame:
-        """The live rows of single URLs, all collections and operations."""
+        """Return the live rows of single URLs, all collections and operations."""
         return self.rows(
             partitions, host_keys, pl.col("url_key").is_in(pl.Series(url_keys).implode())
         )
@@ -241,7 +241,7 @@ class HostRowReader:
         return frame.select(_FILE, _ROW)
 
     def _whole(self, chosen: pl.DataFrame) -> pl.DataFrame:
-        """All columns of chosen rows, in their order."""
+        """Return all columns of chosen rows, in their order."""
         files = list(self._files.values())
         parts = [pl.DataFrame(schema={_FILE: pl.Int32, _ROW: pl.Int64, **self._schema})]
         for (number,), of_file in chosen.partition_by(_FILE, as_dict=True).items():
@@ -270,7 +270,7 @@ class _Reader:
         self._first = 0  # of the rows held
 
     def between(self, low: int, high: int) -> pl.DataFrame:
-        """The rows of `FileIndex.between`."""
+        """Return the rows of `FileIndex.between`."""
         first, end = self.index.between(low, high)
         if end <= first:
             return self._held.clear()

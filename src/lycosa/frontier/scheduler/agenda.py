@@ -47,12 +47,12 @@ class Agenda:
         return due_at if budget is None or row.state == UrlState.KNOWN else budget.earliest(due_at)
 
     def is_near(self, row: UrlRow, horizon: int) -> bool:
-        """Whether a head may hold a URL: it is due by `horizon`, and the budget permits it."""
+        """Return whether a head may have a URL: it is due by `horizon` and within the budget."""
         due = self.due_at(row)
         return due is not None and due <= horizon and self.earliest(row, due) == due
 
     def is_due(self, row: UrlRow) -> bool:
-        """Whether a URL may be fetched now."""
+        """Return whether a URL may be fetched now."""
         return self.is_near(row, self._clock.now_ms())
 
     def due_since(self, row: UrlRow) -> int:

@@ -146,7 +146,7 @@ class Frontier:
         domain_pause: int | None = None,
         may_burst: bool = False,
     ) -> None:
-        """A fetch has ended; pause the host (`Clocks.finished`)."""
+        """Record the end of a fetch; pause the host (`Clocks.finished`)."""
         queue = self.hosts[host_key]
         domain = queue.row.registrable_domain
         address = queue.in_flight.pop()
@@ -177,7 +177,7 @@ class Frontier:
     def finish_unqueued(
         self, host_key: int, domain: str, now: int, pause: int, *, queued: bool
     ) -> None:
-        """A fetch of `start_unqueued` has ended; pause the host."""
+        """Record the end of a fetch of `start_unqueued`; pause the host."""
         if queued:  # a host with a fetch in flight is never parked
             self.finished(host_key, now, pause)
             return

@@ -383,5 +383,5 @@ class Heads:
 
 
 def _rows(frame: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Rows as `url_record` takes them."""
+    """Yield rows in the form of `url_record`."""
     return frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows()

@@ -75,7 +75,7 @@ class ParkedHosts:
         self._next_at_until = -1
 
     def knows(self, host_key: int) -> bool:
-        """Whether a host is known, active or parked."""
+        """Return whether a host is known, active or parked."""
         return self.directory.slot(host_key) is not None
 
     def usual_pause_ms(self, row: HostRow) -> int:
@@ -166,12 +166,14 @@ class ParkedHosts:
         return True
 
     def clear_due(self) -> None:
-        """No parked host is due until it is woken: with `only`, due URLs are not known yet."""
+        """Mark all parked hosts as not due until they are woken: with `only`, due URLs are not
+        known yet.
+        """
         self.directory.hush()
         self._next_at_until = -1
 
     def wake_at(self, host_key: int, due_at: int) -> None:
-        """A URL of a parked host is due at `due_at`."""
+        """Wake a parked host at `due_at`, when one of its URLs is due."""
         slot = self.directory.slot(host_key)
         if slot is not None:
             self.directory.wake(slot, due_at)

@@ -36,7 +36,7 @@ _LISTS = (VisitKind.SITEMAP.value, VisitKind.FEED.value)
 
 
 def kind_of(row: UrlRow) -> int:
-    """The line of a URL, in a collection that visits pages again."""
+    """Return the queue of a URL, in a collection that visits pages again."""
     if not row.visited_at:
         return FIRST
     return AGAIN if not row.operation else LIST if row.operation in _LISTS else FIRST
@@ -325,7 +325,7 @@ class HostQueue:
         self.parked = False
 
     def schedule(self, number: int, at: int) -> None:
-        """The heap entry of that number is the host's only valid one."""
+        """Make the heap entry with that number the host's only valid one."""
         self.scheduled, self.scheduled_at = number, at
 
     def unschedule(self) -> None:

@@ -78,7 +78,7 @@ class Reach(Unvisited):
         return True
 
     def at(self, distance: int) -> Keys:
-        """The keys of the URLs at this distance."""
+        """Return the keys of the URLs at this distance."""
         self._merge()
         keys: Keys = self._keys[self._distances == distance]
         return keys

@@ -120,7 +120,7 @@ class Scheduler:
             self.parked.row_readers.refresh(state)
 
     def move(self, row: UrlRow) -> None:
-        """The time at which a URL is due has changed: apply it to its host, active or parked."""
+        """Apply a changed due time of a URL to its host, active or parked."""
         if row.id.host_key in self.frontier.hosts:
             self.heads.wait_for(row)
             return
@@ -163,7 +163,7 @@ class Scheduler:
         return self.frontier.hosts.get(host_key)
 
     def open_all(self, host_keys: Iterable[int]) -> None:
-        """As `open`; the rows of all hosts are read together."""
+        """Open several hosts as `open` does, and read their rows together."""
         active = self.frontier.hosts
         parked = [key for key in host_keys if key not in active and self.parked.knows(key)]
         if parked:

@@ -70,7 +70,7 @@ class _Compound:
         return data
 
     def _describe(self, sink: Sink) -> None:
-        """The summary information ([MS-OLEPS])."""
+        """Read the summary information ([MS-OLEPS])."""
         about = self._file.get_metadata()
         codec = (
             f"cp{about.codepage}"
@@ -100,11 +100,12 @@ def _text(value: object, codec: str) -> object:
 
 
 def read_doc(payload: bytes, sink: Sink) -> None:
-    """A Word document: body, notes, headers, text boxes, in the order of the file's characters.
+    """Read a Word document: body, notes, headers, text boxes, in the order of the file's
+    characters.
 
     Raises:
         Encrypted: it asks for a password.
-        Broken: there is no text to be found.
+        Broken: no text was found.
     """
     compound = _Compound(payload, sink)
     data = compound.read("WordDocument")
@@ -156,7 +157,7 @@ def _put_text(text: str, sink: Sink) -> None:
 
 
 def _without_fields(line: str, sink: Sink) -> str:
-    """The line with the results of its fields in place of their instructions; links are taken."""
+    """Return the line with its fields' results instead of their instructions; record links."""
     shown: list[str] = []
     instruction: list[str] = []
     depth = 0

@@ -170,7 +170,7 @@ def _webp(payload: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _exif(data: bytes) -> Iterator[tuple[str, str]]:
-    """The first directory and the EXIF directory of a TIFF structure (TIFF 6.0 section 2)."""
+    """Yield the first directory and the EXIF directory of a TIFF structure (TIFF 6.0 section 2)."""
     if data[:2] not in (b"II", b"MM") or len(data) < 8:
         return
     order = "<" if data[:2] == b"II" else ">"
@@ -248,7 +248,7 @@ class _Xmp:
 
 
 def _xmp(data: bytes) -> list[tuple[str, str]]:
-    """An XMP packet (ISO 16684-1): RDF, in elements or in attributes."""
+    """Return an XMP packet (ISO 16684-1): RDF, in elements or in attributes."""
     reader = _Xmp()
     with suppress(expat.ExpatError, EntityDeclared, Enough):
         new_parser(reader.start, reader).Parse(data, True)

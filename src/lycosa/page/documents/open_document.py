@@ -125,7 +125,7 @@ class _BookProperties(CoreProperties):
 
 
 def read_epub(payload: bytes, sink: Sink) -> None:
-    """A book: its chapters in reading order, each read as a web page is."""
+    """Read the chapters of a book in reading order, each as a web page."""
     package = Package(payload, sink)
     container = Attributes("rootfile")
     package.events("META-INF/container.xml", container)

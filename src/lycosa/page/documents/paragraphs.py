@@ -159,7 +159,7 @@ class Paragraphs:
             self._marks |= {kind}
 
     def _set_link(self, attributes: dict[str, str]) -> None:
-        """A link of a run, or of a shape."""
+        """Set the link of a run or of a shape."""
         self._run_link = self._targets.get(value_of(attributes, "id"), "")
         if self._run_link and not self._taking and not self._open:
             self._sink.link(self._run_link)

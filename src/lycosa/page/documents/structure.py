@@ -139,7 +139,7 @@ class Tables:
             self._open[-1] = table, table.part(ROW), None
 
     def set_header(self) -> None:
-        """The open row is a header; before the first row: that one is."""
+        """Mark the open row, or else the first one, as a header."""
         if self._open:
             table, row, _ = self._open[-1]
             self._headed.add(row or table)
@@ -153,7 +153,7 @@ class Tables:
         self._open[-1] = table, row, row.part(CELL_OF_ROW, is_header=is_header)
 
     def widen_cell(self, columns: int) -> None:
-        """The open cell spans columns."""
+        """Set the number of columns of the open cell."""
         if self._open and self._open[-1][1] is not None and 1 < columns < 100:
             self._open[-1][1].count += columns - 1
 

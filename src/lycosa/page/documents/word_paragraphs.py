@@ -78,7 +78,7 @@ class LinkedParagraphs(Paragraphs):
         self._in_field = False
 
     def _set_field(self, attributes: dict[str, str]) -> None:
-        """The begin of a field, of its result, or its end."""
+        """Process the beginning of a field or of its result, or its end."""
         kind, target = value_of(attributes, "fldCharType"), self._end_field()
         if kind == "separate":  # what follows is shown
             self._field_links[-1:] = [target]

@@ -134,7 +134,7 @@ def _add_row(sink: Sink, cells: list[tuple[int, str]], table: Container) -> None
 
 
 def _date_styles(package: Package) -> frozenset[str]:
-    """The numbers of the cell styles that show a number as a date (ECMA-376 part 1, sections
+    """Return the numbers of the cell styles that show a number as a date (ECMA-376 part 1, sections
     18.8.10 and 18.8.30).
     """
     reader = Attributes("numFmt", "cellXfs", "cellStyleXfs", "xf")

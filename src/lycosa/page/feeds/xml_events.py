@@ -138,10 +138,10 @@ def _mend(match: re.Match[bytes]) -> bytes:
 
 
 def local_name(tag: str) -> str:
-    """The tag without its prefix."""
+    """Return the tag without its prefix."""
     return tag[tag.rfind(":") + 1 :]
 
 
 def prefix_of(tag: str) -> str:
-    """The prefix of a tag with its colon, "" if it has none."""
+    """Return the prefix of a tag with its colon, "" if it has none."""
     return tag[: tag.rfind(":") + 1]

@@ -192,13 +192,13 @@ class BlockWalker:
         self.block_tag = 0
 
     def end_hidden(self, saved: tuple[int, int]) -> None:
-        """What was collected is dropped, except links that ended in it."""
+        """Drop the collected text, except links that ended in it."""
         self.hidden -= 1
         del self.pieces[saved[0] :]
         self.link_size = saved[1]
 
     def start_item(self, node: Node, tag: int, child: Node | None) -> Node | None:
-        """An item ends where the next item or the list ends: it needs no end of its own."""
+        """Start a list item. It ends at the next item or with the list."""
         if (self.pieces or self.alts) and not self.hidden:
             self.flush()
         self.block_tag = tag
@@ -247,7 +247,9 @@ class BlockWalker:
         return child
 
     def end_cell(self, first: int) -> None:
-        """A cell with much text is a block of its own. Nearly all are one piece, and the space."""
+        """End a cell; one with much text is a separate block. Nearly all are one piece, and the
+        space.
+        """
         pieces = self.pieces
         pieces.append(" ")
         if not self.hidden and (
@@ -269,7 +271,7 @@ class BlockWalker:
         return self.hide(node, child)
 
     def start_listing(self, node: Node, tag: int, child: Node | None) -> Node | None:
-        """A `pre` without links is read at once: the spans of coloured code are many."""
+        """Read a `pre` without links at once: highlighted code has many spans."""
         if self.hidden:
             return child
         self.flush()

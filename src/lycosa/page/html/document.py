@@ -108,7 +108,9 @@ def _mark_nodes(root: Node) -> MarkedNodes:
 
 
 def _is_script_shell(root: Node, noscript_length: int) -> bool:
-    """Whether a page shows little text unless its scripts run; `noscript` then has the content."""
+    """Return whether a page shows little text unless its scripts run; `noscript` then has the
+    content.
+    """
     body = root.css_first("body")
     if body is None:
         return False

@@ -46,7 +46,7 @@ _REQUISITE, _IMAGE = LinkKind.REQUISITE.value, LinkKind.IMAGE.value
 
 
 def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
-    """Take what an element of this kind says; True if its children are to be visited."""
+    """Read an element of this kind; return whether to visit its children."""
     if tag == _TITLE:
         if not hidden and not parts.title:
             parts.set_title(fold(node.text()))
@@ -149,7 +149,9 @@ def _read_link(attributes: dict[str, str | None], parts: PageParts) -> None:
 
 @functools.lru_cache(maxsize=1024)
 def _relation(rel: str) -> tuple[str, LinkKind | None]:
-    """The tokens of a rel attribute, and which kind of link they make. Pages repeat a few."""
+    """Return the tokens of a rel attribute, and the kind of link that they define. Pages repeat a
+    few.
+    """
     tokens = rel.lower().split()
     kind = None
     if "canonical" in tokens:

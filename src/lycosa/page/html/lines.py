@@ -15,7 +15,7 @@ _ANCHOR_PIECES = 200  # text nodes read for an anchor
 
 
 def row(text: str) -> str:
-    """The cells of a line, folded, with tabs between them."""
+    """Return the cells of a line, folded, with tabs between them."""
     before, *cells = map(fold, text.split(CELL))
     while cells and not cells[-1]:
         cells.pop()
@@ -23,7 +23,7 @@ def row(text: str) -> str:
 
 
 def broken_lines(text: str) -> list[str]:
-    """The lines of a text with line breaks, without empty ones."""
+    """Return the lines of a text with line breaks, without empty ones."""
     lines = []
     for part in text.split(BREAK):
         part = row(part) if CELL in part else part.strip()
@@ -35,8 +35,8 @@ def broken_lines(text: str) -> list[str]:
 
 
 def listing(text: str) -> list[str]:
-    """The lines of a listing as they are, but for spaces at their ends, control characters, and
-    empty lines before and after.
+    """Return the lines of a listing without trailing spaces, control characters, and empty lines
+    around it.
     """
     entries = [
         part.rstrip() for part in text.replace(BREAK, VERBATIM).replace(CELL, " ").split(VERBATIM)
@@ -49,24 +49,26 @@ def listing(text: str) -> list[str]:
 
 
 def other_href(attributes: dict[str, str | None]) -> str:
-    """The address of a link in SVG 1.1."""
+    """Return the address of a link in SVG 1.1."""
     return attributes.get("xlink:href") or ""
 
 
 def rel_tokens(attributes: dict[str, str | None]) -> str:
-    """The rel attribute: lower case tokens joined by one space."""
+    """Return the rel attribute: lower case tokens joined by one space."""
     rel = attributes.get("rel")
     return " ".join(rel.lower().split()) if rel else ""
 
 
 def label(attributes: dict[str, str | None]) -> str:
-    """What names a link that has neither text nor image."""
+    """Return the label of a link that has neither text nor image."""
     text = attributes.get("aria-label") or attributes.get("title")
     return fold(text)[:ANCHOR_LENGTH] if text else ""
 
 
 def anchor_text(pieces: list[str], parts: PageParts) -> str:
-    """The text of a link, at most ANCHOR_LENGTH characters. Bounded work: links can be nested."""
+    """Return the text of a link, at most ANCHOR_LENGTH characters. Bounded work: links can be
+    nested.
+    """
     text = "".join([piece[: 2 * ANCHOR_LENGTH] for piece in pieces[:_ANCHOR_PIECES]])
     text = text.translate(_SPACES)
     text = fold(text)

@@ -34,7 +34,7 @@ class Links(NamedTuple):
 
 
 def refresh_target(content: str) -> str:
-    """The URL of a meta refresh, "" if it names none (WHATWG HTML section 4.2.5.3, shared
+    """Return the URL of a meta refresh, "" if it names none (WHATWG HTML section 4.2.5.3, shared
     declarative refresh steps).
     """
     match = _REFRESH.fullmatch(content[:4096])
@@ -112,7 +112,7 @@ def base_url(url: str, href: str | None) -> str:
 
 
 def first_target(links: Iterable[Link], kind: LinkKind) -> str | None:
-    """The target of the first link of a kind."""
+    """Return the target of the first link of a kind."""
     kind_value = kind.value
     for target, _, _, link_kind, _ in links:
         if link_kind == kind_value:

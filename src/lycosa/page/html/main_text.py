@@ -197,8 +197,8 @@ def rule_blocks(parts: PageParts, scale: float) -> list[FoundBlock]:
 def _short_page(
     blocks: list[FoundBlock], away: list[bool], scale: float
 ) -> list[FoundBlock] | None:
-    """Of a short page, all that is neither put aside nor mostly links: there is too little to tell
-    the main part by. None: it is long.
+    """Return the parts of a short page that are neither excluded nor mostly links; None for a long
+    page.
     """
     left = SHORT_PAGE / scale
     unlinked = []
@@ -215,8 +215,8 @@ def _short_page(
 
 
 def letters_worth(lines: list[str]) -> float:
-    """How many letters of an alphabet one character of this page is worth: 2 for scripts without
-    spaces, else 1.
+    """Return the weight of a character of this page in letters: 2 for scripts without spaces, else
+    1.
     """
     foreign = "".join([line for line in lines if not line.isascii()])
     size, characters = len(foreign.encode("utf-8", "replace")), len(foreign)
@@ -226,7 +226,7 @@ def letters_worth(lines: list[str]) -> float:
 def _put_aside(
     parents: tuple[int, ...], marks: tuple[int, ...], prose: list[int]
 ) -> tuple[list[bool], list[int]]:
-    """Which elements are put aside, and the prose directly in each that stays in question."""
+    """Return the excluded elements, and the prose directly in each other candidate."""
     count = len(parents)
     within = prose.copy()
     for index in range(count - 1, 0, -1):
@@ -254,7 +254,9 @@ def _put_aside(
 def _tightest(
     parents: tuple[int, ...], marks: tuple[int, ...], blocks: list[int]
 ) -> tuple[int, int]:
-    """The element that holds nearly all of the prose, and the number after its last descendant."""
+    """Return the smallest element with nearly all of the prose, and the number after its last
+    descendant.
+    """
     count = len(parents)
     within = blocks.copy()
     heaviest = [0] * count

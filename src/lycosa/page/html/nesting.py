@@ -42,8 +42,8 @@ _FORMATTING = frozenset(b"b big code em font i nobr s small strike strong tt u".
 
 
 def bounded(data: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """The markup, cut down where parsing it would take time out of proportion, and the faults that
-    this means.
+    """Return the markup, truncated where parsing would take excessive time, and the resulting
+    faults.
 
     Takes 0.03 ms for a page of 170 KB, 0.1 ms where there are thousands of tags, a second for a
     million nested ones.
@@ -71,7 +71,9 @@ def bounded(data: bytes) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _cuts(data: bytes) -> list[tuple[int, int]]:
-    """What to cut out of the tags that are too long. Looks only into windows without a "<"."""
+    """Return the ranges to remove from tags that are too long. Looks only into windows without a
+    "<".
+    """
     cuts = []
     position, size = 0, len(data)
     while position < size:
@@ -88,8 +90,8 @@ def _cuts(data: bytes) -> list[tuple[int, int]]:
 
 
 def _attributes_cut(data: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """The range of what follows the first MAX_ATTRIBUTES attributes of the tag at `start`, None if
-    it has no more.
+    """Return the range after the first MAX_ATTRIBUTES attributes of the tag at `start`, None if it
+    has no more.
     """
     match = _ATTRIBUTES.match(data, start + 1, end)
     if match is None:
@@ -117,8 +119,8 @@ def _deepest(
     following: np.ndarray[tuple[int], np.dtype[np.uint8]],
     ends: np.ndarray[tuple[int], np.dtype[np.bool_]],
 ) -> int:
-    """An upper bound of the depth: start tags less end tags, elements without an end counted as if
-    they stayed open.
+    """Return an upper bound of the depth: start tags minus end tags; elements without an end tag
+    count as open.
 
     Args:
         following: the byte behind each "<".

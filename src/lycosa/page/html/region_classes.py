@@ -57,7 +57,7 @@ _CLASSES: dict[str, int] = {}
 
 
 def mark_of(names: str) -> int:
-    """The mark of a class or id string. Pages repeat them, so they are remembered."""
+    """Return the region class of a class or id string. Pages repeat them, so they are cached."""
     mark = _CLASSES.get(names)
     if mark is None:
         mark = _judge(names[:500])
@@ -86,8 +86,8 @@ def _judge(names: str) -> int:
 
 
 def mark_of_element(attributes: dict[str, str | None]) -> int:
-    """The mark of an element by its class, id, role and itemprop. Hot path: every block element
-    comes here.
+    """Return the region class of an element by its class, id, role and itemprop. Hot path: called
+    for every block element.
     """
     names = attributes.get("class")
     if names:

@@ -127,12 +127,12 @@ class RichWalker(PageWalker):
         self.pieces.append(piece)
 
     def start_br(self, node: Node, tag: int, child: Node | None) -> Node | None:
-        """The lines of the text do not show where two breaks begin a paragraph."""
+        """Begin a paragraph after two breaks, which the lines of the text do not show."""
         self.mark(BREAK)
         return None
 
     def start_input(self, node: Node, tag: int, child: Node | None) -> Node | None:
-        """A checkbox is text in a list of tasks only; others control the page."""
+        """Write a checkbox as text in a list of tasks only; others control the page."""
         attributes = node.attributes
         is_item = self.container is not None and self.container.kind == ITEM
         if is_item and (attributes.get("type") or "").lower() == "checkbox":
@@ -162,7 +162,7 @@ class RichWalker(PageWalker):
         self.listing = None
 
     def start_container(self, node: Node, tag: int, child: Node | None) -> Node | None:
-        """A list, quote or table, which ends with its element."""
+        """Start a list, quote or table, which ends with its element."""
         depth = len(self.ends)
         inner = super().start_block(node, tag, child)
         if len(self.ends) > depth and self.ends[-1][1] is BlockWalker.end_block:

@@ -36,7 +36,7 @@ def encoding_of(data: bytes) -> str:
 
 
 def text_of(data: bytes) -> str:
-    """A style sheet, or a part of one, as text."""
+    """Decode a style sheet, or a part of one."""
     return data.decode(encoding_of(data))
 
 
@@ -49,7 +49,7 @@ def urls(css: str) -> Iterator[str]:
 
 
 def rewrite(css: str, replace: Callable[[str], str | None]) -> str:
-    """The sheet with other URLs; None leaves one as it is."""
+    """Return the sheet with replaced URLs; None keeps a URL."""
 
     def put(match: re.Match[str]) -> str:
         url = _value(match)
@@ -63,8 +63,8 @@ def rewrite(css: str, replace: Callable[[str], str | None]) -> str:
 
 
 def html_urls(html: bytes) -> Iterator[str]:
-    """The same of style elements and attributes of an HTML document in an encoding that keeps
-    ASCII.
+    """Yield the URLs of style elements and attributes of an HTML document in an encoding that
+    contains ASCII.
     """
     position = 0
     while start := _STYLE.search(html, position):
@@ -80,8 +80,8 @@ def html_urls(html: bytes) -> Iterator[str]:
 
 
 def image_sets(html: bytes) -> Iterator[str]:
-    """The URLs of `srcset` attributes (WHATWG HTML, section 4.8.4.2.1): they hold no spaces, and a
-    comma behind one ends it.
+    """Yield the URLs of `srcset` attributes (WHATWG HTML, section 4.8.4.2.1): they contain no
+    spaces, and a comma ends one.
     """
     for attribute in _SRCSET.finditer(html):
         value = text_of(attribute[1] or attribute[2] or b"").replace("&amp;", "&")

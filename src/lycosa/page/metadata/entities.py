@@ -109,7 +109,7 @@ def _rank(types: Sequence[str]) -> int:
 
 
 def _is_at(entity: Entity, urls: Sequence[str]) -> bool:
-    """Whether an entity names the page as its own."""
+    """Return whether an entity has the URL of the page."""
     page = value_of(entity, "mainEntityOfPage", "url")
     if isinstance(page, dict):
         page = page.get("@id") or page.get("url")

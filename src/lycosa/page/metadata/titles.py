@@ -57,7 +57,9 @@ def _words(text: str) -> list[str]:
 
 
 def _shares(heading: list[str], title: list[str]) -> bool:
-    """Whether most words of a heading are in the title, and most of the title in the heading."""
+    """Return whether most words of a heading are in the title, and most of the title in the
+    heading.
+    """
     shared = len(set(title).intersection(heading))
     return shared >= MIN_SHARED * len(heading) and shared >= MIN_COVERED * len(title)
 

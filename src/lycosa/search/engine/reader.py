@@ -156,7 +156,7 @@ class IndexedPages:
         return [self._texts.read(text_of(key)) for key in self.column(TEXT, addresses)]
 
     def has(self, address: Address) -> bool:
-        """Whether there is a page at an address from outside; tantivy panics at most others."""
+        """Return whether an untrusted address is that of a page; tantivy panics at most others."""
         segment, document = address
         if not 0 <= segment < self._searcher.num_segments or not 0 <= document < 2**32:
             return False

@@ -204,7 +204,9 @@ def _with_feedback(
 
 
 def _has_one_answer(source: AnswerSource[Place], query: SearchQuery, text: str) -> bool:
-    """Whether a sentence probably asks for one page, which terms of other pages would displace."""
+    """Return whether a question probably has one page as its answer, which terms of other pages
+    would displace.
+    """
     words = parts_of(query)
     if words <= MAX_SINGLE_ANSWER_WORDS and text.rstrip().endswith(QUESTION_MARKS):
         return True

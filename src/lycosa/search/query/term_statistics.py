@@ -203,7 +203,7 @@ class _Counter:
 
 
 def _at() -> pl.Expr:
-    """The publication date of a page in ms, or the fetch if there is none or it is later."""
+    """Return the publication date of a page in ms, or the fetch if there is none or it is later."""
     is_trusted = pl.col("published_at").is_not_null() & (
         pl.col("published_at") <= pl.col("fetched_at")
     )

@@ -59,7 +59,7 @@ class Expansion:
     terms: PageTerms
 
     def leaves(self, field_set: str, occurrences: int) -> list[Leaf]:
-        """The added terms of one language, for a question of so many occurrences of words."""
+        """Return the added terms of one language, for a query with this number of words."""
         name = text_field(BODY_ROLE, field_set)
         return [
             Leaf(name, (term,), weight * occurrences)
@@ -68,7 +68,7 @@ class Expansion:
         ]
 
     def terms_used(self) -> Iterator[Term]:
-        """The terms whose frequencies scores depend on."""
+        """Return the terms whose frequencies scores depend on."""
         return ((text_field(BODY_ROLE, language), term) for language, term, _ in self.terms)
 
 

@@ -128,7 +128,7 @@ def raw(services: ServicesDep, url: Url, at: At = "") -> Response:
 
 
 def version_at(versions: Versions, url: str, at: str) -> tuple[Version, list[Capture]]:
-    """The version that a request names, and all captures of that page.
+    """Return the version that a request names, and all captures of that page.
 
     Raises:
         UsageError: the URL or the time is none.
@@ -138,8 +138,8 @@ def version_at(versions: Versions, url: str, at: str) -> tuple[Version, list[Cap
 
 
 def raw_response(version: Version, refer: Callable[[str], str]) -> Response:
-    """What a version holds, in the one form in which a browser may have it. What the server said
-    about it decides nothing here.
+    """Return the content of a version in the only form that a browser may receive. The server's
+    declarations are ignored.
     """
     if version.show is Show.PAGE:
         return Response(
@@ -162,8 +162,8 @@ def raw_response(version: Version, refer: Callable[[str], str]) -> Response:
 
 
 def file_name(url: str, payload: bytes) -> str:
-    """A name to save a file by: letters of the URL's last part that mean nothing to any system, and
-    an ending that its bytes bear out.
+    """Return a file name: safe letters of the URL's last part, and the extension that fits its
+    bytes.
     """
     last = unquote_to_bytes(urlsplit(url).path.rpartition("/")[2]).decode("utf-8", "replace")
     kind = kind_of(payload)
@@ -173,7 +173,7 @@ def file_name(url: str, payload: bytes) -> str:
 
 
 def cached_address(url: str, at_ms: int | None = None, **more: str) -> str:
-    """Where our copy of a page is shown: that of a time, or the newest."""
+    """Return the address of the stored copy of a page: that of a time, or the newest."""
     at = {"at": written_at(at_ms)} if at_ms is not None else {}
     return cached_path(url, **at, **more)
 

@@ -69,10 +69,10 @@ Refer = Callable[[str], str]
 
 
 def safe_page(payload: bytes, content_type: str, url: str, refer: Refer) -> str:
-    """An HTML document, whatever its encoding, as a whole document of ours in UTF-8. Bounded in
+    """Return an HTML document of any encoding as a safe, complete document in UTF-8. Bounded in
     time and size; never raises.
 
-    `url`: where it came from. Links go through `refer`; those within the page stay.
+    `url`: its URL. Links go through `refer`; those within the page stay.
     """
     decoded = decode(payload[:MOST_BYTES], content_type)
     data, _ = bounded(decoded.data)
@@ -123,7 +123,7 @@ def _target(href: str, resolver: LinkResolver, refer: Refer) -> str | None:
 
 
 def _base(tree: Tree, url: str) -> str:
-    """What links are relative to: the document's own base, if it names one."""
+    """Return the base URL of links: that of the document, if it declares one."""
     named = tree.css_first("base[href]")
     href = named.attributes.get("href") if named is not None else None
     target = LinkResolver(url).resolve(href) if href else None
@@ -131,7 +131,7 @@ def _base(tree: Tree, url: str) -> str:
 
 
 def _outer(tree: Tree) -> tuple[str, str]:
-    """The attributes of the root and of the body that decide how the page looks, written."""
+    """Return the attributes of the root and of the body that decide how the page looks, written."""
     root, body = tree.root, tree.body
     return (
         _written(root.attributes, _ROOT_ATTRIBUTES) if root is not None else "",

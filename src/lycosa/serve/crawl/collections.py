@@ -95,7 +95,7 @@ def _waiting(counted: Mapping[str, int], words: Interface) -> tuple[list[tuple[s
 
 
 def _value(value: Any, words: Interface) -> str:
-    """A setting's value for people."""
+    """Return a setting's value as displayed."""
     if value is None:
         return words.t("no limit")
     if isinstance(value, bool):

@@ -116,5 +116,5 @@ OF_SETTINGS = frozenset({"pages", "host_pages", "domain_pages"})
 
 
 def labels(words: Interface) -> dict[str, str]:
-    """The names in the reader's language."""
+    """Return the names in the reader's language."""
     return {name: words.t(text) for name, text in LABELS.items()}

@@ -188,8 +188,8 @@ def exclude(services: ServicesDep, form: WriterForm) -> Response:
 
 
 def with_reasons(queue: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of `urls` that wait, each with `why`: a sentence, or the reason's code where that says
-    all.
+    """Add to waiting rows of `urls` the column `why`: a sentence, or the code of the reason if that
+    suffices.
     """
     return [{**row, "why": explain_reason(row["reason"]) or row["reason"]} for row in queue]
 
@@ -225,6 +225,6 @@ def _named(counted: Mapping[str, int]) -> dict[str, int]:
 
 
 def most_of(counted: Mapping[str, int]) -> tuple[list[tuple[str, int]], int]:
-    """The greatest of some counts, and their sum."""
+    """Return the greatest of some counts, and their sum."""
     ordered = sorted(counted.items(), key=lambda pair: -pair[1])
     return ordered[:_MAX_COUNTED], sum(counted.values())

@@ -68,12 +68,12 @@ class Library:
         )
 
     def groups(self, by: By, *, sites: bool = False) -> GroupTable:
-        """The table by language, collection or type; that by language has the sites in any case."""
+        """Return the table by language (always with sites), collection or type."""
         return self._groups.get((by, sites or by == "language"))
 
     def hosts(self) -> HostTable:
-        """How many hosts there are, were found on which day, and their software; the table itself
-        has one line.
+        """Return the number of hosts, the days on which they were discovered, and their software;
+        the table has one row.
         """
         return self._hosts.get("")
 
@@ -82,15 +82,15 @@ class Library:
         return self._days.get((language, collection))
 
     def documents(self, language: str, day: date, collection: str = "") -> pl.DataFrame:
-        """The documents of a day; columns as `library_documents` has them."""
+        """Return the documents of a day; columns as `library_documents` has them."""
         return self._documents.get((language, day, collection))
 
     def holdings(self, collection: str) -> CollectionHoldings:
-        """What is stored of a collection."""
+        """Return what is stored of a collection."""
         return self._holdings.get(collection)
 
     def files(self, language: str, day: date) -> list[LibraryFile]:
-        """The files that an export has finished for a day."""
+        """Return the files that an export has finished for a day."""
         files = []
         for kind in sorted(FORMATS):
             place = self._place(kind, language, day)
@@ -106,7 +106,7 @@ class Library:
         return files
 
     def path(self, language: str, day: date, kind: str, name: str) -> Path | None:
-        """The file of that name, if it is one of the day's."""
+        """Return the file of that name, if it is one of the day's."""
         if not any((each.kind, each.name) == (kind, name) for each in self.files(language, day)):
             return None
         return self._place(kind, language, day) / name

@@ -230,8 +230,8 @@ def workspace_status(services: ServicesDep) -> WorkspaceStatus:
 
 
 def across_of(languages: str, source: str, translate: Iterable[str]) -> Across:
-    """The parameters of a search across languages; edits of another form than
-    `de:house=Haus|Gebäude` are passed over.
+    """Return the parameters of a search across languages; edits in another form than
+    `de:house=Haus|Gebäude` are ignored.
     """
     named = (
         ()

@@ -142,7 +142,7 @@ def search_page(
 
 @router.get("/favicon.ico")
 def icon() -> Response:
-    """What browsers ask for where a document of ours cannot name an icon: feeds, pictures,
+    """Return the icon that browsers request for documents without a link to one: feeds, pictures,
     copies.
     """
     return RedirectResponse("/static/icon.svg", 308)
@@ -169,8 +169,8 @@ def advanced(services: ServicesDep, request: Request) -> Response:
 
 
 def languages_offered(counts: Mapping[str, int], chosen: str) -> list[tuple[str, str]]:
-    """The language filter's choices as (code, label): those of the index, the largest first, and
-    the one that is chosen.
+    """Return the choices of the language filter as (code, label): those of the index, largest
+    first, and the chosen one.
     """
     ordered = sorted((code for code in counts if code), key=lambda code: (-counts[code], code))
     if chosen and chosen not in counts:
@@ -185,8 +185,8 @@ def languages_offered(counts: Mapping[str, int], chosen: str) -> list[tuple[str,
 
 
 def built_query(fields: Mapping[str, str]) -> str:
-    """The query that the fields ask for. `any` and `none` are words with spaces between, `site` may
-    be several.
+    """Return the query of the advanced form's fields. `any` and `none` are words separated by
+    spaces, `site` may be several.
     """
     values = {name: " ".join(text.split()) for name, text in fields.items()}
     parts = [values.get("all", "")]

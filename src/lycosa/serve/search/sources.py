@@ -22,11 +22,11 @@ class Source(Protocol):
     def search(self, request: SearchRequest) -> SearchResults: ...
 
     def languages(self) -> dict[str, int]:
-        """Pages by language, about; empty while nothing is indexed."""
+        """Return the approximate number of pages by language; empty without an index."""
         ...
 
     def holds(self, url: str) -> bool:
-        """Whether a page is in the index, about."""
+        """Return whether a page is in the index; approximate."""
         ...
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
@@ -63,7 +63,7 @@ class ShardSource:
         return self._federation.suggest(request)
 
     def holds(self, url: str) -> bool:
-        """Not known here: to ask all shards about every link of a page would take too long."""
+        """Return False: requests to all shards for every link of a page would take too long."""
         return False
 
     @property
@@ -88,7 +88,7 @@ class ShardsAndOthers(ShardSource):
         return self._federated.search(request)
 
     def languages(self) -> dict[str, int]:
-        """Pages by language, about, of the shards and the workspaces in this process."""
+        """Return the approximate number of pages by language in the shards and workspaces."""
         counts = Counter(super().languages())
         counts.update(self._federated.languages())
         return by_count(counts)
@@ -128,11 +128,11 @@ class SearchSource:
         return self._newest().search(request)
 
     def languages(self) -> dict[str, int]:
-        """Pages by language, about; empty while nothing is indexed."""
+        """Return the approximate number of pages by language; empty without an index."""
         return self._newest().languages
 
     def holds(self, url: str) -> bool:
-        """Whether a page is in the index, about."""
+        """Return whether a page is in the index; approximate."""
         return self._newest().holds(url)
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:

@@ -48,8 +48,8 @@ class PageQuery:
     translate: tuple[str, ...] = ()  # what to ask for instead of a word: `de:house=Haus|Gebäude`
 
     def address(self, *, page: int = 1, path: str = "/", **changes: str) -> str:
-        """The search page's address with this search (or that of a feed of it), `changes` applied;
-        empty values are left out.
+        """Return the search page's address with this search (or that of a feed of it), `changes`
+        applied; empty values are left out.
         """
         values = {
             "q": self.query,
@@ -110,10 +110,10 @@ def web_href(url: str) -> str | None:
 
 
 def readable_url(url: str) -> str:
-    """A URL for people: percent-encoded UTF-8 decoded where the characters are visible ones.
+    """Return a URL for people: percent-encoded UTF-8 decoded where the characters are visible ones.
 
-    Spaces, controls, bidirectional marks and other invisible characters stay encoded, so that what
-    is shown cannot pose as another address.
+    Spaces, controls, bidirectional marks and other invisible characters stay encoded, so that it
+    cannot be displayed as another address.
     """
 
     def decode(match: re.Match[str]) -> str:
@@ -149,7 +149,7 @@ def joined(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
 
 
 def result_view(hit: Hit, filters: PageQuery) -> ResultView:
-    """A hit as the page shows it. A page without title is named by its address."""
+    """Return a hit as displayed. A page without title has its address as title."""
     at_ms = hit.published_at if hit.published_at is not None else hit.fetched_at
     address = readable_url(hit.url)
     return ResultView(
@@ -185,7 +185,7 @@ class FacetView:
 
 
 def facet_views(facets: Mapping[str, Mapping[str, int]], filters: PageQuery) -> list[FacetView]:
-    """The facets that would narrow the search: those of more than one value."""
+    """Return the facets with more than one value."""
     views = []
     for name, label in FACET_LABELS.items():
         values = list(facets.get(name, {}).items())
@@ -219,9 +219,7 @@ def _narrowed(name: str, value: str, filters: PageQuery) -> str:
 
 
 def page_links(total: int, page: int, filters: PageQuery, last_page: int) -> list[PageLink]:
-    """The page numbers to offer: a window around the current one; none when everything fits one
-    page.
-    """
+    """Return the page numbers to link: a window around the current one; none for a single page."""
     pages = min(-(-total // PAGE_SIZE), last_page)
     if pages < 2:
         return []

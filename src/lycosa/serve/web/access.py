@@ -50,7 +50,7 @@ class Session:
 
 
 def new_key() -> bytes:
-    """A key to sign sessions with."""
+    """Return a key that signs sessions."""
     return secrets.token_bytes(32)
 
 
@@ -66,7 +66,7 @@ class Access:
         self._writes = RateLimiter(writes_a_minute / 60, writes_a_minute)
 
     async def writer(self, request: Request) -> str:
-        """A dependency: the name of who asks for a change.
+        """Return the name of the account that requests a change. A dependency.
 
         Raises:
             HTTPException: 401, 403 or 429.
@@ -87,10 +87,10 @@ class Access:
         return name
 
     async def reader(self, request: Request) -> str:
-        """A dependency for what is not public: the name of who asks.
+        """Return the name of the account that reads protected pages. A dependency.
 
         Raises:
-            HTTPException: 401 or 429; 303 for pages, to the page where one signs in.
+            HTTPException: 401 or 429; 303 for pages, to the page of signing in.
         """
         name = self._bearer(request)
         if name is None:
@@ -115,8 +115,8 @@ class Access:
         return name
 
     def is_signed_in(self, request: Request) -> bool:
-        """Whether a request comes with a valid token or session. Counts no guesses and raises
-        nothing.
+        """Return whether a request has a valid token or session. Counts no failed attempts and
+        raises nothing.
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
@@ -138,8 +138,8 @@ class Access:
         return f"{payload}.{self._sign(payload, name)}"
 
     def session(self, request: Request) -> Session | None:
-        """The session that a request's cookie proves; None: none, over, or of a token that was
-        revoked.
+        """Return the session of a request's cookie; None if it is missing, expired or of a revoked
+        token.
         """
         payload, _, signature = request.cookies.get(COOKIE, "").rpartition(".")
         until, _, name = payload.partition(".")
@@ -180,7 +180,7 @@ class Access:
 
 
 def address_of_client(request: Request) -> str:
-    """What counts as one client (see `network_of`)."""
+    """Return the network of a client (see `network_of`)."""
     return network_of(request.client.host if request.client else "")
 
 

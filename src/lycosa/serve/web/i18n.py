@@ -42,12 +42,14 @@ class Interface:
         self._messages = _catalog(code)
 
     def t(self, message: str, **values: str | float) -> str:
-        """The message in this language, with its values: plain text, which the templates escape."""
+        """Return the message in this language with its values, as plain text, which the templates
+        escape.
+        """
         translated = self._messages.get(message, message)
         return _format(translated, self._locale).format({**values}) if values else translated
 
     def html(self, message: str, **values: object) -> Markup:
-        """As `t`, for values that are markup of ours: everything else is escaped."""
+        """Return the message with values that are trusted markup; everything else is escaped."""
         marked = {
             name: value if isinstance(value, int | float) else f"{_OPEN}{name}{_CLOSE}"
             for name, value in values.items()
@@ -58,8 +60,8 @@ class Interface:
         return Markup(text)
 
     def sentence(self, text: str) -> Markup:
-        """A sentence of ours in this language. Its values, and what is no `Message` and thus
-        English, stand apart from the text around.
+        """Return a sentence in this language. Its values, and texts that are not a `Message` and
+        thus English, are isolated from the surrounding text.
         """
         if not isinstance(text, Message):
             return Markup('<bdi lang="en" dir="ltr">{}</bdi>').format(text)
@@ -68,7 +70,7 @@ class Interface:
         )
 
     def plain(self, text: Message) -> str:
-        """A sentence of ours in this language, as plain text: for what is no HTML."""
+        """Return a sentence in this language as plain text."""
         values = {
             name: self.plain(value) if isinstance(value, Message) else value
             for name, value in text.values.items()
@@ -93,13 +95,13 @@ class Interface:
         return _format("{share, number, percent}", self._locale).format({"share": share})
 
     def day(self, at_ms: int | None) -> str:
-        """A day in UTC, `3 March 2026`; empty for none, and for one that no calendar holds (dates
-        are the sites' claims).
+        """Return a day in UTC, `3 March 2026`; empty for None and for impossible dates, which sites
+        declare.
         """
         return self._day(at_ms, "{at, date, long}")
 
     def time(self, at_ms: int | None) -> str:
-        """A day and the minute, in UTC: `3 Mar 2026, 14:05`."""
+        """Return a day and the minute, in UTC: `3 Mar 2026, 14:05`."""
         day = self._day(at_ms, "{at, date, medium}")
         return f"{day}, {_utc(at_ms):%H:%M}" if day and at_ms is not None else ""
 
@@ -121,21 +123,21 @@ def _utc(at_ms: int) -> datetime:
 
 
 def message(text: str) -> str:
-    """The text itself: it marks a message that is translated elsewhere, where it is shown, for
-    `scripts/make_translations.py`.
+    """Return the text itself. It marks a message for `scripts/make_translations.py` that is
+    translated where it is displayed.
     """
     return text
 
 
 @cache
 def interface(code: str) -> Interface:
-    """The words in a language of `LANGUAGES`; English for any other."""
+    """Return the interface in a language of `LANGUAGES`; English for any other."""
     return Interface(code if code in LANGUAGES else "en")
 
 
 def chosen_language(cookies: Mapping[str, str], accept_language: str) -> str:
-    """The reader's language: what they chose here, else the best that their browser asks for (RFC
-    9110 section 12.5.4).
+    """Return the reader's language: the chosen one, else the best of Accept-Language (RFC 9110
+    section 12.5.4).
     """
     if cookies.get(COOKIE) in LANGUAGES:
         return cookies[COOKIE]

@@ -76,8 +76,8 @@ def language_name(code: str) -> str:
 
 
 def direction(code: str) -> str:
-    """The value of HTML's `dir` for text in a language: `rtl`, `ltr`, or `auto` when the language
-    is unknown.
+    """Return the value of HTML's `dir` for text in a language: `rtl`, `ltr`, or `auto` when the
+    language is unknown.
     """
     if not code:
         return "auto"

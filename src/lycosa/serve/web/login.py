@@ -77,7 +77,7 @@ def choose_language(
 
 
 def own_path(path: str) -> str:
-    """Where to go next, on this site only: a path from its root. Anything else becomes `/`."""
+    """Return a path on this site to continue at. Anything else becomes `/`."""
     if (
         not path.startswith("/")
         or path.startswith(("//", "/\\"))

@@ -49,7 +49,7 @@ class RateLimiter:
             return wait_s
 
     def wait(self, who: str) -> int:
-        """As `take`, but nothing is counted."""
+        """Return what `take` would, without counting."""
         with self._lock:
             return self._wait(self._left(who))
 
@@ -93,9 +93,7 @@ class RateLimitMiddleware:
 
 
 def network_of(address: str) -> str:
-    """What counts as one client: an IPv4 address; of IPv6 the /64 network, for a household has as
-    many addresses as it likes.
-    """
+    """Return the network that counts as one client: an IPv4 address, or a /64 network of IPv6."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -108,5 +106,7 @@ def network_of(address: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether the address is this machine's own; empty (a UNIX socket, a test) counts as that."""
+    """Return whether the address is a loopback address; empty (a UNIX socket, a test) counts as
+    one.
+    """
     return address in ("", "::1") or address.startswith("127.")

@@ -51,9 +51,9 @@ class PageRenderer:
     def page(
         self, request: Request, template: str, code: int = 200, /, **values: object
     ) -> HTMLResponse:
-        """A page of ours as the answer, of status `code`, with `values` and with what every
-        template may use: see `_shared`, and `session` (who is in; None), `here` (path and query),
-        `here_path`, `places`.
+        """Render a template as a response of status `code`, with `values` and the variables of
+        every template: see `_shared`, and `session` (the signed-in account; None), `here` (path and
+        query), `here_path`, `places`.
         """
         words = self.words(request)
         around = {
@@ -69,24 +69,23 @@ class PageRenderer:
         return response
 
     def words(self, request: Request) -> Interface:
-        """The reader's language."""
+        """Return the reader's language."""
         return interface(
             chosen_language(request.cookies, request.headers.get("accept-language", ""))
         )
 
 
 def with_query(path: str, **values: object) -> str:
-    """A path of ours with a query; what is empty is left out."""
+    """Return a path with a query; empty values are omitted."""
     pairs = [(name, str(value)) for name, value in values.items() if value not in ("", None, False)]
     return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
 def _shared(words: Interface) -> Mapping[str, object]:
-    """The reader's language as templates use it: `t`, `th`, `number`, `percent`, `day`, `time` (of
-    `Interface`), `sentence`, `when` (a datetime or ISO 8601 as `time` gives it, ""
-    for none), `seconds` (of milliseconds), `size` (of bytes), `share_of` (to a hundredth of a
-    percent), `ui`,
-    `ui_direction`.
+    """Return the functions of the reader's language for templates: `t`, `th`, `number`, `percent`,
+    `day`, `time` (of `Interface`), `sentence`, `when` (a datetime or ISO 8601 as `time` gives it,
+    "" for none), `seconds` (of milliseconds), `size` (of bytes), `share_of` (to a hundredth of a
+    percent), `ui`, `ui_direction`.
     """
     return {
         "t": words.t,
@@ -119,7 +118,7 @@ def _duration(ms: float | None, words: Interface) -> str:
 
 
 def _size(size: float, words: Interface) -> str:
-    """Bytes as `7.7 KiB`, with the decimal separator of the language."""
+    """Return bytes as `7.7 KiB`, with the decimal separator of the language."""
     text = format_size(size)
     unit = text.lstrip("0123456789.")
     return f"{words.number(float(text.removesuffix(unit)))}\N{NO-BREAK SPACE}{unit}"

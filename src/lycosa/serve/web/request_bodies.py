@@ -88,7 +88,7 @@ class BufferedBodies:
 
 
 def _large(body: bytearray) -> int:
-    """Bytes that count towards `MAX_HELD_BYTES`."""
+    """Return the bytes that count towards `MAX_HELD_BYTES`."""
     return max(0, len(body) - SMALL_BYTES)
 
 
@@ -103,8 +103,8 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 async def form_fields(request: Request) -> Mapping[str, str]:
-    """The fields by name; of one that comes twice the last. Empty for a body of another type. May
-    be asked again.
+    """Return the fields by name; of repeated ones the last. Empty for a body of another type. May
+    be called again.
 
     Raises:
         HTTPException: 413, it is too large.

@@ -43,7 +43,7 @@ def allowed_hosts(listen_host: str) -> frozenset[str] | None:
 
 
 def host_of(header: str) -> str:
-    """The host in a Host header, without port, in lower case (RFC 9110 section 7.2)."""
+    """Return the host in a Host header, without port, in lower case (RFC 9110 section 7.2)."""
     host = header.strip().lower()
     if host.startswith("["):
         return host.partition("]")[0] + "]"

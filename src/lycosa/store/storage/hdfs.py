@@ -269,7 +269,7 @@ class HdfsStorage(RemoteStorage):
         return self._retry(relative, once)
 
     def _retry(self, relative: str, act: Callable[[], _Result]) -> _Result:
-        """What `act` gives, at the latest at its last attempt. Raises as `_guarded` does."""
+        """Return the result of `act`, repeated after failures. Raises as `_guarded` does."""
         wait = _FIRST_WAIT_S
         for _ in range(_ATTEMPTS - 1):
             try:

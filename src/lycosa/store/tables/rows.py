@@ -246,7 +246,7 @@ def url_record(row: Row, host: str) -> UrlRow:
 
 
 def host_record(row: Row) -> HostRow:
-    """A row of `hosts` (times as integers or None) -> HostRow."""
+    """Return the HostRow of a row of `hosts` (times as integers or None)."""
     (
         partition,
         host_key,

@@ -131,7 +131,7 @@ def _content(lines: list[PdfLine], repeated: frozenset[str]) -> list[PdfLine]:
 
 
 def _shape(line: str) -> str:
-    """A line without its numbers: running heads differ by the page's."""
+    """Return a line without its numbers: running heads differ by page number."""
     return re.sub(r"\d+", "0", " ".join(line.split()))
 
 
