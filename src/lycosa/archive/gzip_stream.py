@@ -1,9 +1,9 @@
-"""Bytes of an archive of another program.
+"""Reads archives of other programs.
 
 Plain, gzip (one member per record, or one for all) or zstd, read from front to end.
 
-Bounded memory: a window of the plain bytes is held, and as much of one record as the reader asks
-for.
+Memory is bounded: it has a window of the decompressed bytes, and the part of a record that the
+reader requests.
 """
 
 from __future__ import annotations

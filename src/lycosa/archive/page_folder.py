@@ -1,5 +1,5 @@
-"""A folder of pages, as `wget --mirror` or a browser leaves it: each file is the answer to the URL
-that its path says.
+"""Reads a folder of pages, as `wget --mirror` or a browser writes it: each file is the response to
+the URL of its path.
 """
 
 from __future__ import annotations

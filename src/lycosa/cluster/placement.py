@@ -2,13 +2,12 @@
 
 The least loaded first, with few moves. Pure functions over loads.
 
-A move costs two workers a few seconds (stop, commit, release, claim, load), so it must be worth
-that.
+A move costs two workers a few seconds (stop, commit, release, claim, load), so it must gain more.
 
 In a crawl that ends, load is the work that each worker has done plus its waiting URLs. The size of
-a site shows only while it is fetched, and one host gets one request at a time: waiting URLs say
-little at first, and the worker with the largest site does too much even if it gives all else away.
-So that site moves too, once its worker has done more than another will ever have done.
+a site shows only while it is fetched, and one host gets one request at a time: waiting URLs are a
+poor estimate at first, and the worker with the largest site has too much work even without its
+other sites. So that site moves too, once its worker has done more than another will ever have done.
 """
 
 from __future__ import annotations

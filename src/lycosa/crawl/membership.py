@@ -1,10 +1,10 @@
 """Messages between a worker and its coordinator, and the resulting lease.
 
-A worker pings; the coordinator's reply names the partitions that the worker shall hold. Only the
-log is authoritative: a reply is an intention, a claim is a fact. The lease ensures politeness: a
-worker without replies stops fetching before its partitions can be assigned to another.
+A worker pings; the coordinator's reply has the partitions of the worker. Only the log is
+authoritative: a reply is an intention, a claim is a fact. The lease ensures politeness: a worker
+without replies stops fetching before its partitions can be assigned to another.
 
-What a worker must keep, so that no partition is ever fetched by two (the rest is the coordinator's,
+Rules of a worker, so that no two workers ever fetch from a partition (the coordinator has others,
 `lycosa.cluster.coordinator`):
 
 - It acts by the answer to the ping that it sent last, of those that were answered; an answer to an
@@ -126,8 +126,8 @@ class Lease:
 
     @property
     def assigned_partitions(self) -> frozenset[int] | None:
-        """What the worker is to hold now. None while the lease does not hold: it keeps its claim,
-        makes none, and fetches nothing.
+        """The partitions that the worker must hold. None while the lease is invalid: it keeps its
+        claim, makes no new one, and fetches nothing.
         """
         answer = self.answer
         if not self.holds:

@@ -56,13 +56,11 @@ class Limits:
 
 @dataclass(slots=True, frozen=True)
 class WorkerOptions:
-    """How a worker runs.
-
-    `forever`: it waits for URLs that become due instead of ending. `longest_wait_ms`: how long it
-    may sleep while nothing is due; more where time is simulated. `lease`: nothing is fetched while
-    it does not hold. `observer` is called with the progress, `tick` once a second, `committed` with
-    the number of each log entry. `follow`: where other workers hold partitions, called each second
-    after reading the log; returns the entry up to which all is applied.
+    """Options of a worker. `forever`: it waits for due URLs instead of ending. `longest_wait_ms`:
+    its longest sleep while nothing is due; more for simulated time. `lease`: nothing is fetched
+    while it is invalid. `observer` is called with the progress, `tick` once a second, `committed`
+    with the number of each log entry. `follow`: with several workers, called each second after the
+    log was read; returns the entry up to which everything is applied.
     """
 
     limits: Limits = Limits()
@@ -118,12 +116,12 @@ class Worker:
         self.stop_flag = StopFlag()
 
     def run(self) -> Progress:
-        """Fetch until nothing is due, a limit, or `stop`; then commit. May be called again when
-        more became due.
+        """Fetch until nothing is due, a limit is reached, or `stop`; then commit. May be called
+        again.
 
         Raises:
             ClaimLost: another worker holds the partitions; nothing more was committed.
-            WorkError: the disk does not take what was fetched.
+            WorkError: the disk is full or fails.
         """
         while not (ended := self._ended(self.clock.monotonic_ms())):
             self.turn()
@@ -252,7 +250,7 @@ class Worker:
 
     def _wait(self) -> list[Exchange]:
         if self._fetcher.fetching and not self.quota.holds:
-            # another worker may soon hold the partitions; ended fetches are returned all the same
+            # another worker may soon hold the partitions; finished fetches are still returned
             self._fetcher.stop()
             return self._fetcher.wait(0)
         timeout = self._options.longest_wait_ms

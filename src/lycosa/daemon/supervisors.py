@@ -1,7 +1,7 @@
 """Supervisors of the daemon's child processes: worker, indexer, focused crawl.
 
-Each starts its process, restarts it after a death, and ends it when asked. The `look` methods do
-what is due at `now` (monotonic ms) and return at once.
+Each starts its process, restarts it after a crash, and ends it on request. The `look` methods do
+what is due at `now` (monotonic ms) without blocking.
 """
 
 from __future__ import annotations

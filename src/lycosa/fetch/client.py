@@ -35,7 +35,7 @@ from lycosa.processes.threads import StopFlag
 # CURL_HTTP_VERSION_*
 _PROTOCOLS = {1: "http/1.0", 2: "http/1.1", 3: "h2", 4: "h2", 5: "h2", 30: "h3"}
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(?!000)(\d{3})(?!\d)", re.IGNORECASE)
-# what came is not worth keeping as an answer
+# the received part is not stored as a response
 _NO_HEAD = frozenset((FetchError.HEADERS_TOO_LARGE, FetchError.BAD_HTTP))
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _MAX_SWEEP_MS = 250
@@ -179,7 +179,7 @@ class CurlFetcher:
         return self._settings.connect_timeout
 
     def _limit(self, transfer: Transfer, spent_ms: int) -> None:
-        """Limit the time to connect, less what the look-up took."""
+        """Limit the time to connect, minus that of name resolution."""
         transfer.curl.setopt(
             pycurl.CONNECTTIMEOUT_MS, max(self._settings.connect_timeout - spent_ms, 1)
         )
@@ -381,7 +381,7 @@ class CurlFetcher:
         is_file = isinstance(transfer, FileTransfer)
         endpoint = transfer.looking_up
         if endpoint is not None and (others := self._looking_up.get(endpoint)):
-            others.remove(transfer)  # the look-up goes on
+            others.remove(transfer)  # the name is still being resolved
         protocol = (
             transfer.protocol
             if isinstance(transfer, FileTransfer)

@@ -1,11 +1,10 @@
 """Cookies as browsers keep them (RFC 6265 as revised by draft-ietf-httpbis-rfc6265bis). Pure; never
-raises, whatever a server sent.
+raises.
 
 A crawler has no windows and no scripts that read cookies, so SameSite and HttpOnly restrict nothing
 here. Times are milliseconds since
-1970. What is held is bounded: so many cookies a registrable domain, so many bytes in all, the
-      domain that was asked longest ago goes
-first.
+1970. Memory is bounded by cookies per registrable domain and by bytes; the least recently
+requested domain is removed first.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""DNS look-ups in threads, so that a name without an answer delays no other.
+"""Resolves names in threads, so that a name without a response delays no other.
 
 libcurl has twenty threads for look-ups and uses two for each name: ten silent names block all
 others. Here each look-up has a thread of its own, up to a bound that concurrent connections do not
 reach, and libcurl gets the result. The resolver of the system is used, as libcurl would.
 
-A result is no permission: the guard checks every address when the connection is made.
+The guard checks every address again when the connection is made.
 """
 
 from __future__ import annotations

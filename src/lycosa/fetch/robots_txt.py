@@ -207,11 +207,11 @@ def _matches(rule: _Rule, url: str) -> bool:
 
 
 class _Groups:
-    """Sorts the lines of a file into those for us, those for everybody, and the rest (RFC 9309
-    section 2.2).
+    """Sorts the lines of a file into those for this crawler, those for all crawlers, and the rest
+    (RFC 9309 section 2.2).
 
     Only allow and disallow end a list of user agents, as the RFC has it; a Crawl-delay belongs to
-    the agents named since the last line that was not a user agent, as those who write it mean it.
+    the agents named since the last line that was not a user agent, as authors of such files expect.
     """
 
     def __init__(self, token: str, body: str) -> None:

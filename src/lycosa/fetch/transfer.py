@@ -133,7 +133,7 @@ class Transfer:
 
     def use_addresses(self, entry: str) -> int:
         """Give libcurl the addresses of the host (in the form of its option RESOLVE). Return the
-        milliseconds that the look-up took.
+        milliseconds of the resolution.
         """
         self.looking_up = None
         self.looked_up_ms = max(monotonic_ms() - self.started_ms, 1)
@@ -213,12 +213,12 @@ class Transfer:
     def may_send(self, *_ends: object) -> int:
         """Record that the request is about to be sent, once. Hot path.
 
-        When a connection that was used before breaks off before the first byte, libcurl asks again
-        on a new one (RFC 9112 section 9.3.1 allows it). The server may have received the
-        first request, and would be asked twice without a pause.
+        If a reused connection ends before the first byte, libcurl repeats the request on a new one
+        (allowed by RFC 9112 section 9.3.1). The server may have received the first request, and
+        would get two without a pause.
 
-        What the server spends on the request is counted from here. libcurl's own pretransfer time
-        is taken after the sending, which on a busy machine is later than the server's arrival.
+        The server's time starts here. libcurl measures its pretransfer time after sending, which on
+        a busy machine is later than the arrival at the server.
         """
         if self.sent_ms:
             self.repeated = True

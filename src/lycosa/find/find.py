@@ -62,9 +62,7 @@ def find_stored(
 
 @dataclass(slots=True, frozen=True)
 class Ordered:
-    """An order that lies in the inbox. `running`: whether a process works there that takes it
-    up.
-    """
+    """A submitted request in the inbox. `running`: whether a process that handles it is running."""
 
     order: SearchOrder
     collection: str
@@ -80,11 +78,11 @@ def order_in_site(
     collection: str,
     max_age_ms: int,
 ) -> Ordered:
-    """Order a find in a site, from its start on, whatever the collection's scope says; the
-    workspace is made if there is none.
+    """Submit a search of a site from its start, independent of the collection's scope. Creates the
+    workspace if there is none.
 
     Raises:
-        UsageError: nothing to look for.
+        UsageError: no text to find.
     """
     workspace = Workspace.open_or_create(root)
     order = new_order(

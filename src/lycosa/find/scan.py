@@ -1,8 +1,6 @@
-"""Where exactly a text stands, in all that is stored: a scan of the pages' texts.
-
-The tables are read in parts; while one part is looked through, the next one is read and unpacked.
-Where nothing is folded, polars says which texts hold the bytes at all, and only those become
-Python's. bench/watch.py says how fast that is.
+"""Find the exact positions of texts in all stored pages. The tables are read in parts; while one
+part is searched, the next one is read and decompressed. Without folding, polars selects the texts
+that contain the bytes, and only those become Python strings (bench/watch.py).
 """
 
 from __future__ import annotations

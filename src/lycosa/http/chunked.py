@@ -8,14 +8,12 @@ from typing import NamedTuple
 
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _MAX_DIGITS = 16  # 64 bits
-_MAX_PARTS = 1024  # that wait to be joined: a view takes 184 bytes, and a chunk may hold one
+_MAX_PARTS = 1024  # views that are joined later: each takes 184 bytes, even for a chunk of one
 
 
 class Dechunked(NamedTuple):
-    """`data` without the framing; `end`: bytes that the framing took, trailers included.
-
-    `complete`: the last chunk was there. `broken`: bytes came that cannot be framing. Neither: it
-    just stops.
+    """`data` without the framing; `end`: length with the framing and trailers. `complete`: the last
+    chunk was received. `broken`: the framing is invalid. Neither: the data is truncated.
     """
 
     data: bytes

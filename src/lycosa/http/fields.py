@@ -39,8 +39,8 @@ def default_fields(settings: FetchSettings) -> list[bytes]:
 
 
 def field_lines(headers: Sequence[tuple[str, str]]) -> list[bytes]:
-    """Header lines; values that a server gave us (an ETag) may hold anything, so what cannot be a
-    field is left out.
+    """Return header lines. Values from a server (an ETag) may have any content, so invalid fields
+    are omitted.
     """
     return [
         f"{name}: {value.strip()}".encode("utf-8", "replace")

@@ -222,7 +222,7 @@ class HuntHandle:
         self.folder.path(self.id, "jsonl").unlink(missing_ok=True)
 
     def events(self) -> Iterator[Event]:
-        """Yield all events as they come.
+        """Yield all events as they arrive.
 
         Raises:
             UsageError, WorkError: the hunt has failed.

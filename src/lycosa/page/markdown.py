@@ -270,7 +270,7 @@ def _inline(pieces: Sequence[str], writer: _Writer, in_table: bool = False) -> s
 
 
 class _Inline:
-    """Writes the pieces of one block. Markup that holds no text is left out."""
+    """Writes the parts of one block, without markup that has no text."""
 
     def __init__(self, writer: _Writer, in_table: bool) -> None:
         self._writer = writer

@@ -87,12 +87,13 @@ def parse_page(
 
     Args:
         payload: the decoded body.
-        url: where it came from, normalised.
+        url: its normalised URL.
         content_type: the Content-Type header as received.
         link_headers: values of Link headers (RFC 8288): canonical and hreflang alternates are read.
         x_robots_tag: values of X-Robots-Tag headers.
         content_language: the Content-Language header, for documents that declare no language.
-        options: pages may address the robot; declared dates later than the fetch are ignored.
+        options: name of the crawler in robots directives, and time of the fetch, after which dates
+            are ignored.
     """
     source = PageSource(url, link_headers, x_robots_tag, content_language, options)
     form = media.format_of(content_type, payload)

@@ -24,8 +24,8 @@ from lycosa.serve.search.sources import Source
 from lycosa.serve.web.security import allowed_hosts
 
 MAX_CONNECTIONS = 1_000
-"""At most this many at once (uvicorn answers 503 to more), most of them idle: how many requests are
-worked at once `lycosa.serve.web.concurrency` says. Each takes a file handle and some 20 KB.
+"""Maximum number of connections, most of them idle (uvicorn answers 503 to more).
+`lycosa.serve.web.concurrency` limits concurrent requests. Each takes a file handle and about 20 KB.
 """
 
 _MAX_FILES = MAX_CONNECTIONS + 1_000  # index, sockets, what answers read
@@ -141,7 +141,7 @@ def _freeze_memory() -> None:
 
 
 def _raise_file_limit() -> None:
-    """Many systems give a process 1,024 open files unless it asks for more."""
+    """Raise the limit of open files, which is 1,024 on many systems."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _MAX_FILES if hard == resource.RLIM_INFINITY else min(_MAX_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < limit:

@@ -94,7 +94,7 @@ _SIGNS = str.maketrans(
 )
 _STACK = f"(?:\u1039[{_CONSONANT}])"
 _ORDER = (
-    # Kinzi, which Zawgyi writes after its consonant, goes before it; some signs hold a vowel
+    # Kinzi is moved before its consonant, after which Zawgyi writes it; some signs have a vowel
     # besides.
     (
         re.compile(f"([{_CONSONANT}]{_STACK}?[\u103b-\u103e]*)([\u1064\u108b-\u108d])"),

@@ -1,20 +1,18 @@
-"""Detects what cannot be indexed.
+"""Detects URLs that cannot be indexed: by the URL before fetching, and by the media type after the
+headers.
 
-By the URL before fetching, and by the media type after the headers.
+An extension is a convention, so only those are used that pages hardly ever have. Known and accepted
+errors:
 
-An extension is a convention, so only those are used that hardly ever name a page. Known to be
-wrong, and accepted:
-
-- a page that is served under such a name (`/photo.jpg` as HTML about the photo) is not fetched.
-  Names that wikis and code browsers give to such pages are let through: `File:A.jpg`,
-  `/wiki/Node.js`, `/blob/main/a.png`;
-- `/get.php?file=a.zip` and `/a.zip/download` are asked for: only the last path segment counts; the
-  headers then tell;
-- a program that writes pages may be called `.exe`, `.dll` or `.bin`: believed only where neither a
-  query nor a folder for programs (`/cgi-bin/`) says so; what follows a program in the path
-  (`/index.php/a.jpg`) is the program's;
-- `.com`, `.so`, `.au`, `.br`, `.ps` etc. end names of sites as often as files, and are
-  never used.
+- a page with such a name (`/photo.jpg` as HTML about the photo) is not fetched. Names of such pages
+  in wikis and code browsers are accepted: `File:A.jpg`, `/wiki/Node.js`, `/blob/main/a.png`;
+- `/get.php?file=a.zip` and `/a.zip/download` are requested: only the last path segment counts; then
+  the headers decide;
+- a program that writes pages may be called `.exe`, `.dll` or `.bin`: refused only without a query
+  and outside folders for programs (`/cgi-bin/`); a path after a program (`/index.php/a.jpg`)
+  belongs to the program;
+- `.com`, `.so`, `.au`, `.br`, `.ps` etc. end names of sites as often as of files, and are never
+  used.
 """
 
 from __future__ import annotations

@@ -200,11 +200,11 @@ class LinkResolver:
     """Resolves a page's hrefs against its base URL. Hot path, guarded by `bench/network.py`.
 
     `resolve(href)` is exactly `normalise` of the WHATWG join. `encoding` is the page's character
-    encoding: as in browsers, what is not ASCII in a query is encoded with it. `known` holds what
-    `resolve` gave earlier: it may be looked at first.
+    encoding: as in browsers, non-ASCII characters in a query are encoded with it. `known` has
+    earlier results of `resolve`, and may be checked first.
 
     Raises:
-        UrlError: the base is not an absolute URL of a scheme that is crawled.
+        UrlError: the base is not an absolute URL of a crawled scheme.
     """
 
     __slots__ = ("_codec", "_folder", "_of_the_web", "_origin", "base", "resolved")

@@ -61,7 +61,7 @@ class ProgressBar(ProgressLines):
         )
         self._task = self._display.add_task("starting", total=None)
         self._display.start()
-        escape_output()  # rich puts its own streams in place of ours until it stops
+        escape_output()  # rich replaces our streams until it stops
 
     def draw(self, progress: Progress) -> None:
         total = progress.pages + progress.queue + progress.in_flight

@@ -15,7 +15,7 @@ from lycosa.cluster.engines.object_host import CallResult, ObjectHost
 from lycosa.cluster.engines.shipping import provide
 
 THREADS = 64
-"""Calls that an object answers side by side: pings must not wait behind one that takes long."""
+"""Concurrent calls of an object: pings must not wait for a slow call."""
 
 _ENDED = "DEAD"
 

@@ -57,10 +57,9 @@ def missing(requirements: Iterable[str]) -> list[str]:
 def provide(requirements: Sequence[str], how: str) -> None:
     """Ensure that this process can import the requirements.
 
-    `how`: AUTO installs only where something is missing.
-
-    What is installed lies in the user's cache on this machine, once for each list and each Python;
-    it comes after what the node has itself (ALWAYS: before). Child processes find it too.
+    `how`: AUTO installs only missing packages. They are installed in the user's cache on this
+    machine, once per list and Python, and come after the node's own packages in the path (ALWAYS:
+    before). Child processes use them too.
 
     Raises:
         WorkError: it cannot be installed.

@@ -49,11 +49,9 @@ def _to_stderr(message: str) -> None:
 
 @dataclass(slots=True)
 class CrawlOrder:
-    """What one call of `crawl` is to do. `seeds` are added to those of earlier calls.
-
-    `start`: a known URL from which the known web is walked again, with `start_depth` links from
-    there, or `walking.UNVISITED`; "" for the usual: all that is due. `site`: only what belongs to
-    it. `say` gets lines for people.
+    """Options of a call of `crawl`. `seeds` are added to those of earlier calls. `start`: a known
+    URL from which known links are walked again, up to `start_depth` links, or `walking.UNVISITED`;
+    "": crawl all due URLs. `site`: only URLs of this site. `say` receives messages for the user.
     """
 
     root: str

@@ -55,7 +55,7 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# HTML goes out without a charset: the pages say their own in <meta>, two of them one of yore.
+# without a charset: the pages declare theirs in <meta>, two of them a legacy one
 
 
 @dataclass(frozen=True)

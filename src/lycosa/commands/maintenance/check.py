@@ -1,6 +1,6 @@
-"""`lycosa check` as a whole: log, tables and archive (`lycosa.store.verify.check`), the search
-index (`lycosa.index.verify`), and what lies beside them: the graph, tables of translations, the
-configuration, people's notes, leftovers, and files that are none of ours.
+"""Check a workspace: log, tables and archive (`lycosa.store.verify.check`), search index
+(`lycosa.index.verify`), link graph, translation tables, configuration, notes, leftovers and unknown
+files.
 """
 
 from __future__ import annotations

@@ -26,14 +26,12 @@ from lycosa.watch.delivery import empty_outboxes
 def exclude_and_purge(
     root: str, config: Config, rules: Sequence[str], *, remove: bool
 ) -> ExclusionReport:
-    """Exclude what `rules` name; with `remove` also delete what the workspace holds of all that is
-    excluded.
-
-    `pending` are (where, why) of what is not gone yet: empty after a purge means that its last byte
-    is. Works beside a running crawl, which obeys after its next commit.
+    """Exclude the pages of `rules`; with `remove`, also delete all stored data of excluded pages.
+    `pending` has (place, reason) of data that is not deleted yet. It works during a crawl, which
+    applies the rules after its next commit.
 
     Raises:
-        UsageError: no rule, now or before, or one that is none.
+        UsageError: there is no rule, or an invalid one.
         WorkspaceError: there is no workspace, or it is damaged.
     """
     workspace = Workspace.open(root)
@@ -54,7 +52,7 @@ def exclude_and_purge(
             )
         )
     if remove:
-        if owner is None:  # else the one who delivers takes them out of its hands
+        if owner is None:  # before the delivery process can read them
             empty_outboxes(workspace)
         forget_excluded(workspace)
         make_anew(workspace, index_analysis(root))

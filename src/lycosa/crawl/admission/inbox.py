@@ -1,9 +1,9 @@
 """Submitted URLs: files in the workspace's `inbox`, applied like links.
 
 A file is one JSON object: `collection`, `urls` (text), `submitted_at`, perhaps `operation`. The
-commit that holds what came of it names the file and deletes it afterwards, so a kill in between
-applies it again and nothing is lost. Applying twice changes nothing: a known URL is made due only
-if it was last visited before it was submitted.
+commit with the resulting rows names the file, which is then deleted. After a kill in between it is
+applied again, so nothing is lost. Applying twice changes nothing: a known URL is made due only if
+it was last visited before it was submitted.
 """
 
 from __future__ import annotations

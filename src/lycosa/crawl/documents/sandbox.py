@@ -1,9 +1,9 @@
-"""Understanding pages in a child process, for those that may kill the parser.
+"""Parses pages in a child process if they may kill the parser.
 
-A worker that died twice without a commit replays its archive through a child: what kills two
-children, or keeps one busy too long, is recorded as `parse_crashed`, and the replay goes on with a
-new child. One child may die of something else (memory, a kill). Documents have children and time
-limits of their own (`lycosa.crawl.documents.pool`), and are left to these.
+A worker that died twice without a commit replays its archive through a child: a page that kills two
+children, or exceeds the time limit, is recorded as `parse_crashed`, and the replay continues with a
+new child. A single death may have other causes (memory, a kill). Documents have separate children
+and time limits (`lycosa.crawl.documents.pool`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Decide whether a URL whose turn has come is requested now.
+"""Decide whether a due URL is requested now.
 
-`FetchRules.in_order` lists the rules. Each rule looks at the rows of one URL, one row per
-collection, and returns decisions for the rows that it stops; the others go on to the next rule.
-`fetch_decision` runs them: rows that no rule stops are fetched.
+`FetchRules.in_order` lists the rules. Each rule checks the rows of one URL, one per collection, and
+returns decisions for the rows that it stops; the next rule checks the others. `fetch_decision` runs
+them: rows that no rule stops are fetched.
 
 | decision | meaning |
 |---|---|

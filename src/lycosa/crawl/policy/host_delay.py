@@ -114,11 +114,9 @@ class AvailabilityChecks(Protocol):
 
 
 class CheckPace:
-    """When a check may ask a host, and its booking on the clocks of the crawl.
-
-    Neither holds the other up for more than a pause: if the host is busy with one slow answer for
-    that long, a check is made beside it; and after a check of a host where the crawl has something
-    to ask, the crawl comes first.
+    """Decides when a check may request a host, and reserves it on the clocks of the crawl. Neither
+    delays the other for more than a pause: if the host is busy with a slow response for that long,
+    the check is made concurrently; after a check of a host with due URLs, the crawl has priority.
     """
 
     def __init__(self, crawl: CrawlState) -> None:

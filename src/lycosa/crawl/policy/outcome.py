@@ -62,8 +62,8 @@ class Judgement:
 
 
 def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bool) -> Judgement:
-    """Decide. A body that broke off is read all the same when no attempt is left: many servers
-    announce wrong lengths.
+    """Decide. After the last attempt an incomplete body is parsed: many servers announce wrong
+    lengths.
     """
     status = exchange.status
     wait = (

@@ -1,9 +1,9 @@
-"""Page budgets: how many pages a collection holds of a host, of a part of it, and of a registrable
-domain.
+"""Page budgets: limits of a collection for the pages of a host, of a part of it, and of a
+registrable domain.
 
-Only pages that are new to their collection count: one that is fetched again costs nothing. Counts
-of a host are made from the tables when its first URL comes up, and kept for some thousand hosts;
-those of domains are made once, at a resume.
+Only new pages of a collection count, not repeated visits. The counts of a host are read from the
+tables at its first URL, and cached for some thousand hosts; those of domains are read once, at a
+resume.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""From a response to a `Page`: decode, check the media type, parse; with the style sheets that a
-page needs.
-
-Shared by the crawl, by replay, by `reparse` and by the commands that look at one page, so that all
-give the same result.
+"""Reads a `Page` from a response: decodes, checks the media type and parses, with the style sheets
+that the page needs. The crawl, replay, `reparse` and the commands for single pages share it, so
+that their results are equal.
 """
 
 from __future__ import annotations

@@ -21,9 +21,8 @@ _AGAIN_MS = 10  # one that waits for the end of a fetch has no time yet
 
 
 class Prerequisites:
-    """Looks through `CrawlState.prerequisites`. While none came and none can be due, it looks at
-    none of them: a crawl may know thousands of hosts that do not answer. Times are monotonic
-    milliseconds.
+    """Processes `CrawlState.prerequisites`. It is idle until one arrives or can be due: a crawl may
+    have thousands of hosts that do not respond. Times are monotonic milliseconds.
     """
 
     def __init__(self, crawl: CrawlState) -> None:

@@ -71,8 +71,8 @@ class Imported:
 
 @dataclass(slots=True)
 class _StoredRows:
-    """What the tables hold of one chunk: record IDs that are committed, and rows of URLs, updated
-    as they change.
+    """The stored rows for one chunk: committed record IDs, and rows of URLs, updated as they
+    change.
     """
 
     ids: frozenset[str]
@@ -80,12 +80,10 @@ class _StoredRows:
 
 
 class Importer:
-    """Takes captures into one collection of a crawl whose tables are loaded.
-
-    `tables` gives the live tables as they are now; `locate` the local path of a workspace's file;
-    `commit_if_due` is called after each capture and `commit_now` before something committed is
-    looked for, so that memory stays bounded. `in_scope`: leave out pages that the collection's
-    scope would not follow a link to.
+    """Imports captures into one collection of a crawl whose tables are loaded. `tables` returns the
+    current live tables; `locate` the local path of a workspace's file; `commit_if_due` is called
+    after each capture and `commit_now` before committed rows are read, so that memory is bounded.
+    `in_scope`: skip pages outside the collection's scope.
     """
 
     def __init__(

@@ -61,8 +61,8 @@ def reparse(
     since_ms: int | None = None,
     with_markdown: Collection[str] = (),
 ) -> Reparsed:
-    """Parse again what is live. `locate` gives the absolute path of a workspace-relative one;
-    `with_markdown`: collections whose pages are stored as Markdown too.
+    """Parse the live pages again. `locate` returns the absolute path of a workspace-relative one;
+    `with_markdown`: collections that store pages as Markdown too.
 
     Raises:
         ArchiveError: a record cannot be read.

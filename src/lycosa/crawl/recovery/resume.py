@@ -1,9 +1,10 @@
-"""Resume collections where the log left them: load URLs and hosts, and apply what a wider or
-narrower call changes, by walking the stored links.
+"""Resume collections from the log: load URLs and hosts, and walk the stored links again if the
+limits of the call differ.
 
 Only the owner of the partitions calls this, after its claim and before it replays. Nothing is
-fetched. Depths are relaxed as in Bellman and Ford: a URL whose depth decreased is walked from
-again, until nothing changes. Memory holds the links of one data file, and the keys of those URLs.
+fetched. Depths are relaxed as in Bellman and Ford: the links of a URL whose depth decreased are
+walked again, until nothing changes. Memory holds the links of one data file, and the keys of those
+URLs.
 """
 
 from __future__ import annotations
@@ -63,10 +64,9 @@ class HeldRowReaders(RowReaders):
 
 
 def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> Resumed:
-    """Fill what the crawl knows from the live tables: keys, hosts with their next times, counts.
-
-    `path` gives the absolute path of a workspace's file. Politeness holds over the change of owner:
-    every host counts as fetched at this moment.
+    """Load keys, hosts with their next times, and counts from the live tables. `path` returns the
+    absolute path of a workspace's file. To stay polite after a change of owner, every host counts
+    as fetched now.
     """
     held_partitions = crawl.held_partitions
     row_readers = HeldRowReaders(

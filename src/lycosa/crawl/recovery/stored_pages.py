@@ -31,7 +31,7 @@ class Copy:
 
 
 class StoredPages:
-    """Reads pages out of the live tables of a workspace, as they are when it is asked."""
+    """Reads pages from the current live tables of a workspace."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

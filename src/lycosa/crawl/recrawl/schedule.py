@@ -1,12 +1,11 @@
-"""Freshness in the worker: when known pages come again, learned from the tables while the crawl
-goes on.
+"""Schedules repeated visits in the worker, by change rates that are learned during the crawl.
 
-Once a day, at the start, and whenever the visited pages have doubled, a ranker goes through the
-tables (`lycosa.crawl.recrawl.compute_schedule`). Where several workers share the partitions one of
-them ranks the whole, for links come from everywhere; each writes its own rows, and has its share of
-the budget. The result is applied step by step, at each tick a little: the collection's rules and
-prior at once, then the rows whose numbers changed, then the parked hosts. Links to known pages,
-where they make pages due, are looked up here too, many at once.
+Once a day, at the start, and whenever the visited pages have doubled,
+`lycosa.crawl.recrawl.compute_schedule` reads the tables. With several workers, one of them ranks
+all pages, because links come from all partitions; each writes its own rows, and has its share of
+the budget. The result is applied in steps, some at each tick: the collection's rules and prior
+first, then changed rows, then parked hosts. If links make known pages due, they are looked up here
+in batches.
 """
 
 from __future__ import annotations
@@ -64,8 +63,8 @@ class _Plan:
 
 @dataclass(slots=True)
 class _Linked:
-    """One collection where links make pages due: the links since the last look, and until when
-    pages are known to be too young.
+    """A collection in which links make pages due: links since the last check, and the time until
+    which pages are too young.
     """
 
     rules: RecrawlRules

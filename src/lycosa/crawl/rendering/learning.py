@@ -1,10 +1,7 @@
-"""Where rendering pays: for each host, how often the rendered document has more content than the
-one that was sent. Pure.
-
-Pages that say next to nothing as they are sent, shells, are counted by themselves: a host may have
-an application beside its articles. The first pages of either kind are rendered to see; later ones
-all, or one now and then, by what came of it. What a page gains is counted in main text and in
-links, the two things that a crawl wants of it.
+"""Learns for each host how often the rendered document has more content than the response. Pure.
+Pages with almost no text before rendering (shells) are counted separately: a host may have an
+application and articles. The first pages of both kinds are rendered; later ones all or sometimes,
+by the gain so far. The gain of a page is counted in main text and links.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ class RenderPlan(Enum):
 
     PLAIN = "plain"
     RENDER = "render"
-    COMPARE = "compare"  # render, then tell `observe` what both say
+    COMPARE = "compare"  # render, and pass both to `observe`
 
 
 @dataclass(slots=True)

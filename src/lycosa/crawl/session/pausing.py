@@ -50,10 +50,10 @@ def resume(storage: Storage, collection: str) -> None:
 
 
 def set_paused(root: str, collection: str, *, paused: bool, by: str = "") -> None:
-    """`pause` or `resume` a collection that the workspace or its configuration knows.
+    """`pause` or `resume` a collection of the workspace or its configuration.
 
     Raises:
-        UsageError: it knows none of that name.
+        UsageError: there is none of that name.
         WorkspaceError: there is no workspace, or it is damaged.
     """
     workspace = Workspace.open(root)

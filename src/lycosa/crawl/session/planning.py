@@ -124,16 +124,13 @@ def make_plan(
     before: Mapping[str, Any] | None = None,
     monitors: bool = False,
 ) -> CrawlPlan:
-    """Read lycosa.toml for `run`. `chosen`: only these collections; `before`: the settings that the
-    log holds, by collection; `monitors`: there is something to watch besides, so that collections
-    may be missing.
-
-    Seeds are those of lycosa.toml and the seed file; a collection that names none goes on with what
-    earlier calls named.
+    """Read lycosa.toml for `run`. `chosen`: only these collections; `before`: the settings in the
+    log, by collection; `monitors`: there are monitors, so collections are optional. Seeds are those
+    of lycosa.toml and the seed file, or else those of earlier calls.
 
     Raises:
         UsageError: a chosen collection is not configured. ConfigError: the file is wrong outside
-        its collections, no collection is good, or `fetch.contact` is needed.
+        its collections, no collection is valid, or `fetch.contact` is needed.
     """
     bad: dict[str, str] = {}
     config = parse_config(text, source, overrides, bad)
@@ -190,8 +187,8 @@ def require_contact(settings: FetchSettings, jobs: Iterable[Job]) -> None:
     """Refuse to crawl public hosts continuously without a contact.
 
     Raises:
-        ConfigError: a seed's host is public, and neither `fetch.contact` nor the User-Agent says
-        who runs the robot.
+        ConfigError: a seed's host is public, and there is no contact in `fetch.contact` or
+            User-Agent.
     """
     if is_reachable_contact(settings.contact, settings.user_agent):
         return

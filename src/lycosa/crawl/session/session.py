@@ -173,15 +173,13 @@ class CrawlSession:
 
 @dataclass(slots=True, frozen=True)
 class SessionOptions(WorkerOptions):
-    """How a session differs from a crawl of one worker that ends when nothing is due.
-
-    `partitions`: None claims all. Where it is given other workers may hold the rest: this one
-    passes on the URLs it discovers there, and reads what they discovered for it; it runs
-    `forever`, because only all of them together know when a crawl has ended (`Worker.idle`).
-    `worker`: its name in the log. `lease`: it fetches only while that holds, and adds no more pages
-    than its answers grant. `plugins`: instead of the features and the installed plug-ins.
-    `wrap_reader`: makes the parser of pages from the usual one. `fetcher`: instead of the one that
-    the settings describe.
+    """Differences of a session from a crawl by one worker that ends when nothing is due.
+    `partitions`: None claims all. Otherwise other workers may hold the rest: this one sends them
+    the URLs that it discovers there, and reads those that they send; it runs `forever`, because the
+    end of the crawl depends on all workers (`Worker.idle`). `worker`: its name in the log. `lease`:
+    it fetches only while it is valid, and adds at most the granted pages. `plugins`: replace the
+    features and installed plug-ins. `wrap_reader`: wraps the parser of pages. `fetcher`: replaces
+    the fetcher of the settings.
     """
 
     fetcher: Fetcher | None = None

@@ -166,12 +166,12 @@ def live_status(root: str) -> dict[str, Any] | None:
     """Return the status of a workspace's daemon; None if none is running.
 
     Keys: `daemon` and `pid` (processes: the daemon and its worker, 0 if there is none now), `since`
-    (when the worker started, from where it counts; without one, the daemon), `written_at`, `pages`,
+    (start of the worker and its counters; without a worker, of the daemon), `written_at`, `pages`,
     `visits`, `rate` (pages a second over the last minute), `queue`, `hosts`, `in_flight`, `errors`
     (by kind), `collections` (by name: `pages` ever held, `in_flight`, `resting`), `message` (why
-    nothing is fetched now; "" while all is well), `last_commit` (`entry`, `at`; null before the
-    first), `bad` (collections that are left out, with the reason). What the worker counts is
-    missing while there is no worker.
+    nothing is fetched; "" without problems), `last_commit` (`entry`, `at`; null before the first),
+    `bad` (invalid collections, with the reason). The worker's counters are missing without a
+    worker.
     """
     storage = open_storage(root)
     owner = owner_of(storage)

@@ -1,4 +1,3 @@
-"""What a worker knows of its crawl: URL store, host registry, uncommitted rows.
-
-`CrawlState` composes them. Components tell each other of events through `CrawlListener`.
+"""State of a worker's crawl: URL store, host registry, uncommitted rows. `CrawlState` composes
+them. Components report events to each other through `CrawlListener`.
 """

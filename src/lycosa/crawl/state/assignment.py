@@ -25,11 +25,11 @@ from lycosa.frontier.seen.seen_urls import SeenUrls
 
 @dataclass(slots=True)
 class Assignment:
-    """`depth_decreased`: visited URLs (url_key -> host_key) that turned out to lie at less depth;
-    their stored links are walked again. `pages` counts what it holds, for its budget; `suspects`
-    what was fetched though it looked like a trap, of `free_suspects`; `in_flight` its fetches under
-    way, `unparsed` those of them whose answer has come, a document that is not read yet. `grant`:
-    how many pages this claim may add (None: no coordinator says), `added`: how many it has.
+    """`depth_decreased`: visited URLs (url_key -> host_key) whose depth decreased; their stored
+    links are walked again. `pages` counts the stored pages, for the budget; `suspects` the fetched
+    URLs that looked like traps, of `free_suspects`; `in_flight` the requests in flight, `unparsed`
+    those of them with a response that waits to be parsed. `grant`: how many pages this claim may
+    add (None: no coordinator), `added`: how many it has added.
     """
 
     collection: Collection

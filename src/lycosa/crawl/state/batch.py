@@ -274,8 +274,8 @@ class Batch:
 
 
 class CommitBuffer:
-    """`batch` is what the next commit will hold, `cut` what the commit that is being written
-    holds. Rows here override what the tables return.
+    """Uncommitted rows: `batch` for the next commit, `cut` in the commit that is being written.
+    They override the rows of the tables.
     """
 
     def __init__(self, claim: Claim, info: dict[str, str], listeners: CrawlListeners) -> None:
@@ -316,8 +316,8 @@ class CommitBuffer:
         self._report_log()
 
     def follow_log(self) -> None:
-        """Read on in the log, while no commit is being written: an idle worker must know of merges
-        before what they replaced is deleted.
+        """Read new log entries, while no commit is being written: an idle worker must apply
+        compactions before the replaced files are deleted.
 
         Raises:
             ClaimLost: another worker holds the partitions.
@@ -366,12 +366,11 @@ class _File:
 class UnparsedDocuments:
     """WARC files of documents that are archived and not parsed. Not thread-safe.
 
-    A document goes into such a file the moment it arrives, so that kill -9 loses none; the file
-    belongs to no commit. When it is parsed, its exchange is copied, record id and all, into the
-    batch that holds its page, so no commit waits for a slow document. A file is removed when
-    everything in it is committed elsewhere; until then it is an orphan for the next owner to
-    replay. Its folder's number sorts it behind the batches of its claim, for the page that names a
-    document comes first.
+    A document is written to such a file on arrival, so that kill -9 loses none; the file belongs to
+    no commit. When it is parsed, its exchange is copied with its record ID into the batch of its
+    page, so that no commit waits for a slow document. A file is removed when its documents are
+    committed elsewhere; until then the next owner replays it. The number of its folder is higher
+    than those of the batches of its claim, because the page that links to a document comes first.
     """
 
     def __init__(self, claim: Claim, info: Mapping[str, str]) -> None:

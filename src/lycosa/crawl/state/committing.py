@@ -69,7 +69,7 @@ class Commits:
         """Commit the batch, and wait until it is on disk.
 
         Raises:
-            WorkError: the disk does not take it.
+            WorkError: the disk is full or fails.
             ClaimLost: another worker holds the partitions; nothing was committed.
         """
         self._begin()

@@ -16,8 +16,8 @@ from lycosa.store.workspace import Workspace
 
 @dataclass(slots=True, frozen=True)
 class HeldPartitions:
-    """The partitions of one claim, of `total` in the workspace. `held` is None where it holds all
-    of them.
+    """The partitions of one claim, of `total` in the workspace. `held` is None if it holds all of
+    them.
     """
 
     total: int

@@ -21,8 +21,8 @@ class Progress:
     pages: int = 0  # pages rows added
     visits: int = 0
     bytes: int = 0
-    replayed: int = 0  # exchanges taken from a WARC that an earlier run left behind
-    # stretches that could not be read, by WARC that an earlier run left behind
+    replayed: int = 0  # exchanges from orphaned WARC files of an earlier run
+    # unreadable ranges of orphaned WARC files of an earlier run, by file
     damaged: Counter[str] = field(default_factory=Counter)
     # seeds and robots.txt files that could not be fetched -> why; the first 100
     failures: dict[str, str] = field(default_factory=dict)

@@ -174,8 +174,8 @@ class UrlStore(AdmissionListener):
     def find_all(
         self, collection: str, identities: Iterable[UrlId], operation: str = ""
     ) -> list[UrlRow]:
-        """Return the rows of URLs as they are now, wherever they are. A look into the tables costs
-        hardly more for a thousand URLs than for one.
+        """Return the current rows of URLs, from memory or the tables. Reading a thousand from the
+        tables costs little more than reading one.
         """
         rows, missing = [], []
         for identity in identities:

@@ -1,10 +1,10 @@
 """Renders pages in Chromium.
 
-A page's response goes into the browser, the caller answers or refuses what its scripts request, and
-the document comes out. `Browser` renders several pages at once; call `pump` every few milliseconds
-while there are pending jobs. Each page has a context of its own: no cookie, storage or cache is
-shared. A page that does not end, uses too much memory, opens windows or crashes a process costs
-only itself: its job ends with an error. If the browser dies with several pages, each is tried once
+The browser receives the response of a page, the caller answers or refuses the requests of its
+scripts, and the browser returns the document. `Browser` renders several pages at once; call `pump`
+every few milliseconds while there are pending jobs. Each page has its own context without shared
+cookies, storage or cache. If a page does not end, uses too much memory, opens windows or crashes a
+process, only its job ends with an error. If the browser dies with several pages, each is tried once
 more alone.
 """
 
@@ -22,7 +22,7 @@ _PAGES_A_PROCESS = 200
 _MEMORY_EVERY_MS = 500
 _START_MS = 20_000  # for the start of the browser
 _IDLE_MS = 60_000  # without a page, until the browser is ended, for it is large
-# a browser that cannot start is left alone for a while; pages are read as they were sent
+# pause after a browser failed to start; pages are then read without rendering
 _MAX_BAD_STARTS, _CLOSED_MS = 3, 600_000
 _ESCAPED = 6  # bytes of JSON that a character may take
 

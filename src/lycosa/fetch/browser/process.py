@@ -157,7 +157,7 @@ class BrowserProcess:
         self.broken = False
 
     def send(self, message: Message) -> None:
-        """Hand a message over; what the pipe does not take now goes with the next call."""
+        """Send a message; the part that the pipe does not accept is sent by the next call."""
         self._unsent += json.dumps(message, ensure_ascii=True).encode() + b"\0"
         if len(self._unsent) > _MAX_UNSENT:
             self.broken = True

@@ -1,4 +1,4 @@
-"""What goes into the browser and comes out of it."""
+"""Input and output of the browser."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class BrowserLimits:
 class RenderJob:
     """One page to render.
 
-    `head` are the fields of its response that a browser is to see. Afterwards `html` holds the
-    document, or `error` the reason why there is none: `timeout`, `memory`, `too_large`, `crashed`,
-    `left`, `failed`.
+    `head` are the response fields that the browser receives. Afterwards `html` holds the document,
+    or `error` the reason why there is none: `timeout`, `memory`, `too_large`, `crashed`, `left`,
+    `failed`.
     """
 
     url: str

@@ -1,14 +1,13 @@
-"""The directory of all hosts of a worker, active and parked.
-
-In columns of numbers: 43 bytes a host.
+"""The directory of all hosts of a worker, active and parked, as columns of numbers: 43 bytes per
+host.
 
 With a folder the columns are in mapped files (`lycosa.frontier.hosts.mapped_arrays`) and leave
 memory after each pass over all hosts; they are a cache of the tables, built at each start.
 
 A host keeps its slot; `pick` chooses the hosts to activate next. Of equally urgent hosts, those
-whose rows are neighbours in the tables follow each other, starting behind the last one picked: a
-refill then reads a few ranges of the files instead of one for every host. Picks go round, so that
-every host is reached (the elevator algorithm of disk scheduling). Guarded by bench/large.py.
+with adjacent rows in the tables are picked together, starting after the last picked one: a refill
+then reads a few ranges of the files instead of one per host. Every host is reached (elevator
+algorithm of disk scheduling). Guarded by bench/large.py.
 """
 
 from __future__ import annotations
@@ -52,14 +51,14 @@ class HostOrder(StrEnum):
 
 
 class HostDirectory:
-    """Hosts in columns, which are longer than there are hosts. Read them by slot; change them by
-    the methods. Not thread-safe.
+    """Hosts in columns with spare slots. Read them by slot; change them by the methods. Not
+    thread-safe.
 
     Without a folder, or when its disk is full, the columns are in memory.
 
-    Times are ms since 1970. `next_at`: when a URL of the host is due and the host may be asked
-    (`NEVER`: not at all); `waiting`: URLs in state known; `last_visit_at`: 0 for never; `active`:
-    held in memory, so not to be picked.
+    Times are ms since 1970. `next_at`: when a URL of the host is due and may be requested (`NEVER`:
+    not at all); `waiting`: URLs in state known; `last_visit_at`: 0 for never; `active`: in memory,
+    so it is not picked.
     """
 
     _count: int

@@ -1,7 +1,7 @@
 """Arrays in mapped files that leave memory when they are not used.
 
-The files have no names, so they are gone with the process and no other process can open them. Pages
-that leave memory stay in the page cache while it has free space, and return by page faults.
+The files are unlinked: they end with the process, and no other process can open them. Released
+pages stay in the page cache while it has space, and return by page faults.
 """
 
 from __future__ import annotations

@@ -238,11 +238,10 @@ class Clocks:
         now_ms: int,
         monotonic_ms: int,
     ) -> None:
-        """Register a stored host: it counts as fetched at our claim, and `not_before` still holds.
-
-        The former owner may have fetched from it until our claim without recording that, so all
-        places of its domain count as taken then. `pause`: after its last fetch, without back-off
-        and Retry-After; `not_before`: a date, or 0.
+        """Register a stored host: it counts as fetched at the claim of this worker, and
+        `not_before` applies. The former owner may have fetched from it until then without recording
+        it, so all slots of its domain count as occupied. `pause`: after its last fetch, without
+        back-off and Retry-After; `not_before`: a date, or 0.
         """
         ready_at = max(self._claimed_at + pause, monotonic_from(not_before, now_ms, monotonic_ms))
         if ready_at > monotonic_ms:

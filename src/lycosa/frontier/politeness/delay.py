@@ -78,9 +78,9 @@ def transfer_ms(duration_ms: int, connect_ms: int, *, sent: bool = True) -> int:
     """Return the time that the server needed for a fetch, for the courtesy factor.
 
     `Exchange.duration_ms` runs from the start to the last byte and `first_byte_ms` from the start
-    to the first: both hold the look-up of the name, connecting and TLS, which may take long on a
-    quick host. `connect_ms` (libcurl's pretransfer time) is that part. A request that was not sent
-    cost the server nothing.
+    to the first: both include name resolution, connecting and TLS, which can be slow for a fast
+    host. `connect_ms` (libcurl's pretransfer time) is that part. A request that was not sent cost
+    the server nothing.
     """
     return max(duration_ms - connect_ms, 0) if sent else 0
 
@@ -143,11 +143,10 @@ def usual_ms(delays: Sequence[tuple[str, int]]) -> int:
 
 
 def domain_pause_ms(delays: Sequence[tuple[str, int]]) -> int:
-    """Return how long the place of a fetch in its registrable domain is taken after the fetch.
-
-    A host's own failures are its own: names without a server are common in large domains. What it
-    asks for counts for at most `DOMAIN_CAP_MS`, so that one host in maintenance does not close a
-    domain of thousands.
+    """Return how long a fetch occupies its slot of the registrable domain afterwards. Failures of a
+    host do not count: names without a server are common in large domains. A requested pause counts
+    for at most `DOMAIN_CAP_MS`, so that one host in maintenance does not block a domain of
+    thousands.
     """
     return min(usual_ms(delays), DOMAIN_CAP_MS)
 
@@ -193,8 +192,8 @@ def retry_after_ms(value: str | None, now_ms: int, date: str | None = None) -> i
     """Parse Retry-After (RFC 9110 section 10.2.3: seconds or a date) into milliseconds; 0 if absent
     or invalid.
 
-    `date`: the answer's Date header. A server whose clock is wrong means its own time; of the two
-    readings the longer holds.
+    `date`: the Date header of the response. If the server's clock is wrong, the longer of the two
+    interpretations is used.
     """
     if not value:
         return 0

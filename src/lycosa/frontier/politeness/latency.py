@@ -2,9 +2,9 @@
 
 The host or its network is overloaded then, and its pause is extended.
 
-Two moving means of the time to the first byte, without connecting: a recent one, and a slow one
-as the usual value. Both are of logarithms, so that a response that takes ten times as long weighs
-as much as one that takes a tenth.
+It compares two moving means of the time to the first byte, without connecting: a fast one, and a
+slow one as the usual value. Both are of logarithms, so that a response of ten times the duration
+has the same weight as one of a tenth.
 """
 
 from __future__ import annotations

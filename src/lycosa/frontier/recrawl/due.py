@@ -123,10 +123,9 @@ class RecrawlRules:
 def due_at(rules: RecrawlRules, row: UrlRow, now: int | None = None) -> int | None:
     """Return when a URL is due, in ms since 1970; None: never.
 
-    `fails` of a gone page: how often in a row it was gone, at least 1.
-
-    With `now`, dates that were written while the clock was ahead of it make nothing wait: a visit
-    farther ahead than the interval, and a `not_before` farther than any, count as long past.
+    `fails` of a gone page: its consecutive visits as gone, at least 1. With `now`, dates that were
+    written by a fast clock delay nothing: a visit farther in the future than the interval, and a
+    `not_before` farther than any, count as past.
     """
     state, visited_at, not_before = row.state, row.visited_at, row.not_before
     if state == UrlState.EXCLUDED or (state == UrlState.VISITED and visited_at <= 0):

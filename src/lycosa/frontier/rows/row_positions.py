@@ -41,9 +41,8 @@ class FileIndex:
 
     @staticmethod
     def of_parts(parts: Iterable[Places], step: int) -> FileIndex:
-        """Index a file by the places of its rows, which come part by part.
-
-        Runs have about `step` rows; step 1 gives every host its own.
+        """Index the positions of a file's rows, given in parts. Runs have about `step` rows; with
+        step 1, each host has its own.
 
         Raises:
             ValueError: the rows are not sorted.

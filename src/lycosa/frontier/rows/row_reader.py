@@ -54,10 +54,8 @@ class _File:
 
 @dataclass(slots=True, frozen=True)
 class RowChoice:
-    """Which rows of each host, and in what order.
-
-    At most `limit`; of rows that are not `near` only the first `far`. Rows of each `kind` come in
-    turn, within each kind in the given order.
+    """Selection and order of the rows of each host: at most `limit`, and at most `far` that are not
+    `near`. Rows of each `kind` alternate, within a kind in the given order.
     """
 
     order: Sequence[pl.Expr] = ()
@@ -70,8 +68,8 @@ class RowChoice:
 class HostRowReader:
     """The live rows of one table that has a key: `urls`, `hosts`, or `pages`. Not thread-safe.
 
-    `path` gives the absolute path of a workspace's file (`Workspace.path`). With `partitions`,
-    `live` gives those only.
+    `path` returns the absolute path of a workspace's file (`Workspace.path`). With `partitions`,
+    `live` yields only those.
     """
 
     def __init__(
@@ -133,10 +131,8 @@ class HostRowReader:
         where: pl.Expr | None = None,
         choice: RowChoice | None = None,
     ) -> pl.DataFrame:
-        """Return the live rows of these hosts for which `where` holds.
-
-        All columns of the table; hosts come in the order of partition and host key. Superseded
-        rows are ignored.
+        """Return the live rows of these hosts that satisfy `where`, with all columns, in the order
+        of partition and host key. Superseded rows are ignored.
         """
         choice = choice or RowChoice()
         needed = [*self.table.key, "partition", "host_key"]

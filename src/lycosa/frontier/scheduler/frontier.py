@@ -1,12 +1,12 @@
-"""Which URL may be fetched next: the active hosts, their schedule and their politeness clocks.
+"""Selects the next URL to fetch: active hosts, their schedule and politeness clocks.
 
 Invariants
 - A host is fetched from only when its clocks allow (`lycosa.frontier.politeness.clocks`: its own,
-  its registrable domain's, its address's), which only `finished` and `delay` move; and not while it
-  is held.
+  its registrable domain's, its address's), which only `finished` and `delay` set; and not while it
+  is reserved.
 - A host is scheduled at most once, at the earliest time at which it may be fetched from and has a
   URL that is due (`lycosa.frontier.scheduler.host_schedule`).
-- Nothing here outgrows the limits it is given: inactive hosts are in the tables
+- Memory is within the given limits: inactive hosts are in the tables
   (`lycosa.frontier.scheduler.parked_hosts`).
 Times are milliseconds of the monotonic clock.
 """

@@ -1,12 +1,12 @@
-"""The queue of a host: a head for each collection, with lines that take turns.
+"""The queue of a host: a head for each collection, with alternating lines.
 
 Invariants
 - A URL that waits here is in its line's `rows` exactly once, with the arrival number of its one
   valid heap entry; older entries are skipped.
 - A line holds the first of its URLs in its own order; when it is closed (`closed_at`), the tables
   hold more from that rank on.
-- Of the lines with a URL that may be fetched, the one served longest ago comes next. So no kind of
-  fetch starves another at a host with more due URLs than it may be sent requests (decision 19).
+- Of the lines with a URL that may be fetched, the least recently served one is next. So no kind of
+  fetch starves another on a host with more due URLs than requests (decision 19).
 
 No clock is read here: `lycosa.frontier.scheduler.frontier` decides when the host may be requested.
 """
@@ -91,7 +91,7 @@ class Line:
     later: list[tuple[int, int, int]] = field(default_factory=list)
     # by `UrlRow.key`: (arrival, row)
     rows: dict[int, tuple[int, UrlRow]] = field(default_factory=dict)
-    # the tables hold URLs from this rank on; None: they hold no others
+    # the tables have further URLs from this rank on; None: no others
     closed_at: Rank | None = None
     served: int = 0  # the head's turn at which it was served last
 

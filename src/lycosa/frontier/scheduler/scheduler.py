@@ -39,8 +39,8 @@ most of the table, whether few hosts or many are dry.
 
 @dataclass(slots=True, frozen=True)
 class SchedulerLimits:
-    """How many hosts are active, how many URLs their heads hold, and the least pause of a host.
-    `succeeds`: another worker held the partitions before.
+    """Limits: active hosts, URLs in their heads, and the minimum pause of a host. `succeeds`:
+    another worker held the partitions before.
     """
 
     active_hosts: int

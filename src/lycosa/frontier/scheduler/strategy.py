@@ -1,9 +1,9 @@
-"""Strategies: which of the URLs that may be fetched now comes first. A strategy is data and small
-pure functions.
+"""Strategies: the order of the URLs that may be fetched now. A strategy is data and small pure
+functions.
 
-Within a host URLs go by `rank` (least first, then first come); among the hosts that may be asked
-now, by `host_rank`. The same order as `rank` over the columns of `urls` picks what is read from the
-tables, so memory holds the head of each host's queue and nothing else.
+URLs of a host are ordered by `rank` (lowest first, then by arrival); hosts that may be requested
+now by `host_rank`. Rows are read from the tables in the same order, as an expression over the
+columns of `urls`, so only the head of each host's queue is in memory.
 """
 
 from __future__ import annotations

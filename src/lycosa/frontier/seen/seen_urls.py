@@ -1,9 +1,9 @@
 """The known URLs of a collection and their depths.
 
-The key of a URL has 64 bits. Eight bits of its host's key are kept beside it: they tell an equal
-key of another host's URL (in 255 of 256 cases), which is refused and counted instead of being taken
-for seen. A URL that was put since the last fold has 32 bits of its text as well. Among 10 M URLs
-any two have equal keys with a chance of 3 in a million.
+The key of a URL has 64 bits. It is stored with eight bits of its host's key. They detect an equal
+key of another host's URL in 255 of 256 cases: that URL is refused and counted, not treated as seen.
+A URL added since the last merge has 32 bits of its text as well. Among 10 M URLs any two have equal
+keys with a chance of 3 in a million.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """A map of tens of millions of 64-bit keys to 16 bits, with little memory.
 
-A sorted file of 8 bytes a key, and the keys that came since (`lycosa.frontier.seen.packed_keys`),
-which are folded into a new file when they have become many. The file is split by the top 16 bits of
-the key; where each part starts is in memory (0.5 MB), so a look-up reads one part (some 150 keys of
-10 M) and bisects it. It is read by `pread` and never mapped: a mapped file's pages count as the
-process's memory, 64 KB around each look-up. Guarded by bench/large.py.
+It has a sorted file with 8 bytes per key, and newer keys (`lycosa.frontier.seen.packed_keys`),
+which are merged into a new file when there are many. The file is split by the top 16 bits of the
+key, and the start of each part is in memory (0.5 MB). A look-up reads one part (about 150 of 10 M
+keys) and bisects it. It uses `pread` instead of a mapping: pages of a mapped file count as memory
+of the process, 64 KB around each look-up. Guarded by bench/large.py.
 
-The file has no name, so it is gone with the process and no other process can take it for its own:
-it is a cache of the tables, and is built from them at each start.
+The unlinked file ends with the process. It is a cache of the tables, built from them at each start.
 """
 
 from __future__ import annotations

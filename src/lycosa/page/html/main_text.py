@@ -1,4 +1,4 @@
-"""The main text: which blocks of a page belong to its subject.
+"""Select the main text: the blocks of a page about its subject.
 
 Two selections are made. The rules find the one long text of an article:
 
@@ -6,7 +6,7 @@ Two selections are made. The rules find the one long text of an article:
    "Boilerplate detection using shallow text features", WSDM 2010).
 2. Regions marked by class, id, role or tag as something else are excluded, unless they hold much
    of the page's prose: then the mark means something else on this site. Regions marked as the
-   article are believed if they hold enough.
+   article are used if they have enough text.
 3. From the page, descend into the element that holds nearly all of the prose, as long as there is
    one; not into a section of a section, which is a long part of a text with an introduction.
 4. In it, the run of blocks with the best sum of scores is selected (Pasternack and Roth,
@@ -17,8 +17,8 @@ On pages of other types (forums, shops, listings, landing pages, manuals) a mode
 probability from `block_features`, and the blocks with the highest expected F1 are selected.
 
 The numbers of this model and of `page_type` are in `content_model.json`, which
-`scripts/train_main_text.py` makes from pages that people marked. Both are sums: a logistic
-regression, and boosted stumps, which add up to one table for each feature
+`scripts/train_main_text.py` computes from annotated pages. Both are sums: a logistic regression,
+and boosted stumps, which add up to one table for each feature
 (docs/decisions/0026-main-text-model.md).
 """
 

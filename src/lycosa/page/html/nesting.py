@@ -1,11 +1,10 @@
-"""A guard before the parser: markup that is nested thousands deep is flattened, thousands of
-attributes are cut.
+"""Limits markup before parsing: nesting of thousands of levels is flattened, thousands of
+attributes are removed.
 
-The HTML standard's algorithm looks along the stack of open elements at most start tags, reopens all
+The HTML standard's algorithm searches the stack of open elements at most start tags, reopens all
 unclosed formatting elements in each new block, and compares each attribute of a tag with all before
 it. So its time is tags times depth, its memory tags times unclosed formatting: 200,000 nested `div`
-take minutes. Browsers stop nesting at a depth of 512; so do we, where the product is large enough
-to matter.
+take minutes. Like browsers, it stops nesting at a depth of 512, if the product is large.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ FAULT_ATTRIBUTES_CUT = "attributes_cut"
 
 MAX_WORK = 20_000_000  # tags times depth that is let through: 0.05 s in lexbor
 MAX_DEPTH = 256
-MAX_TAGS = 1_000_000  # what comes after them is dropped; a tag takes lexbor 100 to 200 bytes
+MAX_TAGS = 1_000_000  # the rest is dropped; a tag takes 100 to 200 bytes in lexbor
 _MAX_REOPENED = 2_000_000  # elements that unclosed formatting may add
 MAX_ATTRIBUTES = 1_000  # of a tag; lexbor compares each with all before it
 _WINDOW = 3_000  # bytes; a tag of twice the size fills one

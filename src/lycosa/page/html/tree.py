@@ -18,8 +18,8 @@ __all__ = ["Node", "Tree", "parse_html"]
 
 
 def parse_html(markup: bytes | str) -> tuple[Tree, tuple[str, ...]]:
-    """Parse a document or fragment (UTF-8 where it is bytes). Returns the tree and the faults that
-    bounding it means; never raises.
+    """Parse a document or fragment (bytes are UTF-8). Return the tree and the faults of limiting
+    it; never raises.
     """
     data, faults = bounded(markup.encode("utf-8", "replace") if isinstance(markup, str) else markup)
     return Tree(data, options=LexborDocumentOptions.WO_EVENTS), faults

@@ -22,7 +22,7 @@ _Answer = TypeVar("_Answer")
 _Backend = TypeVar("_Backend", bound=ResultsBackend | StepBackend)
 
 Call = Callable[[int, _Backend, float], _Answer]
-"""A request to a backend, given its number and the seconds that are left."""
+"""A request to a backend, given its number and the remaining seconds."""
 
 
 class BackendCalls:

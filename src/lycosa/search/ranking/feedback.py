@@ -100,8 +100,8 @@ def terms_of_page(analyzer: Analyzer, title: str, text: str, statistics: Statist
 
 
 def strength(scores: Sequence[float]) -> float:
-    """Return how much feedback `auto` gives, 0 to 1, by how far the first page is ahead of the next
-    ones.
+    """Return the weight of feedback for `auto`, 0 to 1, by the distance of the first score from the
+    next ones.
     """
     if len(scores) < MIN_PAGES or scores[0] <= 0:
         return 0.0

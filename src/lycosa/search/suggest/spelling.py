@@ -148,7 +148,7 @@ def other_spelling(
 ) -> Spelling | None:
     """Return a spelling that more than `total` pages match, if there is one.
 
-    `ask` looks candidates up; `matches` returns the number of pages for a query, given the known
+    `ask` looks up candidates; `matches` returns the number of pages for a query, given the known
     number of pages with it as written, or 0.
     """
     typed = _typed(text, parsed)

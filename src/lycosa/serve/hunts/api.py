@@ -150,7 +150,7 @@ def hunt(services: ServicesDep, parameters: Annotated[HuntParameters, Body()]) -
 
 
 async def _stream(hunt: HuntHandle) -> AsyncIterator[bytes]:
-    """Yield the events as they come. The end of the connection ends the hunt."""
+    """Yield the events as they arrive. The end of the connection ends the hunt."""
     silent_s = 0.0
     try:
         while True:

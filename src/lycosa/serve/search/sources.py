@@ -144,7 +144,7 @@ class SearchSource:
             with self._opening:
                 if self._searcher is None:
                     self._searcher = Searcher(self._root)
-        # who comes first opens what is new, the others go on with what is open
+        # the first request opens the new generation; the others use the open one
         if self._reloading.acquire(blocking=False):
             try:
                 if self._searcher.reload():

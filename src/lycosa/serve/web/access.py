@@ -1,15 +1,13 @@
-"""Who may change something: a token in the Authorization header, or a session that was opened with
-one.
+"""Access control: changes need a token in the Authorization header, or a session that was opened
+with one.
 
 Programs send `Authorization: Bearer TOKEN` (RFC 6750). A person types the token once on the page
-`/login` and gets a session: a cookie that scripts cannot read and that browsers send to this site's
-own pages alone (`HttpOnly`, `SameSite=Strict`), signed with a key that this server made. What comes
-by cookie must carry the session's CSRF text as well, in the form field `csrf` or the header
-`X-CSRF-Token`, and must not come from another site by `Sec-Fetch-Site`.
-
-A route that changes something takes `Depends(access.writer)`; one whose answer only those with a
-token may see, `Depends(access.reader)`, page and API alike: programs get 401, people the page
-`/login`.
+`/login` and gets a session: a signed cookie that scripts cannot read and that browsers send only to
+pages of this site (`HttpOnly`, `SameSite=Strict`). A request with the cookie must have the
+session's CSRF token as well, in the form field `csrf` or the header `X-CSRF-Token`, and must not
+come from another site by `Sec-Fetch-Site`. A route that changes something has the dependency
+`Depends(access.writer)`; a protected one `Depends(access.reader)`, for pages and API: programs get
+401, browsers the page `/login`.
 """
 
 from __future__ import annotations
@@ -185,10 +183,10 @@ def address_of_client(request: Request) -> str:
 
 
 def require_same_site(request: Request) -> None:
-    """Browsers say where a request comes from (Fetch Metadata); programs need not.
+    """Refuse requests that browsers send for another site (Fetch Metadata).
 
     Raises:
-        HTTPException: 403, another site made it.
+        HTTPException: 403, it is from another site.
     """
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise HTTPException(403, "This request came from another web site")

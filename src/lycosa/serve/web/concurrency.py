@@ -95,10 +95,10 @@ def request_kind(method: str, path: str) -> RequestKind:
 
 class ConcurrencyLimiter:
     """ASGI middleware: bounds the number of concurrent requests of each kind, first come first
-    served. A slot is released when the response starts, so slow readers hold none.
+    served. A slot is released when the response starts, so slow readers occupy none.
 
     Args:
-        signed_in: whether a request comes with a valid token or session.
+        signed_in: whether a request has a valid token or session.
         remote_search: whether searches wait for other servers.
     """
 

@@ -1,11 +1,11 @@
-"""The language of our own words: chosen by a cookie, else by Accept-Language; messages from PO
+"""The language of the web interface: chosen by a cookie, else by Accept-Language; messages from PO
 files, formatted by ICU.
 
 Templates and code contain a message as its English text, in ICU's message format: `t("{n, plural,
 one {# page} other {# pages}}", n=3)`. So plurals, numbers and dates follow each language's own
-rules (Unicode CLDR), and a translator needs one file, `translations/CODE.po`, and no program of
-ours. What is not translated is shown in English. `scripts/make_translations.py` gathers the
-messages; a test holds the files to them.
+rules (Unicode CLDR), and a translator needs only the file `translations/CODE.po`. Untranslated
+messages are shown in English. `scripts/make_translations.py` collects the messages; a test compares
+the files with them.
 """
 
 from __future__ import annotations

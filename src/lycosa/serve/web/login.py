@@ -1,4 +1,4 @@
-"""Coming in with a token, and leaving: for people, who use forms and a cookie."""
+"""Sign in with a token, and sign out: for browsers, by forms and a cookie."""
 
 from __future__ import annotations
 

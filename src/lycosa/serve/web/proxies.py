@@ -1,5 +1,5 @@
-"""Clients behind reverse proxies (`serve.trusted_proxies`): rate limits and lock-outs hold for the
-client, not for the proxy.
+"""Clients behind reverse proxies (`serve.trusted_proxies`): rate limits and lock-outs apply to the
+client, not to the proxy.
 """
 
 from __future__ import annotations

@@ -66,11 +66,9 @@ class RateLimiter:
 
 
 class RateLimitMiddleware:
-    """ASGI middleware: 429 with Retry-After to an address that asks more often than `rate` times a
-    second, four seconds' worth at once.
-
-    Loopback is free: it is the operator. (Clients of a trusted proxy have addresses of their own,
-    see `lycosa.serve.web.proxies`.)
+    """ASGI middleware: 429 with Retry-After for a client with more than `rate` requests per second,
+    in bursts of up to four seconds. Loopback, the operator, is not limited. (For clients of a
+    trusted proxy see `lycosa.serve.web.proxies`.)
     """
 
     def __init__(self, app: ASGIApp, rate: int) -> None:

@@ -42,7 +42,7 @@ _MAX_FIELDS = 200
 
 class BufferedBodies:
     """ASGI middleware: 413 for a body that is too large, 408 for one that takes too long, 503 while
-    others hold the memory for large ones.
+    others occupy the memory for large ones.
     """
 
     def __init__(self, app: ASGIApp) -> None:

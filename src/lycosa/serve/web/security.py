@@ -51,9 +51,9 @@ def host_of(header: str) -> str:
 
 
 class SecurityMiddleware:
-    """ASGI middleware: refuses foreign Host headers with 421, adds `SECURITY_HEADERS` to every HTTP
-    answer that does not say otherwise itself, and lets HEAD ask for all that GET gives (RFC 9110
-    section 9.3.2; the server leaves the body out).
+    """ASGI middleware: refuses foreign Host headers with 421, adds missing `SECURITY_HEADERS` to
+    every HTTP response, and allows HEAD for all routes with GET (RFC 9110 section 9.3.2; the server
+    omits the body).
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] | None = None) -> None:

@@ -16,7 +16,7 @@ from lycosa.core.errors import WorkError, WorkspaceError
 from lycosa.processes.disk import sync_file
 
 ASIDE_SUFFIX = ".aside"
-"""Suffix of files that are being written. Listings omit them; a crash may leave some behind."""
+"""Suffix of files that are being written. Listings omit them; a crash may leave some."""
 
 _CHUNK = 1 << 20
 

@@ -1,6 +1,5 @@
-"""Headings, paragraphs, lists, tables and code of a PDF, seen from places and fonts of its lines.
-
-A PDF holds letters at places. Its outline names headings; other structure is what it looks like.
+"""Detects headings, paragraphs, lists, tables and code of a PDF by positions and fonts of its
+lines. A PDF has letters at positions. Its outline names headings; other structure is only visual.
 """
 
 from __future__ import annotations

@@ -68,10 +68,8 @@ class PdfTable:
         return True
 
     def rows(self) -> tuple[list[dict[int, list[PdfWord]]], int]:
-        """Return the rows, cells by column from 0, and how many lines they are; none if it looks
-        like text in columns.
-
-        Rows of one cell at the end are left out: they are what follows the table.
+        """Return the rows (cells by column from 0) and their number of lines; none if it looks like
+        text in columns. Final rows of one cell are omitted: they follow the table.
         """
         rows = list(self._rows)
         while rows and len(rows[-1].cells) < 2:
