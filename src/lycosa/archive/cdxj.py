@@ -34,9 +34,9 @@ _PATH_SESSIONS = (
     lazy_pattern(r"/(?:\([a-z]\([0-9a-z]{24}\))+\)/(?=[^?]+\.aspx)"),
     lazy_pattern(r"/\([0-9a-z]{24}\)/(?=[^?]+\.aspx)"),
 )
-# what only becomes lower case: nearly all
+# characters that only become lower case: nearly all
 _PLAIN_PATH = lazy_pattern(r"(?:/(?!\.)[!$&'*-.0-9:;=@A-Z_a-z~]+)+/?|/?")
-# Taken out in this order, the last occurrence of each.
+# Removed in this order, the last occurrence of each.
 _QUERY_SESSIONS = tuple(
     lazy_pattern(pattern + r"(?:&|$)", re.IGNORECASE)
     for pattern in (

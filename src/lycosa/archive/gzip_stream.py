@@ -21,7 +21,7 @@ from isal import isal_zlib
 from lycosa.core.errors import ArchiveError
 
 _WINDOW = 1 << 18
-_PIECE = 1 << 14  # of compressed bytes at once: what damage in it may cost
+_PIECE = 1 << 14  # compressed bytes at once: the most that damage in them may lose
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _DICTIONARY = (

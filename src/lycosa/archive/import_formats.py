@@ -33,7 +33,7 @@ recognises them.
 
 _FIELDS_LIMIT = 1 << 16
 _MAX_FIELDS = 500
-_REQUESTS_KEPT = 64  # that came before their answers
+_REQUESTS_KEPT = 64  # requests before their responses
 _REQUEST_LIMIT = 1 << 16
 _METADATA_LIMIT = 1 << 24
 _HEAD_END = re.compile(rb"\r?\n\r?\n")

@@ -188,7 +188,7 @@ def main() -> None:
     """Run the command line: an expected error is one message and an exit code of 1 or 2."""
     # Imports make many objects and no cycles: collecting among them is a tenth of a start.
     gc.set_threshold(700_000, 20, 100)
-    # Python looks for cycles at its end, a quarter of `lycosa status`, in vain.
+    # Searching for cycles at exit takes a quarter of `lycosa status`, without use.
     atexit.register(gc.freeze)
     # Read by Polars' allocator when it is loaded: one arena that returns memory, 60 MB less.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:100,muzzy_decay_ms:0")

@@ -62,7 +62,7 @@ class CoordinatorService:
         self._name = name
         self._leadership: Leadership | None = None
         self._coordinator: Coordinator | None = None
-        self._stop = ""  # what `stop` was given, perhaps before this process leads
+        self._stop = ""  # argument of `stop`, perhaps before this process leads
         self._nodes: list[dict[str, Any]] = []
         self._failure = ""
         self._next_write = 0

@@ -15,7 +15,7 @@ class MemberState:
     node: str
     ping: Ping
     answered_at: int
-    assigned: set[int] = field(default_factory=set)  # what the replies to it name
+    assigned: set[int] = field(default_factory=set)  # partitions in the replies to it
     # partition that it might hold -> number of the last reply that named it
     exposed: dict[int, int] = field(default_factory=dict)
     gone: bool = False  # the engine reports that its process is dead

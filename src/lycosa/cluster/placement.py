@@ -103,7 +103,7 @@ def moves(
         total[taker] += weight
         gained[taker] += weight
         moved[partition] = taker
-    # A worker that has done less than the others and has nothing left to do is no reason to move
+    # A worker that has done less than the others but has no more work is no reason to move
     # empty partitions.
     return {
         partition: taker

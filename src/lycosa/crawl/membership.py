@@ -38,7 +38,9 @@ class Ping:
     worker: str  # one life of one worker process: its name, node, process and a random part
     node: str  # the machine it runs on, as the engine names it
     claim: int = 0  # the entry of its claim; 0: it holds none
-    partitions: frozenset[int] = frozenset()  # what it holds under that claim, or is about to claim
+    partitions: frozenset[int] = (
+        frozenset()
+    )  # its partitions under that claim, or those that it is about to claim
     # up to this log entry it has read all, and everything there for its partitions is applied and
     # committed
     head: int = 0
@@ -73,7 +75,7 @@ class PingReply:
     # collection -> pages that its claim may add in all; none: no budget
     granted: Mapping[str, int] = field(default_factory=dict)
     stop: bool = False  # commit, release, and end
-    # another coordinator leads, or this one does not know the worker yet: no answer for the lease,
+    # another coordinator leads, or this one does not know the worker yet: not valid for the lease,
     # only `number` counts
     lost: bool = False
     number: int = 0  # later answers have higher ones, whichever coordinator gave them
@@ -95,7 +97,7 @@ class Lease:
         self._clock = clock
         self._hold_ms = hold_ms
         self._until = -1
-        self._sent = (-1, -1)  # of the ping whose answer is in force: when, and the answer's number
+        self._sent = (-1, -1)  # of the ping with the valid reply: time, and number of the reply
         self.answer = PingReply()  # in force; an empty one before the first
         # for `Ping.acknowledged`: read it before the other fields of the ping
         self.acknowledged = 0

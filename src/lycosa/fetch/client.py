@@ -39,7 +39,7 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(?!000)(\d{3})(?!\d)", re.IGNORECA
 _NO_HEAD = frozenset((FetchError.HEADERS_TOO_LARGE, FetchError.BAD_HTTP))
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _MAX_SWEEP_MS = 250
-# a look-up without an answer may outlast its request
+# resolving a name may take longer than its request
 _LOOK_UPS_A_CONNECTION, _MAX_LOOK_UPS = 2, 512
 _MIN_SWEEP_MS = 10
 _AWAY_MS = 1_000  # between two calls of `wait`; parsing a page takes a tenth of that

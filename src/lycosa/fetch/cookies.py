@@ -21,7 +21,7 @@ from lycosa.core.patterns import lazy_pattern
 from lycosa.url.domain import Domains
 
 MAX_BYTES = 4 * 2**20
-MAX_A_DOMAIN = 180  # as in Chromium; the RFC asks for 50 at least
+MAX_A_DOMAIN = 180  # as in Chromium; the RFC requires at least 50
 _MAX_COOKIE = 4_096  # name and value (section 5.6 of the draft)
 _MAX_ATTRIBUTE = 1_024
 # of a Cookie field; servers refuse longer heads, and libcurl sends no more either
@@ -46,7 +46,7 @@ class _Place(NamedTuple):
 class _Cookie(NamedTuple):
     value: str
     secure: bool
-    expires_at: int | None  # None: until the jar goes
+    expires_at: int | None  # None: as long as the jar
     born: int  # a number that grows
 
 
@@ -59,7 +59,7 @@ class CookieJar:
     def __init__(self, domains: Domains, *, max_bytes: int = MAX_BYTES) -> None:
         self._domains = domains
         self._max_bytes = max_bytes
-        # by registrable domain, the one asked last at the end
+        # by registrable domain, least recently requested first
         self._held: OrderedDict[str, _Domain] = OrderedDict()
         self._bytes = 0
         self._births = count(1)

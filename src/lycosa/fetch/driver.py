@@ -65,7 +65,7 @@ class Driver:
                 self._timer_due = None
                 _, running = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
                 if running < self._running:
-                    # a quick answer was read to its end in this call: nothing is left to wait for
+                    # a fast response was read completely in this call
                     until = now
                 elif self._timer_due is not None:
                     until = min(until, self._timer_due)

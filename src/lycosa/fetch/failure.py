@@ -39,8 +39,8 @@ CURL_ERRORS: dict[int, FetchError] = {
     16: FetchError.HTTP2,  # HTTP2: framing
     18: FetchError.INCOMPLETE,  # PARTIAL_FILE: shorter than Content-Length, or no last chunk
     17: FetchError.BAD_HTTP,  # FTP_COULDNT_SET_TYPE
-    22: FetchError.BAD_HTTP,  # HTTP_RETURNED_ERROR: not asked for
-    # OPERATION_TIMEDOUT: the only limit that libcurl watches for us is that of connecting
+    22: FetchError.BAD_HTTP,  # HTTP_RETURNED_ERROR: not enabled
+    # OPERATION_TIMEDOUT: libcurl only limits the time to connect
     28: FetchError.CONNECT_TIMEOUT,
     30: FetchError.BAD_HTTP,  # FTP_PORT_FAILED
     31: FetchError.INCOMPLETE,  # FTP_COULDNT_USE_REST
@@ -55,7 +55,7 @@ CURL_ERRORS: dict[int, FetchError] = {
     58: FetchError.TLS,  # SSL_CERTPROBLEM: of a client certificate
     59: FetchError.TLS,  # SSL_CIPHER
     60: FetchError.TLS_CERTIFICATE,  # PEER_FAILED_VERIFICATION
-    # BAD_CONTENT_ENCODING: libcurl decodes only Transfer-Encoding for us, and that not either
+    # BAD_CONTENT_ENCODING: libcurl decodes nothing here
     61: FetchError.BAD_HTTP,
     63: FetchError.INCOMPLETE,  # FILESIZE_EXCEEDED: not used
     64: FetchError.TLS,  # USE_SSL_FAILED
@@ -70,7 +70,7 @@ CURL_ERRORS: dict[int, FetchError] = {
     92: FetchError.HTTP2,  # HTTP2_STREAM
     95: FetchError.HTTP2,  # HTTP3
     96: FetchError.TLS,  # QUIC_CONNECT_ERROR
-    98: FetchError.TLS,  # SSL_CLIENTCERT: the server wants one
+    98: FetchError.TLS,  # SSL_CLIENTCERT: the server requires one
     100: FetchError.HEADERS_TOO_LARGE,  # TOO_LARGE
     101: FetchError.TLS,  # ECH_REQUIRED
 }

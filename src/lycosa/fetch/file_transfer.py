@@ -49,7 +49,7 @@ is no such thing.
 
 _ERROR_LENGTH = 2_000
 
-# libcurl's results that are an answer of the server
+# libcurl's results that are responses of the server
 # (https://curl.se/libcurl/c/libcurl-errors.html), as the status that they come to.
 _ANSWERS = {9: 404, 19: 404, 78: 404, 67: 401}
 _FTP_REPLY = lazy_pattern(rb"([45]\d\d) ")
@@ -116,7 +116,7 @@ class FileTransfer(Transfer):
         curl.setopt(pycurl.HTTPHEADER, [])
         if url[1] == "ftp":
             curl.setopt(pycurl.USERNAME, "anonymous")
-            # as RFC 1635 wants: whom to ask
+            # a contact, as in RFC 1635
             curl.setopt(pycurl.PASSWORD, settings.contact or "lycosa@")
             # the data comes from where the control connection leads
             curl.setopt(pycurl.FTP_SKIP_PASV_IP, 1)

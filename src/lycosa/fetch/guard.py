@@ -45,7 +45,7 @@ _REFUSED_V6 = tuple(
     )
 )
 _MAPPED = IPv6Network("::ffff:0:0/96")
-# RFC 6052; the local-use 64:ff9b:1::/48 (RFC 8215) stays refused
+# RFC 6052; the local-use 64:ff9b:1::/48 (RFC 8215) remains refused
 _NAT64 = IPv6Network("64:ff9b::/96")
 _LOW_32 = 0xFFFFFFFF
 

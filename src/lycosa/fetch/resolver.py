@@ -54,7 +54,7 @@ class Resolver:
         self._lock = threading.Lock()
         self._resolutions: list[Resolution] = []
         self._threads = 0
-        self._pending = 0  # ordered and not taken by a thread, or under way there
+        self._pending = 0  # queued, or being resolved by a thread
         self._closed = False
         self._resolved_until: dict[Endpoint, int] = {}  # until when
         self._wake_up = WakeUp()
@@ -127,7 +127,7 @@ def look_up(endpoint: Endpoint) -> Resolution:
     host, port = endpoint
     try:
         answers = socket.getaddrinfo(host.encode("ascii"), port, type=socket.SOCK_STREAM)
-    except (OSError, ValueError) as error:  # ValueError: no name that the system would look up
+    except (OSError, ValueError) as error:  # ValueError: not a name that the system resolves
         return Resolution(
             endpoint,
             (),

@@ -163,7 +163,7 @@ class Transfer:
         self.refused = ""
         self.dialled = False
         self.looking_up = None
-        self.looked_up_ms = 0  # what that took; 0: it was not
+        self.looked_up_ms = 0  # its duration; 0: it was not resolved
         self.sent_ms = 0
         self.repeated = False
         self.started_at = 0

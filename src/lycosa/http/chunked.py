@@ -52,7 +52,7 @@ def dechunk(body: bytes) -> Dechunked:
         if len(parts) == _MAX_PARTS:
             joined += b"".join(parts)
             parts.clear()
-        parts.append(view[start:stop])  # a slice past the end is what is there
+        parts.append(view[start:stop])  # a slice past the end is the rest
         if stop > total:
             return result(total, False, False)
         if body.startswith(b"\r\n", stop):

@@ -17,11 +17,11 @@ from isal import igzip_lib, isal_zlib
 # its stubs call the class an instance
 _ISAL_ERROR: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]
 _GZIP_MAGIC = b"\x1f\x8b"
-_ZSTD_WINDOW = 8 * 2**20  # RFC 9659: no more may be asked of a receiver
+_ZSTD_WINDOW = 8 * 2**20  # RFC 9659: receivers need not support more
 _ZSTD_HEAD = 18  # bytes of a frame's head, at most
 _ZSTD_SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18.{4}", re.DOTALL)
 _ZSTD_REPEATED = 1  # a block that is one byte, many times
-_FAULT_PIECE = 64  # bytes fed at once to find a fault; what one piece decodes to may be lost
+_FAULT_PIECE = 64  # bytes decoded at once to locate an error; the output of one piece may be lost
 # of gzip are fed so many bytes at once: what is left of a piece is copied, and a body may hold
 # 500,000 members
 _LATER_MEMBERS = 16_384

@@ -82,7 +82,7 @@ def parse_head(head: bytes) -> Headers:
     if match:
         del lines[0]
     for line in lines:
-        # folded (RFC 9112 section 5.2): goes on with the line before
+        # folded (RFC 9112 section 5.2): continues the previous line
         if line[:1] in _FOLDED and line.strip():
             if last is not None:
                 last[-1] = f"{last[-1]} {_value(line)}".strip()
@@ -161,7 +161,7 @@ def decode_with(exchange: Exchange, headers: Headers, limit: int) -> DecodedBody
         decoder = CODINGS.get(coding)
         if decoder is None:
             if looks_like_text(data):
-                continue  # a charset or a file name where a coding should stand
+                continue  # a charset or a file name instead of a coding
             return DecodedBody(b"", FetchError.BAD_ENCODING.value, True)
         plain = decoder(data, limit)
         if plain.broken and not plain.data and looks_like_text(data):

@@ -43,7 +43,7 @@ MIN_HOSTS = 64
 """Hosts with a URL in the frontier, or four per agent if that is more."""
 
 _MAX_TRIES = 64  # URLs of a host that are tried at once for one that can be fetched
-# stored pages that are read together, and how often before fetching goes on
+# stored pages that are read together, and number of such reads before fetching continues
 _RECALLED_AT_ONCE, _MAX_RECALLS = 32, 4
 
 

@@ -44,7 +44,7 @@ _PRIOR_PAGES = 2.0  # assumed pages of a folder or host, half as relevant as the
 _MAX_RESCORED, _MAX_LEARNED = 150, 12
 _MIN_LEARNED = 0.2
 _MAX_WORDS = 24  # per link
-_MAX_LOOKED_UP = 2_000  # links of one term: a more frequent term says little
+_MAX_LOOKED_UP = 2_000  # links of one term: more frequent terms are not informative
 
 Scored = tuple[Lead, float]
 
@@ -240,7 +240,7 @@ class BestFirstSearch:
     queue: HuntQueue
     anchors: AnchorIndex = field(default_factory=AnchorIndex)
     _links: dict[str, _Link] = field(default_factory=dict)
-    # fetched URL -> what its links inherit, steps since a relevant page
+    # fetched URL -> score that its links inherit, steps since a relevant page
     _fetched: dict[str, tuple[float, int]] = field(default_factory=dict)
     _weights: list[float] = field(default_factory=lambda: list(_INITIAL))
     _words: dict[str, float] = field(default_factory=dict)

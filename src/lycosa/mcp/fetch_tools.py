@@ -168,7 +168,7 @@ class CrawlTools:
             try:
                 return crawl()
             finally:
-                gc.unfreeze()  # each crawl freezes what is there, garbage included
+                gc.unfreeze()  # each crawl freezes all objects, garbage included
                 collect_session()
                 self._running.release()
                 call.end()

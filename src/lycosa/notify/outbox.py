@@ -337,7 +337,7 @@ class DeliveryWorker:
         before = box.state()
         try:
             box.deliver()
-        except OSError as error:  # a full disk: what was sent may be sent again, the rest is kept
+        except OSError as error:  # a full disk: sent messages may be sent again, the rest is kept
             self._report(f"notifications for {before.target}: {error}")
             return
         except Exception as error:  # noqa: BLE001 - other targets must get theirs

@@ -255,7 +255,7 @@ def _declared_legacy(payload: bytes, declared: str) -> DecodedText:
         if declared == "shift_jis" and len(
             _HALF_WIDTH.findall(text)
         ) > HALF_WIDTH_SHARE * _count_non_ascii(text):
-            # what EUC-JP looks like; all its bytes are valid in Shift_JIS
+            # the form of EUC-JP, whose bytes are all valid in Shift_JIS
             return _undeclared(payload, FAULT_LABEL)
         if FAULT_BYTES not in decoded.faults:
             return decoded

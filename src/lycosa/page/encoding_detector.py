@@ -110,7 +110,7 @@ class _Candidate(NamedTuple):
     encoding: str
     frequent: str  # most frequent first
     latin: bool = False
-    unlikely: str = ""  # what a confusable encoding makes of other letters
+    unlikely: str = ""  # characters that a confusable encoding decodes from other letters
 
 
 _HALF_WIDTH = "".join(map(chr, range(0xFF61, 0xFFA0)))
@@ -284,7 +284,7 @@ def decoded(data: bytes, codec: str) -> str:
     try:
         return codecs.getincrementaldecoder(codec)("replace").decode(data)
     except UnicodeError:
-        # what is cut at the end is more than Python's decoders of Chinese, Japanese and Korean keep
+        # the truncated end is longer than the state of Python's CJK decoders
         return data.decode(codec, "replace")
 
 

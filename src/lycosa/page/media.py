@@ -25,8 +25,8 @@ class MediaFormat(StrEnum):
     FTP_LISTING = "ftp_listing"
     GOPHER_MENU = "gopher_menu"
     TEXT = "text"
-    BINARY = "binary"  # declared as one of the above, but its bytes say otherwise
-    OTHER = "other"  # nothing we read
+    BINARY = "binary"  # declared as one of the above, but with other bytes
+    OTHER = "other"  # not readable
 
 
 _DECLARED = {

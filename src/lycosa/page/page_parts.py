@@ -38,7 +38,7 @@ class HtmlTree(NamedTuple):
     data: bytes
     url: str
     base: str  # of its links
-    charset: str  # that it came in
+    charset: str  # that contains it
 
 
 ReadItems = Callable[[HtmlTree], list[Item]]
@@ -74,7 +74,7 @@ class PageParts:
     root: Node | None = None
     data: bytes = b""
     has_items: bool = False  # of microdata or RDFa
-    marked: MarkedBlocks | None = None  # what Markdown is made from; None: not requested
+    marked: MarkedBlocks | None = None  # source of Markdown; None: not requested
     anchors_cut: int = 0
     faults: list[str] = field(default_factory=list)
     has_article: bool = False  # an article element has begun

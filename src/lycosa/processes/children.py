@@ -121,7 +121,7 @@ def _live(
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # handled by the parent
 
     def tell(news: News, text: str = "") -> None:
-        with contextlib.suppress(OSError):  # the parent has gone
+        with contextlib.suppress(OSError):  # the parent has ended
             pipe.send(ChildReport(news, text))
 
     work(tell, *arguments)

@@ -33,7 +33,7 @@ _CODE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r-xp .*\.so\S*$", re.MULTILINE)
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 _PARENT_POLL_S = 1.0
 _PIECE = 1 << 20
-_PIPE_BYTES = 1 << 16  # what a pipe holds
+_PIPE_BYTES = 1 << 16  # capacity of a pipe
 
 
 def _libc(name: str) -> Callable[..., int] | None:

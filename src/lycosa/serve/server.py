@@ -28,11 +28,11 @@ MAX_CONNECTIONS = 1_000
 `lycosa.serve.web.concurrency` limits concurrent requests. Each takes a file handle and about 20 KB.
 """
 
-_MAX_FILES = MAX_CONNECTIONS + 1_000  # index, sockets, what answers read
-# that stay with us: to ask the kernel for memory at each answer took 3 % more CPU
+_MAX_FILES = MAX_CONNECTIONS + 1_000  # index, sockets, files of responses
+# kept by malloc: returning memory after each response took 3 % more CPU
 _FREE_BYTES = 1_000_000
 _KEEP_ALIVE_S = 30
-_BACKLOG = 1_024  # a crowd that comes at once is not to wait for TCP's second attempt
+_BACKLOG = 1_024  # avoids TCP retries when many clients connect at once
 
 _SWITCH_INTERVAL_S = 0.001
 """How long a thread keeps the interpreter while others want it (Python's default is 5 ms). A search

@@ -32,7 +32,7 @@ _FIRST_DIGITS = "\u0600"
 _INVISIBLE = re.compile(
     "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u180b-\u180e\ufe00-\ufe0f]"
 )
-# What `plain` drops or replaces besides NFKC.
+# Characters that `plain` removes or replaces besides NFKC.
 _ODD = re.compile(f"[{_INVISIBLE.pattern[1:-1]}{_ARABIC_SIGNS.pattern[1:-1]}\u0130]")
 _LATIN_LETTERS = str.maketrans(
     {

@@ -22,7 +22,7 @@ from importlib import resources
 from lycosa.core.patterns import lazy_pattern
 
 _ALEFS = {ord(alef): "ا" for alef in "أإآٱ"}
-_YEH_TO_ARABIC = {ord("ی"): "ي", ord("ک"): "ك"}  # what Persian keyboards give
+_YEH_TO_ARABIC = {ord("ی"): "ي", ord("ک"): "ك"}  # characters of Persian keyboards
 _ARABIC_BEFORE = {**_ALEFS, **_YEH_TO_ARABIC, ord("ى"): "ي"}
 _ARABIC_AFTER = {ord("ى"): "ي", ord("ة"): "ه"}
 _ARTICLES = ("وال", "بال", "كال", "فال")  # "and the", "by the", "as the", "so the"
@@ -52,7 +52,7 @@ _URDU = {
     ord("أ"): "ا",
 }
 # Pashto: its own letters where Urdu's or Persian's replace them; of the five yehs e (ې) and
-# the feminine one (ۍ) stay.
+# the feminine one (ۍ) remain.
 _PASHTO = {
     **_TO_PERSIAN, ord("گ"): "ګ", ord("ٹ"): "ټ", ord("ڈ"): "ډ", ord("ڑ"): "ړ", ord("ہ"): "ه",
     ord("ۀ"): "ه", ord("ة"): "ه", ord("ے"): "ې", ord("أ"): "ا", ord("إ"): "ا", ord("ئ"): "ۍ",

@@ -22,7 +22,7 @@ from lycosa.text.segmented import clean
 LONG_LINE = 300  # characters; longer lines are split into sentences
 MIN_KEY = 4  # characters of names, numbers and code that identify a piece
 BAND = 8  # maximum distance of an alignment from the diagonal, in pieces
-BEAM = 20.0  # paths that cost so much more than the best one of their row are given up
+BEAM = 20.0  # paths that cost this much more than the best one of their row are dropped
 MAX_MISMATCH = 6.0  # -log p of the lengths of two pieces up to which equal numbers are pairs
 MAX_LINES = 4_000
 ANCHOR_WEIGHT = 6.0  # of shared names, numbers and code, in units of -log p

@@ -31,7 +31,7 @@ def finish_ftp(href: str) -> str:
     start = path_start(href)
     authority, path = href[6:start].rpartition("@")[2], _TYPE_CODE.sub("", href[start:])
     segments = []
-    # one by one, since %2F is no separator: it means the root of the file system
+    # one by one, since %2F is not a separator: it means the root of the file system
     for segment in path.split("/"):
         octets = _octets(segment, "")
         if octets is None:

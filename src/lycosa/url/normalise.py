@@ -32,7 +32,7 @@ _SCHEME = re.compile(r"[\x00-\x20]*([A-Za-z][A-Za-z0-9+.\-\t\n\r]*):")
 _HOST = re.compile(r"([\w.-]+|\[[\da-fA-F:.]+\])(:\d+)?([/?#]|$)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-# An escape, and before it what is left of a broken one: in `%%34` or `%2%45` decoding would
+# An escape, and before it the rest of a broken one: in `%%34` or `%2%45` decoding would
 # complete a new escape.
 _ESCAPE = re.compile(r"(%[0-9A-Fa-f]?)?%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -239,7 +239,7 @@ class LinkResolver:
     def _first_time(self, href: str) -> str | Refusal:
         absolute = href.startswith(("http://", "https://"))
         cache = self.resolved
-        if absolute:  # means the same in every folder: remembered once
+        if absolute:  # has the same result in every folder: cached once
             cache = _resolved.folder("" if self._codec is None else f"{self._codec} ")
             if (before := cache.get(href)) is not None:
                 return before

@@ -88,7 +88,7 @@ def _filter_query(url: str, keep: Callable[[str], bool]) -> str:
 
 def _drop_session_ids(url: str) -> str:
     path, mark, query = url.partition("?")
-    start = path.index("/", 8)  # a hostname may hold ; ( and ) too
+    start = path.index("/", 8)  # a hostname may contain ; ( and ) too
     site, path = path[:start], path[start:]
     if ";" in path:
         path = _SESSION_IN_PATH.sub("", path)

@@ -16,7 +16,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21, "gopher": 70}
 def path_start(url: str) -> int:
     """Return the index of the path of a normalised URL; -1 if it has none. Hot path."""
     first = url[:1]
-    # behind http:// and a character, ftp://, gopher://
+    # after http:// and a character, ftp://, gopher://
     return url.find("/", 8 if first == "h" else 6 if first == "f" else 9)
 
 

@@ -113,7 +113,7 @@ _CALENDAR_WORD = lazy_pattern(
     r"|/monthly/|termin",
     re.IGNORECASE,
 )
-_QUERY_FOUR_DIGITS = lazy_pattern(r"=[1-9]\d{3}")  # what all forms of a date in a query begin with
+_QUERY_FOUR_DIGITS = lazy_pattern(r"=[1-9]\d{3}")  # beginning of all forms of a date in a query
 _QUERY_DATE = lazy_pattern(r"=([1-9]\d{3})-(\d\d?)(?:-(\d\d?))?(?=&|T|%|\+|$)")
 _QUERY_DIGITS = lazy_pattern(
     r"(?:^|&)[a-z_\-.]*(?:date|day|month|cal|start|from|end|to|when|datum"
@@ -154,7 +154,9 @@ def trap(url: str, today: date, *, oldest_year: int = OLDEST_YEAR) -> TrapRule |
         if count > MAX_SEGMENTS + (not segments[-1]) and (
             count > 2 * MAX_SEGMENTS or "/http" not in path
         ):
-            return TrapRule.MANY_SEGMENTS  # a path may hold another URL, and with it as many again
+            return (
+                TrapRule.MANY_SEGMENTS
+            )  # a path may contain another URL, with as many segments again
         if len(set(segments)) < count and _repeats(segments):
             return TrapRule.REPEATED_SEGMENTS
         if (

@@ -32,7 +32,7 @@ class StoredResponse(NamedTuple):
     """
 
     url: str
-    status: int  # 0: the exchange had no answer
+    status: int  # 0: the exchange had no response
     head: bytes
     body: bytes  # empty for a revisit: see WARC-Refers-To in `headers`
     headers: dict[str, str]  # the WARC fields, names in lower case

@@ -250,7 +250,7 @@ class _ExchangeRecords:
             f"WARC-Target-URI: {field_value(exchange.url)}\r\n"
         )
         self._capture = f"{self._about}{_address(exchange)}{_SPOKEN.get(exchange.protocol, '')}"
-        self._leftover: dict[str, bytes] = {}  # what no record holds but the metadata
+        self._leftover: dict[str, bytes] = {}  # values that only the metadata record has
         self._status_line = self._request_line = ""
 
     def parts(self) -> list[bytes]:

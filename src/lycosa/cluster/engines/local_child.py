@@ -79,7 +79,7 @@ def _accept(listener: Listener, key: bytes, host: ObjectHost) -> None:
 
 def _answer(link: Connection, key: bytes, host: ObjectHost) -> None:
     """Answer the calls of one connection in their order. It has to send the key first."""
-    with link, contextlib.suppress(OSError, EOFError):  # the caller has ended or given up
+    with link, contextlib.suppress(OSError, EOFError):  # the caller has ended or stopped waiting
         if not hmac.compare_digest(link.recv_bytes(KEY_BYTES), key):
             return
         while True:

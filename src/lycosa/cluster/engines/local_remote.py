@@ -68,7 +68,7 @@ class LocalRemote:
         except (OSError, EOFError):
             raise Unreachable(f"{self.name} ended before it responded{self._why()}") from None
         finally:
-            if answer is None:  # a late answer must not be read as that of the next call
+            if answer is None:  # a late response must not be read as that of the next call
                 link.close()
         if answer is None:
             raise Unreachable(f"{self.name} did not respond within {timeout_s:g} s")

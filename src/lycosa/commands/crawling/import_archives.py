@@ -25,7 +25,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import typed_url
 
-_HEAD_BYTES = 1 << 20  # what a record may hold beside its body
+_HEAD_BYTES = 1 << 20  # maximum size of a record without its body
 
 
 @dataclass(frozen=True)

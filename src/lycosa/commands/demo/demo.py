@@ -78,7 +78,7 @@ class DemoWeb:
     """The sites being served."""
 
     origins: Mapping[str, str]  # site -> http://ADDRESS:PORT
-    resources: Mapping[str, Mapping[str, Resource]]  # site -> path -> answer
+    resources: Mapping[str, Mapping[str, Resource]]  # site -> path -> response
 
     def seeds(self) -> list[str]:
         """Return the front page of every site."""

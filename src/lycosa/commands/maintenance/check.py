@@ -86,7 +86,7 @@ def check_workspace(root: str, *, deep: bool = False, clock: Clock | None = None
     damaged = any(
         finding.severity == ERROR and _is_of_tables(finding.where) for finding in report.findings
     )
-    with suppress(LycosaError, OSError):  # `verify` said why
+    with suppress(LycosaError, OSError):  # `verify` has reported it
         tables = None if damaged else LiveTables(workspace, workspace.state())
     return report.with_findings(
         *check_index(workspace, tables, deep=deep),

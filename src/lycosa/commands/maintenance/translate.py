@@ -25,7 +25,7 @@ DICTIONARY, LEARNED, CRAWL = "dictionary", "learned", "crawl"
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}\Z")
 _LANGUAGE = re.compile(r"^[a-z]{2,3}\Z")
 _INVALID_SHARE = 0.001  # of the characters of a dictionary that may be invalid UTF-8
-_LOOKED_AT = 100  # lines that tell a Wiktionary list from columns
+_LOOKED_AT = 100  # lines that distinguish a Wiktionary list from columns
 _WORDS = 4  # of a TMX unit that is a term and not a sentence
 # ISO 639-3 as dictd's files are named, and CLDR's names of Chinese: what the index calls these
 # languages.

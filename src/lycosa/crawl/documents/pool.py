@@ -39,8 +39,8 @@ from lycosa.page.html.markdown import MarkdownMode
 
 # then a new one: libraries leak, and state left by an earlier file is discarded
 _DOCUMENTS_PER_CHILD = 500
-_MAX_STARTS = 3  # of children that die before they are ready, after which a document is given up
-_IDLE_S = 60.0  # a child holds some 100 MB
+_MAX_STARTS = 3  # deaths of children before they are ready, after which a document fails
+_IDLE_S = 60.0  # a child takes about 100 MB
 # bytes of waiting documents that are held in memory; others are loaded again when it is their turn
 _MAX_HELD_BYTES = 64 * 2**20
 _START_S = 120.0  # to start a child, on a machine with other work
@@ -195,7 +195,7 @@ class DocumentPool:
         if headers.get("content-encoding") or headers.get("transfer-encoding"):
             start = decode_with(replace(exchange, body=body[:_PEEK_BYTES]), headers, _PEEK_DECODED)
             if not begins_as_document(start.payload):
-                return False  # nearly all pages: not worth unpacking twice
+                return False  # nearly all pages: decompressing twice would cost more
             body = decode_with(exchange, headers, self.limits.max_decoded).payload
         return kind_of(body) is not None
 

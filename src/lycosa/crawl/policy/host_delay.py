@@ -61,7 +61,7 @@ class HostPauses:
                 host_key=host.host_key,
             )
             if delay_reasons and (not delays or delay_reasons[0][1] > delays[0][1]):
-                # a host that several collections crawl is treated as the strictest of them wants
+                # a host of several collections has the settings of the strictest
                 delays = delay_reasons
         pause = pause_ms(delays)
         now = self._clock.monotonic_ms()

@@ -39,7 +39,7 @@ class LoginStep(Enum):
 
     OUT = "out"
     PAGE = "page"  # the page with the form is requested
-    SENT = "sent"  # the form is sent, or what it redirected to is requested
+    SENT = "sent"  # the form, or the target of its redirect, is requested
     IN = "in"
 
 

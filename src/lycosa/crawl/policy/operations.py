@@ -89,7 +89,7 @@ class Operations(CrawlListener):
 
     def admit(self, collection: str, identity: UrlId, operation: str) -> bool:
         """Start an operation at a URL. Return whether it is new."""
-        # from now on pages are remembered for it; else when its row's turn comes
+        # pages are recorded for it from now on; otherwise when its row is due
         with suppress(OSError):
             self._work(operation)
         return self._discovery.admit(collection, identity, operation, "", 0)
@@ -170,7 +170,7 @@ class Operations(CrawlListener):
             )
             if not is_newest and self._is_pending(page):
                 self._wait(row, _COMMITTED_SOON_MS)
-            elif copy is None:  # what was fetched there was no page
+            elif copy is None:  # the fetched resource was not a page
                 self._end(row, UrlState.VISITED, page.reason)
             elif copy.visit is None:
                 self._inherit(row, work, [link.target for link in copy.links], redirects=1)
@@ -235,7 +235,7 @@ class Operations(CrawlListener):
         """Return whether the page's row is not committed yet."""
         return self._crawl.buffer.pending_url(page.id, page.collection, "") is not None
 
-    # -- what follows
+    # -- consequences
     # ------------------------------------------------------------
 
     def _work(self, operation: str) -> Work | None:

@@ -39,10 +39,10 @@ _RETRY_AFTER = frozenset({429, 503})
 class FetchOutcome(StrEnum):
     """What to do with the URL now."""
 
-    PAGE = "page"  # there is an answer to be understood
+    PAGE = "page"  # there is a response to process
     UNCHANGED = "unchanged"  # 304
     REDIRECT = "redirect"
-    RETRY = "retry"  # try again soon, if attempts are left; else later
+    RETRY = "retry"  # retry soon while attempts remain; else later
     LATER = "later"  # another attempt now would not help
     GONE = "gone"
     EXCLUDED = "excluded"

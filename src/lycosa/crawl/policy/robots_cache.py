@@ -58,7 +58,7 @@ class RobotsCache:
         self._entries: LRUCache[str, _ParsedRobots] = LRUCache(
             _PARSED_BYTES, getsizeof=lambda parsed: parsed.cost
         )
-        # the last look-up: each fetch makes several of its origin
+        # the last look-up: each fetch makes several for its origin
         self._last: tuple[str, _ParsedRobots | None] = ("", None)
 
     def is_current(self, origin: str, now_ms: int) -> bool:
@@ -108,7 +108,7 @@ class RobotsCache:
         """
         status = exchange.status if not exchange.error or exchange.error == "incomplete" else 0
         if 300 <= status < 400:
-            # redirected too often, or nowhere: taken as unavailable (RFC 9309 section 2.3.1.2)
+            # too many redirects, or an unusable one: unavailable (RFC 9309 section 2.3.1.2)
             status = 404
         at = exchange.started_at + exchange.duration_ms
         body = ""

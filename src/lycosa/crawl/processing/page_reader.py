@@ -39,7 +39,9 @@ class ParsedExchange:
     page: Page | None
     error: str = ""
     truncated: bool = False
-    links: list[Link] = field(default_factory=list)  # of what is no page: a style sheet's
+    links: list[Link] = field(
+        default_factory=list
+    )  # of a resource that is not a page: a style sheet
 
 
 class ParseFunction(Protocol):

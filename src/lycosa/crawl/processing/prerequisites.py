@@ -27,7 +27,7 @@ class Prerequisites:
 
     def __init__(self, crawl: CrawlState) -> None:
         self._crawl = crawl
-        self._at = 0  # none that was there at the last look may start before
+        self._at = 0  # no prerequisite of the last check may start before
         self._left = 0
 
     @property

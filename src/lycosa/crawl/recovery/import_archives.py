@@ -35,7 +35,7 @@ from lycosa.url.scope import url_origin
 
 _CHUNK_CAPTURES = 500
 _CHUNK_BYTES = 16 * 2**20
-_RECENT_IDS = 50_000  # more than two batches hold: what is not in the tables yet
+_RECENT_IDS = 50_000  # more than two batches: those that are not in the tables yet
 _REDIRECTS_KEPT = 10_000
 _LATER_KEPT = 20_000  # revisits whose originals are looked for when a file has ended
 

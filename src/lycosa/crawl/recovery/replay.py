@@ -62,7 +62,7 @@ def replay(
                 stored.visit.collection not in crawl.assignments
                 and stored.visit.kind != VisitKind.CHECK
             ):
-                # stays in the orphan until a crawl of its own collection replays it
+                # remains in the orphan until a crawl of its collection replays it
                 foreign = True
                 continue
             if not crawl.held_partitions.holds(_partition(crawl, stored)):
@@ -99,7 +99,7 @@ class _Stored:
             self.host_keys.add(stored.visit.host_key)
             partitions.add(crawl.identifier.identify(stored.exchange.url).partition)
         record_ids = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
-        # a redirected robots.txt lies elsewhere
+        # a redirected robots.txt has another URL
         visits = every.scan("visits").filter(pl.col("partition").is_in(sorted(partitions)))
         committed = (
             visits.join(record_ids, on="record_id", how="semi").select("record_id").collect()
@@ -173,7 +173,7 @@ def _absorb(processor: ResponseProcessor, stored: StoredExchange, tables: _Store
             row
             for row in admitted.values()
             if row.visited_at < visit.fetched_at
-            # a collection that does not hold the page learns nothing from this
+            # does not apply to a collection without the page
             if exchange.status != 304 or row.record_id
         ]
         if not rows:

@@ -26,7 +26,7 @@ class Copy:
 
     visit: Visit | None = None
     text: str = ""
-    # none where the page does not want them followed
+    # none if the page says nofollow
     links: list[Link] = field(default_factory=list)
 
 

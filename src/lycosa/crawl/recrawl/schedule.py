@@ -32,9 +32,9 @@ MAX_ROWS_PER_TICK = 1_000
 quarter of an hour.
 """
 
-# so long a new crawl goes on before it is ranked first, and between rankings of one that grows
+# age of a new crawl at its first ranking, and time between rankings while it grows
 _FIRST_MS = 600_000
-_STEER_MS = 9 * DAY_MS // 10  # a day of which less is known says little
+_STEER_MS = 9 * DAY_MS // 10  # shorter measurements are not used
 _LOOK_UP_MS = 5_000
 _MAX_LINKED = 20_000
 _MAX_YOUNG = 200_000

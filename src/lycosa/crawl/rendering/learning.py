@@ -21,7 +21,7 @@ rendered.
 
 _WEIGHT = 0.3  # of the latest sample
 _CHECK_PAYING = 10  # of the pages rendered, every tenth is compared
-_CHECK_PLAIN = 20  # of the others every twentieth is rendered; ever fewer while nothing comes of it
+_CHECK_PLAIN = 20  # every twentieth of the others is rendered; fewer while nothing is gained
 _MAX_SPARING = 16
 _MAX_HOSTS = 10_000
 

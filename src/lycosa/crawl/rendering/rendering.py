@@ -160,7 +160,7 @@ class Renders:
             timer=crawl.clock.monotonic_ms,
             getsizeof=lambda script: len(script[2]),
         )
-        # (retry at, …): what may not be requested yet
+        # (retry at, …): URLs that may not be requested yet
         self._requests: deque[tuple[int, ResourceRequest]] = deque()
         self._awaited: dict[tuple[str, str], list[ResourceRequest]] = {}  # by collection and URL
         self._left: list[_Rendered] = []

@@ -59,7 +59,7 @@ SINCE = "unchanged_since"
 changed. A worker that claims a partition last claimed before that entry walks its links again.
 """
 
-_WALK_SHARE = 4  # a walk over the stored links waits so many times as long as the last one took
+_WALK_SHARE = 4  # pause before a walk over the stored links, as a multiple of the last walk's time
 # of a collection without a limit of depth, where the depth is a figure and no more
 _MAX_DECREASED = 100_000
 
@@ -103,7 +103,7 @@ class CrawlSession:
         self._replay()
         self.inbox.apply()
         if self.changed:
-            # what was replayed is then in the tables, as the walk over them wants it
+            # so that replayed rows are in the tables for the walk
             self.worker.commit_now()
             for name in self.changed:
                 walk_links(crawl, self.tables, crawl.assignments[name], every_link=True)

@@ -134,7 +134,7 @@ class Walk:
             crawl.scheduler.reached(identity.host_key)
         distance = 0
         while (sources := self._reach.at(distance)).size:
-            while sources.size:  # what a redirect leads to lies at the same distance
+            while sources.size:  # the target of a redirect has the same distance
                 targets = self._expand(self._reach, sources, distance)
                 reached = reached or bool(targets)
                 sources = pl.Series(

@@ -53,7 +53,7 @@ class Batch:
         self.inbox: list[str] = []
         # partition -> entry up to which found rows are applied, here or in earlier batches
         self.applied: dict[int, int] = {}
-        self.applied_due = False  # that is worth a commit of its own
+        self.applied_due = False  # enough for a separate commit
 
     @property
     def empty(self) -> bool:

@@ -32,7 +32,7 @@ class Progress:
     statuses: Counter[int] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
     states: Counter[str] = field(default_factory=Counter)
-    # what the end of the crawl leaves for later, by reason
+    # URLs that remain at the end of the crawl, by reason
     later: Counter[str] = field(default_factory=Counter)
     queue: int = 0
     in_flight: int = 0

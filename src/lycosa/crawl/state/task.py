@@ -20,7 +20,7 @@ class Task:
     kind: VisitKind
     attempt: int = 1
     hop: int = 0
-    collection: str = ""  # whose it is, where there are no rows to say it (a log-in, a requisite)
+    collection: str = ""  # collection of a task without rows (a log-in, a requisite)
 
     referrer: str = ""  # likewise: the page that it is for
 

@@ -210,7 +210,7 @@ class UrlStore(AdmissionListener):
         Nothing is recorded; the host still counts as fetched.
         """
         if not task.rows:
-            self._prerequisites.append(task)  # its host is held until there is an answer
+            self._prerequisites.append(task)  # its host is reserved until the response
         else:
             self._in_flight.pop(task.key, None)
         for row in task.rows:

@@ -19,7 +19,7 @@ from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.store.tables.live import LiveTables
 
-# what waits is counted so often, and takes at most that part of the time
+# interval of counting waiting URLs, and its maximum share of the time
 _COUNT_MS, _COUNT_SHARE = 1_000, 50
 
 

@@ -62,7 +62,7 @@ class ExportPosition:
     """
 
     log_entry: int = 0
-    attempt: str = ""  # of that entry: another one means another log
+    attempt: str = ""  # attempt of that entry: another one means another log
     head: int = 0  # 0: no pass has started
     head_attempt: str = ""
     key: Key = START

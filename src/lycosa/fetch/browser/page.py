@@ -16,7 +16,7 @@ SKIP_MS = 5_000
 _QUIET_MS = 100  # without a request, before the timers are run
 _SKIP_BY_MS = 2_000  # the document of a page whose timers never end is read after this time
 _MAX_GAP_MS = 200  # between two calls of `watch`; the rest is not the page's fault
-_TIMES_IN_ALL = 10  # waiting for the network included, a page may take so many times `page_ms`
+_TIMES_IN_ALL = 10  # maximum time of a page with waiting for the network, in multiples of `page_ms`
 _MAX_DIALOGS = 20
 _STARVATION = 1_000  # tasks that may run at one moment of virtual time
 _LOADED = frozenset(("Script", "XHR", "Fetch"))
@@ -60,7 +60,7 @@ class RenderPage:
         self._skipping_at = 0
         self._served = self._loaded = self._reading = False
         self._dialogs = 0
-        self._led_to = ""  # where a script wanted to go; the first URL counts
+        self._led_to = ""  # target of a navigation by script; the first URL counts
         devtools.call(
             "Target.createBrowserContext", {"disposeOnDetach": True}, then=self._create_target
         )
@@ -184,7 +184,7 @@ class RenderPage:
         if method == "Fetch.requestPaused":
             self._pause(parameters, now_ms)
         elif method == "Page.loadEventFired" or (
-            method == "Page.frameStoppedLoading"  # alone: a script wanted to go elsewhere
+            method == "Page.frameStoppedLoading"  # a navigation by script
             and self._served
             and parameters.get("frameId") == self.target
             and not self._loaded
@@ -210,7 +210,7 @@ class RenderPage:
         if self._spent_ms > limit_ms or waited_ms > (_TIMES_IN_ALL + 1) * limit_ms:
             self.end("timeout")
         elif waited_ms > _TIMES_IN_ALL * limit_ms:
-            self._read_document()  # what it still waits for may come too late
+            self._read_document()  # pending responses may arrive too late
         elif self._pending:
             return
         elif self._skipping_at:
@@ -255,14 +255,14 @@ class RenderPage:
 
     def _finish(self, result: Message) -> None:
         text = str(result.get("outerHTML", ""))
-        if self._led_to and self._led_to != self.job.url:  # as a page without scripts would say it
+        if self._led_to and self._led_to != self.job.url:  # as in a page without scripts
             refresh = f'<meta http-equiv="refresh" content="0; url={escape(self._led_to)}">'
             text = text.replace("<head>", f"<head>{refresh}", 1)
         html = text.encode("utf-8", "replace")
         if len(html) > self._limits.bytes:
             self.end("too_large")
         elif "<body" not in text and "<frameset" not in text:
-            self.end("failed")  # scripts left nothing to read
+            self.end("failed")  # scripts removed all content
         else:
             self.end(html=html)
 

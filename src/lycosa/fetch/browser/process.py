@@ -76,7 +76,7 @@ _ENVIRONMENT = (
     "FONTCONFIG_PATH",
 )
 _FOLDER = "lycosa-browser-"
-_READ_FD, _WRITE_FD = 3, 4  # where Chromium looks for its pipes
+_READ_FD, _WRITE_FD = 3, 4  # file descriptors of Chromium's pipes
 _ABOVE = 10
 _PIECE = 1 << 20
 _MAX_UNSENT = 256 * 2**20

@@ -88,7 +88,7 @@ class HostDirectory:
             self._reindex()
         self._looks += 1
         if self._looks % _SHED_EVERY == 0:
-            self._arrays.shed()  # each look brings back some 64 KB around it
+            self._arrays.shed()  # each access reads 64 KB around it
         slot = self._new.get(host_key)
         if slot is not None:
             return slot
@@ -325,7 +325,7 @@ class HostDirectory:
         size = self.host_key.size
         if self._count + more > size:
             wider = max(size + size // 8, self._count + more)
-            for name in _COLUMNS:  # one after the other: only one column is held twice
+            for name in _COLUMNS:  # one after the other: only one column is in memory twice
                 before = getattr(self, name)
                 grown = self._arrays.zeros(name, before.dtype.type, wider)
                 grown[: self._count] = before[: self._count]

@@ -14,7 +14,7 @@ from lycosa.frontier.recrawl.change_rate import DAY_MS
 PERIOD_MS = 600_000
 """Lifetime of unused tokens, and the time for which an empty budget is closed."""
 
-# Other pages are admitted after this time if the longest waiting ones do not come: they may be
+# Other pages are admitted after this time if the longest waiting ones are not fetched: they may be
 # gone, or their hosts parked.
 _PATIENCE_MS = 60_000
 _OPEN = 1 << 62

@@ -36,11 +36,11 @@ chosen.
 # files up to here are indexed host by host, so that most are not opened for a host
 _EXACT_ROWS = 32_768
 _STEP = 512  # rows of a run in larger files: 16 bytes of index
-# Rows between two wanted ones that are read through, since another slice costs as much as decoding
+# Rows between two selected ones that are read too, since another slice costs as much as decoding
 # these:
 _NEAR_CHOOSING = 32_768  # of a few columns
 _NEAR = 8_192  # of all
-_READ_AHEAD = 8_192  # least rows of a slice when a whole file is gone through
+_READ_AHEAD = 8_192  # minimum rows of a slice when a complete file is read
 _FILE, _ROW, _FAR, _KIND = "file", "row", "_far", "_kind"
 
 
@@ -99,7 +99,7 @@ class HostRowReader:
         """
         for file in files:
             if file.path in self._files:
-                self._path(file.path)  # a copy of a remote file stays here while it is asked for
+                self._path(file.path)  # keeps the copy of a remote file while it is used
         self._files = {file.path: self._files.get(file.path) or self._open(file) for file in files}
 
     def live(self, columns: Sequence[str], rows: int = PASS_ROWS) -> Iterator[pl.DataFrame]:
@@ -271,7 +271,7 @@ class _Reader:
         if end <= first:
             return self._held.clear()
         if end > self._first + self._held.height:
-            self._held, self._first = self._held.clear(), first  # given back before more is read
+            self._held, self._first = self._held.clear(), first  # freed before more is read
             self._held = self._rows.slice(first, max(end - first, _READ_AHEAD)).collect()
         part = self._held.slice(first - self._first, end - first)
         if end >= min(self._first + _READ_AHEAD, self.index.rows):

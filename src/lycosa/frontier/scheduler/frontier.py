@@ -98,7 +98,7 @@ class Frontier:
                 put_off.append(queue)
                 self._schedule.leave_line(key)
                 if len(self.active.orders) == 1:
-                    break  # those behind it are visited too
+                    break  # the following ones are visited too
                 continue
             if not queue.held and self.clocks.ready_at(key, domain, queue.row.ip) <= now:
                 self._schedule.leave_line(key)
@@ -159,7 +159,7 @@ class Frontier:
             domain_pause=domain_pause,
             may_burst=may_burst,
         )
-        # before the host itself: of equals the first that is scheduled comes first
+        # before the host itself: equal ones in the order of scheduling
         self._schedule.release_address(address, now)
         self._schedule.schedule(queue)
         self._schedule.wake(domain)

@@ -36,7 +36,7 @@ HORIZON_MS = 600_000
 """URLs that are due within ten minutes may be in a head; hosts with longer pauses are parked."""
 
 _ROOM_LEAST = 2
-# of a host with very many URLs each refill takes this share, so that reading it stays cheap a URL
+# share of a refill for a host with very many URLs, so that reading remains cheap per URL
 _SHARE_OF_LARGE = 200
 _MAX_OF_LARGE = 1_000
 _MAX_STALE = 1_000
@@ -98,7 +98,7 @@ class Heads:
         if head is not None and fits:
             kind = head.order.kind(row)
             closed_at = head.line(kind).closed_at if kind != FIRST else None
-            # or URLs with short intervals would never leave the head
+            # otherwise URLs with short intervals would never leave the head
             fits = closed_at is None or head.rank(row) < closed_at
         if wait <= HORIZON_MS and earliest == due and fits:
             self._frontier.add(row, self._clock.monotonic_ms() + wait if wait > 0 else 0)

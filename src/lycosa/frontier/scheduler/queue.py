@@ -270,7 +270,7 @@ class HostQueue:
     in_flight: list[str] = field(default_factory=list)
     held: bool = False
     parked: bool = False
-    turn: int = 0  # number of its last fetch; of equal hosts the least comes first
+    turn: int = 0  # number of its last fetch; the lowest of equal hosts is first
     opened_at: int = 0  # when it became active
     scheduled: int = 0  # the number of its one valid entry in a heap; 0: none
     scheduled_at: int = 0

@@ -26,7 +26,7 @@ class PackedKeys:
         self._dict: dict[int, int] = {}
         self._keys = array("Q")  # sorted
         self._payloads = array("Q")  # of them
-        # by the top of a key, whether `_keys` may hold it; empty while they are none
+        # whether `_keys` may contain a key, by its top bits; empty without keys
         self._table = bytearray()
 
     def __len__(self) -> int:

@@ -27,7 +27,7 @@ COST_PLAIN = 0.5  # whose URL has no sign of a trap, or that has no text
 COST_FIRST = 1  # for a folder, by the first page of a group in it: index pages are similar
 COST_SURE = 3  # for a page of a calendar, or a soft 404
 PROVEN = 3  # pages with new text after which a narrow group is judged independently
-RICH = 30  # pages with new text after which a stopped group is given back more credit
+RICH = 30  # pages with new text after which a stopped group gets more credit
 _DOUBT = 2  # ratio of pages without new text to pages with, above which a group is doubted
 _MAX_SEEN = 32  # last pages with new text that others are compared with
 # maximum different bits of simhashes if the lines are compared too

@@ -55,7 +55,7 @@ _PAIRED = ("zh", "ja")
 _PARTS_OF_TITLE = r"\s+[|–—·•»:-]+\s+|\s*[|·•»]\s*"
 _NUMBERING = r"^\s*(?:\d+(?:\.\d+)*\.?|\p{Lu}(?:\.\d+)+\.?)\s+"
 _SPACELESS = SPACELESS - {"bo"}  # Tibetan separates syllables
-# what separates words beside ASCII; what precedes the letters of a word
+# non-ASCII separators of words; characters before the letters of a word
 _SIGNS = r"[^\p{L}\p{M}\p{N}\x00-\x7f]+"
 _NO_LETTERS = r"^[\p{M}\p{N}]+"
 _PHRASE_KEY = ("language", "text", "kind")
@@ -64,7 +64,7 @@ _SAMPLE = pl.Schema(
     {"collection": pl.String, "url_key": pl.UInt64, "language": pl.String, "text_digest": pl.UInt64}
 )
 _ROWS = 500  # pages whose phrases are counted together, or whose words by language
-_WORD_ROWS = 125  # of them, whose words polars holds
+_WORD_ROWS = 125  # of them whose words polars has in memory
 _UNMERGED, _UNMERGED_WORDS = 50_000, 150_000  # counted rows that need not be merged
 _NO_WORD = "".join(
     chr(code) for code in range(0x80) if not chr(code).isalnum() and chr(code) != "_"

@@ -19,7 +19,7 @@ MAX_LINKS = 20_000
 MAX_LEVEL = 6
 """Of headings in Markdown."""
 
-FAULT_CUT = "document_cut"  # longer than we read
+FAULT_CUT = "document_cut"  # exceeds the size limit
 FAULT_BROKEN = "document_broken"  # read up to the fault
 FAULT_ENCRYPTED = "document_encrypted"
 FAULT_TIMEOUT = "document_timeout"  # took more time than `document_timeout`

@@ -45,7 +45,7 @@ class LinkedParagraphs(Paragraphs):
 
     def __init__(self, sink: Sink, targets: Mapping[str, str], place: BlockPlace) -> None:
         super().__init__(sink, targets, place)
-        self._field: list[str] = []  # the instruction of a field, which may come in several pieces
+        self._field: list[str] = []  # the instruction of a field, which may have several parts
         self._in_field = False
         self._field_links: list[str] = []  # of the fields that are open
 
@@ -80,7 +80,7 @@ class LinkedParagraphs(Paragraphs):
     def _set_field(self, attributes: dict[str, str]) -> None:
         """Process the beginning of a field or of its result, or its end."""
         kind, target = value_of(attributes, "fldCharType"), self._end_field()
-        if kind == "separate":  # what follows is shown
+        if kind == "separate":  # the following text is visible
             self._field_links[-1:] = [target]
         elif kind == "begin" and len(self._field_links) < _MAX_FIELDS:
             self._field_links.append("")

@@ -79,15 +79,15 @@ class BlockWalker:
         self.blocks = parts.blocks
         self.pieces: list[str] = []  # the current line, as written
         self.alts: list[str] = []  # alternative texts of images in the current block
-        self.carried: list[str] = []  # what a line that ended inside the link gave to its anchor
+        self.carried: list[str] = []  # part of the anchor from a line that ended inside the link
         self.link_first = 0  # where in `pieces` the current link begins
         self.line_link = 0  # where in `pieces` the outermost link begins
         self.link_alt = ""  # of the first image in the current link
         self.link_size = 0  # characters of the current block that are in links which ended
         self.element = 0  # the block element around: an index into `elements`
-        self.block_tag = 0  # the tag that began the current block, 0 in what follows the end of one
+        self.block_tag = 0  # the tag that began the current block, 0 after the end of one
         self.hidden = self.in_links = 0  # how many of these are open
-        # the element, its end visitor, and what that needs; elements without children have no end
+        # the element, its end visitor and the visitor's data; elements without children have no end
         self.ends: list[tuple[Node | None, _End, Any]] = [(None, BlockWalker.end_block, 0)]
 
     def break_line(self) -> None:

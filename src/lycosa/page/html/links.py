@@ -56,7 +56,7 @@ def header_links(values: Iterable[str]) -> list[tuple[str, dict[str, str]]]:
         value = value[:8192]
         while position < len(value):
             match = _HEADER_LINK.match(value, position)
-            if match is None:  # what does not parse ends at the next comma
+            if match is None:  # unparsable text ends at the next comma
                 position = value.find(",", position) + 1 or len(value)
                 continue
             parameters: dict[str, str] = {}
@@ -80,7 +80,7 @@ def resolve_links(
     seen: dict[tuple[str, str, str], int] = {}
     see = seen.setdefault
     resolve, cached = resolver.resolve, resolver.resolved.get
-    new_link = tuple.__new__  # what Link's own constructor calls, in half the time
+    new_link = tuple.__new__  # called by Link's constructor; takes half the time
     position = 0
     for kind, href, rel, anchor in page_links:
         place, fragment, _ = href.partition("#")

@@ -69,7 +69,7 @@ DESCEND_SHARE = 0.8  # of an element's prose in one child
 LINKED_LENGTH = 60
 # share of a line in links, up to which it belongs to the paragraphs around
 PARTLY_LINKED = 0.8
-# characters of a page without what is put aside, below which all of it is main text
+# characters outside excluded elements, below which all of them are main text
 SHORT_PAGE = 300
 _LINK_COST = 2.0  # a linked character outweighs two others
 _SHORT_COST, _HEADING_COST, _LINKED_COST = 10.0, 5.0, 20.0

@@ -125,7 +125,7 @@ def _deepest(
         following: the byte behind each "<".
         ends: where that is a slash.
     """
-    # unsigned: what is below "a" wraps to a large number
+    # unsigned: values below "a" wrap to a large number
     letters = (following | 0x20) - ord("a") < 26
     depths = np.cumsum(letters.view(np.int8) - ends.view(np.int8), dtype=np.int32)
     # A surplus of end tags must not hide what is opened after it.

@@ -55,7 +55,7 @@ SPECIAL: Final = _ids(_SPECIAL)
 HEADINGS: Final = _ids("h1 h2 h3 h4 h5 h6")
 # blocks that are no regions
 ITEMS: Final = _ids("li tr dt dd option optgroup hr legend thead tbody tfoot colgroup")
-# what they hold is not the article
+# their content is not part of the article
 AWAY_TAGS: Final = _ids("nav aside footer form menu dialog button")
 # nothing of interest in them
 UNSEEN: Final = _ids("style template select textarea datalist noframes noembed")

@@ -94,7 +94,7 @@ class Replica(OpenGenerations):
                     generation = local_copy(generation, self._copies)
                 index = OpenIndex([generation], before=self.newest())
                 if KIWI in index.analysis.korean:
-                    korean.load()  # takes longer than a search may
+                    korean.load()  # takes longer than the limit of a search
             except (WorkspaceError, OSError) as error:
                 self._problem = str(error)
                 return False
@@ -272,7 +272,7 @@ class ReplicaSupervisor:
             try:
                 self.check()
             except (LycosaError, OSError) as error:
-                # a layout that is being written, a node that is gone: check again
+                # a layout is being written, or a node has ended: check again
                 self._notify(f"search replicas: {error}")
 
     def _all_ready(self) -> bool:

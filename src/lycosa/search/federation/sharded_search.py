@@ -33,7 +33,7 @@ from lycosa.text.korean import holds_hangul
 
 CALL_TIMEOUT_S = 1.0
 DEADLINE_S = 5.0
-_AVOID_S = 5.0  # how long a replica that failed is only asked if there is no other
+_AVOID_S = 5.0  # how long a failed replica is used only if there is no other
 _DESCRIBE_INTERVAL_S = 2.0
 _MAX_THREADS = 64
 

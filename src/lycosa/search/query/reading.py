@@ -41,7 +41,7 @@ class Reading:
 
     analyzer: Analyzer
     units: tuple[Unit, ...]
-    parts: tuple[QueryPart, ...]  # what a page must contain
+    parts: tuple[QueryPart, ...]  # required terms of a page
     excluded: tuple[QueryPart, ...]
     language: str = ""
 

@@ -22,7 +22,7 @@ from lycosa.serve.services import WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, NOT_FOUND, WRITE_ERRORS, error_responses
 from lycosa.url.normalise import MAX_URL_LENGTH
 
-MAX_ENTRIES = 1_000  # of a list in one answer
+MAX_ENTRIES = 1_000  # entries of a list in one response
 _BUSY = error_responses({409: "Another export is running"})
 
 Language = Annotated[

@@ -148,7 +148,7 @@ class SearchSource:
         if self._reloading.acquire(blocking=False):
             try:
                 if self._searcher.reload():
-                    trim_malloc()  # what was open before is free now
+                    trim_malloc()  # the former generation is free now
             finally:
                 self._reloading.release()
         return self._searcher

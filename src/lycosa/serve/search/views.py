@@ -43,9 +43,11 @@ class PageQuery:
     site: str = ""
     collection: str = ""
     sort: str = ""  # date: the newest first
-    across: str = ""  # languages that are asked too, with commas between, or `all`
-    source: str = ""  # the query's language, if the reader said it
-    translate: tuple[str, ...] = ()  # what to ask for instead of a word: `de:house=Haus|Gebäude`
+    across: str = ""  # further languages to search, separated by commas, or `all`
+    source: str = ""  # the query's language, if given
+    translate: tuple[
+        str, ...
+    ] = ()  # translations instead of the usual ones: `de:house=Haus|Gebäude`
 
     def address(self, *, page: int = 1, path: str = "/", **changes: str) -> str:
         """Return the search page's address with this search (or that of a feed of it), `changes`
@@ -81,14 +83,14 @@ class ResultView:
     language: str
     language_name: str
     direction: str
-    date: str  # ISO 8601, for <time datetime>; empty: no calendar holds it
+    date: str  # ISO 8601, for <time datetime>; empty: impossible date
     at_ms: int
-    published: bool  # `at_ms` is when the page says it was published; else when it was fetched
+    published: bool  # `at_ms` is the declared date of publication; else that of the fetch
     from_host: int  # pages of the host that were found
-    copies: int  # pages with the same text that are left out
+    copies: int  # omitted pages with the same text
     type: str  # "" for the usual one
     cached: str  # where a copy is shown; "": nowhere
-    source: str  # "" for our own workspace
+    source: str  # "" for this workspace
     similar: str  # where pages like it are
 
 

@@ -23,12 +23,12 @@ from lycosa.site.picture import picture_size, site_picture
 from lycosa.site.report import SiteReport
 
 ROWS = 100
-_MAX_ENTRIES = 1_000  # of a list in one answer of the API
+_MAX_ENTRIES = 1_000  # entries of a list in one response of the API
 _KEPT_S = 60.0
 _MAX_FOLDERS = 60
 _MAX_DAYS = 3_650
 _MAP_POLICY = (
-    # the picture's own style sheet; it holds no script and none would run
+    # the picture's style sheet; it has no script, and none would run
     "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 )
 

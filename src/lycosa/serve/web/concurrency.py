@@ -27,7 +27,7 @@ class RequestKind(StrEnum):
     SEARCH = "search"
     # suggestions: a fifth of a search's work, requested at each letter
     TYPING = "typing"
-    PEER = "peer"  # parts of another Lycosa's search: it may be one that our own searches wait for
+    PEER = "peer"  # parts of a search of another server, for which searches here may wait
     CHANGE = "change"
     REPORT = "report"  # reads tables for seconds
     OTHER = "other"
@@ -61,7 +61,7 @@ MAX_WAITING = 500
 """Anonymous requests of a kind that may wait."""
 
 MAX_REMOTE_SEARCHES = 16
-"""Searches at once where others are asked too, over the network: then most of them wait for an
+"""Concurrent searches if other servers take part: most of them wait for a
 answer.
 """
 

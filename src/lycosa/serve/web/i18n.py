@@ -29,7 +29,7 @@ COOKIE = "lycosa_language"
 
 _LOCALES = {"en": "en_GB"}  # 3 March 2026
 _CODE = re.compile("`([^`]+)`")
-_OPEN, _CLOSE = "\ue000", "\ue001"  # private use: no message holds them
+_OPEN, _CLOSE = "\ue000", "\ue001"  # private use: no message contains them
 
 
 class Interface:

@@ -34,7 +34,7 @@ class RateLimiter:
         self._burst = burst
         self._now = now
         self._lock = threading.Lock()
-        # what is left, when that was
+        # remaining requests, time of the last one
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, who: str) -> int:

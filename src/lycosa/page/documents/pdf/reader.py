@@ -22,7 +22,7 @@ _MAX_OUTLINE = 500
 _MAX_PAGE_LINKS = 2_000
 _MAX_ADDRESS = 4_096
 _END = tuple('.!?:;。！？：；।॥۔؟…”"»)]）」』')
-_FULL_SHARE = 0.75  # of the page's long lines from which a line goes on in the next one
+_FULL_SHARE = 0.75  # share of the longest line above which a line continues in the next one
 _DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d)?'?(\d\d)?")
 _REPEATED_SHARE, _REPEATED_PAGES = 0.5, 4
 _NO_TITLE = re.compile(
@@ -106,7 +106,7 @@ def _read_pages(document: pdfium.PdfDocument, sink: Sink, outline: list[tuple[st
         text.close()
         page.close()
         held += sum(map(len, pages[-1]))
-        if held > 3_000_000:  # more than the sink takes
+        if held > 3_000_000:  # more than the sink accepts
             break
     repeated = _running_lines(pages)
     if sink.structured:
