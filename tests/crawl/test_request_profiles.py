@@ -1,6 +1,4 @@
-"""How a crawl presents itself: language, referrer, cookies, passwords and log-ins, against a site
-that looks at them.
-"""
+"""Request profiles: language, referrer, cookies, credentials and logins."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ def _password(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def everything_on_disk(root: Path) -> bytes:
-    """All bytes of a workspace, WARC files unpacked, other files as they are, tables as text."""
+    """Return all bytes of a workspace, with WARCs and tables decoded."""
     parts = [
         path.read_bytes() for path in root.rglob("*") if path.is_file() and path.suffix != ".gz"
     ]
@@ -48,11 +46,11 @@ def test_language_and_referrer(run: RunCrawl) -> None:
     )
 
 
-def test_a_collections_language_is_asked_for(run: RunCrawl) -> None:
+def test_language_of_a_collection_is_sent(run: RunCrawl) -> None:
     with members(Members()) as site:
         run(site.url(), depth=0, language="fi")
         run(site.url("/open/1"), depth=0, name="plain", settings=("fetch.accept_language=xx",))
-    # the robots.txt is known by then
+    # the robots.txt is stored already
     assert [each.headers.get("accept-language") for each in site.asked] == [None, "fi", "xx"]
 
 
@@ -84,7 +82,7 @@ def test_basic_credentials_go_where_they_belong(run: RunCrawl) -> None:
     crawled.assert_sound()
 
 
-def test_without_its_password_nothing_begins(run: RunCrawl, tmp_path: Path) -> None:
+def test_crawl_with_a_missing_password_is_refused(run: RunCrawl, tmp_path: Path) -> None:
     auth = [{"url": "http://127.0.0.1:1/", "user": "x", "password_env": "LYCOSA_TEST_NOT_SET"}]
     with pytest.raises(ConfigError, match="LYCOSA_TEST_NOT_SET"):
         run("http://127.0.0.1:1/", auth=auth)
@@ -117,7 +115,7 @@ def test_a_form_is_sent_once_and_its_session_kept(run: RunCrawl) -> None:
     assert_valid_warc(next(crawled.root.glob("data/*/archive.warc.gz")))
 
 
-def test_who_is_logged_out_logs_in_again(run: RunCrawl) -> None:
+def test_expired_session_is_renewed_by_another_login(run: RunCrawl) -> None:
     with members(Members(pages_a_session=2)) as site:
         crawled = run(site.url(), depth=1, login=[{"url": site.url("/login"), **LOGIN}])
     assert sum(title.startswith("club") for title in crawled.titles()) == 4
@@ -155,10 +153,8 @@ def test_a_login_that_cannot_work_is_tried_once_and_a_forbidden_form_never(
     assert crawled.count("urls", state="known") == 1
 
 
-def test_collections_of_other_request_profiles_fetch_apart(tmp_path: Path) -> None:
-    """Two that say the same share one request; one with another language, or with a password, makes
-    its own.
-    """
+def test_collections_share_requests_only_with_equal_request_profiles(tmp_path: Path) -> None:
+    """Another language, or a password for the URL, causes a separate request."""
     with members(Members()) as site:
         auth = [{"url": site.url("/basic"), "user": USER, "password_env": "LYCOSA_TEST_PASSWORD"}]
         seeds = [site.url()]
@@ -180,11 +176,11 @@ def test_collections_of_other_request_profiles_fetch_apart(tmp_path: Path) -> No
         assert {key: number for key, number in request_log.items() if key[0] == path} == dict(
             expected
         )
-    held = {
+    stored_titles = {
         name: {str(row["title"]) for row in crawled.rows("pages") if row["collection"] == name}
         for name in ("one", "two", "member")
     }
-    assert "secret basic" in held["member"]
-    assert "secret basic" not in held["one"] | held["two"]
-    assert held["one"] == held["two"]
+    assert "secret basic" in stored_titles["member"]
+    assert "secret basic" not in stored_titles["one"] | stored_titles["two"]
+    assert stored_titles["one"] == stored_titles["two"]
     crawled.assert_sound()
