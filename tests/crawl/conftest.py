@@ -194,11 +194,11 @@ def run(tmp_path: Path) -> RunCrawl:
         started: Callable[[Stoppable], None] | None = None,
         index: bool = False,
         clock: Clock | None = None,
-        budget: int | None = None,
+        quota: int | None = None,
         **collection: object,
     ) -> Crawled:
         config = parse_config("", overrides=(*QUICK, *settings))
-        chosen = Collection.model_validate({**QUICK_COLLECTION, "max_pages": budget, **collection})
+        chosen = Collection.model_validate({**QUICK_COLLECTION, "max_pages": quota, **collection})
         order = CrawlOrder(
             str(tmp_path / "workspace"),
             config,

@@ -144,8 +144,8 @@ def test_max_pages_is_exact_and_the_next_call_goes_on(serve: ServeWeb, run: RunC
 
 
 def test_max_pages_of_a_collection_counts_all_calls(serve: ServeWeb, run: RunCrawl) -> None:
-    assert run(serve(CHAIN).url(), budget=2).count("pages") == 2
-    second = run(budget=3)
+    assert run(serve(CHAIN).url(), quota=2).count("pages") == 2
+    second = run(quota=3)
     assert (second.count("pages"), second.progress.ended) == (3, "max_pages")
 
 

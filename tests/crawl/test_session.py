@@ -123,7 +123,7 @@ def test_what_an_outranked_session_fetched_meanwhile_is_kept_and_changes_nothing
     assert len([str(row["url"]) for row in crawled.rows("visits") if row["kind"] == "page"]) == 4
     titles = {path_of(str(row["url"])): row["title"] for row in crawled.rows("pages")}
     assert titles == {"/": "a page", "/a.html": "new"}
-    assert not workspace.claim("look", settings={}).orphans()
+    assert not workspace.claim("test", settings={}).orphans()
     assert verify(workspace, deep=True).ok
 
 
@@ -181,15 +181,15 @@ def plan(text: str, *chosen: str, **settings: str) -> CrawlPlan:
     ],
 )
 def test_invalid_collection_is_skipped_and_the_others_remain(settings: str, message: str) -> None:
-    made = plan(f'{GOOD}[[collection]]\nname = "bad"\n{settings}\n')
-    assert (made.names, list(made.bad)) == (["good"], ["bad"])
-    assert message in made.bad["bad"]
+    crawl_plan = plan(f'{GOOD}[[collection]]\nname = "bad"\n{settings}\n')
+    assert (crawl_plan.names, list(crawl_plan.bad)) == (["good"], ["bad"])
+    assert message in crawl_plan.bad["bad"]
 
 
 def test_second_collection_with_the_same_name_is_skipped() -> None:
-    made = plan(GOOD + GOOD.replace("127.0.0.1", "127.0.0.2"))
-    assert [job.seeds for job in made.jobs] == [("http://127.0.0.1/",)]
-    assert "names must differ" in "".join(made.bad.values())
+    crawl_plan = plan(GOOD + GOOD.replace("127.0.0.1", "127.0.0.2"))
+    assert [job.seeds for job in crawl_plan.jobs] == [("http://127.0.0.1/",)]
+    assert "names must differ" in "".join(crawl_plan.bad.values())
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ def test_seeds_come_from_settings_and_seed_file_else_from_earlier_calls(tmp_path
         '"old"\n[[collection]]\nname = "any"\nscope = "any"\n'
     )
     before = {"old": {"seeds": ["http://127.0.0.9/"]}, "good": {"seeds": ["http://127.0.0.8/"]}}
-    made = make_plan(text, "lycosa.toml", before=before)
-    assert {job.collection.name: job.seeds for job in made.jobs} == {
+    crawl_plan = make_plan(text, "lycosa.toml", before=before)
+    assert {job.collection.name: job.seeds for job in crawl_plan.jobs} == {
         "good": ("http://127.0.0.1/", "http://127.0.0.2/"),
         "old": ("http://127.0.0.9/",),
         "any": (),
