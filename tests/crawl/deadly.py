@@ -1,6 +1,6 @@
-"""Crawl with a parser that crashes on one page: `python deadly.py WORKSPACE SEED`.
+"""Crawl with a parser that crashes on one page.
 
-For `test_kill`. The patch is at module level, so spawned child processes apply it too.
+For `test_kill`: `python deadly.py WORKSPACE SEED`. The patch is at module level, so spawned child processes apply it too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Crawls of the synthetic web that are killed, and the requests its servers saw.
+"""Killed crawls of the synthetic web, and the requests its servers saw.
 
 The web runs in its own process, so its log continues over every kill. A response that arrived
 shortly before a kill may be in the log but not in the tables. All others have exactly one visit.

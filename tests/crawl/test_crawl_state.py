@@ -1,4 +1,4 @@
-"""`CrawlState`: shorter paths to known URLs, parked hosts, aborted requests.
+"""`CrawlState`: shorter paths to URLs, parked hosts, aborted requests.
 
 A shorter path changes the row if it is in memory. Otherwise the depths behind it are updated later.
 """
@@ -82,7 +82,7 @@ def test_shorter_path_to_a_visited_url_is_recorded_for_an_update(crawl: CrawlSta
 def test_row_of_a_parked_host_counts_the_urls_known_at_its_write(
     crawl: CrawlState, tmp_path: Path
 ) -> None:
-    """The counts of a host row include the URLs of the same commit, and `check` reports no error."""
+    """The counts of a host row include the URLs of the same commit."""
 
     def commit() -> list[str]:
         crawl.buffer.next_batch().commit()
@@ -113,7 +113,7 @@ def known_urls(workspace: Workspace) -> int:
 
 
 def test_aborted_request_delays_the_next_one_of_its_host(crawl: CrawlState) -> None:
-    """This includes robots.txt requests that are aborted because a lease has ended."""
+    """Also a robots.txt request that is aborted because a lease has ended."""
     row = admit(crawl, "http://h/page", 1)
     host = crawl.frontier.hosts[row.id.host_key].row
     host.delay_ms = 20_000
@@ -131,7 +131,7 @@ def test_aborted_request_delays_the_next_one_of_its_host(crawl: CrawlState) -> N
 
 
 def test_requested_page_is_fetched_before_due_pages(tmp_path: Path) -> None:
-    """A page that a link or sitemap makes due comes after pages that were due before."""
+    """A page that a link or sitemap makes due comes after earlier ones."""
     crawl = state_of(tmp_path, recrawl="age", max_age="1m")
     clock = crawl.clock
     assert isinstance(clock, ManualClock)

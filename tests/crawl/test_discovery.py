@@ -132,7 +132,7 @@ def test_queued_sitemaps_and_feeds_are_read_after_a_resume(serve: ServeWeb, run:
 
 
 def test_page_with_a_newer_lastmod_is_fetched_again(serve: ServeWeb, tmp_path: Path) -> None:
-    """Two days later the sitemap is due, and the lastmod of one page is after its visit."""
+    """The second crawl is two days later, when the sitemap is due."""
     web = serve(
         {
             "/index.html": page("/a.html", "/b.html"),

@@ -238,7 +238,10 @@ def test_damaged_documents_are_parsed_within_the_limits(
 
 
 def damage(payload: bytes, chance: random.Random) -> bytes:
-    """Return a truncated file, or one with flipped bits, moved parts or overwritten numbers."""
+    """Return a damaged copy of a file.
+
+    Truncated, or with flipped bits, moved parts or overwritten numbers.
+    """
     kind = chance.randrange(4)
     if kind == 0:
         return payload[: chance.randrange(1, len(payload))]
@@ -299,7 +302,7 @@ def fuzz(files: list[Path], count: int, seed: int = 5) -> tuple[Counter[str], fl
     "suffix", [".pdf", ".doc", ".docx", ".xls", ".xlsx", ".ppt", ".pptx", ".odt", ".rtf", ".epub"]
 )
 def test_many_damaged_real_documents(suffix: str) -> None:
-    """2,000 damaged copies of real files are parsed within the limits of a crawl.
+    """2,000 damaged copies of real files are parsed within the limits.
 
     The files are below $LYCOSA_DOCUMENTS, by default those of Debian packages and test sites.
     """
@@ -319,7 +322,7 @@ def test_many_damaged_real_documents(suffix: str) -> None:
 
 
 def test_documents_of_each_kind_are_found_by_their_words(tmp_path: Path) -> None:
-    """nginx serves one file of each kind; `lycosa crawl`, then `lycosa search`."""
+    """`lycosa search` finds all documents that `lycosa crawl` fetched."""
     root, workspace = tmp_path / "root", tmp_path / "workspace"
     root.mkdir()
     for form, make in MADE.items():

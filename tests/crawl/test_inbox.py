@@ -112,7 +112,7 @@ def test_many_submissions_are_looked_up_in_one_batch(
 def test_url_visited_since_its_submission_is_not_fetched_again(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
-    """A kill before the commit, or before the deletion of the file, leaves the file."""
+    """The file is still there after a kill before its deletion."""
     web = serve(SITE)
     sent_at = now(-60)
     first = run(web.url())
@@ -152,7 +152,7 @@ def test_files_of_other_collections_are_kept(serve: ServeWeb, run: RunCrawl) -> 
 def test_uncommitted_exchanges_of_submitted_urls_are_replayed(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commit fails after the fetch: the exchange is archived, the file still in the inbox."""
+    """The commit after the fetch fails, and the inbox file is kept."""
     web = serve(SITE)
     jobs = [(collection("default"), [web.url()])]
     work(tmp_path / "w", jobs)

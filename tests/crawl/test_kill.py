@@ -1,4 +1,4 @@
-"""`kill -9` loses no data, and a page that crashes the parser affects only itself.
+"""`kill -9` loses no data; a page that crashes the parser affects no other.
 
 A few random kills run by default, many more in `make prove`.
 """

@@ -1,4 +1,4 @@
-"""`LinkGate`: which links become rows, their depth, and the counters of refusals."""
+"""`LinkGate`: admitted links, their depth, and counters of refusals."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def assert_sound(root: Path) -> None:
 
 @pytest.mark.proves("limits-recrawl")
 def test_some_days_of_a_small_web(tmp_path: Path) -> None:
-    """Two days, a day without a crawl, and a third one that loads all hosts from the tables."""
+    """Crawl for two days, then for another one after a day without a crawl."""
     plan = WebPlan(hosts=8, pages=60, seed=3)
     live(tmp_path, plan, days=2, fetches_per_day=50)
     months = live(tmp_path, plan, days=1, fetches_per_day=50, from_day=3)

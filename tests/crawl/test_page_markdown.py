@@ -1,4 +1,4 @@
-"""The setting `collection.markdown`, which stores Markdown in the table `pages`."""
+"""The setting `collection.markdown`: Markdown in the table `pages`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_setting_applies_per_collection(site: str, tmp_path: Path) -> None:
 
 
 def test_readers_use_the_stored_markdown(site: str, run: RunCrawl) -> None:
-    """The stored Markdown is readable without the archive; other modes need it."""
+    """The stored Markdown does not need the archive; other modes do."""
     crawled = run(site, markdown=True)
     root = str(crawled.root)
     for archive in crawled.root.rglob("*.warc.gz"):

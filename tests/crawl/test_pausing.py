@@ -92,7 +92,7 @@ def test_a_crawl_of_a_paused_collection_is_refused(tmp_path: Path) -> None:
 
 
 def test_pause_files(tmp_path: Path) -> None:
-    """The first pause counts; damaged files pause, other files and names are ignored."""
+    """The first pause counts, damaged files pause, other files are ignored."""
     storage = open_storage(str(tmp_path))
     assert paused(storage) == {}
     pause(storage, "a", "ada")

@@ -1,4 +1,4 @@
-"""Outcomes of responses, decisions before a request, and uptime checks during a crawl."""
+"""Outcomes of responses, decisions before requests, and uptime checks."""
 
 from __future__ import annotations
 

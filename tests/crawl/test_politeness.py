@@ -162,7 +162,7 @@ def test_polite_over_kills_that_take_no_time(
     ("pages", "seconds"), [(2_000, 30), pytest.param(8_000, 120, marks=pytest.mark.prove)]
 )
 def test_hosts_do_not_delay_each_other(tmp_path: Path, pages: int, seconds: int) -> None:
-    """500 hosts are each requested immediately and as often as their own delay allows.
+    """500 hosts are requested as often as their own delays allow.
 
     They have between one and a few hundred pages.
     """
@@ -251,7 +251,7 @@ DELAY_MS = 1_000
 
 @contextmanager
 def successor(robot: SimulatedRobot) -> Iterator[CrawlSession]:
-    """Open a session that has loaded the stored state, at the time of its claim."""
+    """Open a session and load the stored state."""
     job = Job(Collection.model_validate({"delay": "1s", "scope": "any"}), tuple(robot.web.seeds()))
     fetcher = SimulatedFetcher(robot.web, robot.clock)
     workspace = Workspace.open_or_create(str(robot.workspace))

@@ -1,4 +1,4 @@
-"""Links to remote partitions: when rows are sent, and how the owner applies them."""
+"""Links to remote partitions: sending them, and applying them as the owner."""
 
 from __future__ import annotations
 

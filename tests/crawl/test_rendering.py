@@ -1,4 +1,4 @@
-"""Crawls of sites whose scripts create text and links, with a real Chromium."""
+"""Crawls of sites with content created by scripts, with a real Chromium."""
 
 from __future__ import annotations
 
@@ -238,9 +238,9 @@ def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
 @pytest.mark.proves("isolation-browser-network")
 @pytest.mark.parametrize("render_hosts", [(), ("localhost",)])
 def test_other_sites_are_left_alone(run: RunCrawl, render_hosts: tuple[str, ...]) -> None:
-    """A host in `render_hosts` is not requested if the address guard refuses it.
+    """The address guard also applies to hosts in `render_hosts`.
 
-    Here its private address is no seed.
+    Here the private address of the host is not a seed.
     """
     with members(ScriptedSite(pages=1)) as other, members(ScriptedSite(pages=1)) as site:
         site.elsewhere = f"http://localhost:{other.port}/app.js"
@@ -346,7 +346,7 @@ def test_learner_renders_by_the_share_of_pages_that_gain(
 @pytest.mark.proves("durability-kill")
 @pytest.mark.prove
 def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_path: Path) -> None:
-    """The archived response is stored unrendered, and nothing is requested twice."""
+    """The page is stored unrendered, and nothing is requested twice."""
     with members(ScriptedSite(pages=1)) as site:
         killed = threading.Event()
 

@@ -63,7 +63,7 @@ def test_more_hosts_than_places(serve: ServeWeb, run: RunCrawl) -> None:
 
 
 def test_page_is_unchanged_after_a_temporary_redirect(serve: ServeWeb, tmp_path: Path) -> None:
-    """A page, then a redirect, then the page again, which the ETag confirms with a 304."""
+    """The ETag of the page is still valid after the redirect."""
     moved = "location = /a.html { if (-f $document_root/moved) { return 302 /b.html; } }"
     web = serve(
         {
@@ -147,7 +147,7 @@ def test_robots_txt_behind_a_redirect_is_replayed_and_not_requested_again(
 def test_damaged_archive_is_reported_at_replay_and_its_pages_are_fetched_again(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
-    """After a power cut, the commit is missing and a bit of its archive has changed."""
+    """The commit is missing and a bit of its archive has changed."""
     web = serve(many(8))
     first = run(web.url())
     log = Path(first.root) / "log"

@@ -1,4 +1,4 @@
-"""Recrawl schedule: importance, change rates, triggers, sitemap dates, revisits."""
+"""Recrawl schedule: importance, change rates, triggers and revisits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several workers share the partitions and have the same result as one, also across kills."""
+"""Several workers have the same result as one, also if workers are killed."""
 
 from __future__ import annotations
 

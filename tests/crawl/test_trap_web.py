@@ -144,7 +144,7 @@ def test_traps_cost_little_and_every_real_page_is_found(tmp_path: Path) -> None:
 
 
 def test_pages_listed_only_in_sitemaps_are_found_with_few_requests(tmp_path: Path) -> None:
-    """A third of the leaf pages are in sitemaps only, and many lastmod dates are wrong.
+    """A third of the leaf pages is only in sitemaps, some with wrong lastmod.
 
     The sitemaps are plain files, indexes, gzip, text, news and hreflang.
     """
@@ -168,7 +168,7 @@ class SkippingFetcher(SimulatedFetcher):
 
 
 def test_wrong_lastmod_dates_are_ignored_after_a_few_fetches(tmp_path: Path) -> None:
-    """No page changes, but half of the hosts update all lastmod dates continuously."""
+    """No page changes, but half of the hosts update all lastmod dates."""
     plan = WebPlan.calm(
         seed=5,
         hosts=6,

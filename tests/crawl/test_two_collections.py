@@ -1,4 +1,4 @@
-"""Two collections in one worker: a common URL is fetched once and stored for both."""
+"""Two collections in one worker: common URLs are fetched once."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def test_page_quota_of_a_collection_does_not_limit_others(serve: ServeWeb, tmp_p
 def test_both_collections_fetch_every_page_with_small_queues(
     serve: ServeWeb, tmp_path: Path
 ) -> None:
-    """A request of one collection also removes the URL from the other's in-memory head.
+    """A request also removes the URL from the other collection's queue.
 
-    The head is refilled.
+    An in-memory head that becomes empty in this way is refilled.
     """
     web = serve(many(230))
     tight = ("crawl.waiting_urls=100", "crawl.commit_interval=200ms")

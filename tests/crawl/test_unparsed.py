@@ -67,7 +67,7 @@ def _crawl(workspace: Path, url: str, *more: str) -> dict[str, dict[str, object]
 
 
 def _archived(workspace: Path) -> int:
-    """Return the number of archived pages, or 0 if a file was deleted meanwhile."""
+    """Return the number of archived pages; 0 if a file was deleted meanwhile."""
     try:
         return len(archived_pages(workspace))
     except ArchiveError:

@@ -192,7 +192,7 @@ def test_decreased_depth_propagates_over_hosts_and_admits_further_pages(
 
 
 def test_depth_limits_do_not_apply_to_sitemaps(serve: ServeWeb, run: RunCrawl) -> None:
-    """Sitemap rows are not excluded by depth, and no depth is propagated from them."""
+    """Sitemap rows have no depth limit and do not propagate their depth."""
     web = serve(
         {
             "/index.html": page("/1.html"),
