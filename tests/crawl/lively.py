@@ -147,9 +147,9 @@ class LivelyWeb:
         """Create or replace a file atomically."""
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_suffix(".new")
-        fresh.write_text(content)
-        fresh.replace(file)
+        temporary = file.with_suffix(".new")
+        temporary.write_text(content)
+        temporary.replace(file)
 
     def pages(self, sent: set[int]) -> set[str]:
         """Return all pages that a crawl must find, given the submitted ones."""

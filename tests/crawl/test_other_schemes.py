@@ -94,7 +94,7 @@ def test_ftp_server_is_crawled_completely(tmp_path: Path) -> None:
     with _served(root) as (origin, log):
         assert str(run_json(workspace, *_arguments(origin))["ended"]) == "finished"
         expected = _expected_urls(root, origin)
-        request_log = Counter(f"{origin}{path}" for path in ftp_log(log, root))
+        requests = Counter(f"{origin}{path}" for path in ftp_log(log, root))
     visits = select(
         workspace, "SELECT url, http_status, protocol, content_type FROM visits WHERE kind = 'page'"
     )
@@ -103,7 +103,7 @@ def test_ftp_server_is_crawled_completely(tmp_path: Path) -> None:
     assert {row["content_type"] for row in visits if str(row["url"]).endswith("/")} == {
         "text/ftp-dir-listing"
     }
-    assert {url: number for url, number in request_log.items() if number > 1} == {}
+    assert {url: number for url, number in requests.items() if number > 1} == {}
     pages = {
         str(row["url"]): row
         for row in select(workspace, "SELECT url, title, text, language FROM pages")
@@ -153,8 +153,8 @@ def test_a_folder_and_below_with_its_robots(tmp_path: Path) -> None:
             workspace, [(collection("default", media_types=[], scope="prefix"), [f"{origin}pub/"])]
         )
         expected = {url for url in _expected_urls(root, origin, "pub") if "space" not in url}
-        request_log = {f"{origin}{path}" for path in ftp_log(log, root)}
-    assert request_log == {*expected, f"{origin}robots.txt"}
+        requests = {f"{origin}{path}" for path in ftp_log(log, root)}
+    assert requests == {*expected, f"{origin}robots.txt"}
     states = {
         (row["state"], row["reason"])
         for row in select(workspace, "SELECT state, reason FROM urls WHERE url LIKE '%space%'")
@@ -213,10 +213,10 @@ def test_kill_nine_and_reparse(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         run_json(workspace, *_arguments(origin))
-        request_log = Counter(ftp_log(log, root))
+        requests = Counter(ftp_log(log, root))
         expected = _expected_urls(root, origin)
-    assert {path for path, number in request_log.items() if number > 2} == set()
-    assert sum(number - 1 for number in request_log.values()) <= 1  # the request in flight
+    assert {path for path, number in requests.items() if number > 2} == set()
+    assert sum(number - 1 for number in requests.values()) <= 1  # the request in flight
     assert {str(row["url"]) for row in select(workspace, "SELECT url FROM pages")} == expected
     report: dict[str, object] = {**run_json(workspace, "reparse", "--json")}
     assert {name: report[name] for name in ("pages", "changed", "unreadable")} == {
@@ -248,13 +248,13 @@ def test_gopher_server_is_crawled_completely(tmp_path: Path) -> None:
         "/page": b"<title>A page</title><p>Tarantulas wait. <a href='other.html'>more</a>",
         "/other.html": b"<title>Other</title><p>Jumping spiders jump.",
     }
-    with gopher(content) as (port, request_log):
+    with gopher(content) as (port, requests):
         host = {"host": "127.0.0.1", "port": port}
         content[""] = MENU.format(**host).encode()
         content["/more"] = MORE.format(**host).encode()
         origin = f"gopher://127.0.0.1:{port}"
         work(workspace, [(collection("default", media_types=[]), [f"{origin}/"])])
-    assert Counter(request_log) == Counter(
+    assert Counter(requests) == Counter(
         ["robots.txt", "", "/about.txt", "/more", "/wolf.pdf", "/missing", "/page", "/other.html"]
     )
     pages = {

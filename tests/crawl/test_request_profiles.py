@@ -166,14 +166,14 @@ def test_collections_share_requests_only_with_equal_request_profiles(tmp_path: P
         ]
         crawled = work(tmp_path / "w", jobs)
     assert len(site.to("/robots.txt")) == 1
-    request_log = Counter(
+    request_counts = Counter(
         (each.path, each.headers.get("accept-language"), "authorization" in each.headers)
         for each in site.asked
     )
     for path in ("/", "/open/0", "/basic/0", "/club/3"):
         member = (path, None, True) if path == "/basic/0" else (path, None, False)
         expected = Counter([(path, None, False), (path, "fi", False), member])
-        assert {key: number for key, number in request_log.items() if key[0] == path} == dict(
+        assert {key: number for key, number in request_counts.items() if key[0] == path} == dict(
             expected
         )
     stored_titles = {

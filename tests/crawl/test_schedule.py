@@ -298,9 +298,9 @@ def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(
             "WARC-Payload-Digest"
         )
         assert revisit[2] == b""
-        request_log = records[uri, "request"][1][1]
-        assert bool(request_log.get_header("If-None-Match")) == (number == 0)
-        assert bool(request_log.get_header("If-Modified-Since")) == (number == 1)
+        request_headers = records[uri, "request"][1][1]
+        assert bool(request_headers.get_header("If-None-Match")) == (number == 0)
+        assert bool(request_headers.get_header("If-Modified-Since")) == (number == 1)
     rows = second.rows("urls")
     assert [row["changes"] for row in rows] == [0, 0, 0]
     assert all(len(json.dumps(row["history"])) > 2 for row in rows)
