@@ -1,9 +1,11 @@
-"""Crawls in this process of small sites that a real nginx serves."""
+"""Fixtures: in-process crawls of small sites that a real nginx serves."""
 
 from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -30,12 +32,12 @@ from tests.servers.nginx import Nginx, Server, nginx
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_fsync(quick: None) -> None:
-    """Crawls in this process end with the process, not with the machine (tests/trust has those)."""
+    """Skip fsync: tests/trust covers power cuts."""
 
 
 @dataclass
 class SmallWeb:
-    """Sites on loopback: hosts `127.0.3.1`, `127.0.3.2`, … in the order given."""
+    """Sites on loopback: hosts `127.0.3.1`, `127.0.3.2`, … in order."""
 
     server: Nginx
 
@@ -48,7 +50,7 @@ class SmallWeb:
             (self.server.servers[host - 1].root / path).write_text(content)
 
     def asked(self, mark: int = 0) -> list[str]:
-        """Paths asked for, in order, robots.txt left out."""
+        """Return the requested paths in order, without robots.txt."""
         return [
             request.uri for request in self.server.requests(mark) if request.uri != "/robots.txt"
         ]
@@ -59,8 +61,9 @@ ServeWeb = Callable[..., SmallWeb]
 
 @contextmanager
 def full_disk(monkeypatch: pytest.MonkeyPatch, *, commits: int = 0) -> Iterator[None]:
-    """Let commits fail after so many, and expect the crawl to end with that: the archive is whole,
-    as after a kill.
+    """Let every commit after the first `commits` fail with ENOSPC.
+
+    Expects the crawl to raise `WorkError`. The archive is complete, as after a kill.
     """
     commit, left = Claim.commit, iter(range(commits))
 
@@ -76,7 +79,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, *, commits: int = 0) -> Iterator[
 
 
 def page(*links: str, text: str = "", head: str = "") -> str:
-    """A small HTML page with links."""
+    """Return a small HTML page with links."""
     anchors = "\n".join(f'<p><a href="{target}">to {target}</a></p>' for target in links)
     start = f"<!doctype html><html><head><title>{text or 'a page'}</title>{head}</head>"
     return f"{start}<body><p>{text or 'Some words of text.'}</p>{anchors}</body></html>"
@@ -84,7 +87,7 @@ def page(*links: str, text: str = "", head: str = "") -> str:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[ServeWeb]:
-    """`serve({path: content}, …, extra=[…])` serves one site a mapping."""
+    """Serve one site per mapping: `serve({path: content}, …, extra=[…])`."""
     with ExitStack() as stack:
 
         def start(*sites: Mapping[str, str], extra: list[str] | None = None) -> SmallWeb:
@@ -109,7 +112,7 @@ def serve(tmp_path: Path) -> Iterator[ServeWeb]:
 
 @dataclass
 class Crawled:
-    """What a crawl left behind."""
+    """The workspace and the progress of a crawl that has ended."""
 
     root: Path
     progress: Progress
@@ -118,7 +121,7 @@ class Crawled:
         return LiveTables(Workspace.open(str(self.root))).scan(table).collect().to_dicts()
 
     def states(self) -> dict[str, tuple[str, str]]:
-        """Path -> (state, reason)."""
+        """Return path -> (state, reason)."""
         return {
             path_of(str(row["url"])): (str(row["state"]), str(row["reason"]))
             for row in self.rows("urls")
@@ -131,11 +134,14 @@ class Crawled:
         return sorted(path_of(str(row["url"])) for row in self.rows("pages"))
 
     def by_path(self, table: str, column: str) -> dict[str, Any]:
-        """Path -> value of a column; of several rows of a URL the last."""
+        """Return path -> value of a column in the last row of its URL."""
         return {path_of(str(row["url"])): row[column] for row in self.rows(table)}
 
+    def titles(self) -> list[str]:
+        return sorted(str(row["title"]) for row in self.rows("pages"))
+
     def assert_sound(self) -> None:
-        """Check the workspace with its archives."""
+        """Assert that `lycosa check --deep` finds nothing."""
         report = verify(Workspace.open(str(self.root)), deep=True)
         assert report.ok, [finding.what for finding in report.findings]
 
@@ -150,16 +156,34 @@ def path_of(url: str) -> str:
     return "/" + url.split("/", 3)[3]
 
 
+def assert_valid_warc(warc: Path) -> None:
+    """Assert that `warcio check` accepts a file."""
+    command = [Path(sys.executable).with_name("warcio"), "check", warc]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
 AS_ROOT = ("render.sandbox=false",) if os.geteuid() == 0 else ()
 """Chromium's sandbox does not work as root."""
+
+QUICK = ("crawl.patience=3s", "fetch.retry_wait=100ms", "fetch.first_byte_timeout=2s", *AS_ROOT)
+QUICK_COLLECTION = {
+    "traps": False,
+    "media_types": ["*"],
+    "delay": 0,
+    "courtesy_factor": 0.0,
+    "backoff": "100ms",
+}
+"""Without trap rules: generated pages are near-identical, detection by content would stop them."""
 
 RunCrawl = Callable[..., Crawled]
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunCrawl:
-    """`run(url, …, depth=2, settings=("fetch.retries=1",))` crawls into one workspace, call after
-    call.
+    """Crawl into one workspace, also repeatedly.
+
+    Example: `run(url, …, depth=2, settings=("fetch.retries=1",))`.
     """
 
     def start(
@@ -170,30 +194,11 @@ def run(tmp_path: Path) -> RunCrawl:
         started: Callable[[Stoppable], None] | None = None,
         index: bool = False,
         clock: Clock | None = None,
-        budget: int | None = None,
+        quota: int | None = None,
         **collection: object,
     ) -> Crawled:
-        quick = (
-            "crawl.patience=3s",
-            "fetch.retry_wait=100ms",
-            "fetch.first_byte_timeout=2s",
-            *AS_ROOT,
-            *settings,
-        )
-        config = parse_config("", overrides=quick)
-        # Pages made up for a test say the same: to the rules about content a site of them is a
-        # trap.
-        chosen = Collection.model_validate(
-            {
-                "traps": False,
-                "media_types": ["*"],
-                "delay": 0,
-                "courtesy_factor": 0.0,
-                "backoff": "100ms",
-                "max_pages": budget,
-                **collection,
-            }
-        )
+        config = parse_config("", overrides=(*QUICK, *settings))
+        chosen = Collection.model_validate({**QUICK_COLLECTION, "max_pages": quota, **collection})
         order = CrawlOrder(
             str(tmp_path / "workspace"),
             config,

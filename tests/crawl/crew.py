@@ -1,4 +1,7 @@
-"""Several sessions that share the partitions of one workspace, run turn by turn in this process."""
+"""Several sessions that share the partitions of one workspace.
+
+They run in this process, one iteration of each worker loop after another.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ MakeFetcher = Callable[[str], Fetcher | None]
 
 @dataclass
 class Crew:
-    """Members by name. `fetcher` makes each one's; None: the network."""
+    """Sessions by worker name.
+
+    `fetcher` returns the fetcher of a member, or None to use the network.
+    """
 
     root: Path
     clock: Clock
@@ -58,7 +64,7 @@ class Crew:
         lease: Lease | None = None,
         granted: dict[str, int] | None = None,
     ) -> CrawlSession:
-        """A member claims these partitions and takes up what is stored there."""
+        """Add a member that claims and loads these partitions."""
         config = parse_config("", overrides=(*QUICK, *self.settings))
         session = open_session(
             self.workspace(),
@@ -82,13 +88,14 @@ class Crew:
         return session
 
     def share(self, names: Sequence[str]) -> None:
-        """These join and share all partitions, every so many-th each."""
+        """Add these members and assign the partitions round-robin."""
         for number, name in enumerate(names):
             self.join(name, range(number, PARTITIONS, len(names)))
 
     def kill(self, name: str) -> frozenset[int]:
-        """As SIGKILL would have it: what is not committed stays in its WARC. Gives back what it
-        held.
+        """Remove a member as SIGKILL does and return its partitions.
+
+        Uncommitted exchanges stay in its WARC.
         """
         session = self.members.pop(name)
         held = session.claim.partitions
@@ -97,7 +104,7 @@ class Crew:
         return held
 
     def leave(self, name: str) -> frozenset[int]:
-        """A member commits, releases, and ends."""
+        """Let a member commit, release its claim and end."""
         session = self.members.pop(name)
         session.worker.end("stopped")
         self._count(session)
@@ -112,16 +119,14 @@ class Crew:
             session.inbox.apply()
 
     def ended(self) -> bool:
-        """The rule for the end of a crawl: all are idle up to the same entry, and that is the log's
-        last.
-        """
-        standings = {session.worker.idle() for session in self.members.values()}
-        return len(standings) == 1 and all(
-            idle and head == self.workspace().state().head for idle, head in standings
+        """Return whether all members are idle at the head of the log."""
+        snapshots = {session.worker.idle() for session in self.members.values()}
+        return len(snapshots) == 1 and all(
+            idle and head == self.workspace().state().head for idle, head in snapshots
         )
 
     def run(self, until: Callable[[], bool] | None = None) -> None:
-        """Turn after turn, until that or the end."""
+        """Run turns until the condition holds, by default `ended`."""
         done = until or self.ended
         for _ in range(_MAX_TURNS):
             self.turn()
@@ -138,15 +143,13 @@ class Crew:
         self.pages += session.worker.progress.pages
         self.found_rows += session.received_links.rows
 
-    # -- what it left
-    # ------------------------------------------------------------
-
     def table(self, name: str) -> pl.DataFrame:
         return LiveTables(self.workspace()).scan(name).collect()
 
     def facts(self) -> dict[str, list[tuple[object, ...]]]:
-        """The tables up to time, to who fetched, and to which of several pages led to a URL
-        first.
+        """Return table contents that do not depend on the schedule.
+
+        Left out: times, the worker, and the page whose link was first.
         """
         urls = self.table("urls").select(
             "collection", "operation", "url", "depth", "state", "reason", "text_digest", "digest"
@@ -169,9 +172,7 @@ class Crew:
 
 
 def job(seeds: Iterable[str], **settings: object) -> Job:
-    """A collection for a synthetic web: one second between fetches, as simulated time costs
-    nothing.
-    """
+    """Return a job for a synthetic web with a delay of one second."""
     quick = {
         "scope": "any",
         "delay": "1s",

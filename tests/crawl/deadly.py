@@ -1,6 +1,6 @@
-"""A crawl whose parser dies of one page, for `test_sandbox`: `python deadly.py WORKSPACE SEED`.
+"""Crawl with a parser that crashes on one page.
 
-The patch stands at module level, so a spawned child has it too.
+For `test_kill`: `python deadly.py WORKSPACE SEED`. The patch is at module level, so spawned child processes apply it too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""SIGKILL at random moments of a crawl, and what must be true after each one and at the end.
+"""SIGKILL at random moments of a crawl, and the checks afterwards.
 
-After every kill the whole exchanges of all WARCs are noted, and where the server's log ends: what
-was whole may never be asked for again. When a crawl has at last come to its end, tables, archive
-and index hold every page exactly once.
+Each kill records the complete exchanges of all WARCs and the end of the server's log: an archived
+response must not be requested again. After the final run, tables, archive and index contain every
+page exactly once.
 """
 
 from __future__ import annotations
@@ -26,28 +26,31 @@ from tests.waiting import until
 
 LYCOSA = Path(sys.executable).parent / "lycosa"
 RUN_LIMIT_S = 120.0
-LOG_SETTLES_S = 0.05  # nginx writes its log line a moment after the answer has left
+LOG_SETTLES_S = 0.05  # nginx writes its log line shortly after it sent the response
 
 
 @dataclass
 class Kill:
-    """What was on disk and in the server's log when a process was killed."""
+    """State of the disk and of the server's log when a process was killed."""
 
     after_s: float
-    whole: frozenset[str]  # URLs of pages whose exchange was whole in some WARC
+    archived: frozenset[str]  # URLs of pages with a complete exchange in a WARC
     log_mark: int
 
 
 @dataclass
 class KilledCrawl:
-    """A crawl that was killed again and again until it was let finish."""
+    """A crawl that was killed repeatedly, then finished."""
 
     workspace: Path
     kills: list[Kill] = field(default_factory=list)
 
 
 def crawl_command(workspace: Path, seed: str, delay: str) -> list[str]:
-    """Small commits, so that kills fall before, within and after them."""
+    """Return a `lycosa crawl` command.
+
+    Commits are small, so that kills occur before, during and after them.
+    """
     commits = ("crawl.commit_pages=25", "crawl.commit_interval=300ms", "index.interval=200ms")
     settings = (
         *commits,
@@ -79,8 +82,9 @@ def kill_until(
     chance: random.Random,
     delay: str = "10ms",
 ) -> KilledCrawl:
-    """Start, kill at a random moment, note, start again; after `kills` kills, or when a start ends
-    by itself, let it finish.
+    """Kill the crawl at random moments, then let it finish.
+
+    The kills end after `kills`, or earlier when the crawl has finished.
     """
     crawl = KilledCrawl(workspace)
     while len(crawl.kills) < kills:
@@ -96,7 +100,7 @@ def kill_until(
             process.send_signal(signal.SIGKILL)
             process.communicate()
             time.sleep(LOG_SETTLES_S)
-            crawl.kills.append(Kill(wait, whole_pages(workspace), server.mark()))
+            crawl.kills.append(Kill(wait, archived_pages(workspace), server.mark()))
             continue
         assert process.returncode == 0, errors.decode(errors="replace")
         break
@@ -106,15 +110,16 @@ def kill_until(
 
 
 def await_request(process: subprocess.Popen[bytes], server: Nginx) -> None:
-    """Wait until a crawl has asked for something, however long a busy machine takes to get
-    there.
-    """
+    """Wait for the first request of a crawl, or for the end of the process."""
     before = server.mark()
     until(lambda: server.mark() != before or process.poll() is not None, RUN_LIMIT_S)
 
 
-def whole_pages(workspace: Path) -> frozenset[str]:
-    """URLs of pages with a whole exchange in any WARC of the workspace, committed or not."""
+def archived_pages(workspace: Path) -> frozenset[str]:
+    """Return the URLs of pages with a complete exchange in any WARC.
+
+    Uncommitted WARCs are included.
+    """
     warcs = sorted(workspace.glob("data/*/archive.warc.gz"))
     return frozenset(
         stored.visit.url
@@ -125,13 +130,14 @@ def whole_pages(workspace: Path) -> frozenset[str]:
 
 
 def assert_nothing_lost(crawl: KilledCrawl, server: Nginx, expected: dict[str, int]) -> None:
-    """The promises of the store, checked from outside: server's log, tables, archive (by another
-    reader), index.
+    """Compare server log, tables, archive and index.
+
+    fastwarc reads the archive independently of Lycosa.
     """
     for kill in crawl.kills:
-        again = {request.url for request in server.requests(kill.log_mark)} & kill.whole
+        again = {request.url for request in server.requests(kill.log_mark)} & kill.archived
         assert not again, (
-            f"fetched again though whole when killed after {kill.after_s:.2f} s: "
+            f"requested again although archived before the kill at {kill.after_s:.2f} s: "
             f"{sorted(again)[:5]}"
         )
     visits = ask(
@@ -148,8 +154,8 @@ def assert_nothing_lost(crawl: KilledCrawl, server: Nginx, expected: dict[str, i
     assert Counter(row["url"] for row in states) == Counter(expected.keys())
     assert {row["state"] for row in states} <= {"visited", "gone"}
     pages = ask(crawl.workspace, "SELECT url, may_index FROM pages")
-    read = [row["url"] for row in pages]
-    assert len(set(read)) == len(read)
+    page_urls = [row["url"] for row in pages]
+    assert len(set(page_urls)) == len(page_urls)
     archived = Counter(_archived_responses(crawl.workspace, {row["warc_file"] for row in visits}))
     assert archived == Counter(expected.keys())
     status = run_json(crawl.workspace, "status", "--json")
@@ -158,25 +164,25 @@ def assert_nothing_lost(crawl: KilledCrawl, server: Nginx, expected: dict[str, i
 
 
 def ask(workspace: Path, query: str) -> list[dict[str, object]]:
-    """Rows of `lycosa sql`."""
+    """Return the rows of `lycosa sql`."""
     rows = run_json(workspace, "sql", query, "--json")
     assert isinstance(rows, list)
     return rows
 
 
 def lycosa(workspace: Path | str, *arguments: str) -> str:
-    """Run a command that succeeds; returns its output."""
+    """Run a command that must succeed and return its output."""
     return printed("-w", str(workspace), *arguments, limit_s=300)
 
 
 def run_json(workspace: Path | str, *arguments: str) -> dict[str, dict[str, object]]:
-    """A command's JSON."""
+    """Return the JSON output of a command."""
     document: dict[str, dict[str, object]] = json.loads(lycosa(workspace, *arguments))
     return document
 
 
 def _archived_responses(workspace: Path, committed: set[object]) -> list[str]:
-    """Targets of all page responses in committed WARCs, as fastwarc reads them."""
+    """Return the targets of all page responses in committed WARCs."""
     targets = []
     for path in sorted(str(name) for name in committed):
         with (workspace / path).open("rb") as stream:

@@ -1,9 +1,8 @@
-"""A small web that never rests, for kills: pages that change, sitemaps, a feed, an inbox; and what
-must be true at the end.
+"""Kills during a crawl of a small web with pages that change.
 
-Every page is reached in one way only (a link, the sitemap, the feed, the inbox, a redirect), so
-each way that loses something shows. While a crawl of it runs, `Stirring` rewrites pages and drops
-inbox files, and now and then kills the child that merges.
+It has sitemaps, a feed and an inbox. Every page is reachable in one way only (a link, the sitemap,
+the feed, the inbox, a redirect), so a loss in any of them is detected. While the crawl runs,
+`BackgroundChanges` rewrites pages, writes inbox files and sometimes kills the merge process.
 """
 
 from __future__ import annotations
@@ -67,8 +66,9 @@ _ENTRY = (
 
 @dataclass
 class LivelyWeb:
-    """Two hosts on loopback; `port` is known only when they are served, so `lay` writes the pages
-    then.
+    """Two hosts on loopback.
+
+    `write_site` writes the pages when the servers run and the port is known.
     """
 
     roots: tuple[Path, Path]
@@ -85,8 +85,8 @@ class LivelyWeb:
     def origin(self, host: int) -> str:
         return f"http://{ADDRESSES[host]}:{self.port}"
 
-    def lay(self, port: int) -> None:
-        """Write all pages."""
+    def write_site(self, port: int) -> None:
+        """Write all pages, sitemaps, feeds and robots.txt files."""
         self.port = port
         for host, root in enumerate(self.roots):
             origin = self.origin(host)
@@ -144,15 +144,15 @@ class LivelyWeb:
             )
 
     def write(self, root: Path, path: str, content: str) -> None:
-        """A page appears, or changes, at once."""
+        """Create or replace a file atomically."""
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_suffix(".new")
-        fresh.write_text(content)
-        fresh.replace(file)
+        temporary = file.with_suffix(".new")
+        temporary.write_text(content)
+        temporary.replace(file)
 
     def pages(self, sent: set[int]) -> set[str]:
-        """Every page that a crawl must have, when these inbox pages were sent."""
+        """Return all pages that a crawl must find, given the submitted ones."""
         paths = [
             "/",
             *(f"/l/{n}.html" for n in range(LINKED)),
@@ -167,8 +167,8 @@ class LivelyWeb:
 
 
 @dataclass
-class Stirring:
-    """What goes on beside the crawl, in a thread of the test."""
+class BackgroundChanges:
+    """Changes and kills during the crawl, in a thread of the test."""
 
     web: LivelyWeb
     workspace: Path
@@ -179,8 +179,8 @@ class Stirring:
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Stirring:
-        self._thread = threading.Thread(target=self._stir)
+    def __enter__(self) -> BackgroundChanges:
+        self._thread = threading.Thread(target=self._run)
         self._thread.start()
         return self
 
@@ -189,7 +189,7 @@ class Stirring:
         assert self._thread is not None
         self._thread.join()
 
-    def _stir(self) -> None:
+    def _run(self) -> None:
         while not self._ended.wait(self.chance.uniform(0.02, 0.3)):
             host, number = self.chance.randrange(2), self.chance.randrange(6, LINKED)
             links = [
@@ -215,7 +215,7 @@ class Stirring:
         self.sent.add(number)
 
     def _kill_child(self) -> None:
-        """The one that merges, told by the lock that it holds."""
+        """Kill the merge process, identified by its lock."""
         with suppress(psutil.Error, ProcessLookupError):
             for child in psutil.Process(self.crawler).children() if self.crawler else ():
                 if any(file.path.endswith("merge.lock") for file in child.open_files()):
@@ -225,26 +225,27 @@ class Stirring:
 
 @dataclass
 class LivelyCrawl:
-    """A crawl that was killed again and again. `whole`: record id -> kind and URL of every exchange
-    that was whole in some WARC.
+    """A crawl that was killed repeatedly.
+
+    `archived`: record id -> kind and URL of every complete exchange in a WARC.
     """
 
     web: LivelyWeb
     workspace: Path
-    whole: dict[str, str] = field(default_factory=dict)
+    archived: dict[str, str] = field(default_factory=dict)
     kills: int = 0
     children_killed: int = 0
     sent: set[int] = field(default_factory=set)
     _sizes: dict[Path, int] = field(default_factory=dict)
 
-    def note_whole(self) -> None:
-        """Read the WARCs that grew since the last look."""
+    def record_archived(self) -> None:
+        """Read the WARCs that have grown since the last call."""
         for warc in sorted(self.workspace.glob("data/*/archive.warc.gz")):
-            # an orphaned merge may sweep it meanwhile
+            # an orphaned merge may delete it meanwhile
             with suppress(FileNotFoundError, ArchiveError):
                 size = warc.stat().st_size
                 if self._sizes.get(warc) != size:
-                    self.whole.update(
+                    self.archived.update(
                         (each.visit.record_id, f"{each.visit.kind} {each.visit.url}")
                         for each in read_exchanges(warc)
                     )
@@ -252,7 +253,7 @@ class LivelyCrawl:
 
 
 def command(crawl: LivelyCrawl, *more: str) -> list[str]:
-    """`lycosa crawl` of the lively web; `more` settings."""
+    """Return the `lycosa crawl` command; `more` are settings."""
     overrides = [part for setting in (*SETTINGS, *more) for part in ("--set", setting)]
     seeds = [f"{crawl.web.origin(host)}/" for host in range(2)]
     return [
@@ -270,13 +271,12 @@ def command(crawl: LivelyCrawl, *more: str) -> list[str]:
 
 
 def kill_lively(crawl: LivelyCrawl, server: Nginx, *, kills: int, chance: random.Random) -> None:
-    """Crawl with everything going on, killed `kills` times at random moments; then let it come to
-    rest.
+    """Kill the crawl `kills` times at random moments, then let it finish.
 
-    Most moments are counted from the first request of a run, however long a busy machine takes to
-    get there; one in six from the start of the process.
+    Most moments are measured from the first request of a run, one in six from the start of the
+    process.
     """
-    with Stirring(crawl.web, crawl.workspace, chance) as stirring:
+    with BackgroundChanges(crawl.web, crawl.workspace, chance) as changes:
         while crawl.kills < kills:
             process = subprocess.Popen(
                 command(
@@ -285,7 +285,7 @@ def kill_lively(crawl: LivelyCrawl, server: Nginx, *, kills: int, chance: random
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )
-            stirring.crawler = process.pid
+            changes.crawler = process.pid
             if chance.random() < 5 / 6:
                 await_request(process, server)
             try:
@@ -293,19 +293,20 @@ def kill_lively(crawl: LivelyCrawl, server: Nginx, *, kills: int, chance: random
             except subprocess.TimeoutExpired:
                 _kill(process, with_children=chance.random() < 0.5)
                 time.sleep(LOG_SETTLES_S)
-                crawl.note_whole()
+                crawl.record_archived()
                 crawl.kills += 1
                 continue
             raise AssertionError(
-                f"ended by itself with {process.returncode}: {errors.decode(errors='replace')}"
+                f"ended before the kill with {process.returncode}: "
+                f"{errors.decode(errors='replace')}"
             )
-        stirring.crawler = 0
-    crawl.sent, crawl.children_killed = stirring.sent, stirring.children_killed
+        changes.crawler = 0
+    crawl.sent, crawl.children_killed = changes.sent, changes.children_killed
     assert '"finished"' in printed(*command(crawl)[1:], limit_s=RUN_LIMIT_S)
 
 
 def _kill(process: subprocess.Popen[bytes], *, with_children: bool) -> None:
-    """SIGKILL; a child that merges goes on as an orphan, or is killed with it."""
+    """Send SIGKILL, optionally also to a merge process."""
     children: list[psutil.Process] = []
     with suppress(psutil.Error):
         children = psutil.Process(process.pid).children()
@@ -315,19 +316,18 @@ def _kill(process: subprocess.Popen[bytes], *, with_children: bool) -> None:
             if with_children:
                 child.kill()
     assert process.stderr is not None
-    process.stderr.close()  # an orphan holds the other end open
+    process.stderr.close()  # an orphan keeps the other end open
     process.wait()
 
 
 def assert_nothing_lost(crawl: LivelyCrawl) -> None:
-    """What must be true after all kills, seen through the commands."""
+    """Check tables, index and inbox through the commands."""
     visits = ask(crawl.workspace, "SELECT url, kind, record_id, http_status FROM visits")
     ids = Counter(str(row["record_id"]) for row in visits)
     assert [name for name, number in ids.items() if number > 1] == [], "committed twice"
-    missing = sorted(text for name, text in crawl.whole.items() if name not in ids)
+    missing = sorted(text for name, text in crawl.archived.items() if name not in ids)
     assert not missing, (
-        f"{len(missing)} of {len(crawl.whole)} exchanges that were whole are in no visit: "
-        f"{missing[:5]}"
+        f"{len(missing)} of {len(crawl.archived)} archived exchanges have no visit: {missing[:5]}"
     )
     rows = ask(crawl.workspace, "SELECT collection, operation, url, state, reason FROM urls")
     keys = Counter((row["collection"], row["operation"], row["url"]) for row in rows)
@@ -337,7 +337,7 @@ def assert_nothing_lost(crawl: LivelyCrawl) -> None:
     expected = crawl.web.pages(crawl.sent)
     lost = {url: [row for row in rows if row["url"] == url] for url in expected - set(pages)}
     assert not lost, f"{len(lost)} lost: {lost}"
-    assert set(pages) <= expected, f"never named: {set(pages) - expected}"
+    assert set(pages) <= expected, f"not expected: {set(pages) - expected}"
     waiting = {(row["operation"], row["reason"]) for row in rows if row["state"] == "known"}
     assert waiting <= {("sitemap", "scheduled"), ("feed", "scheduled")}, waiting
     assert not list((crawl.workspace / "inbox").glob("*.json"))
@@ -348,15 +348,15 @@ def assert_nothing_lost(crawl: LivelyCrawl) -> None:
     states = Counter(row["state"] for row in rows)
     assert (hosts["known"], hosts["visited"]) == (states["known"], states["visited"])
     indexed = run_json(crawl.workspace, "status", "--json")["index"]["documents"]
-    shown = {
+    indexable = {
         (row["collection"], row["url"])
         for row in ask(crawl.workspace, "SELECT collection, url FROM pages WHERE may_index")
     }
-    # if it was ranked
+    # empty before the first ranking
     copies = set(
         current_duplicates(Workspace.open(str(crawl.workspace)))
         .select("collection", "url")
         .iter_rows()
     )
-    assert indexed == len(shown - copies), (indexed, len(shown), len(copies))
+    assert indexed == len(indexable - copies), (indexed, len(indexable), len(copies))
     lycosa(crawl.workspace, "check", "--deep")

@@ -1,5 +1,6 @@
-"""Months of a crawl on a web that changes, in simulated time: what they cost, and how fresh the
-tables are.
+"""Crawl a changing web for months of simulated time.
+
+Measures memory, disk space and the freshness of the tables.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ _SAMPLE_MS = DAY_MS // 4
 
 @dataclass(slots=True)
 class Day:
-    """The state at the end of a simulated day. `fresh`: weighted share of the pages whose newest
-    version is in the tables.
+    """The state at the end of a simulated day.
+
+    `fresh`: weighted share of the pages whose current version is in the tables.
     """
 
     day: int
@@ -48,13 +50,15 @@ class Day:
 
 @dataclass(slots=True)
 class Months:
-    """What became of it. The freshness of `uniform` and of the `optimum` are what theory gives for
-    the true rates at the same budget.
+    """The results of a long crawl.
+
+    `uniform` and `optimum` are the theoretical freshness for the true change rates at the same
+    budget.
     """
 
     days: list[Day] = field(default_factory=list)
-    again: list[int] = field(default_factory=list)  # fetches of known pages, by day
-    changed: list[int] = field(default_factory=list)  # of these, those that found another text
+    refetches: list[int] = field(default_factory=list)  # fetches of known pages, by day
+    changed: list[int] = field(default_factory=list)  # of these, with a changed text
     seconds: float = 0.0
     pages: int = 0
     uniform: float = 0.0
@@ -62,19 +66,19 @@ class Months:
     errors: dict[str, int] = field(default_factory=dict)
 
     def fresh(self, first_day: int) -> float:
-        """Mean share from a day on."""
+        """Return the mean of `fresh` from a day on."""
         return float(np.mean([each.fresh for each in self.days if each.day >= first_day]))
 
     def table(self) -> str:
-        lines = ["day | again | changed | fresh | resident MB | archive MB | tables MB | files"]
+        lines = ["day | refetches | changed | fresh | resident MB | archive MB | tables MB | files"]
         for each in self.days:
             if each.day in (1, 2, 3, 5) or each.day % 10 == 0:
-                again, changed = (
+                refetches, changed = (
                     list_[each.day - 1] if each.day <= len(list_) else 0
-                    for list_ in (self.again, self.changed)
+                    for list_ in (self.refetches, self.changed)
                 )
                 lines.append(
-                    f"{each.day} | {again} | {changed} | {each.fresh:.3f} | "
+                    f"{each.day} | {refetches} | {changed} | {each.fresh:.3f} | "
                     f"{each.resident_mb:.0f} | {each.archive_mb:.2f} "
                     f"| {each.tables_mb:.2f} | {each.files}"
                 )
@@ -88,7 +92,7 @@ class Months:
 
 
 class _Observer:
-    """Does at its simulated times what stands beside a worker: merges and sweeps, and samples."""
+    """Merges, vacuums and samples freshness at simulated intervals."""
 
     def __init__(
         self, web: Web, workspace: Workspace, clock: SimulatedClock, config: Config, months: Months
@@ -141,17 +145,18 @@ class _Observer:
 
     def _fresh(self, now: int) -> float:
         pages = visited_pages(self._workspace, self._web)
-        held = [
+        current = [
             self._web.version(url, at) == self._web.version(url, now)
             for url, at in pages.select("url", "visited_at").iter_rows()
         ]
         weight = pages["importance"].to_numpy()
-        return float((weight * held).sum() / weight.sum()) if weight.sum() > 0 else 0.0
+        return float((weight * current).sum() / weight.sum()) if weight.sum() > 0 else 0.0
 
 
 def visited_pages(workspace: Workspace, web: Web) -> pl.DataFrame:
-    """The live rows of real pages: url, visited_at (ms), importance (1 before the first
-    ranking).
+    """Return url, visited_at (ms) and importance of visited real pages.
+
+    Importance is 1 before the first ranking.
     """
     rows = (
         LiveTables(workspace)
@@ -173,7 +178,7 @@ def visited_pages(workspace: Workspace, web: Web) -> pl.DataFrame:
 
 
 def resident_mb() -> float:
-    """VmRSS of this process."""
+    """Return the resident memory (VmRSS) of this process."""
     line = next(
         line
         for line in Path("/proc/self/status").read_text().splitlines()
@@ -185,8 +190,9 @@ def resident_mb() -> float:
 def live(
     root: Path, plan: WebPlan, *, days: int, fetches_per_day: int, from_day: int = 0
 ) -> Months:
-    """Crawl a web for so many simulated days with a real worker, under `fresh`; anew, or on from a
-    day in the same folder.
+    """Crawl a web for `days` simulated days with the policy `fresh`.
+
+    With `from_day`, continue an earlier crawl in the same folder.
     """
     web = Web(plan)
     clock = SimulatedClock(plan.epoch_ms + from_day * DAY_MS)
@@ -251,28 +257,28 @@ def _count(workspace: Workspace, web: Web, months: Months, days: int) -> None:
         & (pl.col("error") == "")
     )
     known_since = first.group_by("url").agg(since=pl.col("at").min())
-    again = visits.join(known_since, on="url").filter(pl.col("at") > pl.col("since"))
+    refetches = visits.join(known_since, on="url").filter(pl.col("at") > pl.col("since"))
     by_day = {
         day: (count, changed)
-        for day, count, changed in again.group_by("day")
+        for day, count, changed in refetches.group_by("day")
         .agg(pl.len(), pl.col("changed").sum())
         .iter_rows()
     }
     for day in range(days):
         count, changed = by_day.get(day, (0, 0))
-        months.again.append(count)
+        months.refetches.append(count)
         months.changed.append(changed)
 
 
 def _compare(workspace: Workspace, web: Web, months: Months, budget: int) -> None:
-    """What the same budget gives at best, and spread evenly, on the pages that were found."""
+    """Compute the freshness of the optimal and the uniform schedule."""
     pages = visited_pages(workspace, web)
     months.pages = pages.height
     weight = pages["importance"].to_numpy()
     changing = np.array([web.change_rate(url) for url in pages["url"]])
     even = np.full(pages.height, budget / max(pages.height, 1))
     months.uniform = float((weight * freshness(even, changing)).sum() / weight.sum())
-    best = solve(weight, changing, budget)
+    threshold = solve(weight, changing, budget)
     months.optimum = float(
-        (weight * freshness(rates(weight, changing, best), changing)).sum() / weight.sum()
+        (weight * freshness(rates(weight, changing, threshold), changing)).sum() / weight.sum()
     )

@@ -1,8 +1,7 @@
-"""A crawl of the synthetic web by the command line, killed again and again, and what it looked like
-to the servers.
+"""Killed crawls of the synthetic web, and the requests its servers saw.
 
-The web runs in a process of its own, so its log goes on over every kill. An answer that the robot
-did not live to take note of is in the log and not in the tables; all others have exactly one visit.
+The web runs in its own process, so its log continues over every kill. A response that arrived
+shortly before a kill may be in the log but not in the tables. All others have exactly one visit.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _LOG_SETTLES_S = 0.4  # the server writes its log ten times a second
 
 @dataclass
 class ServedWeb:
-    """A synthetic web that a process of its own serves."""
+    """A synthetic web that a separate process serves."""
 
     web: Web
     log: Path
@@ -83,7 +82,7 @@ class ServedWeb:
 
 @contextmanager
 def served_web(folder: Path, *arguments: str) -> Iterator[ServedWeb]:
-    """`arguments` as for `python -m tests.servers.synthetic`."""
+    """Serve a web; arguments as for `python -m tests.servers.synthetic`."""
     options = [
         *arguments,
         "--epoch-ms",
@@ -112,14 +111,15 @@ def served_web(folder: Path, *arguments: str) -> Iterator[ServedWeb]:
 
 @dataclass
 class KilledRobot:
-    """A crawl in a workspace that was started as often as it was killed, and once more. Times are
-    ms since 1970.
+    """A crawler process that is killed and restarted in one workspace.
+
+    Times are in milliseconds since 1970.
     """
 
     served: ServedWeb
     workspace: Path
     kills: list[int] = field(default_factory=list)
-    # of all runs: a stop gives up what takes too long, too
+    # ends of all runs: a regular stop aborts slow requests too
     ends: list[int] = field(default_factory=list)
 
     def start(self, *more: str) -> subprocess.Popen[str]:
@@ -139,15 +139,18 @@ class KilledRobot:
         ]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def kill_in_work(self, chance: random.Random, longest_s: float) -> bool:
-        """Start, let it fetch for a while, kill. False: it ended by itself."""
+    def run_and_kill(self, chance: random.Random, longest_s: float) -> bool:
+        """Start, let it fetch for a random time, then kill.
+
+        Returns False if the crawl finished before.
+        """
         time.sleep(_LOG_SETTLES_S)
         size = self.served.log.stat().st_size
         process = self.start()
         until(
             lambda: self.served.log.stat().st_size != size or process.poll() is not None,
             _STARTS_S,
-            messages=lambda: "the robot fetches nothing",
+            messages=lambda: "the crawler sends no request",
         )
         try:
             _, errors = process.communicate(timeout=chance.uniform(0.1, longest_s))
@@ -161,7 +164,7 @@ class KilledRobot:
         return False
 
     def finish(self, max_time: str) -> dict[str, object]:
-        """Let it fetch to its end, or for some time."""
+        """Crawl until the end or for `max_time`; return the progress."""
         output, errors = self.start("--max-time", max_time).communicate()
         self.ends.append(time.time_ns() // 1_000_000)
         time.sleep(_LOG_SETTLES_S)
@@ -169,15 +172,10 @@ class KilledRobot:
         assert progress, errors
         return progress
 
-    def rules(self, unseen: frozenset[Logged]) -> Rules:
-        return promises(self.served.web, unseen)
+    def mark_timeouts(self, log: Sequence[Logged]) -> list[Logged]:
+        """Mark requests that ended by a first-byte timeout as `left`.
 
-    def unseen(self, log: Sequence[Logged]) -> tuple[frozenset[Logged], dict[str, int]]:
-        return without_visit(self.workspace, log)
-
-    def noticed(self, log: Sequence[Logged]) -> list[Logged]:
-        """The log, with the requests marked that the robot had left before a busy server wrote its
-        answer: their visits have none.
+        The crawler closed these connections before a busy server wrote its response.
         """
         visited = (
             LiveTables(Workspace.open(str(self.workspace)))
@@ -203,9 +201,7 @@ class KilledRobot:
 
 
 CLOCKS_MS = 5
-"""How far the robot's and the server's dates of the same moment may lie apart: both are whole
-milliseconds of one clock.
-"""
+"""Maximum difference between the crawler's and the server's times of an event, in milliseconds."""
 
 
 def promises(
@@ -216,7 +212,7 @@ def promises(
     courtesy_factor: float = COURTESY,
     domain_places: int = PLACES,
 ) -> Rules:
-    """What the robot of these tests promises."""
+    """Return the politeness rules that the crawls of these tests obey."""
     return Rules(
         web,
         delay_ms=delay_ms,
@@ -233,8 +229,9 @@ def promises(
 def without_visit(
     workspace: Path | str, log: Sequence[Logged]
 ) -> tuple[frozenset[Logged], dict[str, int]]:
-    """The requests that no visit tells of; and by URL how many requests too many fell into the time
-    of one visit.
+    """Return the requests without a visit, and repeated requests.
+
+    The second value counts, by URL, the requests beyond the first during one visit.
     """
     visited = LiveTables(Workspace.open(str(workspace))).scan("visits")
     frame = (
@@ -260,12 +257,13 @@ def without_visit(
 
 
 class _Killed(Exception):
-    """The robot dies."""
+    """The simulated crawler is killed."""
 
 
 class _DyingFetcher(SimulatedFetcher):
-    """What it has at the moment of death nobody gets. `turns` counts how often it was waited
-    for.
+    """Raise `_Killed` at `dies_at`; the finished exchanges are lost.
+
+    `turns` counts the calls of `wait`.
     """
 
     dies_at = 0
@@ -281,20 +279,21 @@ class _DyingFetcher(SimulatedFetcher):
 
 @dataclass
 class SimulatedRobot:
-    """Crawls of a simulated web in one workspace, one after the other, each from where the clock
-    stands.
+    """Consecutive crawls of a simulated web in one workspace.
+
+    The clock continues from one crawl to the next.
     """
 
     web: Web
     workspace: Path
     clock: SimulatedClock
     log: list[Logged] = field(default_factory=list)
-    turns: int = 0  # of the workers' loops in which something was under way
+    turns: int = 0  # iterations of the worker loop with requests in flight
     settings: tuple[str, ...] = ()
     collection: dict[str, object] = field(default_factory=dict)
 
     def crawl(self, *, die_after_ms: int = 0, max_time_ms: int | None = None) -> Progress | None:
-        """A crawl to its end, or for some time, or to a sudden death (then None)."""
+        """Crawl until the end or a limit; return None if killed."""
         quick = (
             "crawl.patience=2s",
             "crawl.commit_pages=400",
@@ -302,8 +301,7 @@ class SimulatedRobot:
             "fetch.connections=200",
             "fetch.retry_wait=1s",
         )
-        # A merge runs in a process of its own, with a clock of its own: to it all that this one
-        # wrote is years old.
+        # No merges: they run in a process with the real clock, for which all files are years old.
         config = parse_config(
             "",
             overrides=(
@@ -341,12 +339,6 @@ class SimulatedRobot:
             return None
         finally:
             self.turns += fetcher.turns
-
-    def rules(self, unseen: frozenset[Logged]) -> Rules:
-        return promises(self.web, unseen)
-
-    def unseen(self, log: Sequence[Logged]) -> tuple[frozenset[Logged], dict[str, int]]:
-        return without_visit(self.workspace, log)
 
 
 def simulated_robot(

@@ -1,10 +1,9 @@
-"""A small cluster over the real store, coordinator and leadership, in simulated time, moved step by
-step by a test.
+"""A small cluster in simulated time that a test runs step by step.
 
-Every process has a clock of its own, which may run fast or slow, and a thread that stops before
-each thing it does to storage and goes on when the test says so: it can sleep there for as long as
-the test likes, or be killed. Pings and answers are messages that come late, out of order, or not at
-all. Workers fetch an imaginary web; what they archive, commit and find are real files and rows.
+Store, coordinator and leadership are the real classes. Every process has its own clock, which may
+drift, and a thread that stops before each storage operation until the test continues it; there it
+can be delayed or killed. Pings and replies are messages that can be late, reordered or lost.
+Workers fetch an imaginary web, but write real files and rows.
 """
 
 from __future__ import annotations
@@ -51,20 +50,20 @@ COMMIT_PAGES = 5
 
 
 class Killed(BaseException):
-    """The process is dead: it gets no further."""
+    """The process was killed."""
 
 
 class Violation(AssertionError):
-    """The protocol broke one of its promises."""
+    """The protocol violated one of its guarantees."""
 
 
 def links(page: int) -> list[int]:
-    """The web: page 0 leads to all others."""
+    """Return the links of a page. All pages are reachable from page 0."""
     return sorted({(2 * page + 1) % PAGES, (2 * page + 2) % PAGES, (7 * page + 3) % PAGES} - {page})
 
 
-class Ticks:
-    """A process's own clock: another beginning than the others', another speed."""
+class DriftingClock:
+    """The clock of a process, with its own offset and speed."""
 
     def __init__(self, world: World, percent: int, offset: int) -> None:
         self._world, self._percent, self._offset = world, percent, offset
@@ -77,17 +76,17 @@ class Ticks:
 
 
 class Process:
-    """Does one thing at a time, in a thread that stands still until it is moved."""
+    """Runs one action at a time in a thread that the test advances."""
 
     def __init__(self, world: World, name: str, percent: int) -> None:
         self.world, self.name = world, name
-        self.clock = Ticks(world, percent, 10_000 * len(world.processes))
+        self.clock = DriftingClock(world, percent, 10_000 * len(world.processes))
         self.storage = SteppedStorage(world, self)
         self.workspace = replace(world.workspace, storage=self.storage)
         self.alive, self.stalled = True, False
-        self.cut_off = False  # it goes on, but nothing that it says is heard
+        self.cut_off = False  # it continues, but its pings are lost
         self._thread: threading.Thread | None = None
-        self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
+        self._resumed, self._paused = threading.Semaphore(0), threading.Semaphore(0)
         self._failure: BaseException | None = None
         world.processes.append(self)
 
@@ -95,23 +94,21 @@ class Process:
     def busy(self) -> bool:
         return self._thread is not None
 
-    def begin(self, work: Callable[[], None]) -> None:
-        """Begin to do something; it stands before the first thing that it would do to storage, or
-        is done.
-        """
+    def begin(self, action: Callable[[], None]) -> None:
+        """Start an action and run it to its first storage operation or its end."""
         assert self.alive
         assert not self.busy
 
         def run() -> None:
             try:
-                self._go.acquire()
-                work()
+                self._resumed.acquire()
+                action()
             except Killed:
                 pass
             except BaseException as error:  # noqa: BLE001 - raised again in `step`
                 self._failure = error
             self._thread = None
-            self._stands.release()
+            self._paused.release()
 
         self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
@@ -119,8 +116,8 @@ class Process:
 
     def step(self) -> None:
         if self._thread is not None:
-            self._go.release()
-            self._stands.acquire()
+            self._resumed.release()
+            self._paused.acquire()
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise failure
@@ -129,28 +126,29 @@ class Process:
         while self.busy:
             self.step()
 
-    def do(self, work: Callable[[], None]) -> None:
-        self.begin(work)
+    def do(self, action: Callable[[], None]) -> None:
+        self.begin(action)
         self.finish()
 
     def kill(self) -> None:
         self.alive = False
         self.finish()
 
-    def stand(self) -> None:
-        """Called by the process's own thread: wait until the test moves it."""
+    def pause(self) -> None:
+        """Wait until the test continues the thread of this process."""
         if self._thread is not threading.current_thread():
             return
         if self.alive:
-            self._stands.release()
-            self._go.acquire()
+            self._paused.release()
+            self._resumed.acquire()
         if not self.alive:
             raise Killed
 
 
 class SteppedStorage(LocalStorage):
-    """Real storage that a process touches step by step. Log entries are kept aside as they are
-    written: sweeps delete them.
+    """Real storage with a pause before each operation of a process.
+
+    The world keeps a copy of each log entry, because vacuum deletes them.
     """
 
     def __init__(self, world: World, process: Process) -> None:
@@ -158,25 +156,25 @@ class SteppedStorage(LocalStorage):
         self._world, self._process = world, process
 
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
-        self._process.stand()
+        self._process.pause()
         created = super().create(relative, content, mode=mode)
         if created and relative.startswith(FOLDER) and relative.endswith(".json"):
-            self._world.wrote(relative, content)
+            self._world.record_entry(relative, content)
         return created
 
     def replace(
         self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
     ) -> None:
-        self._process.stand()
+        self._process.pause()
         super().replace(relative, content, mode=mode, sync=sync)
 
     def size(self, relative: str) -> int | None:
         if relative.startswith("run/"):
-            self._process.stand()
+            self._process.pause()
         return super().size(relative)
 
     def sync(self, relative: str) -> None:
-        pass  # nobody pulls the plug here
+        pass  # power cuts are not simulated here
 
     def sync_folder(self, relative: str) -> None:
         pass
@@ -184,7 +182,7 @@ class SteppedStorage(LocalStorage):
 
 @dataclass
 class Message:
-    """A ping on its way, or the answer on its way back."""
+    """A ping in transit, or its reply."""
 
     worker: WorkerProcess
     sent: int
@@ -194,7 +192,7 @@ class Message:
 
 
 class CoordinatorProcess(Process):
-    """As `lycosa.cluster.coordinator_service`, but moved by hand."""
+    """Like `lycosa.cluster.coordinator_service`, but advanced by the test."""
 
     def __init__(self, world: World, name: str, cluster: str, percent: int) -> None:
         super().__init__(world, name, percent)
@@ -204,8 +202,8 @@ class CoordinatorProcess(Process):
         self.leadership: Leadership | None = None
         self.coordinator: Coordinator | None = None
 
-    def work(self) -> None:
-        """One round of its thread."""
+    def turn(self) -> None:
+        """Run one iteration of the coordinator thread."""
         if self.leadership is None:
             self.leadership = self._candidate.look()
             if self.leadership is None:
@@ -235,7 +233,7 @@ class CoordinatorProcess(Process):
 
 
 class WorkerProcess(Process):
-    """As `lycosa.cluster.member` with `lycosa.crawl.session.session`, over an imaginary web."""
+    """Like a cluster member with a crawl session, over an imaginary web."""
 
     def __init__(self, world: World, name: str, percent: int) -> None:
         super().__init__(world, name, percent)
@@ -249,7 +247,7 @@ class WorkerProcess(Process):
         self.ready = False
         self.known: set[int] = set()
         self.visited: set[int] = set()
-        self.flying: set[int] = set()
+        self.in_flight: set[int] = set()
         self.added = 0
         self.read_to = 0
         self._begin_batch()
@@ -257,13 +255,10 @@ class WorkerProcess(Process):
     def _begin_batch(self) -> None:
         self.folder: DataFolder | None = None
         self.pages: list[int] = []
-        self.fresh: set[int] = set()  # known ones that no commit has
-        self.found: set[tuple[int, int]] = set()
-        self.used: list[str] = []
-        self.news = False  # found rows were applied
-
-    # -- what it tells
-    # ------------------------------------------------------------
+        self.uncommitted: set[int] = set()  # known pages that no commit contains
+        self.remote_links: set[tuple[int, int]] = set()
+        self.replayed: list[str] = []
+        self.applied_rows = False  # found rows were applied since the last commit
 
     def ping(self) -> Ping:
         received, granted = (
@@ -272,16 +267,16 @@ class WorkerProcess(Process):
         )
         head, idle = 0, False
         if self.claim is not None and self.ready and not self.busy:
-            self.read_on()
+            self.read_log()
         if self.claim is not None and self.ready:
             idle = not (
-                self.flying
+                self.in_flight
                 or self.known - self.visited
                 or self.pages
-                or self.fresh
-                or self.found
-                or self.used
-                or self.news
+                or self.uncommitted
+                or self.remote_links
+                or self.replayed
+                or self.applied_rows
                 or self.busy
             )
             head = self.read_to
@@ -293,7 +288,7 @@ class WorkerProcess(Process):
             head,
             idle,
             granted,
-            {"default": self.added + len(self.flying)},
+            {"default": self.added + len(self.in_flight)},
             {
                 p: sum(world_partition(self.world, page) == p for page in self.known - self.visited)
                 for p in self.intent
@@ -303,25 +298,22 @@ class WorkerProcess(Process):
             committed={"default": self.claim.counted["pages.default"] if self.claim else 0},
         )
 
-    # -- what it does
-    # ------------------------------------------------------------
-
-    def act(self) -> None:
-        """Do what the answer in force says about partitions."""
+    def apply_assignment(self) -> None:
+        """Claim or release partitions according to the current reply."""
         assigned = self.lease.assigned_partitions
         if assigned is None:
-            self.flying.clear()
+            self.in_flight.clear()
             return
         if assigned != self.intent or (assigned and self.claim is None):
             self.hand_over()
-            self.take(assigned)
+            self.claim_partitions(assigned)
         self.ended = self.ended or (self.lease.answer.stop and not self.intent)
 
     def hand_over(self) -> None:
         if self.claim is None:
             self.intent = frozenset()
             return
-        self.flying.clear()
+        self.in_flight.clear()
         claim = self.claim
         try:
             if self.ready:
@@ -329,51 +321,49 @@ class WorkerProcess(Process):
             claim.release()
         except ClaimLost:
             pass
-        self.drop()
+        self.drop_claim()
 
-    def drop(self) -> None:
+    def drop_claim(self) -> None:
         self.claim, self.intent = None, frozenset()
         self._open()
 
-    def take(self, assigned: frozenset[int]) -> None:
+    def claim_partitions(self, assigned: frozenset[int]) -> None:
         if not assigned:
             return
         self.intent = assigned
-        self.stand()
+        self.pause()
         if self.lease.assigned_partitions != assigned:
             self.intent = frozenset()
             return
         claim = self.workspace.claim(self.name, assigned, clock=self.clock)
         self._open()
         self.claim = claim
-        if (
-            self.lease.assigned_partitions != assigned
-        ):  # it slept, or heard something else meanwhile
+        if self.lease.assigned_partitions != assigned:  # the assignment changed meanwhile
             claim.release()
-            self.drop()
+            self.drop_claim()
             return
         try:
-            self.take_up(claim)
+            self.resume(claim)
         except ClaimLost:
-            self.drop()
+            self.drop_claim()
 
-    def take_up(self, claim: Claim) -> None:
-        """Load what is committed, then replay what is archived."""
+    def resume(self, claim: Claim) -> None:
+        """Load the committed rows, then replay uncommitted archives."""
         self.load(LiveTables(self.workspace, claim.state))
         self.apply(LiveTables(self.workspace, claim.state))
-        if self.mine(0) and 0 not in self.known:
+        if self.owns(0) and 0 not in self.known:
             self.known.add(0)
-            self.fresh.add(0)
+            self.uncommitted.add(0)
         for orphan in claim.orphans():
             for line in Path(self.workspace.path(orphan.path)).read_text().splitlines():
                 page = int(line)
-                if self.mine(page) and page not in self.visited:
+                if self.owns(page) and page not in self.visited:
                     self.known.add(page)
                     self.archive(page)
                     if len(self.pages) >= 3:
                         self.commit()
-            self.used.append(orphan.path)
-        if self.used:
+            self.replayed.append(orphan.path)
+        if self.replayed:
             self.commit()
         self.ready = True
 
@@ -391,12 +381,12 @@ class WorkerProcess(Process):
                 self.visited.add(page)
 
     def apply(self, tables: LiveTables) -> None:
-        """Take in found rows that were not applied."""
+        """Apply the unapplied found rows of the claimed partitions."""
         for page in self.unapplied(tables):
-            self.news = True
+            self.applied_rows = True
             if page not in self.known:
                 self.known.add(page)
-                self.fresh.add(page)
+                self.uncommitted.add(page)
         self.read_to = tables.state.head
 
     def unapplied(self, tables: LiveTables) -> list[int]:
@@ -405,12 +395,12 @@ class WorkerProcess(Process):
         rows = tables.scan("found").filter(pl.col("partition").is_in(list(self.intent))).collect()
         return [int(url.rpartition("/")[2]) for url in rows["url"]]
 
-    def read_on(self) -> None:
+    def read_log(self) -> None:
         assert self.claim is not None
         try:
             self.claim.check()
         except ClaimLost:
-            self.drop()
+            self.drop_claim()
             return
         state = self.claim.state
         if state.head > self.read_to:
@@ -419,21 +409,22 @@ class WorkerProcess(Process):
             self.read_to = state.head
 
     def fetch(self, count: int) -> None:
-        """Start some fetches."""
-        for page in sorted(self.known - self.visited - self.flying)[:count]:
+        """Start up to `count` fetches within quota and lease."""
+        for page in sorted(self.known - self.visited - self.in_flight)[:count]:
             partition = world_partition(self.world, page)
-            room = (
+            within_quota = (
                 not self.world.budget
-                or self.added + len(self.flying) < self.lease.granted(self.claim.entry)["default"]  # type: ignore[union-attr]
+                or self.added + len(self.in_flight)
+                < self.lease.granted(self.claim.entry)["default"]  # type: ignore[union-attr]
             )
-            if self.ready and room and may_fetch(self.lease, partition):
+            if self.ready and within_quota and may_fetch(self.lease, partition):
                 self.world.check_start(self, partition)
-                self.flying.add(page)
+                self.in_flight.add(page)
 
-    def arrive(self) -> None:
-        """What is in flight arrives, unless the lease is out: then it is aborted."""
-        arrived, self.flying = self.flying, set()
-        for page in sorted(arrived) if self.lease.holds else ():
+    def receive(self) -> None:
+        """Finish the fetches in flight, or abort them without a lease."""
+        received, self.in_flight = self.in_flight, set()
+        for page in sorted(received) if self.lease.holds else ():
             self.archive(page)
 
     def archive(self, page: int) -> None:
@@ -446,27 +437,33 @@ class WorkerProcess(Process):
         self.pages.append(page)
         self.added += 1
         for target in links(page):
-            if not self.mine(target):
-                self.found.add((page, target))
+            if not self.owns(target):
+                self.remote_links.add((page, target))
             elif target not in self.known:
                 self.known.add(target)
-                self.fresh.add(target)
+                self.uncommitted.add(target)
 
     def commit(self) -> None:
         claim = self.claim
         assert claim is not None
-        if not (self.pages or self.fresh or self.found or self.used or self.news):
+        if not (
+            self.pages
+            or self.uncommitted
+            or self.remote_links
+            or self.replayed
+            or self.applied_rows
+        ):
             return
         folder = self.folder or claim.next_folder()
         buffers = Buffers()
-        for page in sorted({*self.pages, *self.fresh}):
+        for page in sorted({*self.pages, *self.uncommitted}):
             buffers.add_url(
                 url_row(
                     self.world.url(page),
                     UrlState.VISITED if page in self.visited else UrlState.KNOWN,
                 )
             )
-        for source, target in sorted(self.found):
+        for source, target in sorted(self.remote_links):
             row = found_row(
                 url_row(self.world.url(target)),
                 source=self.world.url(source).url,
@@ -479,34 +476,38 @@ class WorkerProcess(Process):
             buffers.mapping(),
             CommitContents(
                 warc=folder.warc if self.pages else None,
-                orphans_used=self.used,
-                applied=dict.fromkeys(claim.partitions, self.read_to) if self.news else {},
+                orphans_used=self.replayed,
+                applied=dict.fromkeys(claim.partitions, self.read_to) if self.applied_rows else {},
                 counters={"pages.default": len(self.pages)},
             ),
         )
         self.world.committed(
-            folder.attempt, number, claim.entry, self.pages, {target for _, target in self.found}
+            folder.attempt,
+            number,
+            claim.entry,
+            self.pages,
+            {target for _, target in self.remote_links},
         )
         self._begin_batch()
 
-    def mine(self, page: int) -> bool:
+    def owns(self, page: int) -> bool:
         return world_partition(self.world, page) in self.intent
 
     def turn(self) -> None:
-        """What it does in a while, pings apart."""
+        """Run one iteration of the worker loop, without pings."""
         if self.ended:
             return
         try:
-            self.act()
+            self.apply_assignment()
             if self.claim is not None and self.ready:
-                self.read_on()
+                self.read_log()
             if self.claim is not None and self.ready:
-                self.arrive()
+                self.receive()
                 self.fetch(2)
-                if len(self.pages) >= COMMIT_PAGES or not self.flying:
+                if len(self.pages) >= COMMIT_PAGES or not self.in_flight:
                     self.commit()
         except ClaimLost:
-            self.drop()
+            self.drop_claim()
 
 
 def may_fetch(lease: Lease, partition: int) -> bool:
@@ -536,7 +537,10 @@ class Acknowledged:
 
 
 class World:
-    """Everything. `budget`: pages of the crawl; 0: no budget."""
+    """All processes, messages and log entries.
+
+    `budget`: maximum number of pages of the crawl; 0: unlimited.
+    """
 
     def __init__(self, root: str, *, budget: int = 0, expected: int = 2) -> None:
         self.workspace = Workspace.create(root, partitions=PARTITIONS)
@@ -561,16 +565,13 @@ class World:
             each for each in self.processes if isinstance(each, CoordinatorProcess) and each.alive
         ]
 
-    # -- what happens
-    # ------------------------------------------------------------
-
     def send(self, worker: WorkerProcess, to: CoordinatorProcess) -> Message:
         message = Message(worker, worker.lease.sending(), to, worker.ping())
         self.messages.append(message)
         return message
 
     def deliver(self, message: Message) -> None:
-        """A ping reaches its coordinator, or an answer its worker."""
+        """Deliver a ping to its coordinator, or a reply to its worker."""
         if message.answer is None:
             if message.to.alive:
                 message.answer = message.to.answer(message.ping)
@@ -582,12 +583,12 @@ class World:
                 message.worker.lease.answered(message.sent, message.answer)
 
     def turn(self) -> None:
-        """A while in which everything works, but for those that are stalled."""
+        """Advance the time and run all processes that are not stalled."""
         self.now += TURN_MS
         for coordinator in self.coordinators:
             if not coordinator.stalled:
                 coordinator.finish()
-                coordinator.do(coordinator.work)
+                coordinator.do(coordinator.turn)
         for worker in self.workers:
             if not worker.stalled and not worker.ended:
                 for coordinator in self.coordinators if not worker.cut_off else ():
@@ -599,11 +600,11 @@ class World:
         self.check()
 
     def compact(self) -> None:
-        compact(self.workspace, CompactionSettings(gather=2), clock=Ticks(self, 0, 0))
-        self._mirror_on()
+        compact(self.workspace, CompactionSettings(gather=2), clock=DriftingClock(self, 0, 0))
+        self._record_merges()
 
     def vacuum(self) -> None:
-        self._mirror_on()
+        self._record_merges()
         now = 1_700_000_000_000 + self.now + 10**12
         vacuum(
             self.workspace,
@@ -612,10 +613,10 @@ class World:
             now_ms=now,
         )
 
-    # -- what must hold
+    # -- checks
     # ------------------------------------------------------------
 
-    def wrote(self, relative: str, content: bytes) -> None:
+    def record_entry(self, relative: str, content: bytes) -> None:
         number = int(relative[len(FOLDER) + 1 : -5])
         if number in self.entries:
             raise Violation(f"entry {number} was written twice")
@@ -630,7 +631,7 @@ class World:
         self.acknowledged.append(Acknowledged(attempt, number, claim, list(pages), set(results)))
 
     def check(self) -> None:
-        """Politeness: at no moment may two fetch from one partition."""
+        """Check that at most one worker may fetch from each partition."""
         for partition in range(PARTITIONS):
             allowed = [worker.name for worker in self.workers if may_fetch(worker.lease, partition)]
             if len(allowed) > 1:
@@ -645,7 +646,7 @@ class World:
                 may_fetch(other.lease, partition)
                 or any(
                     world_partition(self, page) == partition
-                    for page in other.flying
+                    for page in other.in_flight
                     if other.lease.holds
                 )
             ):
@@ -655,13 +656,13 @@ class World:
                 )
 
     def check_finished(self) -> None:
-        """A crawl that ends has no row unapplied and nothing left to fetch."""
+        """Check that no found row is unapplied and all pages are visited."""
         tables = LiveTables(self.workspace)
         if tables.state.files.get("found") and tables.scan("found").collect().height:
             raise Violation("the crawl ended while found rows were unapplied")
-        left = set(range(PAGES)) - self.visited()
-        if left:
-            raise Violation(f"the crawl ended without {sorted(left)}")
+        missing = set(range(PAGES)) - self.visited()
+        if missing:
+            raise Violation(f"the crawl ended without {sorted(missing)}")
 
     def visited(self) -> set[int]:
         rows = (
@@ -670,10 +671,11 @@ class World:
         return {int(url.rpartition("/")[2]) for url in rows["url"]}
 
     def check_log(self) -> None:
-        """Every acknowledged commit counts, once, with its rows; nothing counts twice; the log says
-        the same however it is read.
+        """Check that each acknowledged commit is in log and tables once.
+
+        Also checks that the replay of all entries equals the state from the last snapshot.
         """
-        self._mirror_on()
+        self._record_merges()
         by_attempt: dict[str, list[Entry]] = {}
         for entry in self.entries.values():
             by_attempt.setdefault(entry.attempt, []).append(entry)
@@ -695,7 +697,7 @@ class World:
                 raise Violation(f"pages of commit {commit.number} are not in the tables")
             if not {self.url(target).url for target in commit.results} <= rows:
                 raise Violation(
-                    f"found rows of commit {commit.number} are neither applied nor waiting"
+                    f"found rows of commit {commit.number} are neither applied nor pending"
                 )
         state = self.workspace.state()
         counted = sum(
@@ -708,15 +710,15 @@ class World:
                 f"{len(visited)} pages are in the tables, {counted} were committed: "
                 "one was committed twice, or is lost"
             )
-        anew = LogState(Log(self.workspace.storage))
-        anew.settings = {}
+        replayed = LogState(Log(self.workspace.storage))
+        replayed.settings = {}
         for number in range(1, state.head + 1):
-            anew.apply(self.entries[number])
-        if anew.document() != state.document():
+            replayed.apply(self.entries[number])
+        if replayed.document() != state.document():
             raise Violation("the log from entry 1 and from a snapshot differ")
 
-    def _mirror_on(self) -> None:
-        """Note what merges wrote."""
+    def _record_merges(self) -> None:
+        """Record the log entries that merges wrote."""
         number = max(self.entries, default=0)
         while (entry := self.workspace.log.read(number + 1)) is not None:
             number += 1

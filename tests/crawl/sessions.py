@@ -1,4 +1,4 @@
-"""Sessions over several collections, run in this process."""
+"""Run sessions over several collections in this process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from lycosa.crawl.worker import Limits
 from lycosa.hooks.plugins import Plugins
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.crawl.conftest import AS_ROOT, Crawled
-
-QUICK = ("crawl.patience=3s", "fetch.retry_wait=100ms", "fetch.first_byte_timeout=2s", *AS_ROOT)
+from tests.crawl.conftest import QUICK, QUICK_COLLECTION, Crawled
 
 
 class LaterClock(SystemClock):
-    """The system's clock, some time ahead."""
+    """The system clock, shifted by `ahead_ms`."""
 
     def __init__(self, ahead_ms: int) -> None:
         self._ahead_ms = ahead_ms
@@ -32,15 +30,8 @@ class LaterClock(SystemClock):
 
 
 def collection(name: str, **settings: object) -> Collection:
-    """A collection for made-up pages on loopback: no pause, all media types, no traps."""
-    quick = {
-        "traps": False,
-        "media_types": ["*"],
-        "delay": 0,
-        "courtesy_factor": 0.0,
-        "backoff": "100ms",
-    }
-    return Collection.model_validate({"name": name, **quick, **settings})
+    """Return a collection without delay, media type filter or trap rules."""
+    return Collection.model_validate({"name": name, **QUICK_COLLECTION, **settings})
 
 
 def work(
@@ -53,8 +44,9 @@ def work(
     tick: Callable[[CrawlSession], None] | None = None,
     plugins: Plugins | None = None,
 ) -> Crawled:
-    """One session of all these collections with their seeds, to the end. `tick` is called once a
-    second. `plugins` replace the installed ones.
+    """Run one session over these collections until it ends.
+
+    `tick` is called once per second. `plugins` replace the installed ones.
     """
     workspace = Workspace.open_or_create(str(root))
     sessions: list[CrawlSession] = []
@@ -84,7 +76,7 @@ def work(
 
 
 def select(workspace: Path, query: str) -> list[dict[str, object]]:
-    """Rows as `lycosa sql` gives them, without a process."""
+    """Return the rows of an SQL query, without starting `lycosa sql`."""
     tables = LiveTables(Workspace.open(str(workspace)))
     context = pl.SQLContext(
         frames={name: tables.scan(name) for name in ("visits", "pages", "urls")}

@@ -1,5 +1,6 @@
-"""Whole crawls of small sites: order, depth, robots, redirects, politeness, retries, limits,
-resuming.
+"""Complete crawls of small sites.
+
+Order, depth, robots.txt, redirects, politeness, retries, limits and resuming.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from lycosa.crawl.session.session import CrawlSession, open_session
 from lycosa.crawl.worker import Worker
 from lycosa.index.follower import IndexFollower
 from lycosa.processes.threads import Stoppable
+from lycosa.search.engine.searcher import Searcher, SearchRequest
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, SmallWeb, full_disk, page
 
 
 def assert_counts_add_up(crawled: Crawled) -> None:
-    """What the worker counted is what the tables hold, and the workspace is whole."""
+    """Check the workspace and the counters of the worker against the tables."""
     stored = Counter(str(row["state"]) for row in crawled.rows("urls"))
     assert +crawled.progress.states == stored
     for name in ("known", "visited"):
@@ -60,9 +62,7 @@ def test_robots_comes_first_and_once_for_each_origin(serve: ServeWeb, run: RunCr
         assert (paths[0], paths.count("/robots.txt")) == ("/robots.txt", 1)
 
 
-def test_depth_limits_and_a_second_call_goes_deeper_without_fetching_again(
-    serve: ServeWeb, run: RunCrawl
-) -> None:
+def test_call_with_a_larger_depth_fetches_only_new_pages(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(CHAIN)
     first = run(web.url(), depth=1)
     assert (first.pages(), first.progress.refused["depth"]) == (["/", "/1.html", "/2.html"], 1)
@@ -77,7 +77,7 @@ def test_depth_limits_and_a_second_call_goes_deeper_without_fetching_again(
     assert_counts_add_up(third)
 
 
-def test_a_narrower_call_stops_what_waits_and_a_wider_one_takes_it_up(
+def test_smaller_depth_excludes_queued_urls_and_no_limit_readmits_them(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     run(serve(CHAIN).url(), max_pages=1)
@@ -93,8 +93,8 @@ def test_a_narrower_call_stops_what_waits_and_a_wider_one_takes_it_up(
     assert_counts_add_up(wide)
 
 
-def serve_two_ways(serve: ServeWeb) -> SmallWeb:
-    """Host 1 reaches host 2's page by a long way at once; the short way leads over a slow page."""
+def serve_two_paths(serve: ServeWeb) -> SmallWeb:
+    """Serve a page of host 2 behind a long fast path and a short slow path."""
     web = serve({}, {}, extra=["location /short.html { limit_rate 4k; }", ""])
     target = web.url("/t.html", host=2)
     web.write(
@@ -109,10 +109,8 @@ def serve_two_ways(serve: ServeWeb) -> SmallWeb:
     return web
 
 
-def test_depth_is_exact_although_a_slow_host_finds_the_short_way_last(
-    serve: ServeWeb, run: RunCrawl
-) -> None:
-    web = serve_two_ways(serve)
+def test_depth_is_exact_although_the_shorter_path_is_slower(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve_two_paths(serve)
     crawled = run(
         web.url(), web.url("/named.html", host=2), scope="any", depth=4, connections_per_host=4
     )
@@ -145,9 +143,9 @@ def test_max_pages_is_exact_and_the_next_call_goes_on(serve: ServeWeb, run: RunC
     assert_counts_add_up(third)
 
 
-def test_a_collections_budget_counts_all_calls(serve: ServeWeb, run: RunCrawl) -> None:
-    assert run(serve(CHAIN).url(), budget=2).count("pages") == 2
-    second = run(budget=3)
+def test_max_pages_of_a_collection_counts_all_calls(serve: ServeWeb, run: RunCrawl) -> None:
+    assert run(serve(CHAIN).url(), quota=2).count("pages") == 2
+    second = run(quota=3)
     assert (second.count("pages"), second.progress.ended) == (3, "max_pages")
 
 
@@ -185,9 +183,7 @@ def test_nothing_is_fetched_while_robots_cannot_be_had(
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
-def test_a_robots_file_that_is_not_there_allows_all(
-    serve: ServeWeb, run: RunCrawl, status: int
-) -> None:
+def test_missing_robots_txt_allows_everything(serve: ServeWeb, run: RunCrawl, status: int) -> None:
     web = serve(CHAIN, extra=[f"location = /robots.txt {{ return {status}; }}"])
     assert len(run(web.url()).pages()) == 5
 
@@ -217,7 +213,7 @@ def test_robots_redirects_do_not_lead_to_an_excluded_host(
     rules = tmp_path / "never.txt"
     rules.write_text("host 127.0.3.2\n")
     crawled = run(web.url(), settings=(f"crawl.exclusions={rules}",))
-    assert len(crawled.pages()) == 5, "as without a robots.txt"
+    assert len(crawled.pages()) == 5, "like without a robots.txt"
     assert not [each for each in web.server.requests() if each.uri == "/there.txt"]
 
 
@@ -264,7 +260,7 @@ def test_the_pause_between_two_fetches_holds_in_the_servers_log(
     crawled = run(other.url(), delay="150ms")
     times = [request.at for request in other.server.requests()]
     gaps = [after - before for before, after in itertools.pairwise(times)]
-    assert min(gaps) >= 145  # nginx's clock ticks in milliseconds, ours too
+    assert min(gaps) >= 145  # both clocks have a resolution of one millisecond
     assert crawled.progress.pages == 5
 
 
@@ -298,11 +294,11 @@ def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(
     assert "/fine.html" in crawled.pages()
     assert_counts_add_up(crawled)
     mark = web.server.mark()
-    again = run()  # not due before a day has passed
+    again = run()  # due after a day
     assert (web.asked(mark), again.progress.later) == ([], Counter({"http_503": 1}))
 
 
-def test_gone_and_other_answers(serve: ServeWeb, run: RunCrawl) -> None:
+def test_states_of_other_responses(serve: ServeWeb, run: RunCrawl) -> None:
     rules = (
         "location = /gone { return 410; } location = /odd { return 418; } location = /image.png { "
         "default_type image/png; return 200 x; }"
@@ -338,8 +334,6 @@ def test_what_pages_say_about_following_and_indexing(serve: ServeWeb, run: RunCr
     assert crawled.progress.refused["nofollow"] == 1
     by_path = {str(row["url"]).rsplit("/", 1)[1]: row for row in crawled.rows("pages")}
     assert by_path["hidden.html"]["may_index"] is False
-    from lycosa.search.engine.searcher import Searcher, SearchRequest
-
     results = Searcher(str(crawled.root)).search(SearchRequest("zebrafinch"))
     assert [hit.url for hit in results.hits] == [web.url("/seen.html")]
 
@@ -360,18 +354,18 @@ def test_private_addresses_that_nobody_named_are_not_dialled(
     assert {str(row["url"]): (row["state"], row["reason"]) for row in crawled.rows("urls")}[
         inner
     ] == ("excluded", "address_refused")
-    named = run(web.url(), inner, scope="any")  # typed by the operator: allowed
-    assert named.count("pages") == 2
+    seeded = run(web.url(), inner, scope="any")  # a seed of the operator: allowed
+    assert seeded.count("pages") == 2
 
 
-def test_several_hosts_at_once_share_nothing_but_the_loop(serve: ServeWeb, run: RunCrawl) -> None:
-    """Each host has its pause; all of them together take hardly longer than one."""
+def test_hosts_are_crawled_concurrently(serve: ServeWeb, run: RunCrawl) -> None:
+    """Eight hosts, each with its own delay, take little longer than one."""
     sites = [CHAIN] * 8
     web = serve(*sites)
     crawled = run(*(web.url(host=number) for number in range(1, 9)), delay="200ms")
     times = [request.at for request in web.server.requests()]
     assert crawled.progress.pages == 40
-    assert max(times) - min(times) < 8 * 5 * 200 / 2  # one after the other would take 8 s
+    assert max(times) - min(times) < 8 * 5 * 200 / 2  # one host after another would take 8 s
 
 
 @pytest.mark.proves("durability-signal")
@@ -398,7 +392,6 @@ def test_a_disk_that_fills_during_a_commit_loses_nothing(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = serve(CHAIN)
-
     with full_disk(monkeypatch):
         run(web.url())
     mark = web.server.mark()
@@ -407,7 +400,7 @@ def test_a_disk_that_fills_during_a_commit_loses_nothing(
     assert_counts_add_up(again)
 
 
-def test_replay_leaves_another_collections_exchanges_to_it(
+def test_replay_skips_exchanges_of_other_collections(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = serve(CHAIN)
@@ -421,13 +414,14 @@ def test_replay_leaves_another_collections_exchanges_to_it(
     assert first.count("pages", collection="first") == 5
 
 
-def test_a_depth_that_fell_is_walked_again_by_the_next_call(
+def test_next_call_updates_links_below_a_decreased_depth(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The page is visited by the long way first; the short way is found, and the process ends
-    before it walks again.
+    """The page is visited by the long path first.
+
+    The process ends after it found the short path and before it updated the depths behind it.
     """
-    web = serve_two_ways(serve)
+    web = serve_two_paths(serve)
 
     class Ended(Exception):
         pass
@@ -435,19 +429,19 @@ def test_a_depth_that_fell_is_walked_again_by_the_next_call(
     def end(*_: object, **__: object) -> int:
         raise Ended
 
-    how: dict[str, object] = {"scope": "any", "depth": 4, "connections_per_host": 4}
+    settings: dict[str, object] = {"scope": "any", "depth": 4, "connections_per_host": 4}
     with monkeypatch.context() as broken:
         broken.setattr("lycosa.crawl.session.session.walk_links", end)
         with pytest.raises(Ended):
-            run(web.url(), web.url("/named.html", host=2), **how)
+            run(web.url(), web.url("/named.html", host=2), **settings)
     assert "/v.html" not in Crawled(tmp_path / "workspace", None).pages()  # type: ignore[arg-type]
-    crawled = run(**how)
+    crawled = run(**settings)
     assert {"/t.html": 2, "/u.html": 3, "/v.html": 4}.items() <= crawled.depths().items()
     assert "/v.html" in crawled.pages()
     assert_counts_add_up(crawled)
 
 
-def test_the_session_is_freed_before_the_last_update_of_the_index(
+def test_session_is_freed_before_the_last_index_update(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers: list[weakref.ref[Worker]] = []
@@ -479,7 +473,7 @@ def test_only_one_crawl_at_a_time(serve: ServeWeb, run: RunCrawl) -> None:
     assert "crawling in" in failures[0]
 
 
-def test_wrong_calls_change_nothing(run: RunCrawl, serve: ServeWeb) -> None:
+def test_call_without_a_valid_seed_is_refused(run: RunCrawl) -> None:
     with pytest.raises(UsageError, match="nothing to crawl"):
         run()
     with pytest.raises(UsageError):

@@ -1,5 +1,6 @@
-"""What a shorter way to a known URL changes: the row where it is at hand, else the links to be
-walked again; what hosts at rest count; what was interrupted.
+"""`CrawlState`: shorter paths to URLs, parked hosts, aborted requests.
+
+A shorter path changes the row if it is in memory. Otherwise the depths behind it are updated later.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def state_of(folder: Path, **settings: object) -> CrawlState:
 
 @pytest.fixture
 def crawl(tmp_path: Path) -> Iterator[CrawlState]:
-    made = state_of(tmp_path, courtesy_factor=0.0)
-    yield made
-    made.close()
+    state = state_of(tmp_path, courtesy_factor=0.0)
+    yield state
+    state.close()
 
 
 def admit(crawl: CrawlState, url: str, depth: int) -> UrlRow:
@@ -49,17 +50,19 @@ def admit(crawl: CrawlState, url: str, depth: int) -> UrlRow:
     return row
 
 
-def test_a_shorter_way_lowers_what_waits_and_brings_it_forward(crawl: CrawlState) -> None:
+def test_shorter_path_decreases_the_depth_of_a_queued_url_and_moves_it_forward(
+    crawl: CrawlState,
+) -> None:
     row = admit(crawl, "http://h/waits", 5)
     admit(crawl, "http://h/other", 3)
     assert admit(crawl, "http://h/waits", 2) is row
     assert (row.depth, crawl.frontier.next(crawl.clock.monotonic_ms())) == (2, (row,))
     assert not crawl.assignments["default"].depth_decreased
-    admit(crawl, "http://h/waits", 4)  # a longer way changes nothing
+    admit(crawl, "http://h/waits", 4)  # a longer path changes nothing
     assert row.depth == 2
 
 
-def test_a_url_in_flight_takes_the_lesser_depth_at_once(crawl: CrawlState) -> None:
+def test_shorter_path_decreases_the_depth_of_a_url_in_flight(crawl: CrawlState) -> None:
     row = admit(crawl, "http://h/x", 5)
     assert crawl.frontier.next(crawl.clock.monotonic_ms()) == (row,)
     crawl.in_flight[row.key] = (row,)
@@ -68,7 +71,7 @@ def test_a_url_in_flight_takes_the_lesser_depth_at_once(crawl: CrawlState) -> No
     assert not crawl.assignments["default"].depth_decreased
 
 
-def test_a_visited_url_that_lies_nearer_is_walked_from_again(crawl: CrawlState) -> None:
+def test_shorter_path_to_a_visited_url_is_recorded_for_an_update(crawl: CrawlState) -> None:
     row = admit(crawl, "http://h/done", 5)
     assert crawl.frontier.next(crawl.clock.monotonic_ms()) == (row,)
     crawl.urls.settle(row, UrlState.VISITED)
@@ -76,12 +79,10 @@ def test_a_visited_url_that_lies_nearer_is_walked_from_again(crawl: CrawlState) 
     assert crawl.assignments["default"].depth_decreased == {row.id.url_key: row.id.host_key}
 
 
-def test_a_host_at_rest_counts_what_was_found_when_its_row_was_written(
+def test_row_of_a_parked_host_counts_the_urls_known_at_its_write(
     crawl: CrawlState, tmp_path: Path
 ) -> None:
-    """Before: a URL that was found for a host at rest was missing in a row of the same commit, and
-    `check` took any for a fault.
-    """
+    """The counts of a host row include the URLs of the same commit."""
 
     def commit() -> list[str]:
         crawl.buffer.next_batch().commit()
@@ -92,12 +93,12 @@ def test_a_host_at_rest_counts_what_was_found_when_its_row_was_written(
     workspace = Workspace.open(str(tmp_path / "workspace"))
     key = admit(crawl, "http://h/first", 1).id.host_key
     crawl.scheduler.parked.park(key)
-    admit(crawl, "http://h/second", 1)  # its host's row is in the batch
+    admit(crawl, "http://h/second", 1)  # the row of its host is in the batch
     assert (commit(), known_urls(workspace)) == ([], 2)
-    admit(crawl, "http://h/third", 1)  # it is not
+    admit(crawl, "http://h/third", 1)  # the row is not in the batch
     assert (commit(), known_urls(workspace)) == ([], 2)
     assert crawl.scheduler.parked.directory.waiting.sum() == 3
-    load(crawl, LiveTables(workspace), workspace.path)  # as after a death
+    load(crawl, LiveTables(workspace), workspace.path)  # like after a kill
     host = crawl.scheduler.open(key)
     assert host is not None
     assert host.row.known == 3
@@ -111,13 +112,11 @@ def known_urls(workspace: Workspace) -> int:
     )
 
 
-def test_what_we_interrupted_counts_for_its_host_whatever_it_was(crawl: CrawlState) -> None:
-    """Before: a robots.txt that was given back, as when a coordinator dies, left no pause: it was
-    asked for again at once.
-    """
+def test_aborted_request_delays_the_next_one_of_its_host(crawl: CrawlState) -> None:
+    """Also a robots.txt request that is aborted because a lease has ended."""
     row = admit(crawl, "http://h/page", 1)
     host = crawl.frontier.hosts[row.id.host_key].row
-    host.delay_ms = 20_000  # what it wants between two fetches
+    host.delay_ms = 20_000
     now = crawl.clock.monotonic_ms()
     for task in (
         crawl.hosts.robots_task("http://h"),
@@ -131,25 +130,25 @@ def test_what_we_interrupted_counts_for_its_host_whatever_it_was(crawl: CrawlSta
         now += 30_000
 
 
-def test_a_page_that_somebody_asks_for_comes_before_those_that_are_due(tmp_path: Path) -> None:
-    """One that a link or a list makes due stands behind those that have been due for longer."""
-    made = state_of(tmp_path, recrawl="age", max_age="1m")
-    clock = made.clock
+def test_requested_page_is_fetched_before_due_pages(tmp_path: Path) -> None:
+    """A page that a link or sitemap makes due comes after earlier ones."""
+    crawl = state_of(tmp_path, recrawl="age", max_age="1m")
+    clock = crawl.clock
     assert isinstance(clock, ManualClock)
-    rows = [admit(made, f"http://h/{number}", number) for number in range(4)]
+    rows = [admit(crawl, f"http://h/{number}", number) for number in range(4)]
     for row in rows:
-        assert made.frontier.active.remove("default", row.id.host_key, row.key) is row
+        assert crawl.frontier.active.remove("default", row.id.host_key, row.key) is row
         row.visited_at = clock.now_ms() + row.depth
-        made.urls.settle(row, UrlState.VISITED)
+        crawl.urls.settle(row, UrlState.VISITED)
     clock.advance(3_600_000)
     for row in rows[1:3]:
-        made.scheduler.heads.wait_for(row)
-    made.urls.make_due(rows[0], requested=False)
-    made.urls.make_due(rows[3])
+        crawl.scheduler.heads.wait_for(row)
+    crawl.urls.make_due(rows[0], requested=False)
+    crawl.urls.make_due(rows[3])
     now = clock.monotonic_ms()
     order = []
-    while results := made.frontier.next(now):
+    while results := crawl.frontier.next(now):
         order.append(results[0].depth)
-        made.frontier.finished(results[0].id.host_key, now, 0)
+        crawl.frontier.finished(results[0].id.host_key, now, 0)
     assert order == [3, 1, 2, 0]
-    made.close()
+    crawl.close()

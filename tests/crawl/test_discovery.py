@@ -1,5 +1,6 @@
-"""Pages that no link names: sitemaps of robots.txt, feeds of pages, both as configured, behind
-redirects, and in indexes without end.
+"""Discovery of pages by sitemaps and feeds.
+
+From robots.txt, pages and settings, behind redirects and in endless sitemap indexes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FEED_LINK = '<link rel="alternate" type="application/rss+xml" href="/news.rss">'
 
 
 def urlset(*entries: str | tuple[str, str]) -> str:
-    """A sitemap of URLs, or (URL, lastmod)."""
+    """Return a sitemap of URLs or pairs (URL, lastmod)."""
     parts = [(entry, "") if isinstance(entry, str) else entry for entry in entries]
     urls = "".join(
         f"<url><loc>{url}</loc>{f'<lastmod>{at}</lastmod>' if at else ''}</url>"
@@ -48,8 +49,9 @@ def file(web: SmallWeb, path: str, content: str | bytes, host: int = 1) -> None:
 
 
 def listed_site(serve: ServeWeb) -> SmallWeb:
-    """robots.txt -> index -> gzip -> two pages, one of them of another host; a feed with one
-    more.
+    """Serve a site with a sitemap index in robots.txt, and a feed.
+
+    Sitemap and feed list one page of the site and one of another host.
     """
     web = serve(
         {
@@ -95,7 +97,7 @@ def test_what_only_sitemaps_and_feeds_name_is_found_and_foreign_urls_are_not(
         for request in web.server.requests()
         if request.uri == "/x.html"
     }
-    assert hosts <= {"127.0.3.2"}  # the feed may name it, the sitemap may not
+    assert hosts <= {"127.0.3.2"}  # feeds may list other hosts, sitemaps may not
     assert operations(crawled) == Counter({("sitemap", "visited"): 2, ("feed", "visited"): 1})
     kinds = Counter(str(row["kind"]) for row in crawled.rows("visits"))
     assert (kinds["sitemap"], kinds["feed"]) == (2, 1)
@@ -103,7 +105,7 @@ def test_what_only_sitemaps_and_feeds_name_is_found_and_foreign_urls_are_not(
     assert max(Counter(web.asked()).values()) == 1
 
 
-def test_both_can_be_switched_off(serve: ServeWeb, run: RunCrawl) -> None:
+def test_sitemaps_and_feeds_can_be_disabled(serve: ServeWeb, run: RunCrawl) -> None:
     crawled = run(listed_site(serve).url(), sitemaps=False, feeds=False)
     assert (crawled.pages(), operations(crawled)) == (["/"], Counter())
 
@@ -121,7 +123,7 @@ def test_configured_feeds_are_read(serve: ServeWeb, run: RunCrawl) -> None:
     assert crawled.pages() == ["/", "/n1.html", "/s1.html"]
 
 
-def test_what_waits_to_be_read_survives_a_resume(serve: ServeWeb, run: RunCrawl) -> None:
+def test_queued_sitemaps_and_feeds_are_read_after_a_resume(serve: ServeWeb, run: RunCrawl) -> None:
     web = listed_site(serve)
     assert run(web.url(), max_pages=0).count("pages") == 0
     run(web.url(), max_pages=1)
@@ -129,10 +131,8 @@ def test_what_waits_to_be_read_survives_a_resume(serve: ServeWeb, run: RunCrawl)
     assert max(Counter(web.asked()).values()) == 1
 
 
-def test_what_a_sitemap_calls_changed_is_fetched_again(serve: ServeWeb, tmp_path: Path) -> None:
-    """Two days later the sitemap is due again and says that one of two pages changed a day after
-    our visit.
-    """
+def test_page_with_a_newer_lastmod_is_fetched_again(serve: ServeWeb, tmp_path: Path) -> None:
+    """The second crawl is two days later, when the sitemap is due."""
     web = serve(
         {
             "/index.html": page("/a.html", "/b.html"),
@@ -161,7 +161,7 @@ def test_what_a_sitemap_calls_changed_is_fetched_again(serve: ServeWeb, tmp_path
     assert state["state"] == "visited"
 
 
-def test_a_sitemap_that_is_not_due_is_left_alone(serve: ServeWeb, tmp_path: Path) -> None:
+def test_sitemap_that_is_not_due_is_not_requested(serve: ServeWeb, tmp_path: Path) -> None:
     web = listed_site(serve)
     chosen = collection("default", recrawl="age", max_age="30d")
     work(tmp_path / "w", [(chosen, [web.url()])])
@@ -187,7 +187,7 @@ def robots(*paths: str) -> str:
     return "User-agent: *\nDisallow:\n" + "".join(f"Sitemap: {path}\n" for path in paths)
 
 
-def test_a_sitemap_that_redirects_is_read_where_it_leads_to(serve: ServeWeb, run: RunCrawl) -> None:
+def test_redirects_of_a_sitemap_are_followed(serve: ServeWeb, run: RunCrawl) -> None:
     site = {
         "/robots.txt": robots("/sitemap.xml"),
         "/index.html": page(),
@@ -217,7 +217,7 @@ def test_a_sitemap_that_redirects_is_read_where_it_leads_to(serve: ServeWeb, run
     }
 
 
-def test_a_feed_that_redirects_out_of_scope_is_not_followed(serve: ServeWeb, run: RunCrawl) -> None:
+def test_redirect_of_a_feed_out_of_scope_is_not_followed(serve: ServeWeb, run: RunCrawl) -> None:
     head = (
         '<link rel="alternate" type="application/feed+json" href="/feed"><link rel="alternate" '
         'type="application/rss+xml" href="/away">'
@@ -261,7 +261,7 @@ def test_indexes_that_name_one_another_end(serve: ServeWeb, run: RunCrawl) -> No
 def test_endless_indexes_and_redirects_end(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each index names three more; each redirect leads to the next."""
+    """Each index lists three more, and each redirect leads to another one."""
     monkeypatch.setattr(discovery, "MAX_INDEXED", 20)
     body = index("/tree/${number}1", "/tree/${number}2", "/tree/${number}3")
     tree = (
@@ -274,9 +274,9 @@ def test_endless_indexes_and_redirects_end(
         extra=[f"{tree} {chain}"],
     )
     crawled = run(web.url())
-    request_log = web.asked()
-    assert sum(path.startswith("/tree/") for path in request_log) == 1 + 20
-    assert sum(path.startswith("/chain/") for path in request_log) == 1 + discovery.MAX_HOPS
+    paths = web.asked()
+    assert sum(path.startswith("/tree/") for path in paths) == 1 + 20
+    assert sum(path.startswith("/chain/") for path in paths) == 1 + discovery.MAX_HOPS
     assert crawled.progress.refused["too_many_sitemaps"] > 0
     assert crawled.progress.refused["sitemap_hops"] > 0
     assert crawled.progress.ended == "finished"

@@ -1,5 +1,6 @@
-"""Documents in a crawl: read beside it, found by their words; what kills, hangs or fills its reader
-costs that file only.
+"""Documents in a crawl: parsed in child processes and searchable.
+
+A document that crashes, hangs or fills the memory of its process affects only itself.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from tests.crawl.kills import lycosa
 from tests.page.made import MADE, docx, pdf
 from tests.servers.nginx import Server, nginx
 
-# some seconds of work
+# takes some seconds to parse
 LONG = docx("<w:p><w:r><w:t>some words</w:t></w:r></w:p>" + "<w:b/>" * 10_000_000)
-# a paragraph of 20 million words
+# a paragraph of 20 million words, too large for the memory limit
 VAST = docx("<w:p><w:r><w:t>" + "ы\t" * 20_000_000 + "</w:t></w:r></w:p>")
 
 
@@ -56,13 +57,13 @@ def pool() -> Iterator[DocumentPool]:
 
 
 @pytest.mark.parametrize("form", MADE)
-def test_a_child_reads_as_this_process_does(pool: DocumentPool, form: str) -> None:
+def test_child_process_returns_the_same_page(pool: DocumentPool, form: str) -> None:
     payload = MADE[form]()
     kind = kind_of(payload)
     assert kind is not None
-    understood = pool.read(_exchange(payload))
-    assert understood.page == parse_document(payload, kind, url="http://h/d")
-    assert understood.error == ""
+    parsed = pool.read(_exchange(payload))
+    assert parsed.page == parse_document(payload, kind, url="http://h/d")
+    assert parsed.error == ""
 
 
 @pytest.mark.proves("isolation-document")
@@ -70,21 +71,21 @@ def test_a_child_reads_as_this_process_does(pool: DocumentPool, form: str) -> No
     ("body", "fault"), [(LONG, "document_timeout"), (docx()[:-200], "document_broken")]
 )
 def test_a_hostile_file_costs_that_file_only(pool: DocumentPool, body: bytes, fault: str) -> None:
-    costs_itself_only(pool, body, fault)
+    assert_only_itself_affected(pool, body, fault)
 
 
 @pytest.mark.proves("isolation-document", "isolation-document-limits")
 def test_a_file_that_takes_all_memory_costs_that_file_only() -> None:
-    # on a busy machine it takes seconds to fill that
+    # a long timeout: filling the memory takes seconds on a busy machine
     limits = DocumentLimits(processes=1, timeout_ms=20_000, memory=400 * 2**20)
     with closing(DocumentPool(limits)) as pool:
-        costs_itself_only(pool, VAST, "document_memory")
+        assert_only_itself_affected(pool, VAST, "document_memory")
 
 
-def costs_itself_only(pool: DocumentPool, body: bytes, fault: str) -> None:
-    understood = pool.read(_exchange(body))
-    assert understood.page is not None
-    assert fault in understood.page.faults
+def assert_only_itself_affected(pool: DocumentPool, body: bytes, fault: str) -> None:
+    parsed = pool.read(_exchange(body))
+    assert parsed.page is not None
+    assert fault in parsed.page.faults
     after = pool.read(_exchange(docx()))
     assert after.page is not None
     assert (after.page.faults, after.page.headline) == ([], "Wolf spiders")
@@ -111,21 +112,21 @@ def test_a_child_that_is_killed_costs_its_document_only(pool: DocumentPool) -> N
     pool._children[0].process.kill()
     ended = {}
     while pool.pending:
-        ended.update({exchange.url: understood.page for exchange, understood in pool.wait(1_000)})
+        ended.update({exchange.url: parsed.page for exchange, parsed in pool.wait(1_000)})
     assert ended["http://h/long"] is not None
     assert ended["http://h/long"].faults == ["document_broken"]
     assert ended["http://h/next"] is not None
     assert ended["http://h/next"].headline == "Wolf spiders"
 
 
-def test_what_is_given_up_comes_back(pool: DocumentPool) -> None:
+def test_stop_returns_the_unparsed_documents(pool: DocumentPool) -> None:
     pool.begin(_exchange(LONG, url="http://h/1"))
     pool.begin(_exchange(LONG, url="http://h/2"))
     assert {waiting.exchange.url for waiting in pool.stop()} == {"http://h/1", "http://h/2"}
     assert pool.pending == 0
 
 
-def test_bodies_that_wait_need_no_memory(
+def test_bodies_of_queued_documents_are_not_held_in_memory(
     pool: DocumentPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(document_pool, "_MAX_HELD_BYTES", 0)
@@ -140,10 +141,7 @@ def test_bodies_that_wait_need_no_memory(
     ended = {}
     while pool.pending:
         ended.update(
-            {
-                exchange.url: (exchange.body, understood.page)
-                for exchange, understood in pool.wait(1_000)
-            }
+            {exchange.url: (exchange.body, parsed.page) for exchange, parsed in pool.wait(1_000)}
         )
     assert {url: body for url, (body, _) in ended.items()} == documents
     assert [page.text for _, page in ended.values() if page is not None] == [
@@ -172,7 +170,7 @@ def test_a_reply_that_is_no_page_is_refused() -> None:
             decode_reply(junk)
 
 
-def test_a_document_in_a_coded_page_is_seen_by_its_first_bytes(pool: DocumentPool) -> None:
+def test_encoded_document_is_detected_by_its_first_bytes(pool: DocumentPool) -> None:
     for payload in (docx(), pdf(b"They hunt at night.")):
         for head, body in (
             (b"Content-Encoding: gzip\r\n", gzip.compress(payload)),
@@ -193,7 +191,9 @@ def test_a_document_in_a_coded_page_is_seen_by_its_first_bytes(pool: DocumentPoo
     "content_type",
     ["application/octet-stream", "text/html", "text/plain", "application/msword", ""],
 )
-def test_bytes_decide_whatever_the_server_says(pool: DocumentPool, content_type: str) -> None:
+def test_document_is_detected_whatever_its_content_type(
+    pool: DocumentPool, content_type: str
+) -> None:
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n".encode()
     reader = Reader(1 << 24, "lycosa", pool)
     page = reader(_exchange(pdf(b"They hunt at night."), head=head), parse_head(head)).page
@@ -228,7 +228,9 @@ def _damaged(payload: bytes, chance: random.Random) -> bytes:
 
 @pytest.mark.parametrize("number", [20, pytest.param(2_000, marks=pytest.mark.prove)])
 @pytest.mark.parametrize("form", MADE)
-def test_damaged_documents(pool: DocumentPool, form: str, number: int) -> None:
+def test_damaged_documents_are_parsed_within_the_limits(
+    pool: DocumentPool, form: str, number: int
+) -> None:
     chance, payload = random.Random(number), MADE[form]()
     for _ in range(number):
         page = pool.read(_exchange(_damaged(payload, chance))).page
@@ -236,7 +238,10 @@ def test_damaged_documents(pool: DocumentPool, form: str, number: int) -> None:
 
 
 def damage(payload: bytes, chance: random.Random) -> bytes:
-    """Return a truncated file, or one with flipped bits, moved parts or overwritten numbers."""
+    """Return a damaged copy of a file.
+
+    Truncated, or with flipped bits, moved parts or overwritten numbers.
+    """
     kind = chance.randrange(4)
     if kind == 0:
         return payload[: chance.randrange(1, len(payload))]
@@ -259,22 +264,22 @@ def damage(payload: bytes, chance: random.Random) -> bytes:
 
 
 def fuzz(files: list[Path], count: int, seed: int = 5) -> tuple[Counter[str], float]:
-    """Read `count` damaged files in one child.
+    """Parse `count` damaged files in one child process.
 
-    Returns the faults by name, and the longest wall time in seconds.
+    Returns the number of faults by name, and the longest wall-clock time in seconds.
 
     Raises:
-        AssertionError: the pool no longer reads a sound file.
+        AssertionError: the pool no longer parses an undamaged file.
     """
     chance, slowest_s = random.Random(seed), 0.0
     faults: Counter[str] = Counter()
     pool = DocumentPool(DocumentLimits(processes=1))
-    sound = next(
+    undamaged = next(
         payload
         for path in files
-        if (read := pool.read(_exchange(payload := path.read_bytes())).page)
-        and read.text
-        and not read.faults
+        if (page := pool.read(_exchange(payload := path.read_bytes())).page)
+        and page.text
+        and not page.faults
     )
     try:
         for number in range(count):
@@ -284,8 +289,8 @@ def fuzz(files: list[Path], count: int, seed: int = 5) -> tuple[Counter[str], fl
             slowest_s = max(slowest_s, time.perf_counter() - started)
             faults.update(page.faults if page is not None else ())
             if number % 100 == 99:
-                after = pool.read(_exchange(sound)).page
-                assert after is not None, "a sound file is not read any more"
+                after = pool.read(_exchange(undamaged)).page
+                assert after is not None, "an undamaged file is no longer parsed"
                 assert not after.faults, after.faults
     finally:
         pool.close()
@@ -297,25 +302,27 @@ def fuzz(files: list[Path], count: int, seed: int = 5) -> tuple[Counter[str], fl
     "suffix", [".pdf", ".doc", ".docx", ".xls", ".xlsx", ".ppt", ".pptx", ".odt", ".rtf", ".epub"]
 )
 def test_many_damaged_real_documents(suffix: str) -> None:
-    """2,000 damaged files made of real ones, through a child with the limits that a crawl has: it
-    reads a sound one after each hundred, and none takes longer than the limits allow. Real ones:
-    below $LYCOSA_DOCUMENTS, else what Debian's packages and the sites hold.
+    """2,000 damaged copies of real files are parsed within the limits.
+
+    The files are below $LYCOSA_DOCUMENTS, by default those of Debian packages and test sites.
     """
-    named = os.environ.get("LYCOSA_DOCUMENTS")
+    folder_name = os.environ.get("LYCOSA_DOCUMENTS")
     folders = (
-        [Path(named)] if named else [Path("/usr/share/doc"), Path.home() / ".cache/lycosa-sites"]
+        [Path(folder_name)]
+        if folder_name
+        else [Path("/usr/share/doc"), Path.home() / ".cache/lycosa-sites"]
     )
-    results = (path for folder in folders for path in sorted(folder.rglob(f"*{suffix}")))
-    files = [path for path in results if path.is_file() and path.stat().st_size < 1_500_000]
+    paths = (path for folder in folders for path in sorted(folder.rglob(f"*{suffix}")))
+    files = [path for path in paths if path.is_file() and path.stat().st_size < 1_500_000]
     if not files:
-        pytest.skip(f"no real {suffix} here: name a folder of them in LYCOSA_DOCUMENTS")
+        pytest.skip(f"no {suffix} files: set LYCOSA_DOCUMENTS to a folder of them")
     faults, slowest_s = fuzz(files, 2_000)
     assert slowest_s * 1000 < DocumentLimits().timeout_ms * (CLOCK_SHARE + 1)
     assert faults["document_timeout"] + faults["document_memory"] <= 20, faults
 
 
-def test_a_word_inside_each_kind_is_found(tmp_path: Path) -> None:
-    """nginx serves one file of each kind; `lycosa crawl`, then `lycosa search`."""
+def test_documents_of_each_kind_are_found_by_their_words(tmp_path: Path) -> None:
+    """`lycosa search` finds all documents that `lycosa crawl` fetched."""
     root, workspace = tmp_path / "root", tmp_path / "workspace"
     root.mkdir()
     for form, make in MADE.items():

@@ -1,5 +1,6 @@
-"""A whole crawl of a server that misbehaves in every known way: each endpoint is a counted outcome,
-nobody else waits.
+"""A crawl of a server that misbehaves in every known way.
+
+Each endpoint has a counted outcome, and no other host is delayed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CALM = [endpoint for endpoint in ENDPOINTS if not endpoint.name.startswith("busy
 
 
 def _outcomes(crawled: Crawled) -> dict[str, list[str]]:
-    """URL -> what each of its exchanges came to."""
+    """Return URL -> error or status of each exchange."""
     seen: dict[str, list[str]] = {}
     for row in crawled.rows("visits"):
         seen.setdefault(str(row["url"]), []).append(str(row["error"] or row["http_status"]))
@@ -44,8 +45,7 @@ def test_every_endpoint_is_a_counted_outcome_and_the_good_host_does_not_wait(
 ) -> None:
     assert len(ENDPOINTS) >= 40
     home, good = f"{server.origin()}/", f"{server.origin('good')}/"
-    # A busy answer with a long Retry-After rests the whole host, as it should; those have a test of
-    # their own.
+    # The busy endpoints pause the host by Retry-After and have their own test.
     crawled = run(
         home,
         good,
@@ -64,32 +64,30 @@ def test_every_endpoint_is_a_counted_outcome_and_the_good_host_does_not_wait(
         assert url in rows, f"{endpoint.name} was lost"
         row = rows[url]
         if row["state"] != UrlState.EXCLUDED:
-            assert outcomes[url], f"{endpoint.name} left no visit"
+            assert outcomes[url], f"{endpoint.name} has no visit"
         assert row["state"] != UrlState.KNOWN or row["reason"], (
-            f"{endpoint.name} waits without a reason"
+            f"{endpoint.name} is queued without a reason"
         )
     vocabulary = {error.value for error in FetchError}
     assert {str(row["error"]) for row in crawled.rows("visits")} - {""} <= vocabulary
     received = [request for request in server.requests("good") if request.path != "/robots.txt"]
     assert len({request.path for request in received}) == GOOD_PAGES + 1
-    whole = [request.at_ms for request in (*server.requests("hostile"), *received)]
+    all_times = [request.at_ms for request in (*server.requests("hostile"), *received)]
     good_took = max(request.at_ms for request in received) - min(
         request.at_ms for request in received
     )
-    assert good_took < (max(whole) - min(whole)) / 2  # it ends long before the hostile host does
+    assert good_took < (max(all_times) - min(all_times)) / 2  # it ends long before the hostile host
     assert +crawled.progress.states == Counter(str(row["state"]) for row in rows.values())
     crawled.assert_sound()
 
 
-def test_a_busy_host_is_left_alone_for_as_long_as_it_says(
-    server: HostileServer, run: RunCrawl
-) -> None:
+def test_busy_host_is_paused_for_its_retry_after(server: HostileServer, run: RunCrawl) -> None:
     busy = [endpoint.name for endpoint in ENDPOINTS if endpoint.name.startswith("busy-")]
     assert len(busy) >= 3
     for name in busy:
         crawled = run(server.url(name), settings=(*QUICK, "crawl.patience=0"), depth=0)
         row = next(row for row in crawled.rows("urls") if row["url"] == server.url(name))
         assert row["state"] == UrlState.KNOWN
-        # "": an earlier one's Retry-After still holds for the host
+        # "": the Retry-After of an earlier endpoint still applies to the host
         assert row["reason"] in {"http_429", "http_503", ""}
     assert any(row["reason"] for row in crawled.rows("urls"))

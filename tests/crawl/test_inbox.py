@@ -1,4 +1,4 @@
-"""The inbox: URLs that people submit, while a worker runs and while none does."""
+"""The inbox: submitted URLs, with and without a running worker."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.clock import SystemClock
 from lycosa.core.records import UrlId, UrlRow
 from lycosa.crawl.admission import inbox
 from lycosa.crawl.admission.inbox import submission
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.scheduler.heads import Heads
-from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, full_disk, page, path_of
+from tests.crawl.conftest import RunCrawl, ServeWeb, full_disk, page, path_of
 from tests.crawl.sessions import collection, work
 
 SITE = {
@@ -58,7 +57,7 @@ def test_new_urls_are_crawled_and_known_ones_fetched_again(serve: ServeWeb, run:
     assert not file.exists()
 
 
-def test_while_it_runs(serve: ServeWeb, tmp_path: Path) -> None:
+def test_submission_during_a_crawl_is_crawled(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(SITE)
     sent: list[Path] = []
 
@@ -88,7 +87,7 @@ def test_names_of_committed_files_are_forgotten(serve: ServeWeb, tmp_path: Path)
     assert remembered == [1] * 5
 
 
-def test_a_crowd_of_submissions_is_looked_up_at_once(
+def test_many_submissions_are_looked_up_in_one_batch(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages = [f"/{number}.html" for number in range(12)]
@@ -97,23 +96,23 @@ def test_a_crowd_of_submissions_is_looked_up_at_once(
     mark = web.server.mark()
     for number, name in enumerate(pages):
         send(first.root, str(number), web.url(name))
-    looks: list[int] = []
+    batch_sizes: list[int] = []
     stored = Heads.stored
 
     def counted(heads: Heads, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
-        looks.append(len(identities))
+        batch_sizes.append(len(identities))
         return stored(heads, identities)
 
     monkeypatch.setattr(Heads, "stored", counted)
     run()
-    assert (sorted(web.asked(mark)), looks.count(12)) == (sorted(pages), 1)
-    assert 1 not in looks
+    assert (sorted(web.asked(mark)), batch_sizes.count(12)) == (sorted(pages), 1)
+    assert 1 not in batch_sizes
 
 
-def test_what_was_visited_since_is_not_fetched_again(serve: ServeWeb, run: RunCrawl) -> None:
-    """A kill between the commit's entry and the deletion of the file leaves the file, and so does
-    one before the commit.
-    """
+def test_url_visited_since_its_submission_is_not_fetched_again(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    """The file is still there after a kill before its deletion."""
     web = serve(SITE)
     sent_at = now(-60)
     first = run(web.url())
@@ -123,7 +122,7 @@ def test_what_was_visited_since_is_not_fetched_again(serve: ServeWeb, run: RunCr
     assert web.asked(mark) == []
 
 
-def test_what_cannot_be_read_is_used_up_once_it_is_settled(
+def test_unreadable_files_are_deleted_when_they_no_longer_change(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = run(serve(SITE).url()).root / "inbox"
@@ -132,16 +131,16 @@ def test_what_cannot_be_read_is_used_up_once_it_is_settled(
     (folder / "deep.json").write_text("[" * 100_000)
     (folder / "text.json").write_text('{"collection": "default", "urls": "http://127.0.3.1/"}')
     (folder / "odd.json").mkdir()
-    (folder / "note.txt").write_text("not ours")
+    (folder / "note.txt").write_text("no submission")
     run()
-    assert len(list(folder.iterdir())) == 5  # still being written, as far as we know
+    assert len(list(folder.iterdir())) == 5  # they may still be incomplete
     monkeypatch.setattr(inbox, "SETTLED_MS", 0)
     (folder / "odd.json").rmdir()
     assert run().progress.refused["inbox_unreadable"] == 3
     assert [file.name for file in folder.iterdir()] == ["note.txt"]
 
 
-def test_other_collections_files_stay_for_them(serve: ServeWeb, run: RunCrawl) -> None:
+def test_files_of_other_collections_are_kept(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(SITE)
     file = send(run(web.url()).root, "1", web.url("/alone.html"), to="other")
     assert "/alone.html" not in run().pages()
@@ -150,17 +149,14 @@ def test_other_collections_files_stay_for_them(serve: ServeWeb, run: RunCrawl) -
     assert not file.exists()
 
 
-def test_what_was_fetched_and_not_committed_is_taken_up(
+def test_uncommitted_exchanges_of_submitted_urls_are_replayed(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker dies after it fetched what was submitted: the exchange is in its archive, the file
-    still in the inbox.
-    """
+    """The commit after the fetch fails, and the inbox file is kept."""
     web = serve(SITE)
     jobs = [(collection("default"), [web.url()])]
     work(tmp_path / "w", jobs)
     file = send(tmp_path / "w", "1", web.url("/alone.html"), web.url("/a.html"))
-
     with full_disk(monkeypatch):
         work(tmp_path / "w", jobs)
     assert file.exists()
@@ -175,7 +171,7 @@ def test_what_was_fetched_and_not_committed_is_taken_up(
     assert not file.exists()
 
 
-def test_what_failed_and_waits_is_tried_at_once(serve: ServeWeb, tmp_path: Path) -> None:
+def test_submitted_url_that_failed_is_retried_immediately(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(
         {"/index.html": page("/late.html")},
         extra=["location = /late.html { if (!-f $document_root/late.html) { return 500; } }"],
@@ -186,7 +182,6 @@ def test_what_failed_and_waits_is_tried_at_once(serve: ServeWeb, tmp_path: Path)
     (web.server.servers[0].root / "late.html").write_text(page(text="there"))
     mark = web.server.mark()
     work(tmp_path / "w", jobs, limits=Limits(max_time_ms=2_000))
-    assert web.asked(mark) == []  # it waits for a day
+    assert web.asked(mark) == []  # the retry is due in a day
     send(tmp_path / "w", "1", web.url("/late.html"))
-    crawled: Crawled = work(tmp_path / "w", jobs, clock=SystemClock())
-    assert "/late.html" in crawled.pages()
+    assert "/late.html" in work(tmp_path / "w", jobs).pages()

@@ -1,5 +1,6 @@
-"""kill -9 loses nothing: some random kills here, the rest in `make prove`. A page that kills the
-parser costs that page only.
+"""`kill -9` loses no data; a page that crashes the parser affects no other.
+
+A few random kills run by default, many more in `make prove`.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ def test_kill_nine_with_recrawl_merges_sitemaps_and_an_inbox_loses_nothing(
 ) -> None:
     web = lively.LivelyWeb((tmp_path / "one", tmp_path / "two"))
     with nginx(web.servers()) as server:
-        web.lay(server.port)
+        web.write_site(server.port)
         crawl = lively.LivelyCrawl(web, tmp_path / "workspace")
         lively.kill_lively(crawl, server, kills=kills, chance=random.Random(SEED))
         lively.assert_nothing_lost(crawl)
     print(
-        f"{crawl.kills} kills, {crawl.children_killed} of merges; {len(crawl.whole)} exchanges, "
-        f"{len(crawl.sent)} sent, seed {SEED}"
+        f"{crawl.kills} kills, {crawl.children_killed} of merges; {len(crawl.archived)} exchanges, "
+        f"{len(crawl.sent)} submissions, seed {SEED}"
     )
 
 
@@ -85,7 +86,7 @@ def _exchange(body: bytes) -> Exchange:
     )
 
 
-def test_a_child_reads_as_this_process_does() -> None:
+def test_child_process_returns_the_same_result() -> None:
     reader = Reader(1 << 20, "lycosa")
     exchange = _exchange(page("/a", text="Some words to be read in a child.").encode())
     headers = parse_head(exchange.response_head)
@@ -107,41 +108,39 @@ def test_what_kills_the_parser_is_recorded_and_the_crawl_goes_on(
     )
     workspace = tmp_path / "workspace"
     command = [sys.executable, str(SCRIPT), str(workspace), web.url()]
-    for _ in range(2):  # it dies of the page, then of its replay
-        died = subprocess.run(
-            command, capture_output=True, text=True, cwd=ROOT, check=False, env=_environment()
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
+
+    def crawl() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, capture_output=True, text=True, cwd=ROOT, check=False, env=environment
         )
-        assert died.returncode == -signal.SIGSEGV, died.stderr
-    lived = subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, check=False, env=_environment()
-    )
-    assert (lived.returncode, lived.stdout.strip()) == (0, "finished"), lived.stderr
+
+    for _ in range(2):  # the page crashes the parser, then its replay does
+        crashed = crawl()
+        assert crashed.returncode == -signal.SIGSEGV, crashed.stderr
+    finished = crawl()
+    assert (finished.returncode, finished.stdout.strip()) == (0, "finished"), finished.stderr
     crawled = Crawled(workspace, None)  # type: ignore[arg-type]
     assert crawled.states()["/deadly.html"] == ("excluded", "parse_crashed")
     assert crawled.pages() == ["/", "/a.html", "/z.html"]
-    assert web.asked().count("/deadly.html") == 1  # its answer is in the archive: nobody asks again
+    assert web.asked().count("/deadly.html") == 1  # later runs replay it from the archive
     errors = {str(row["url"]).rsplit("/", 1)[1]: row["error"] for row in crawled.rows("visits")}
     assert errors["deadly.html"] == "parse_crashed"
 
 
-def _environment() -> dict[str, str]:
-
-    return {**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
-
-
-def test_a_child_that_dies_of_something_else_costs_nothing() -> None:
+def test_page_is_parsed_again_when_the_child_was_killed_externally() -> None:
     exchange = _exchange(page(text="Harmless.").encode())
     with closing(ChildReader(Reader(1 << 20, "lycosa"))) as child:
         child._child.kill()
         child._child.join()
-        understood = child(exchange, parse_head(exchange.response_head))
-    assert understood.page is not None
+        parsed = child(exchange, parse_head(exchange.response_head))
+    assert parsed.page is not None
 
 
 @pytest.mark.parametrize("size", [0, 5_000_000])
-def test_a_child_takes_answers_of_any_size(size: int) -> None:
+def test_child_process_parses_responses_of_any_size(size: int) -> None:
     exchange = _exchange(b"<p>word " * (size // 8) + b"<p>end")
     with closing(ChildReader(Reader(1 << 24, "lycosa"))) as child:
-        understood = child(exchange, parse_head(exchange.response_head))
-    assert understood.page is not None
-    assert understood.page.text.endswith("end")
+        parsed = child(exchange, parse_head(exchange.response_head))
+    assert parsed.page is not None
+    assert parsed.page.text.endswith("end")

@@ -1,4 +1,4 @@
-"""Which links become rows, at what depth, and what is counted."""
+"""`LinkGate`: admitted links, their depth, and counters of refusals."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from lycosa.url.scope import Admission
 DOMAINS = Domains(bundled_suffix_list())
 
 
-class Gate(AdmissionListener):
-    """A link gate with what it reported."""
+class RecordingGate(AdmissionListener):
+    """A link gate that records the admitted rows and decreased depths."""
 
-    def __init__(self, *, screened: bool = False, **settings: object) -> None:
-        """`screened`: with the screen of the product."""
+    def __init__(self, *, filtered: bool = False, **settings: object) -> None:
+        """Create the gate, `filtered` with the URL filter of a crawl."""
         collection = Collection.model_validate(settings)
         self.rows: dict[str, UrlRow] = {}
         self.decreased: list[tuple[str, int]] = []
@@ -35,7 +35,7 @@ class Gate(AdmissionListener):
             SeenUrls(),
             self,
             screen=UrlFilter(collection, ExclusionCheck(None, DOMAINS), ManualClock())
-            if screened
+            if filtered
             else None,
         )
         self.gate.seed("http://h/", 0)
@@ -63,7 +63,7 @@ def link(target: str, kind: str = "a", rel: str = "") -> Link:
 
 
 def test_new_links_in_scope_are_admitted_once_and_the_rest_is_counted() -> None:
-    gate = Gate()
+    gate = RecordingGate()
     page = [
         link("http://h/a"),
         link("http://h/a"),
@@ -83,13 +83,13 @@ FOLLOWED = ["a", "area", "frame", "iframe", "canonical", "alternate", "refresh",
 
 @pytest.mark.parametrize("kind", [*FOLLOWED, "image", "requisite", "feed", "sitemap"])
 def test_kinds_that_are_followed_and_kinds_that_are_only_stored(kind: str) -> None:
-    gate = Gate()
+    gate = RecordingGate()
     gate.follow(link("http://h/x", kind))
     assert gate.urls == ["http://h/", *(["http://h/x"] if kind in FOLLOWED else [])]
 
 
-def test_depth_limit_is_not_remembered_against_a_shorter_way() -> None:
-    gate = Gate(depth=2)
+def test_url_refused_by_depth_is_admitted_by_a_shorter_path() -> None:
+    gate = RecordingGate(depth=2)
     gate.follow(link("http://h/x"), depth=2)
     assert gate.urls == ["http://h/"]
     gate.follow(link("http://h/x"), depth=1)
@@ -97,18 +97,18 @@ def test_depth_limit_is_not_remembered_against_a_shorter_way() -> None:
     assert dict(gate.gate.take_refused()) == {"depth": 1}
 
 
-def test_a_shorter_way_to_a_known_url_is_reported_once() -> None:
-    gate = Gate()
+def test_shorter_path_to_a_known_url_is_reported_once() -> None:
+    gate = RecordingGate()
     gate.follow(link("http://h/x"), depth=4)
     gate.follow(link("http://h/x"), depth=1)
     assert gate.decreased == [("http://h/x", 2)]
-    gate.follow(link("http://h/x"), depth=3)  # a longer way changes nothing
+    gate.follow(link("http://h/x"), depth=3)  # a longer path changes nothing
     gate.follow(link("http://h/x"), depth=1)
     assert gate.decreased == [("http://h/x", 2)]
 
 
-def test_a_redirect_keeps_depth_and_remembers_where_it_began() -> None:
-    gate = Gate()
+def test_redirect_keeps_the_depth_and_records_its_source() -> None:
+    gate = RecordingGate()
     gate.follow(link("http://h/a"), depth=2)
     first = gate.rows["http://h/a"]
     gate.gate.redirect(first, "http://h/b", 0)
@@ -125,8 +125,8 @@ def test_a_redirect_keeps_depth_and_remembers_where_it_began() -> None:
     ]
 
 
-def test_rules_change_what_is_admitted_and_equal_results_are_one_url() -> None:
-    gate = Gate(drop_parameters=["utm_*"])
+def test_urls_that_rewrite_to_the_same_url_are_admitted_once() -> None:
+    gate = RecordingGate(drop_parameters=["utm_*"])
     gate.follow(
         link("http://h/a?utm_source=x"), link("http://h/a?utm_source=y"), link("http://h/a")
     )
@@ -134,14 +134,14 @@ def test_rules_change_what_is_admitted_and_equal_results_are_one_url() -> None:
 
 
 @pytest.mark.parametrize("url", ["mailto:x@h", "http://", "http://other/", ""])
-def test_a_seed_that_cannot_be_used_is_an_error(url: str) -> None:
-    gate = Gate()
+def test_invalid_seed_is_an_error(url: str) -> None:
+    gate = RecordingGate()
     with pytest.raises(UrlError):
         gate.gate.seed(url, 0)
 
 
 def test_a_seed_need_not_match_the_patterns_but_links_must() -> None:
-    gate = Gate(allow=["/docs/"])
+    gate = RecordingGate(allow=["/docs/"])
     gate.follow(link("http://h/docs/a"), link("http://h/other"))
     assert gate.urls == ["http://h/", "http://h/docs/a"]
     assert gate.gate.refuses(gate.source) is None
@@ -152,7 +152,7 @@ def test_equal_keys_of_unequal_urls_are_refused_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("lycosa.url.keys.xxh3_64_intdigest", lambda data: 7)
-    gate = Gate()
+    gate = RecordingGate()
     gate.follow(link("http://h/other"))
     assert (gate.urls, dict(gate.gate.take_refused())) == (["http://h/"], {"key_collision": 1})
 
@@ -160,8 +160,8 @@ def test_equal_keys_of_unequal_urls_are_refused_and_counted(
 SESSION = "0123456789abcdef0123456789abcdef"
 
 
-def test_a_session_id_is_left_out_and_the_page_taken_without_it() -> None:
-    gate = Gate(screened=True)
+def test_url_with_a_session_id_is_admitted_without_it() -> None:
+    gate = RecordingGate(filtered=True)
     gate.follow(
         link(f"http://h/a?PHPSESSID={SESSION}&id=3"),
         link(f"http://h/a?PHPSESSID={SESSION[::-1]}&id=3"),
@@ -171,8 +171,8 @@ def test_a_session_id_is_left_out_and_the_page_taken_without_it() -> None:
     assert dict(gate.gate.take_refused()) == {"trap_session_id": 3}
 
 
-def test_what_stands_instead_of_a_session_must_be_wanted_too() -> None:
-    gate = Gate(screened=True, deny=["/private/"])
+def test_url_without_its_session_id_must_pass_the_filters() -> None:
+    gate = RecordingGate(filtered=True, deny=["/private/"])
     gate.follow(
         link(f"http://h/private{SESSION}/a"),
         link(f"http://h/sid-{SESSION}/private/a.zip"),
@@ -183,17 +183,17 @@ def test_what_stands_instead_of_a_session_must_be_wanted_too() -> None:
     assert dict(gate.gate.take_refused()) == {"pattern": 2, "trap_session_id": 1}
 
 
-def test_a_page_that_redirects_to_itself_with_a_session_is_taken_with_it() -> None:
-    gate = Gate(screened=True)
+def test_redirect_to_itself_with_a_session_id_is_admitted_once() -> None:
+    gate = RecordingGate(filtered=True)
     gate.follow(link("http://h/a"))
     assert gate.gate.redirect(gate.rows["http://h/a"], f"http://h/a;jsessionid={SESSION}", 0) == ""
     assert gate.urls[-1] == f"http://h/a;jsessionid={SESSION}"
     gate.gate.redirect(gate.rows[gate.urls[-1]], f"http://h/a;jsessionid={SESSION[::-1]}", 0)
-    assert len(gate.urls) == 3, "and not again and again"
+    assert len(gate.urls) == 3, "another session ID is not admitted"
 
 
-def test_the_same_parameters_in_another_order_are_refused_but_not_where_order_may_count() -> None:
-    gate = Gate(screened=True)
+def test_permuted_parameters_are_refused_unless_their_order_may_matter() -> None:
+    gate = RecordingGate(filtered=True)
     gate.follow(link("http://h/l?a=1&b=2"), link("http://h/l?b=2&a=1"), link("http://h/l?a=1&b=3"))
     gate.follow(
         link("http://h/x?one&two"), link("http://h/y?three&four"), link("http://h/x?two&one")

@@ -1,5 +1,6 @@
-"""Long crawls: months on a web that changes, in simulated time, and 10 M known URLs (bench/large.py).
-What may not grow does not.
+"""Long crawls: memory and disk space do not grow without bound.
+
+Months on a changing web in simulated time, and 10 million known URLs (bench/large.py).
 """
 
 from __future__ import annotations
@@ -25,28 +26,26 @@ BURST_SHARE = 600_000 / DAY_MS
 
 
 def assert_within_budget(months: Months, budget: int) -> None:
-    """The day's budget and what could have been saved up before it."""
-    assert max(months.again) <= budget * (1 + BURST_SHARE) + 2
+    """Check the fetches per day against the budget and the saved burst."""
+    assert max(months.refetches) <= budget * (1 + BURST_SHARE) + 2
 
 
-def assert_whole(root: Path) -> None:
+def assert_sound(root: Path) -> None:
     report = verify(Workspace.open(str(root)), deep=True)
     assert report.ok, [finding.what for finding in report.findings]
 
 
 @pytest.mark.proves("limits-recrawl")
 def test_some_days_of_a_small_web(tmp_path: Path) -> None:
-    """Two days, and after a day of rest a third, for which all hosts rest in the tables at
-    first.
-    """
+    """Crawl for two days, then for another one after a day without a crawl."""
     plan = WebPlan(hosts=8, pages=60, seed=3)
     live(tmp_path, plan, days=2, fetches_per_day=50)
     months = live(tmp_path, plan, days=1, fetches_per_day=50, from_day=3)
     assert months.pages >= 55
     assert_within_budget(months, 50)
-    assert months.again[2] <= 3  # the first run went on for some minutes
-    assert min(months.again[1], months.again[3]) >= 0.5 * 50  # it is used
-    assert 0 < sum(months.changed) < sum(months.again)
+    assert months.refetches[2] <= 3  # the first run ended some minutes after midnight
+    assert min(months.refetches[1], months.refetches[3]) >= 0.5 * 50
+    assert 0 < sum(months.changed) < sum(months.refetches)
     tables = LiveTables(Workspace.open(str(tmp_path)))
     visited = (
         tables.scan("urls")
@@ -55,41 +54,39 @@ def test_some_days_of_a_small_web(tmp_path: Path) -> None:
     )
     assert (visited["importance"] > 0).all()
     assert visited.filter(pl.col("checks") > 0)["change_rate"].n_unique() > 10
-    assert months.fresh(4) > months.uniform * 0.8  # little is known of a web in its first days
+    assert months.fresh(4) > months.uniform * 0.8  # change rates are uncertain in the first days
     assert (
         tables.scan("pages").select(pl.struct("url").is_duplicated().any()).collect().item()
         is False
     )
-    assert_whole(tmp_path)
+    assert_sound(tmp_path)
 
 
 @pytest.mark.proves("limits-memory", "limits-recrawl")
 @pytest.mark.prove
 def test_sixty_days(tmp_path: Path) -> None:
-    """600 pages, 300 fetches a day."""
+    """600 pages, 300 fetches per day."""
     months = live(tmp_path, WebPlan(hosts=30, pages=600), days=60, fetches_per_day=300)
     print(months.table())
     assert months.pages >= 540
     assert_within_budget(months, 300)
-    assert sum(months.again[10:]) >= 0.9 * 300 * 50
+    assert sum(months.refetches[10:]) >= 0.9 * 300 * 50
     tenth, last = months.days[9], months.days[59]
     assert last.resident_mb <= 1.1 * tenth.resident_mb
     # a visit's row is less than half a kilobyte
-    assert last.tables_mb <= 1.5 * tenth.tables_mb + sum(months.again) * 0.0005
-    text_mb = months.days[0].archive_mb / months.pages  # of a page, with what surrounds it
+    assert last.tables_mb <= 1.5 * tenth.tables_mb + sum(months.refetches) * 0.0005
+    text_mb = months.days[0].archive_mb / months.pages  # per page, with headers
     grown = last.archive_mb - months.days[0].archive_mb
-    # a revisit's records: some kilobytes at most
-    assert grown <= 1.3 * text_mb * sum(months.changed) + 0.0025 * sum(months.again)
+    # the records of a revisit: at most 2.5 kB
+    assert grown <= 1.3 * text_mb * sum(months.changed) + 0.0025 * sum(months.refetches)
     assert months.fresh(30) > months.uniform
     assert months.fresh(30) >= 0.9 * months.optimum
-    assert_whole(tmp_path)
+    assert_sound(tmp_path)
 
 
 FETCHES = 200_000
 MAX_MIB = 300e6 / 2**20
-"""300 MB at the highest moment, while a commit is written. 329 MB were measured after 130,000
-fetches of 10 M URLs.
-"""
+"""Peak memory while a commit is written: 300 MB."""
 
 
 def crawl(folder: Path, urls: int, hosts: int) -> dict[str, Any]:
@@ -118,7 +115,7 @@ def test_memory_and_disk_do_not_depend_on_how_much_is_known(tmp_path: Path) -> N
             )
             < 0.05
         )
-        resident = figures["resident_mib"][-12:]  # the caches of links have filled by then
+        resident = figures["resident_mib"][-12:]  # the link caches are full by then
         assert median(resident[6:]) <= 1.1 * median(resident[:6])
         assert figures["files"] <= 500
     assert median(large["resident_mib"][-12:]) <= 1.1 * median(small["resident_mib"][-12:])

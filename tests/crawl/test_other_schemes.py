@@ -1,5 +1,6 @@
-"""Crawls of ftp and gopher servers: all that a walk over the folder finds, once; archived, indexed,
-killed and taken up like the web.
+"""Crawls of FTP and Gopher servers.
+
+Every file is fetched once, archived and indexed. Kills and resumes work as on the web.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
+from tests.crawl.conftest import assert_valid_warc
 from tests.crawl.kills import LYCOSA, lycosa, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.page.made import docx, pdf
@@ -24,7 +26,7 @@ from tests.servers.ftp import ftp, ftp_log, gopher
 from tests.servers.nginx import Server, nginx
 from tests.waiting import until
 
-_KEPT = "/!$&'()*+,;=:@-._~"  # of a path, unescaped in a URL
+_UNESCAPED = "/!$&'()*+,;=:@-._~"  # of a path, unescaped in a URL
 _QUICK = ("crawl.patience=500ms", "crawl.commit_interval=500ms", "fetch.retry_wait=100ms")
 _DAY_MS = 86_400_000
 
@@ -34,10 +36,8 @@ def _arguments(url: str, *settings: str) -> list[str]:
     return [*overrides, "crawl", url, "--delay", "0s", "--quiet", "--json"]
 
 
-def _lay(root: Path) -> None:
-    """Some fifty files in folders, with names that need escapes, documents, and what is not
-    read.
-    """
+def _write_files(root: Path) -> None:
+    """Write about 50 files: names that need escapes, documents, an archive."""
     for folder in (
         "",
         "pub",
@@ -67,8 +67,8 @@ def _lay(root: Path) -> None:
     (root / "pub" / "program.tar.gz").write_bytes(b"\x1f\x8b\x08" + bytes(200))
 
 
-def _walk(root: Path, origin: str, top: str = "") -> set[str]:
-    """What is to be fetched below a folder: all folders, and all files but archives."""
+def _expected_urls(root: Path, origin: str, top: str = "") -> set[str]:
+    """Return the expected URLs: all folders, and all files except archives."""
     results = set()
     for place, folders, files in os.walk(root / top):
         here = os.path.relpath(place, root)
@@ -76,7 +76,9 @@ def _walk(root: Path, origin: str, top: str = "") -> set[str]:
         results |= {f"{here}{folder}/" for folder in folders} | {
             f"{here}{file}" for file in files if not file.endswith(".gz")
         }
-    return {f"{origin}{quote(name, safe=_KEPT)}" for name in (*results, f"{top}/" if top else "")}
+    return {
+        f"{origin}{quote(name, safe=_UNESCAPED)}" for name in (*results, f"{top}/" if top else "")
+    }
 
 
 @contextmanager
@@ -86,13 +88,13 @@ def _served(root: Path) -> Iterator[tuple[str, Path]]:
         yield f"ftp://127.0.0.1:{port}/", log
 
 
-def test_an_ftp_server_is_crawled_whole(tmp_path: Path) -> None:
+def test_ftp_server_is_crawled_completely(tmp_path: Path) -> None:
     root, workspace = tmp_path / "root", tmp_path / "workspace"
-    _lay(root)
+    _write_files(root)
     with _served(root) as (origin, log):
         assert str(run_json(workspace, *_arguments(origin))["ended"]) == "finished"
-        expected = _walk(root, origin)
-        request_log = Counter(f"{origin}{path}" for path in ftp_log(log, root))
+        expected = _expected_urls(root, origin)
+        requests = Counter(f"{origin}{path}" for path in ftp_log(log, root))
     visits = select(
         workspace, "SELECT url, http_status, protocol, content_type FROM visits WHERE kind = 'page'"
     )
@@ -101,7 +103,7 @@ def test_an_ftp_server_is_crawled_whole(tmp_path: Path) -> None:
     assert {row["content_type"] for row in visits if str(row["url"]).endswith("/")} == {
         "text/ftp-dir-listing"
     }
-    assert {url: number for url, number in request_log.items() if number > 1} == {}
+    assert {url: number for url, number in requests.items() if number > 1} == {}
     pages = {
         str(row["url"]): row
         for row in select(workspace, "SELECT url, title, text, language FROM pages")
@@ -110,52 +112,49 @@ def test_an_ftp_server_is_crawled_whole(tmp_path: Path) -> None:
     assert pages[f"{origin}pub/spiders/wolf.pdf"]["text"] == "They hunt without a web."
     assert pages[f"{origin}{quote('pub/ключ/паук.txt')}"]["language"] == "ru"
     states = select(workspace, "SELECT state, reason FROM urls WHERE url LIKE '%.tar.gz'")
-    assert states == []  # refused by its name, as on the web
+    assert states == []  # refused by its extension, as on the web
     hits = run_json(workspace, "search", "tarantulas", "--json")["hits"]
     assert [hit["url"] for hit in hits] == [f"{origin}pub/with%20space/read%20me%3F.txt"]  # type: ignore[index]
     _assert_archive(workspace, expected)
 
 
 def _assert_archive(workspace: Path, expected: set[str]) -> None:
-    """Three readers agree: one resource record a page, with its bytes; and `check` finds nothing
-    wrong.
+    """Check that warcio, fastwarc and `lycosa check` agree on the records.
+
+    Each page has one resource record.
     """
     for warc in workspace.glob("data/*/archive.warc.gz"):
-        subprocess.run(
-            [str(LYCOSA.parent / "warcio"), "check", str(warc)], check=True, capture_output=True
-        )
-    read = {}
+        assert_valid_warc(warc)
+    contents = {}
     for warc in workspace.glob("data/*/archive.warc.gz"):
         with warc.open("rb") as stream:
             for record in ArchiveIterator(stream, record_types=WarcRecordType.resource):
                 assert record.verify_block_digest()
-                read[record.headers["WARC-Target-URI"]] = record.reader.read()
+                contents[record.headers["WARC-Target-URI"]] = record.reader.read()
         with warc.open("rb") as stream:
             for record in WarcioIterator(stream):
                 if record.rec_type == "resource":
                     assert (
-                        read[record.rec_headers.get_header("WARC-Target-URI")]
+                        contents[record.rec_headers.get_header("WARC-Target-URI")]
                         == record.content_stream().read()
                     )
-    assert {url for url in read if not url.endswith("robots.txt")} == expected
+    assert {url for url in contents if not url.endswith("robots.txt")} == expected
     lycosa(workspace, "check", "--deep")
 
 
 @pytest.mark.proves("politeness-robots")
 def test_a_folder_and_below_with_its_robots(tmp_path: Path) -> None:
-    """Scope `prefix`; what robots.txt (RFC 9309 section 2.3 has it for FTP too) forbids is not
-    asked for.
-    """
+    """With scope `prefix`, robots.txt is obeyed (RFC 9309 section 2.3)."""
     root, workspace = tmp_path / "root", tmp_path / "workspace"
-    _lay(root)
+    _write_files(root)
     (root / "robots.txt").write_text("User-agent: *\nDisallow: /pub/with%20space/\n")
     with _served(root) as (origin, log):
         work(
             workspace, [(collection("default", media_types=[], scope="prefix"), [f"{origin}pub/"])]
         )
-        expected = {url for url in _walk(root, origin, "pub") if "space" not in url}
-        request_log = {f"{origin}{path}" for path in ftp_log(log, root)}
-    assert request_log == {*expected, f"{origin}robots.txt"}
+        expected = {url for url in _expected_urls(root, origin, "pub") if "space" not in url}
+        requests = {f"{origin}{path}" for path in ftp_log(log, root)}
+    assert requests == {*expected, f"{origin}robots.txt"}
     states = {
         (row["state"], row["reason"])
         for row in select(workspace, "SELECT state, reason FROM urls WHERE url LIKE '%space%'")
@@ -163,7 +162,7 @@ def test_a_folder_and_below_with_its_robots(tmp_path: Path) -> None:
     assert states == {("excluded", "robots")}
 
 
-def test_files_that_did_not_change_are_not_sent_again(tmp_path: Path) -> None:
+def test_unchanged_ftp_files_are_not_downloaded_again(tmp_path: Path) -> None:
     root, workspace = tmp_path / "root", tmp_path / "workspace"
     (root / "pub").mkdir(parents=True)
     for name in ("same.txt", "other.txt"):
@@ -182,11 +181,11 @@ def test_files_that_did_not_change_are_not_sent_again(tmp_path: Path) -> None:
     query = (
         "SELECT url, http_status, changed FROM visits WHERE kind = 'page' ORDER BY url, fetched_at"
     )
-    reply = [
+    visits = [
         (str(row["url"]).removeprefix(origin), row["http_status"], row["changed"])
         for row in select(workspace, query)
     ]
-    assert reply == [
+    assert visits == [
         ("pub/", 200, True),
         ("pub/", 200, False),
         ("pub/other.txt", 200, True),
@@ -200,7 +199,7 @@ def test_files_that_did_not_change_are_not_sent_again(tmp_path: Path) -> None:
 @pytest.mark.proves("durability-kill")
 def test_kill_nine_and_reparse(tmp_path: Path) -> None:
     root, workspace = tmp_path / "root", tmp_path / "workspace"
-    _lay(root)
+    _write_files(root)
     with _served(root) as (origin, log):
         process = subprocess.Popen(
             [
@@ -214,10 +213,10 @@ def test_kill_nine_and_reparse(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         run_json(workspace, *_arguments(origin))
-        request_log = Counter(ftp_log(log, root))
-        expected = _walk(root, origin)
-    assert {path for path, number in request_log.items() if number > 2} == set()
-    assert sum(number - 1 for number in request_log.values()) <= 1  # what was on its way
+        requests = Counter(ftp_log(log, root))
+        expected = _expected_urls(root, origin)
+    assert {path for path, number in requests.items() if number > 2} == set()
+    assert sum(number - 1 for number in requests.values()) <= 1  # the request in flight
     assert {str(row["url"]) for row in select(workspace, "SELECT url FROM pages")} == expected
     report: dict[str, object] = {**run_json(workspace, "reparse", "--json")}
     assert {name: report[name] for name in ("pages", "changed", "unreadable")} == {
@@ -240,7 +239,7 @@ MORE = (
 )
 
 
-def test_a_gopher_hole_is_crawled_whole(tmp_path: Path) -> None:
+def test_gopher_server_is_crawled_completely(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     content = {
         "robots.txt": b"User-agent: *\r\nDisallow: /private\r\n.\r\n",
@@ -249,13 +248,13 @@ def test_a_gopher_hole_is_crawled_whole(tmp_path: Path) -> None:
         "/page": b"<title>A page</title><p>Tarantulas wait. <a href='other.html'>more</a>",
         "/other.html": b"<title>Other</title><p>Jumping spiders jump.",
     }
-    with gopher(content) as (port, request_log):
+    with gopher(content) as (port, requests):
         host = {"host": "127.0.0.1", "port": port}
         content[""] = MENU.format(**host).encode()
         content["/more"] = MORE.format(**host).encode()
         origin = f"gopher://127.0.0.1:{port}"
         work(workspace, [(collection("default", media_types=[]), [f"{origin}/"])])
-    assert Counter(request_log) == Counter(
+    assert Counter(requests) == Counter(
         ["robots.txt", "", "/about.txt", "/more", "/wolf.pdf", "/missing", "/page", "/other.html"]
     )
     pages = {
@@ -276,7 +275,7 @@ def test_a_gopher_hole_is_crawled_whole(tmp_path: Path) -> None:
     assert states[f"{origin}/1/private"] == ("excluded", "robots")
 
 
-def test_a_page_of_the_web_leads_there_only_if_it_is_wanted(tmp_path: Path) -> None:
+def test_links_from_web_pages_to_ftp_need_the_setting(tmp_path: Path) -> None:
     root, files = tmp_path / "root", tmp_path / "files"
     root.mkdir()
     files.mkdir()
@@ -286,14 +285,13 @@ def test_a_page_of_the_web_leads_there_only_if_it_is_wanted(tmp_path: Path) -> N
         home = f"http://127.0.0.1:{served.port}/"
         anywhere = (collection("default", media_types=[], scope="any"), [home])
         assert work(tmp_path / "plain", [anywhere]).progress.refused == {"scheme": 1}
-        # A link may lead there; but no private address is dialled that nobody named.
-        work(tmp_path / "wanted", [anywhere], settings=("fetch.other_schemes=true",))
-        rows = select(tmp_path / "wanted", f"SELECT state, reason FROM urls WHERE url = '{origin}'")
+        # The link is admitted, but its private address is no seed and therefore refused.
+        work(tmp_path / "allowed", [anywhere], settings=("fetch.other_schemes=true",))
+        rows = select(
+            tmp_path / "allowed", f"SELECT state, reason FROM urls WHERE url = '{origin}'"
+        )
         assert rows == [{"state": "excluded", "reason": "address_refused"}]
         assert ftp_log(log, files) == []
-        work(tmp_path / "named", [(collection("default", media_types=[]), [home, origin])])
-        assert {str(row["url"]) for row in select(tmp_path / "named", "SELECT url FROM pages")} == {
-            home,
-            origin,
-            f"{origin}a.txt",
-        }
+        work(tmp_path / "seeded", [(collection("default", media_types=[]), [home, origin])])
+        pages = select(tmp_path / "seeded", "SELECT url FROM pages")
+        assert {str(row["url"]) for row in pages} == {home, origin, f"{origin}a.txt"}

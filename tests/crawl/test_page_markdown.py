@@ -1,4 +1,4 @@
-"""The setting `collection.markdown`: Markdown in the table `pages`, wherever pages go."""
+"""The setting `collection.markdown`: Markdown in the table `pages`."""
 
 from __future__ import annotations
 
@@ -64,27 +64,27 @@ def test_pages_are_stored_as_markdown(site: str, run: RunCrawl, tmp_path: Path) 
     crawled.assert_sound()
 
 
-def test_reparse_adds_and_removes_it(site: str, run: RunCrawl) -> None:
+def test_reparse_adds_and_removes_markdown(site: str, run: RunCrawl) -> None:
     crawled = run(site)
     assert set(_stored(crawled.root).values()) == {None}
     root = str(crawled.root)
     assert reparse_workspace(root, Config(), None, None, "test").changed == 0
-    wanted = parse_config("", overrides=("collection.markdown=true",))
-    assert reparse_workspace(root, wanted, None, None, "test").changed == 4
+    with_markdown = parse_config("", overrides=("collection.markdown=true",))
+    assert reparse_workspace(root, with_markdown, None, None, "test").changed == 4
     assert _stored(crawled.root)["a.html"] == ARTICLE_MARKDOWN
-    assert reparse_workspace(root, wanted, None, None, "test").changed == 0
+    assert reparse_workspace(root, with_markdown, None, None, "test").changed == 0
     report = reparse_workspace(root, Config(), None, None, "test")
     assert (report.changed, report.text_changed) == (4, 0)
     assert set(_stored(crawled.root).values()) == {None}
 
 
-def test_reparse_has_the_setting_of_the_last_crawl(site: str, run: RunCrawl) -> None:
+def test_reparse_uses_the_setting_of_the_last_crawl(site: str, run: RunCrawl) -> None:
     crawled = run(site, markdown=True)
     assert reparse_workspace(str(crawled.root), Config(), None, None, "test").changed == 0
     assert _stored(crawled.root)["a.html"] == ARTICLE_MARKDOWN
 
 
-def test_one_of_two_collections_stores_it(site: str, tmp_path: Path) -> None:
+def test_setting_applies_per_collection(site: str, tmp_path: Path) -> None:
     one, two = collection("one"), collection("two", markdown=True)
     work(tmp_path / "w", [(one, [site]), (two, [site])])
     rows = LiveTables(Workspace.open(str(tmp_path / "w"))).scan("pages").collect().to_dicts()
@@ -92,8 +92,8 @@ def test_one_of_two_collections_stores_it(site: str, tmp_path: Path) -> None:
     assert stored == {"one": None, "two": ARTICLE_MARKDOWN}
 
 
-def test_readers_use_what_is_stored(site: str, run: RunCrawl, tmp_path: Path) -> None:
-    """Without the archive, the Markdown is what is stored; other modes need the archive."""
+def test_readers_use_the_stored_markdown(site: str, run: RunCrawl) -> None:
+    """The stored Markdown does not need the archive; other modes do."""
     crawled = run(site, markdown=True)
     root = str(crawled.root)
     for archive in crawled.root.rglob("*.warc.gz"):
@@ -113,7 +113,7 @@ def test_readers_use_what_is_stored(site: str, run: RunCrawl, tmp_path: Path) ->
     assert records[f"{site}a.html"] == ARTICLE_MARKDOWN
 
 
-def test_without_the_setting_it_is_made_from_the_archive(site: str, run: RunCrawl) -> None:
+def test_without_the_setting_markdown_is_made_from_the_archive(site: str, run: RunCrawl) -> None:
     workspace = Api(str(run(site).root))
     assert workspace.archive.markdown(f"{site}a.html").markdown == ARTICLE_MARKDOWN
     cited = workspace.archive.markdown(f"{site}d.docx", mode="citations").markdown
@@ -124,7 +124,7 @@ def test_without_the_setting_it_is_made_from_the_archive(site: str, run: RunCraw
     assert all(record.markdown == "" for record in workspace.pages())
 
 
-def test_by_the_command_line(site: str, tmp_path: Path) -> None:
+def test_setting_on_the_command_line(site: str, tmp_path: Path) -> None:
     crawl = ("crawl", site, "--delay", "0s", "--set", "collection.markdown=true")
     lycosa(tmp_path / "w", *crawl)
     assert _stored(tmp_path / "w")["a.html"] == ARTICLE_MARKDOWN

@@ -1,4 +1,4 @@
-"""The table `metadata`: a row for each row of `pages`, in the same commit, wherever pages go."""
+"""The table `metadata`: one row per row of `pages`, in the same commit."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _article(root: Path | str) -> dict[str, object]:
     return row
 
 
-def test_rows_are_those_of_pages(serve: ServeWeb, run: RunCrawl, tmp_path: Path) -> None:
+def test_metadata_has_the_rows_of_pages(serve: ServeWeb, run: RunCrawl, tmp_path: Path) -> None:
     web = serve(SITE)
     crawled = run(web.url())
     assert _same_keys(crawled) == 3
@@ -78,7 +78,7 @@ def test_rows_are_those_of_pages(serve: ServeWeb, run: RunCrawl, tmp_path: Path)
     assert _same_keys(crawled) == 2
 
 
-def test_reparse_renews_what_is_declared(
+def test_reparse_updates_the_metadata(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crawled = run(serve(SITE).url())
@@ -97,7 +97,7 @@ def test_reparse_renews_what_is_declared(
     assert reparse_workspace(str(crawled.root), Config(), None, None, "test").changed == 0
 
 
-def test_exports_contain_it(serve: ServeWeb, run: RunCrawl, tmp_path: Path) -> None:
+def test_exports_contain_the_metadata(serve: ServeWeb, run: RunCrawl, tmp_path: Path) -> None:
     workspace = Workspace.open(str(run(serve(SITE).url()).root))
     with open(tmp_path / "lines", "wb") as output:
         export_jsonl(workspace, BulkSelection(), output)

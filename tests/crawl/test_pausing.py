@@ -1,4 +1,4 @@
-"""Pausing a collection from outside, while a real daemon crawls."""
+"""Pausing and resuming collections while a crawl or the daemon runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lycosa(workspace: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_paused_collection_rests_until_it_is_resumed(tmp_path: Path) -> None:
+def test_paused_collection_is_not_crawled_until_resumed(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.31", 5) as server:
         home = f"http://127.0.6.31:{server.port}/"
@@ -43,9 +43,9 @@ def test_a_paused_collection_rests_until_it_is_resumed(tmp_path: Path) -> None:
             set_paused(str(workspace), "one", paused=True, by="ada")
             running.until(lambda: running.live["collections"]["one"]["resting"])
             assert running.stop() == 0, running.errors
-    wrong = lycosa(workspace, "collection", "pause", "on")
-    assert wrong.returncode == 2
-    assert "did you mean 'one'" in wrong.stderr
+    unknown = lycosa(workspace, "collection", "pause", "on")
+    assert unknown.returncode == 2
+    assert "did you mean 'one'" in unknown.stderr
 
 
 def test_a_running_crawl_is_paused_and_resumed(tmp_path: Path) -> None:
@@ -85,13 +85,14 @@ def test_a_crawl_of_a_paused_collection_is_refused(tmp_path: Path) -> None:
             assert "collection 'default' is paused since" in refused.stderr
             assert "by ada: `lycosa collection resume default` resumes it" in refused.stderr
         assert "; paused" in lycosa(workspace, "collection", "list").stdout
-        known_urls = lycosa(
+        known_url = lycosa(
             workspace, "sql", "SELECT url FROM urls WHERE state = 'known' LIMIT 1", "--csv"
         ).stdout.split()[1]
-        assert "the collection is paused since" in lycosa(workspace, "explain", known_urls).stdout
+        assert "the collection is paused since" in lycosa(workspace, "explain", known_url).stdout
 
 
-def test_what_is_kept(tmp_path: Path) -> None:
+def test_pause_files(tmp_path: Path) -> None:
+    """The first pause counts, damaged files pause, other files are ignored."""
     storage = open_storage(str(tmp_path))
     assert paused(storage) == {}
     pause(storage, "a", "ada")
@@ -99,7 +100,7 @@ def test_what_is_kept(tmp_path: Path) -> None:
     pause(storage, "b")
     (tmp_path / "run" / "paused" / "c.json").write_text("{")
     (tmp_path / "run" / "paused" / "note").write_text("")
-    assert {name: reply["by"] for name, reply in paused(storage).items()} == {
+    assert {name: record["by"] for name, record in paused(storage).items()} == {
         "a": "ada",
         "b": "",
         "c": "",

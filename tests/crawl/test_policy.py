@@ -1,9 +1,9 @@
-"""Rules of a request: what an answer means for its URL and host, whether a URL is requested now, and
-checks beside a crawl of one host.
-"""
+"""Outcomes of responses, decisions before requests, and uptime checks."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
@@ -77,7 +77,7 @@ def outcome(answer: Exchange, last: bool = False) -> tuple[str, str, bool, int]:
         (99, ("later", "http_99", False, 0)),
     ],
 )
-def test_statuses(status: int, expected: tuple[str, str, bool, int]) -> None:
+def test_outcome_of_each_status(status: int, expected: tuple[str, str, bool, int]) -> None:
     assert outcome(exchange(status)) == expected
 
 
@@ -102,7 +102,7 @@ def test_retry_after_is_heard_on_429_and_503_only(
     assert outcome(exchange(status, "Retry-After: 7\r\n")) == expected
 
 
-def test_a_retry_after_of_a_server_whose_clock_is_slow_means_its_own_time() -> None:
+def test_retry_after_date_is_relative_to_the_date_of_the_server() -> None:
     at = "Retry-After: Tue, 14 Nov 2023 22:10:00 GMT\r\n"  # 200 s before NOW
     assert outcome(exchange(503, at))[3] == 0
     assert outcome(exchange(503, at + "Date: Tue, 14 Nov 2023 22:08:30 GMT\r\n"))[3] == 90_000
@@ -129,14 +129,14 @@ def test_every_error_has_an_outcome(error: FetchError) -> None:
     )
 
 
-def test_a_body_that_broke_off_is_read_when_no_attempt_is_left() -> None:
+def test_incomplete_body_is_parsed_after_the_last_attempt() -> None:
     broken = exchange(200, error="incomplete", body=b"<p>half")
     assert (outcome(broken)[0], outcome(broken, last=True)[:2]) == ("retry", ("page", "incomplete"))
     assert outcome(exchange(200, error="incomplete"), last=True)[0] == "retry"
     assert outcome(exchange(500, error="incomplete", body=b"x"), last=True)[0] == "retry"
 
 
-def test_a_row_that_ended_does_not_run_again_when_its_page_comes() -> None:
+def test_ended_operation_does_not_run_when_its_page_arrives() -> None:
     settled: list[Any] = []
     crawl: Any = SimpleNamespace(
         config=SimpleNamespace(crawl=SimpleNamespace(patience=60_000)),
@@ -164,21 +164,29 @@ def test_a_row_that_ended_does_not_run_again_when_its_page_comes() -> None:
 NOW_MS = 5_000
 
 
-def row(collection: str, *, held: bool = False) -> Any:
+def row(collection: str, *, visited: bool = False) -> Any:
     return SimpleNamespace(
         id=SimpleNamespace(host_key=1, url="http://a.test/"),
         collection=collection,
-        text_digest=held,
+        text_digest=visited,
         operation="",
-        visited_at=held,
+        visited_at=visited,
     )
 
 
-def rules(*, flying: list[Any] = (), in_flight: int = 0, pages: int = 8, **lease: int) -> Any:  # type: ignore[assignment]
+def rules(
+    *,
+    rows_in_flight: Sequence[Any] = (),
+    in_flight: int = 0,
+    pages: int = 8,
+    grant: int | None = None,
+    added: int = 0,
+) -> Any:
+    """Return the rules for a collection with `pages` of 10 pages fetched."""
     assignment = SimpleNamespace(
         name="one",
-        grant=lease.get("grant"),
-        added=lease.get("added", 0),
+        grant=grant,
+        added=added,
         pages=pages,
         in_flight=in_flight,
         collection=SimpleNamespace(max_pages=10, traps=False),
@@ -186,46 +194,44 @@ def rules(*, flying: list[Any] = (), in_flight: int = 0, pages: int = 8, **lease
     crawl: Any = SimpleNamespace(
         assignments={"one": assignment},
         clock=SimpleNamespace(monotonic_ms=lambda: NOW_MS),
-        in_flight={number: (each,) for number, each in enumerate(flying)},
+        in_flight={number: (each,) for number, each in enumerate(rows_in_flight)},
     )
     nothing: Any = SimpleNamespace(plain=True, from_robots=None)
     return FetchRules(crawl, nothing, nothing, nothing, lambda: None)
 
 
 @pytest.mark.parametrize(
-    ("flying", "in_flight", "waits"),
+    ("rows_in_flight", "in_flight", "deferred"),
     [
         ([row("one"), row("one")], 2, True),
-        ([row("one"), row("one", held=True)], 2, False),
-        # starved as long as `two` fetched anything
-        ([row("two"), row("one", held=True), row("one", held=True)], 2, False),
+        ([row("one"), row("one", visited=True)], 2, False),
+        ([row("two"), row("one", visited=True), row("one", visited=True)], 2, False),
         ([row("one")], 1, False),
     ],
 )
-def test_only_new_pages_of_the_collection_itself_use_up_its_budget(
-    flying: list[Any], in_flight: int, waits: bool
+def test_only_new_pages_of_the_collection_in_flight_count_against_its_quota(
+    rows_in_flight: list[Any], in_flight: int, deferred: bool
 ) -> None:
-    request_log = (row("one"),)
-    decided = list(rules(flying=flying, in_flight=in_flight).page_budget_of_collection(request_log))
-    assert decided == ([Defer(request_log, NOW_MS + BLOCKED_RETRY_MS)] if waits else [])
+    request = (row("one"),)
+    checked = rules(rows_in_flight=rows_in_flight, in_flight=in_flight)
+    decisions = list(checked.page_budget_of_collection(request))
+    assert decisions == ([Defer(request, NOW_MS + BLOCKED_RETRY_MS)] if deferred else [])
 
 
-def test_a_used_up_budget_stops_new_pages_and_no_revisits() -> None:
-    full = rules(pages=10)
-    new, again = row("one"), row("one", held=True)
-    assert full.page_budget_of_collection((new, again)) == [PutOff((new,), "budget")]
+def test_exhausted_quota_stops_new_pages_but_no_revisits() -> None:
+    new, revisit = row("one"), row("one", visited=True)
+    exhausted = rules(pages=10)
+    assert exhausted.page_budget_of_collection((new, revisit)) == [PutOff((new,), "budget")]
 
 
-def test_a_lease_without_pages_left_defers_and_counts_nothing() -> None:
-    request_log = (row("one"),)
-    leased = rules(grant=3, added=3)
-    assert leased.page_budget_of_collection(request_log) == [
-        Defer(request_log, NOW_MS + QUOTA_RETRY_MS)
-    ]
-    assert leased.quota_lease(request_log) == (Defer(request_log, NOW_MS + QUOTA_RETRY_MS),)
-    assert leased._crawl.assignments["one"].in_flight == 0
+def test_exhausted_lease_defers_and_counts_nothing() -> None:
+    request = (row("one"),)
+    exhausted = rules(grant=3, added=3)
+    assert exhausted.page_budget_of_collection(request) == [Defer(request, NOW_MS + QUOTA_RETRY_MS)]
+    assert exhausted.quota_lease(request) == (Defer(request, NOW_MS + QUOTA_RETRY_MS),)
+    assert exhausted._crawl.assignments["one"].in_flight == 0
     open_lease = rules(grant=3, added=2)
-    assert open_lease.quota_lease(request_log) == ()
+    assert open_lease.quota_lease(request) == ()
     assert open_lease._crawl.assignments["one"].in_flight == 1
 
 
@@ -248,8 +254,8 @@ def test_each_row_gets_one_decision_from_the_first_rule_that_stops_it() -> None:
     assert seen == [(b, c)]
 
 
-def test_no_rule_is_asked_when_nothing_is_left() -> None:
-    request_log = (row("a"), row("b"))
+def test_later_rules_are_not_evaluated_without_rows() -> None:
+    request = (row("a"), row("b"))
 
     def excludes(rows: Rows) -> list[Decision]:
         return [Exclude(rows, Exclusion.ROBOTS)]
@@ -257,12 +263,10 @@ def test_no_rule_is_asked_when_nothing_is_left() -> None:
     def never(rows: Rows) -> list[Decision]:
         raise AssertionError
 
-    assert fetch_decision(request_log, (excludes, never)) == [
-        Exclude(request_log, Exclusion.ROBOTS)
-    ]
+    assert fetch_decision(request, (excludes, never)) == [Exclude(request, Exclusion.ROBOTS)]
 
 
-def test_the_rules_have_an_order() -> None:
+def test_order_of_the_rules() -> None:
     assert [rule.__name__ for rule in rules().in_order] == [
         "refused_address",
         "excluded_by_operator",
@@ -287,7 +291,8 @@ def identity(path: str) -> UrlId:
     return UrlId(url, HOST, host_key(HOST), url_key(url), 0)
 
 
-def made(rows: int) -> tuple[Frontier, CheckPace]:
+def frontier_and_pace(rows: int) -> tuple[Frontier, CheckPace]:
+    """Return a frontier with `rows` queued URLs of one host, if any."""
     frontier = Frontier(Clocks(ClockRules()))
     crawl = SimpleNamespace(
         frontier=frontier, assignments={"a": SimpleNamespace(pace=SimpleNamespace(delay_ms=PAUSE))}
@@ -300,39 +305,39 @@ def made(rows: int) -> tuple[Frontier, CheckPace]:
     return frontier, CheckPace(cast(CrawlState, cast(Any, crawl)))
 
 
-def test_a_host_that_is_checked_as_often_as_it_may_be_is_crawled_all_the_same() -> None:
-    frontier, pace = made(rows=200)
+def test_frequent_checks_of_a_host_leave_time_for_its_crawl() -> None:
+    frontier, pace = frontier_and_pace(rows=200)
     checked = identity("check")
     request_log: list[tuple[int, str]] = []
-    under_way: tuple[int, str, bool] | None = None
+    in_flight: tuple[int, str, bool] | None = None
     next_check = 0
     for now in range(0, 60_000, 10):
-        if under_way is not None and now >= under_way[0]:
-            _, what, queued = under_way
-            if what == "check":
+        if in_flight is not None and now >= in_flight[0]:
+            _, kind, queued = in_flight
+            if kind == "check":
                 pause = pace.pause_ms(checked, PAUSE)
                 pace.finish(checked, now, PAUSE, queued=queued)
                 next_check = now + pause
             else:
                 frontier.finished(checked.host_key, now, PAUSE)
-            under_way = None
-        if under_way is not None:
+            in_flight = None
+        if in_flight is not None:
             continue
         if now >= next_check and pace.ready_at(checked, now, 0, PAUSE) <= now:
-            under_way = (now + FETCH_MS, "check", pace.start(checked, now))
+            in_flight = (now + FETCH_MS, "check", pace.start(checked, now))
             request_log.append((now, "check"))
         elif frontier.next(now):
-            under_way = (now + FETCH_MS, "page", True)
+            in_flight = (now + FETCH_MS, "page", True)
             request_log.append((now, "page"))
     gaps = [later[0] - earlier[0] for earlier, later in pairwise(request_log)]
     assert min(gaps) >= PAUSE + FETCH_MS
-    checks, pages = ([at for at, what in request_log if what == kind] for kind in ("check", "page"))
-    assert len(pages) >= 20
-    assert len(checks) >= 20
+    counts = Counter(kind for _, kind in request_log)
+    assert counts["page"] >= 20
+    assert counts["check"] >= 20
 
 
-def test_back_off_keeps_the_crawl_away_and_not_the_checks() -> None:
-    frontier, pace = made(rows=5)
+def test_back_off_stops_the_crawl_but_not_the_checks() -> None:
+    frontier, pace = frontier_and_pace(rows=5)
     (row,) = frontier.next(0)
     frontier.finished(row.id.host_key, 100, 3_600_000, domain_pause=PAUSE)
     assert frontier.next(2_000) == ()
@@ -344,19 +349,19 @@ def test_back_off_keeps_the_crawl_away_and_not_the_checks() -> None:
     assert frontier.next(3_600_200) != ()
 
 
-def test_a_crawl_that_waits_long_for_one_answer_holds_a_check_up_for_no_more_than_a_pause() -> None:
-    frontier, pace = made(rows=5)
+def test_slow_response_to_the_crawl_delays_a_check_by_one_pause_at_most() -> None:
+    frontier, pace = frontier_and_pace(rows=5)
     assert frontier.next(0)
     checked = identity("check")
     assert pace.ready_at(checked, 50, 0, PAUSE) > 50
     assert pace.ready_at(checked, 50 + PAUSE, PAUSE, PAUSE) <= 50 + PAUSE
 
 
-def test_a_host_that_rests_in_the_tables_is_booked_on_its_clock_and_woken() -> None:
-    frontier, pace = made(rows=0)
+def test_check_of_an_inactive_host_delays_its_next_fetch() -> None:
+    frontier, pace = frontier_and_pace(rows=0)
     checked = identity("check")
     queued = pace.start(checked, 0)
-    # the crawl takes it in while the check is under way
+    # the crawl activates the host during the check
     frontier.open_host(HostRow(HOST, 0, host_key(HOST), HOST, 0))
     frontier.add(UrlRow(identity("1"), "a", 0))
     assert frontier.next(50) == ()

@@ -1,8 +1,7 @@
-"""Nobody can fault the robot: no host and no registrable domain is asked too soon, whoever is
-killed when.
+"""Politeness of hosts and registrable domains, also across kills.
 
-What the servers saw is judged, by rules that know nothing of the robot's code
-(tests/servers/synthetic/politeness.py). A worker that takes over knows the pauses from the tables.
+The requests that the servers saw are checked by rules independent of the crawler's code
+(tests/servers/synthetic/politeness.py). A new worker loads the delays from the tables.
 """
 
 from __future__ import annotations
@@ -24,7 +23,15 @@ from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_sess
 from lycosa.crawl.state.task import Job
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.crawl.polite import BACKOFF_MS, KilledRobot, SimulatedRobot, served_web, simulated_robot
+from tests.crawl.polite import (
+    BACKOFF_MS,
+    KilledRobot,
+    SimulatedRobot,
+    promises,
+    served_web,
+    simulated_robot,
+    without_visit,
+)
 from tests.crawl.polite import DELAY_MS as POLITE_MS
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.politeness import violations
@@ -44,12 +51,11 @@ HARSH = (
     "limiting=0.1",
 )
 LOST_MS = 5_000
-"""How long before a kill an answer may have come that the robot took no note of: it reads them in
-the order of their ends.
+"""Maximum time between a lost response and the kill: exchanges are processed in completion order.
 """
 
 BUSY_MS = 2_000
-"""How much later a busy server may read a request that was on its way when the robot died."""
+"""Maximum time until a busy server reads a request that was sent before the kill."""
 
 
 @pytest.mark.proves(
@@ -78,25 +84,25 @@ def test_polite_over_kills(
         tmp_path, "--seed", str(SEED), "--hosts", str(hosts), "--pages", str(pages), *features
     ) as served:
         robot = KilledRobot(served, tmp_path / "workspace")
-        while len(robot.kills) < kills and robot.kill_in_work(chance, longest_s):
+        while len(robot.kills) < kills and robot.run_and_kill(chance, longest_s):
             pass
         progress = robot.finish(finish)
         log = served.requests()
-    log = robot.noticed(log)
-    unseen, repeated = robot.unseen(log)
+    log = robot.mark_timeouts(log)
+    unseen, repeated = without_visit(robot.workspace, log)
     assert repeated == {}  # each exchange is one request to the server
     for request in unseen:
         assert any(
             request.arrived_at_ms <= end + BUSY_MS and request.answered_at_ms >= end - LOST_MS
             for end in robot.ends
         ), request
-    results = violations(log, robot.rules(unseen))
-    log_of_requests = {request.host for request in log}
+    results = violations(log, promises(served.web, unseen))
+    requested_hosts = {request.host for request in log}
     statuses = Counter(request.status for request in log)
     print(
-        f"{len(log):,} requests to {len(log_of_requests):,} hosts of "
-        f"{len({served.web.registrable(host) for host in log_of_requests}):,} domains, "
-        f"{len(robot.kills)} kills, {len(unseen)} answers lost by them, {len(results)} violations; "
+        f"{len(log):,} requests to {len(requested_hosts):,} hosts of "
+        f"{len({served.web.registrable(host) for host in requested_hosts}):,} domains, "
+        f"{len(robot.kills)} kills, {len(unseen)} responses lost, {len(results)} violations; "
         f"{dict(statuses)}; {progress['ended']}"
     )
     assert Counter(violation.rule.value for violation in results) == {}, results[:5]
@@ -112,8 +118,9 @@ def test_polite_over_kills(
 def test_polite_over_kills_that_take_no_time(
     tmp_path: Path, hosts: int, kills: int, seed: int
 ) -> None:
-    """In simulated time the next robot begins at the very moment at which the last one died, with
-    answers in its hands.
+    """In simulated time each crawler starts at the time of the previous kill.
+
+    Each kill happens while responses are unprocessed.
     """
     chance = random.Random(seed)
     web = Web(
@@ -139,10 +146,10 @@ def test_polite_over_kills_that_take_no_time(
     for _ in range(kills):
         robot.crawl(die_after_ms=chance.randrange(200, 6_000))
     robot.crawl(max_time_ms=10_000)
-    unseen, repeated = robot.unseen(robot.log)
-    results = violations(robot.log, robot.rules(unseen))
+    unseen, repeated = without_visit(robot.workspace, robot.log)
+    results = violations(robot.log, promises(web, unseen))
     print(
-        f"{len(robot.log):,} requests, {len(unseen)} answers lost, {len(results)} violations, "
+        f"{len(robot.log):,} requests, {len(unseen)} responses lost, {len(results)} violations, "
         f"{Counter(each.status for each in robot.log)}"
     )
     assert repeated == {}
@@ -154,9 +161,10 @@ def test_polite_over_kills_that_take_no_time(
 @pytest.mark.parametrize(
     ("pages", "seconds"), [(2_000, 30), pytest.param(8_000, 120, marks=pytest.mark.prove)]
 )
-def test_no_host_waits_for_another(tmp_path: Path, pages: int, seconds: int) -> None:
-    """500 hosts, from some hundred pages down to one: each is asked as often as its own pause
-    allows, and at once.
+def test_hosts_do_not_delay_each_other(tmp_path: Path, pages: int, seconds: int) -> None:
+    """500 hosts are requested as often as their own delays allow.
+
+    They have between one and a few hundred pages.
     """
     delay_ms, courtesy = 1_000, 10.0
     web = Web(WebPlan.calm(seed=5, hosts=500, pages=pages, static=1.0))
@@ -176,7 +184,7 @@ def test_no_host_waits_for_another(tmp_path: Path, pages: int, seconds: int) -> 
     by_host: dict[str, list[Logged]] = defaultdict(list)
     for request in sorted(robot.log, key=lambda each: each.arrived_at_ms):
         by_host[request.host].append(request)
-    bound = log_of_requests = 0.0
+    bound = request_count = 0.0
     waits = []
     for host in web.open_hosts():
         requests = [request for request in by_host[host.name] if request.arrived_at_ms < end]
@@ -185,25 +193,26 @@ def test_no_host_waits_for_another(tmp_path: Path, pages: int, seconds: int) -> 
         )
         cycle = took + max(delay_ms, courtesy * took)
         bound += min(host.size + 1, seconds * 1_000 / cycle)  # its robots.txt too
-        log_of_requests += len(requests)
+        request_count += len(requests)
         for before, after in pairwise(requests):
             pause = max(delay_ms, courtesy * (before.answered_at_ms - before.arrived_at_ms))
             waits.append(after.arrived_at_ms - before.answered_at_ms - pause)
     waits.sort()
     print(
-        f"{log_of_requests:,.0f} requests in {seconds} s to {len(by_host)} hosts of 1 to "
-        f"{web.layout.hosts.size(0)} pages: {log_of_requests / bound:.3f} "
-        f"of what politeness allows; beyond its pause a host waits {waits[len(waits) // 2]:.0f} "
-        f"ms (median), {waits[-1]:.0f} ms at most"
+        f"{request_count:,.0f} requests in {seconds} s to {len(by_host)} hosts of 1 to "
+        f"{web.layout.hosts.size(0)} pages: {request_count / bound:.3f} "
+        f"of the politeness limit; wait beyond the delay: median {waits[len(waits) // 2]:.0f} "
+        f"ms, maximum {waits[-1]:.0f} ms"
     )
     assert len(by_host) == 500
-    assert log_of_requests >= 0.9 * bound
+    assert request_count >= 0.9 * bound
     assert waits[len(waits) * 99 // 100] <= 20
 
 
-def test_few_hosts_at_hand_and_many_files_to_wait_for(tmp_path: Path) -> None:
-    """Hosts are sent back while other hosts' robots.txt files wait for them; the crawl ends, asks
-    everybody, and does not spin.
+def test_few_active_hosts_and_many_pending_robots_files(tmp_path: Path) -> None:
+    """Hosts are parked while the robots.txt of other hosts wait for them.
+
+    The crawl ends, requests every host, and has no busy loop.
     """
     web = Web(
         WebPlan(
@@ -217,7 +226,7 @@ def test_few_hosts_at_hand_and_many_files_to_wait_for(tmp_path: Path) -> None:
             traps=0.0,
         )
     )
-    # The domain of many hosts rests now and then: patience beyond that.
+    # Domains with many hosts are paused at times: the patience is longer than their pauses.
     robot = simulated_robot(
         web,
         tmp_path / "workspace",
@@ -229,7 +238,7 @@ def test_few_hosts_at_hand_and_many_files_to_wait_for(tmp_path: Path) -> None:
     assert progress is not None
     assert progress.ended == "finished"
     assert {host.name for host in web.open_hosts()} <= {request.host for request in robot.log}
-    assert violations(robot.log, robot.rules(frozenset())) == []
+    assert violations(robot.log, promises(web, frozenset())) == []
     print(
         f"{len(robot.log):,} requests, {robot.turns:,} turns, "
         f"{progress.ended_ms - progress.started_ms:,} ms"
@@ -242,7 +251,7 @@ DELAY_MS = 1_000
 
 @contextmanager
 def successor(robot: SimulatedRobot) -> Iterator[CrawlSession]:
-    """The next worker, which has taken up what is stored, at the moment of its claim."""
+    """Open a session and load the stored state."""
     job = Job(Collection.model_validate({"delay": "1s", "scope": "any"}), tuple(robot.web.seeds()))
     fetcher = SimulatedFetcher(robot.web, robot.clock)
     workspace = Workspace.open_or_create(str(robot.workspace))
@@ -275,7 +284,7 @@ def test_a_domain_that_asked_for_a_rest_still_rests(tmp_path: Path) -> None:
     stored = hosts(robot).filter(pl.col("host") == "")
     assert stored.height > 0
     failing = hosts(robot).filter(pl.col("fails") > 0)
-    # what it wants always; until when it backs off stands in not_before
+    # the regular delay; the back-off is in not_before
     assert set(failing["delay"]) == {POLITE_MS}
     pause = (failing["not_before"] - failing["last_visit_at"]).min()
     assert isinstance(pause, timedelta)
@@ -288,8 +297,8 @@ def test_a_domain_that_asked_for_a_rest_still_rests(tmp_path: Path) -> None:
         ).iter_rows():
             assert until > now_ms  # the windows in which hosts fail are ten minutes long
             assert clocks.domain_ready_at(domain) >= now + until - now_ms
-        request_log = {request.host for request in robot.log if request.status == 429}
-        assert {web.registrable(host) for host in request_log} == set(stored["registrable_domain"])
+        limiting = {request.host for request in robot.log if request.status == 429}
+        assert {web.registrable(host) for host in limiting} == set(stored["registrable_domain"])
 
 
 @pytest.mark.proves("politeness-restart")
@@ -304,7 +313,7 @@ def test_a_domain_rests_as_its_slowest_host_wants_even_before_that_is_at_hand(
     assert slow.height >= 2
     with successor(robot) as session:
         now = robot.clock.monotonic_ms()
-        assert len(session.crawl.frontier.hosts) < rows.height  # most have not even been looked at
+        assert len(session.crawl.frontier.hosts) < rows.height  # most hosts are not loaded
         for domain, delay in (
             slow.group_by("registrable_domain").agg(pl.col("delay").max()).iter_rows()
         ):
@@ -327,15 +336,15 @@ def test_crawl_delay_is_known_though_robots_txt_was_not_fetched_again(tmp_path: 
     web = Web(WebPlan.calm(seed=4, hosts=20, pages=40, crawl_delay=0.9))
     robot = simulated_robot(web, tmp_path / "workspace", courtesy_factor=0.0)
     robot.crawl(max_time_ms=5_000)
-    request_log = {
+    requested_hosts = {
         request.host
         for request in robot.log
         if request.path == "/robots.txt" and web.crawl_delay(request.host)
     }
-    assert len(request_log) > 3
+    assert len(requested_hosts) > 3
     with successor(robot) as session:
         crawl = session.crawl
-        for name in request_log:
+        for name in requested_hosts:
             host = crawl.hosts.queue(crawl.identifier.identify(f"http://{name}/")).row
             assert not crawl.robots.holds(f"http://{name}")
             assert (

@@ -1,10 +1,10 @@
-"""The protocol of the cluster against random schedules: sleeps, kills, late and lost answers,
-take-overs, merges and sweeps.
+"""Test the cluster protocol with random schedules in simulated time.
 
-The real store, coordinator, leadership and lease, in simulated time (`tests.crawl.protocol`). After
-every step: no two workers may fetch from one partition, no budget is exceeded, no entry is written
-twice. When a crawl is said to have ended, nothing is left to do. At the end of every schedule all
-that still lives is let go on: the crawl ends, with every page there once.
+The schedules contain stalls, kills, late and lost replies, fail-overs, merges and vacuums of the
+real store, coordinator, leadership and lease (`tests.crawl.protocol`). Checked after every step: at
+most one worker may fetch from a partition, no quota is exceeded, no log entry is written twice.
+When the coordinator reports the end of a crawl, no work is left. At the end of every schedule the
+remaining processes continue: the crawl ends, and every page was committed exactly once.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from lycosa.cluster.member_state import MemberState
 from lycosa.cluster.quota_leases import QuotaLeases
 from lycosa.core.errors import WorkspaceError
 from lycosa.crawl.membership import Lease
-from lycosa.store.compaction import vacuum as sweep
+from lycosa.store.compaction import vacuum
 from lycosa.store.coordination.leadership import Leadership
 from lycosa.store.log import log, snapshot, state, transaction
 from lycosa.store.log.state import LogState
 from tests.crawl import protocol
 from tests.crawl.protocol import PAGES, CoordinatorProcess, Violation, WorkerProcess, World
 
-_PATIENCE = 250  # turns in which everything that still lives comes to its end
+_PATIENCE = 250  # turns within which the remaining processes must end the crawl
 _SPEEDS = st.sampled_from([-2, 0, 2])  # clocks, in percent
 _MAX_WORKERS, _MAX_COORDINATORS = 4, 3
 
@@ -46,7 +46,7 @@ picks = st.integers(0, 11)
 
 
 class Protocol(RuleBasedStateMachine):
-    """One schedule."""
+    """One random schedule."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,27 +66,29 @@ class Protocol(RuleBasedStateMachine):
         for _ in range(4):
             self.world.turn()
 
-    # -- things go their way
+    # -- progress
     # ------------------------------------------------------------
 
     @rule(turns=st.integers(1, 12))
-    def go_on(self, turns: int) -> None:
+    def execute_turns(self, turns: int) -> None:
         for _ in range(turns):
             self.world.turn()
 
     @rule(milliseconds=st.sampled_from([100, 500, 1_600, 3_100]))
-    def time_passes(self, milliseconds: int) -> None:
+    def wait(self, milliseconds: int) -> None:
         self.world.now += milliseconds
         self.world.check()
 
     # -- messages
     # ------------------------------------------------------------
 
-    @rule(who=picks, whom=picks)
-    def send(self, who: int, whom: int) -> None:
+    @rule(sender=picks, receiver=picks)
+    def send(self, sender: int, receiver: int) -> None:
         workers, coordinators = self.world.workers, self.world.coordinators
         if workers and coordinators:
-            self.world.send(workers[who % len(workers)], coordinators[whom % len(coordinators)])
+            self.world.send(
+                workers[sender % len(workers)], coordinators[receiver % len(coordinators)]
+            )
 
     @precondition(lambda self: self.world.messages)
     @rule(which=picks)
@@ -96,75 +98,76 @@ class Protocol(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.messages)
     @rule(which=picks)
-    def lose(self, which: int) -> None:
+    def lose_message(self, which: int) -> None:
         del self.world.messages[which % len(self.world.messages)]
 
     # -- processes
     # ------------------------------------------------------------
 
     @precondition(lambda self: self.world.workers)
-    @rule(which=picks, turns=st.integers(1, 18), sleeps=st.booleans())
-    def lose_touch(self, which: int, turns: int, sleeps: bool) -> None:
-        """A worker sleeps, or works on while nothing that it says is heard."""
+    @rule(which=picks, turns=st.integers(1, 18), stalls=st.booleans())
+    def lose_worker(self, which: int, turns: int, stalls: bool) -> None:
+        """A worker stalls, or continues while its pings are lost."""
         worker = self.world.workers[which % len(self.world.workers)]
-        worker.stalled, worker.cut_off = sleeps, not sleeps
+        worker.stalled, worker.cut_off = stalls, not stalls
         for _ in range(turns):
             self.world.turn()
 
     @precondition(lambda self: self.world.coordinators)
     @rule(which=picks, turns=st.integers(1, 18))
-    def leader_sleeps(self, which: int, turns: int) -> None:
-        """It answers pings all the same, but does not touch the lease, nor read the log."""
+    def pause_leader(self, which: int, turns: int) -> None:
+        """It replies to pings, but neither renews its lease nor reads the log."""
         self.world.coordinators[which % len(self.world.coordinators)].stalled = True
         for _ in range(turns):
             self.world.turn()
 
     @rule()
-    def all_is_well(self) -> None:
+    def end_failures(self) -> None:
         for process in self.world.processes:
             process.stalled = process.cut_off = False
 
-    @rule(which=picks, steps=st.integers(0, 6), sleeps=st.booleans())
-    def go_a_little_way(self, which: int, steps: int, sleeps: bool) -> None:
-        """A process begins its round and stops in the middle of it."""
-        living = [each for each in self.world.processes if each.alive]
-        process = living[which % len(living)]
+    @rule(which=picks, steps=st.integers(0, 6), stalls=st.booleans())
+    def begin_turn(self, which: int, steps: int, stalls: bool) -> None:
+        """A process stops in the middle of an iteration."""
+        alive = [each for each in self.world.processes if each.alive]
+        process = alive[which % len(alive)]
         if not process.busy:
             assert isinstance(process, CoordinatorProcess | WorkerProcess)
-            process.begin(process.work if isinstance(process, CoordinatorProcess) else process.turn)
+            process.begin(process.turn)
         for _ in range(steps):
             process.step()
-        process.stalled = process.stalled or sleeps
+        process.stalled = process.stalled or stalls
         self.world.check()
 
     @precondition(lambda self: len(self.world.workers) > 1)
-    @rule(which=picks, known=st.booleans(), certain=st.booleans())
-    def kill_a_worker(self, which: int, known: bool, certain: bool) -> None:
+    @rule(which=picks, reported=st.booleans(), certain=st.booleans())
+    def kill_worker(self, which: int, reported: bool, certain: bool) -> None:
         worker = self.world.workers[which % len(self.world.workers)]
         worker.kill()
         for coordinator in self.world.coordinators:
-            if known and coordinator.coordinator is not None:
+            if reported and coordinator.coordinator is not None:
                 coordinator.coordinator.gone(worker.name, certain)
 
     @precondition(lambda self: len(self.world.workers) < _MAX_WORKERS)
     @rule(speed=_SPEEDS)
-    def start_a_worker(self, speed: int) -> None:
+    def start_worker(self, speed: int) -> None:
         WorkerProcess(self.world, f"worker-{len(self.world.processes)}", speed)
 
     @precondition(lambda self: self.world.coordinators)
     @rule(which=picks)
-    def kill_a_coordinator(self, which: int) -> None:
+    def kill_coordinator(self, which: int) -> None:
         self.world.coordinators[which % len(self.world.coordinators)].kill()
 
     @precondition(lambda self: self.world.coordinators and self.world.workers)
-    @rule(which=picks, turns=st.integers(1, 8), dead=st.booleans())
-    def take_over(self, which: int, turns: int, dead: bool) -> None:
-        """The engine starts the coordinator anew while a worker is cut off; the former life may be
-        dead or only thought to be.
+    @rule(which=picks, turns=st.integers(1, 8), killed=st.booleans())
+    def restart_coordinator(self, which: int, turns: int, killed: bool) -> None:
+        """The coordinator is restarted while a worker stalls.
+
+        The previous coordinator was killed or is only stalled.
         """
         self.world.workers[which % len(self.world.workers)].stalled = True
         for coordinator in self.world.coordinators:
-            if dead:
+            if killed:
                 coordinator.kill()
             coordinator.stalled = True
         CoordinatorProcess(self.world, f"leader-{len(self.world.processes)}", "ours", 0)
@@ -173,13 +176,13 @@ class Protocol(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.world.coordinators) < _MAX_COORDINATORS)
     @rule(ours=st.booleans(), speed=_SPEEDS)
-    def start_a_coordinator(self, ours: bool, speed: int) -> None:
-        """Whether or not the former one is dead."""
+    def start_coordinator(self, ours: bool, speed: int) -> None:
+        """Start another coordinator, of this cluster or another one."""
         CoordinatorProcess(
             self.world, f"leader-{len(self.world.processes)}", "ours" if ours else "theirs", speed
         )
 
-    # -- upkeep
+    # -- maintenance
     # ------------------------------------------------------------
 
     @rule()
@@ -187,7 +190,7 @@ class Protocol(RuleBasedStateMachine):
         self.world.compact()
 
     @rule()
-    def sweep(self) -> None:
+    def vacuum(self) -> None:
         self.world.vacuum()
 
     # -- the end
@@ -198,13 +201,13 @@ class Protocol(RuleBasedStateMachine):
             return
         world = self.world
         try:
-            self._come_to_an_end(world)
+            self._run_to_end(world)
             world.check_log()
         finally:
             world.close()
             shutil.rmtree(self._folder)
 
-    def _come_to_an_end(self, world: World) -> None:
+    def _run_to_end(self, world: World) -> None:
         world.messages.clear()
         for process in world.processes:
             process.stalled = process.cut_off = False
@@ -225,7 +228,7 @@ class Protocol(RuleBasedStateMachine):
             if all(worker.ended for worker in world.workers):
                 WorkerProcess(world, f"worker-{len(world.processes)}", 0)
         else:
-            raise Violation(f"the crawl came to no end; {sorted(world.visited())} were visited")
+            raise Violation(f"the crawl did not end; {sorted(world.visited())} were visited")
         expected_pages = world.budget or PAGES
         if len(world.visited()) != expected_pages:
             raise Violation(
@@ -234,14 +237,14 @@ class Protocol(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def short_hundreds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Snapshots come every eighth entry, so that schedules see some."""
-    for module in (snapshot, log, transaction, state, sweep):
+def frequent_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a snapshot every eight entries, so that schedules contain some."""
+    for module in (snapshot, log, transaction, state, vacuum):
         monkeypatch.setattr(module, "INTERVAL", 8)
 
 
 def explore(
-    machine: type[Protocol], schedules: int, steps: int, *, always_the_same: bool = False
+    machine: type[Protocol], schedules: int, steps: int, *, derandomize: bool = False
 ) -> None:
     run_state_machine_as_test(
         machine,
@@ -252,14 +255,14 @@ def explore(
             suppress_health_check=list(HealthCheck),
             phases=[Phase.generate],
             database=None,
-            derandomize=always_the_same,
+            derandomize=derandomize,
             print_blob=False,
         ),
     )
 
 
 @pytest.mark.proves("cluster-one-worker", "cluster-fencing", "cluster-deaths")
-@pytest.mark.usefixtures("short_hundreds")
+@pytest.mark.usefixtures("frequent_snapshots")
 @pytest.mark.parametrize(
     ("schedules", "steps"), [(15, 30), pytest.param(1_000, 50, marks=pytest.mark.prove)]
 )
@@ -267,15 +270,15 @@ def test_the_protocol_holds_under_random_schedules(schedules: int, steps: int) -
     explore(Protocol, schedules, steps)
 
 
-# -- the checks can fail: one rule after the other is broken, and schedules are found in which that
-# does harm ----------------------
+# -- broken rules of the protocol, to prove that the checks detect them
+# ------------------------------------------------------------
 
 
 def _fetches_without_lease(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Lease, "holds", property(lambda self: self.acknowledged > 0))
 
 
-def _leader_never_falls_silent(patch: pytest.MonkeyPatch) -> None:
+def _leader_keeps_its_lease_forever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leadership, "holds", property(lambda self: self._until >= 0))
 
 
@@ -289,10 +292,10 @@ def _new_leader_does_not_wait(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leadership, "__init__", init)
 
 
-def _gives_away_what_may_be_held(patch: pytest.MonkeyPatch) -> None:
+def _assigns_partitions_before_their_release(patch: pytest.MonkeyPatch) -> None:
     deliver = Coordinator._deliver
 
-    def at_once(self: Coordinator, active: dict[str, MemberState], now: int) -> None:
+    def deliver_immediately(self: Coordinator, active: dict[str, MemberState], now: int) -> None:
         for member in self.members.values():
             member.exposed = {
                 partition: number
@@ -301,18 +304,18 @@ def _gives_away_what_may_be_held(patch: pytest.MonkeyPatch) -> None:
             }
         deliver(self, active, now)
 
-    patch.setattr(Coordinator, "_deliver", at_once)
+    patch.setattr(Coordinator, "_deliver", deliver_immediately)
 
 
-def _reassigns_too_early(patch: pytest.MonkeyPatch) -> None:
+def _reassigns_before_the_lease_ends(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(protocol, "SETTINGS", protocol.SETTINGS.model_copy(update={"reassign": 1_000}))
 
 
-def _forgets_grants_of_the_dead(patch: pytest.MonkeyPatch) -> None:
+def _forgets_leases_of_dead_workers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuotaLeases, "end", lambda self, claim: self._living.pop(claim, None))
 
 
-def _new_coordinator_grants_at_once(patch: pytest.MonkeyPatch) -> None:
+def _new_coordinator_leases_immediately(patch: pytest.MonkeyPatch) -> None:
     begin = QuotaLeases.__init__
 
     def init(self: QuotaLeases, *positional: Any, **named: Any) -> None:
@@ -322,7 +325,7 @@ def _new_coordinator_grants_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuotaLeases, "__init__", init)
 
 
-def _ends_without_looking_at_the_head(patch: pytest.MonkeyPatch) -> None:
+def _ends_without_comparing_the_head(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         Coordinator,
         "_all_idle",
@@ -330,11 +333,11 @@ def _ends_without_looking_at_the_head(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def _outranked_claims_commit(patch: pytest.MonkeyPatch) -> None:
+def _fenced_claims_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogState, "require", lambda self, claim: None)
 
 
-def _applies_less_than_it_says(patch: pytest.MonkeyPatch) -> None:
+def _applies_fewer_rows_than_reported(patch: pytest.MonkeyPatch) -> None:
     read = WorkerProcess.unapplied
     patch.setattr(
         WorkerProcess,
@@ -345,43 +348,43 @@ def _applies_less_than_it_says(patch: pytest.MonkeyPatch) -> None:
 
 BREAKS = [
     _fetches_without_lease,
-    _leader_never_falls_silent,
+    _leader_keeps_its_lease_forever,
     _new_leader_does_not_wait,
-    _reassigns_too_early,
-    _ends_without_looking_at_the_head,
-    _applies_less_than_it_says,
-    pytest.param(_outranked_claims_commit, marks=pytest.mark.prove),
-    pytest.param(_forgets_grants_of_the_dead, marks=pytest.mark.prove),
-    pytest.param(_new_coordinator_grants_at_once, marks=pytest.mark.prove),
+    _reassigns_before_the_lease_ends,
+    _ends_without_comparing_the_head,
+    _applies_fewer_rows_than_reported,
+    pytest.param(_fenced_claims_commit, marks=pytest.mark.prove),
+    pytest.param(_forgets_leases_of_dead_workers, marks=pytest.mark.prove),
+    pytest.param(_new_coordinator_leases_immediately, marks=pytest.mark.prove),
 ]
 
 
-@pytest.mark.usefixtures("short_hundreds")
+@pytest.mark.usefixtures("frequent_snapshots")
 @pytest.mark.parametrize("broken", BREAKS)
-def test_a_broken_rule_is_found(
+def test_broken_rule_is_detected(
     broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken(monkeypatch)
     with pytest.raises((Violation, WorkspaceError)):
-        explore(Protocol, 400, 40, always_the_same=True)
+        explore(Protocol, 400, 40, derandomize=True)
 
 
-@pytest.mark.parametrize("careful", [True, False])
-def test_a_partition_that_moves_is_told_to_the_taker_when_the_giver_has_let_it_go(
-    careful: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("correct", [True, False])
+def test_partition_is_assigned_only_after_its_previous_owner_released_it(
+    correct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not careful:
-        _gives_away_what_may_be_held(monkeypatch)
+    if not correct:
+        _assigns_partitions_before_their_release(monkeypatch)
     schedule = Protocol()
     schedule.begin(budget=0, workers=2, speeds=[0, 0, 0, 0])
     try:
-        for giver in schedule.world.workers:
-            giver.cut_off = True  # it works on, and does not hear that it is to give something away
-        WorkerProcess(schedule.world, "taker", 0)
-        if careful:
-            schedule.go_on(turns=6)
+        for owner in schedule.world.workers:
+            owner.cut_off = True  # it continues, and does not receive the new assignment
+        WorkerProcess(schedule.world, "joining", 0)
+        if correct:
+            schedule.execute_turns(turns=6)
         else:
             with pytest.raises(Violation, match=r"may (both )?fetch from"):
-                schedule.go_on(turns=6)
+                schedule.execute_turns(turns=6)
     finally:
         schedule.world.close()

@@ -1,4 +1,7 @@
-"""Of several workers one ranks and all apply the result; nobody waits forever for one that dies."""
+"""One of several workers computes a ranking, and all apply it.
+
+The others do not wait forever for a worker that was killed.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ SOLVED = Solved(0.5, 0.25, RatePrior((0.5, 0.5)), 7, 1)
 
 
 class Cluster:
-    """Three rankers of one workspace. `made`: the rankings that were made, by number of rows."""
+    """Three rankers of one workspace. `made` counts the computed rankings.
+
+    The n-th ranking changes n rows, each with the URL key n.
+    """
 
     def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
         self.clock = ManualClock()
@@ -59,7 +65,7 @@ def rows(result: RankingResult | None) -> list[int]:
     return keys
 
 
-def test_one_ranks_and_all_have_it(cluster: Cluster) -> None:
+def test_one_worker_ranks_and_all_load_the_result(cluster: Cluster) -> None:
     for day in (1, 2, 3):
         for ranker in cluster.rankers[:2]:
             ranker.start("news", RULES)
@@ -67,18 +73,18 @@ def test_one_ranks_and_all_have_it(cluster: Cluster) -> None:
         for ranker in cluster.rankers[:2]:
             assert rows(ranker.take()) == [day] * day
         assert not any(ranker.busy for ranker in cluster.rankers)
-        cluster.rankers[2].start("news", RULES)  # late: it is there already
+        cluster.rankers[2].start("news", RULES)  # later: the ranking exists already
         assert (rows(cluster.rankers[2].take()), cluster.made) == ([day] * day, day)
         cluster.clock.advance(2 * FRESH_MS)
     assert compute_schedule.numbers(cluster.workspace, "news") == [2, 3]
     cluster.rankers[2].start("news", RecrawlRules(policy=Policy.FRESH, budget_per_day=5.0))
-    assert cluster.made == 4  # other rules: another ranking
+    assert cluster.made == 4  # other rules need another ranking
 
 
-def test_a_ranking_that_another_worker_makes_is_awaited_but_not_forever(cluster: Cluster) -> None:
-    dead = cluster.workspace.storage
-    dead.make_folder("run")
-    dead.create("run/ranking-news-00000001.json", b"{}")
+def test_ranking_of_another_worker_is_awaited_with_a_timeout(cluster: Cluster) -> None:
+    storage = cluster.workspace.storage
+    storage.make_folder("run")
+    storage.create("run/ranking-news-00000001.json", b"{}")  # of a worker that was killed
     for ranker in cluster.rankers[:2]:
         ranker.start("news", RULES)
     cluster.clock.advance(PATIENCE_MS - 1_000)
@@ -87,5 +93,5 @@ def test_a_ranking_that_another_worker_makes_is_awaited_but_not_forever(cluster:
     cluster.clock.advance(10_000)
     assert cluster.rankers[1].take() is None
     assert (cluster.made, rows(cluster.rankers[1].take())) == (1, [1])
-    assert cluster.rankers[0].take() is None  # it waited for the dead one, too
+    assert cluster.rankers[0].take() is None  # it waited for the killed worker, too
     assert (rows(cluster.rankers[0].take()), cluster.made) == ([1], 1)

@@ -1,6 +1,4 @@
-"""Links to other partitions: what is sent to their owners and how often, and what an owner makes of
-the rows.
-"""
+"""Links to remote partitions: sending them, and applying them as the owner."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import pytest
 
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, Request, UrlId, UrlRow
-from lycosa.crawl.admission import remote_links as remote_links
+from lycosa.crawl.admission import remote_links
 from lycosa.crawl.admission.received_links import RECORD_INTERVAL_MS
 from lycosa.crawl.admission.remote_links import INBOX_LINK, RemoteLinks, Way
 from lycosa.crawl.admission.url_filter import FilterResult
@@ -30,8 +28,8 @@ from tests.servers.synthetic.simulated import SimulatedClock
 HOST = "http://x.test"
 
 
-class NoAnswers:
-    """A fetcher that nobody answers."""
+class IdleFetcher:
+    """A fetcher that fails on any request."""
 
     active = 0
 
@@ -39,7 +37,7 @@ class NoAnswers:
         self._clock = clock
 
     def start(self, request: Request) -> None:
-        raise AssertionError(f"nothing is to be fetched: {request.url}")
+        raise AssertionError(f"unexpected request: {request.url}")
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
         return []
@@ -53,14 +51,15 @@ class NoAnswers:
 
 
 class Owner:
-    """A session that holds the partition of `HOST`, and fetches nothing; the rest is held by a
-    claim that only commits found rows.
+    """A session that owns the partition of `HOST` and fetches nothing.
+
+    Another claim owns the other partitions and commits found rows.
     """
 
     def __init__(self, root: Path) -> None:
         clock = SimulatedClock()
         self.crew = Crew(
-            root, clock, job([f"{HOST}/"], depth=5), fetcher=lambda name: NoAnswers(clock)
+            root, clock, job([f"{HOST}/"], depth=5), fetcher=lambda name: IdleFetcher(clock)
         )
         self.workspace = self.crew.workspace()
         self.identifier = Identifier(self.workspace.domains, PARTITIONS)
@@ -101,7 +100,7 @@ class Owner:
         while self.crew.clock.now_ms() < until:
             self.session.worker.turn()
             if (commit := self.session.worker.commits.under_way) is not None:
-                commit.result()  # no simulated second passes while the disk is at work
+                commit.result()  # no simulated time passes during a commit
 
     def urls(self) -> dict[str, tuple[int, str, str]]:
         return {
@@ -123,14 +122,14 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
     owner.crew.kill("owner")
 
 
-def test_rows_are_applied_and_committed_within_seconds_and_once_is_enough(owner: Owner) -> None:
+def test_rows_are_applied_and_committed_within_seconds_and_only_once(owner: Owner) -> None:
     entry = owner.find("/a", "/b")
     owner.turn()
     assert owner.urls() == {"/": (0, "known", ""), "/a": (2, "known", ""), "/b": (2, "known", "")}
     assert owner.applied >= entry
-    again = owner.find("/a", depth=4)
+    longer_path = owner.find("/a", depth=4)
     owner.turn()
-    assert owner.applied >= again
+    assert owner.applied >= longer_path
     assert owner.urls()["/a"] == (2, "known", "")
     owner.find("/a", depth=1)
     owner.turn()
@@ -140,7 +139,7 @@ def test_rows_are_applied_and_committed_within_seconds_and_once_is_enough(owner:
     ).to_list() == [5]
 
 
-def test_todays_limits_hold_for_what_others_send(owner: Owner) -> None:
+def test_current_limits_apply_to_received_links(owner: Owner) -> None:
     owner.find("/far", depth=6)
     owner.find("/hop", way=Way("http://b.test/", redirects=11, kind="redirect"))
     owner.find(
@@ -155,7 +154,7 @@ def test_todays_limits_hold_for_what_others_send(owner: Owner) -> None:
     assert owner.session.worker.progress.refused["depth"] == 1
 
 
-def test_rows_of_a_collection_that_is_not_worked_wait_for_one_that_works_it(owner: Owner) -> None:
+def test_rows_of_a_collection_that_is_not_crawled_remain_unapplied(owner: Owner) -> None:
     before = owner.find("/a")
     entry = owner.find("/b", collection="other")
     owner.find("/c")
@@ -165,15 +164,16 @@ def test_rows_of_a_collection_that_is_not_worked_wait_for_one_that_works_it(owne
     assert "other" in owner.crew.table("found")["collection"].to_list()
 
 
-def test_others_entries_alone_make_no_commit_until_a_sweep_may_wait(owner: Owner) -> None:
+def test_entries_of_other_workers_cause_no_commit_except_for_vacuum(owner: Owner) -> None:
+    """A commit of the applied position lets vacuum delete log entries."""
     owner.find("/a")
     owner.turn()
-    reply = owner.applied
+    applied = owner.applied
     for _ in range(3):
         owner.other.commit(owner.other.next_folder(), {}, CommitContents(counters={"x": 1}))
     owner.turn(60)
     head = owner.workspace.state().head
-    assert (owner.applied, owner.session.worker.idle()[1]) == (reply, head)
+    assert (owner.applied, owner.session.worker.idle()[1]) == (applied, head)
     compact(owner.workspace, whole=True)
     owner.turn(RECORD_INTERVAL_MS // 1_000 + 10)
     assert owner.applied > head
@@ -186,7 +186,8 @@ URL = UrlId("http://a.test/x", "a.test", 1, 2, 3)
 LINK = Way("http://b.test/", kind="a", anchor="x")
 
 
-def hands_on(rows: list[Row], again_ms: int | None = None) -> RemoteLinks:
+def remote_links_to(rows: list[Row], again_ms: int | None = None) -> RemoteLinks:
+    """Return `RemoteLinks` that append their rows to a list."""
     return RemoteLinks(
         "c",
         frozenset({0, 1}),
@@ -196,54 +197,54 @@ def hands_on(rows: list[Row], again_ms: int | None = None) -> RemoteLinks:
     )
 
 
-def test_a_menu_is_sent_once_and_a_shorter_way_again() -> None:
+def test_repeated_link_is_sent_once_and_a_shorter_path_again() -> None:
     rows: list[Row] = []
-    there = hands_on(rows)
-    assert there.send(URL, 5, 1_000, LINK)
-    assert not there.send(URL, 5, 2_000, LINK)
-    assert not there.send(URL, 7, 3_000, LINK)
+    links = remote_links_to(rows)
+    assert links.send(URL, 5, 1_000, LINK)
+    assert not links.send(URL, 5, 2_000, LINK)
+    assert not links.send(URL, 7, 3_000, LINK)
     assert len(rows) == 1
-    assert not there.send(URL, 4, 4_000, LINK)
-    assert not there.send(URL, 5, 5_000, LINK)
+    assert not links.send(URL, 4, 4_000, LINK)
+    assert not links.send(URL, 5, 5_000, LINK)
     assert [row[9] for row in rows] == [5, 4]
-    assert there.was_sent(URL)
-    assert not there.was_sent(URL, "feed")  # its row as a feed is another one
-    assert there.send(URL, 5, 6_000, LINK, "feed")
+    assert links.was_sent(URL)
+    assert not links.was_sent(URL, "feed")  # a feed has a separate row
+    assert links.send(URL, 5, 6_000, LINK, "feed")
 
 
-def test_a_newer_date_of_change_and_a_submission_are_news() -> None:
+def test_newer_modification_dates_and_submissions_are_sent() -> None:
     rows: list[Row] = []
-    there = hands_on(rows)
-    there.send(URL, 1, 1_000, LINK._replace(modified_at=500))
-    there.send(URL, 1, 2_000, LINK._replace(modified_at=400))
-    there.send(URL, 1, 3_000, LINK._replace(modified_at=600))
+    links = remote_links_to(rows)
+    links.send(URL, 1, 1_000, LINK._replace(modified_at=500))
+    links.send(URL, 1, 2_000, LINK._replace(modified_at=400))
+    links.send(URL, 1, 3_000, LINK._replace(modified_at=600))
     assert [row[-1] for row in rows] == [500, 600]
     for at in (4_000, 5_000):
-        there.send(URL, 1, at, Way(kind=INBOX_LINK, first_seen_at=77))
+        links.send(URL, 1, at, Way(kind=INBOX_LINK, first_seen_at=77))
     assert [row[-2] for row in rows[2:]] == [77, 77]
 
 
-def test_where_links_make_pages_due_they_are_told_again_after_a_while() -> None:
+def test_links_that_make_pages_due_are_sent_again_after_an_interval() -> None:
     rows: list[Row] = []
-    there = hands_on(rows, again_ms=10_000)
+    links = remote_links_to(rows, again_ms=10_000)
     for at in (0, 5_000, 10_000, 15_000, 20_000):
-        there.send(URL, 1, at, LINK)
+        links.send(URL, 1, at, LINK)
     assert [row[-2] for row in rows] == [0, 10_000, 20_000]
 
 
-def test_what_it_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_sent_links_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_links, "_REMEMBERED", 10)
     rows: list[Row] = []
-    there = hands_on(rows)
+    links = remote_links_to(rows)
     for key in range(100):
-        there.send(URL._replace(url_key=key), 1, key, LINK)
-    assert sum(there.was_sent(URL._replace(url_key=key)) for key in range(100)) <= 20
-    assert there.was_sent(URL._replace(url_key=99))
+        links.send(URL._replace(url_key=key), 1, key, LINK)
+    assert sum(links.was_sent(URL._replace(url_key=key)) for key in range(100)) <= 20
+    assert links.was_sent(URL._replace(url_key=99))
 
 
-def test_ranges_are_cut_to_the_partitions_that_are_held() -> None:
+def test_ranges_are_restricted_to_the_claimed_partitions() -> None:
     shift = 52
-    whole = [(0, 5 << shift), (5 << shift, 1 << 64)]
-    assert within(whole, {2, 3, 7}) == [(2 << shift, 4 << shift), (7 << shift, 8 << shift)]
-    assert within(whole, {4, 5}) == [(4 << shift, 5 << shift), (5 << shift, 6 << shift)]
-    assert (within(whole, range(4096)), within(whole, ())) == (whole, [])
+    ranges = [(0, 5 << shift), (5 << shift, 1 << 64)]
+    assert within(ranges, {2, 3, 7}) == [(2 << shift, 4 << shift), (7 << shift, 8 << shift)]
+    assert within(ranges, {4, 5}) == [(4 << shift, 5 << shift), (5 << shift, 6 << shift)]
+    assert (within(ranges, range(4096)), within(ranges, ())) == (ranges, [])

@@ -1,4 +1,4 @@
-"""Crawls of sites whose text and links come by script, with a real Chromium."""
+"""Crawls of sites with content created by scripts, with a real Chromium."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lycosa.crawl.state.task import Job
 from lycosa.http.decode import Headers, parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace
-from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl
+from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl, assert_valid_warc
 from tests.crawl.sessions import LaterClock, collection, work
 from tests.fetch.test_browser import HOSTILE
 from tests.servers.members import Asked, members
@@ -46,9 +46,11 @@ Answer = tuple[int, list[tuple[str, str]], str]
 
 
 @dataclass
-class Scripted:
-    """`/` is a shell; the script at `/app.js` asks `/api/N.json` for its words and links.
-    `/plain/N` need no script, and have one.
+class ScriptedSite:
+    """A site whose pages are created by scripts.
+
+    `/` and `/app/N` are empty shells: the script `/app.js` loads text and links from
+    `/api/N.json`. The pages `/plain/N` have a script, but do not need it.
     """
 
     pages: int = 3
@@ -56,7 +58,7 @@ class Scripted:
     elsewhere: str = ""
     port: int = 0
     asked: list[Asked] = field(default_factory=list)
-    # path -> what is called instead; None: the usual answer
+    # path -> function that returns the response, or None for the default response
     overrides: dict[str, Callable[[], Answer | None]] = field(default_factory=dict)
 
     def url(self, path: str = "/") -> str:
@@ -68,8 +70,8 @@ class Scripted:
     def serve(self, path: str, content_type: str, content: str) -> None:
         self.overrides[path] = lambda: (200, [("Content-Type", content_type)], content)
 
-    def answer(self, request_log: Asked) -> Answer:
-        path = request_log.path
+    def answer(self, request: Asked) -> Answer:
+        path = request.path
         override = self.overrides.get(path, lambda: None)()
         if override is not None:
             return override
@@ -133,19 +135,19 @@ def _chromium() -> None:
     require_program("chromium")
 
 
-def titles(crawled: Crawled) -> list[str]:
-    return sorted(str(row["title"]) for row in crawled.rows("pages"))
+def test_without_rendering_the_shell_is_stored(run: RunCrawl) -> None:
+    with members(ScriptedSite()) as site:
+        assert run(site.url()).titles() == ["shell"]
 
 
-def test_without_rendering_there_is_a_shell(run: RunCrawl) -> None:
-    with members(Scripted()) as site:
-        assert titles(run(site.url())) == ["shell"]
-
-
-def test_pages_made_by_scripts_are_found_and_read(run: RunCrawl) -> None:
-    with members(Scripted(robots="User-agent: *\nDisallow: /api/2.json")) as site:
+def test_pages_created_by_scripts_are_parsed_and_their_links_followed(run: RunCrawl) -> None:
+    with members(ScriptedSite(robots="User-agent: *\nDisallow: /api/2.json")) as site:
         crawled = run(site.url(), render="always", cookies=True)
-    assert titles(crawled) == ["made 0", "made 1", "shell"]  # the third one's data is forbidden
+    assert crawled.titles() == [
+        "made 0",
+        "made 1",
+        "shell",
+    ]  # robots.txt disallows the data of the third
     assert Counter(site.paths()) == Counter(
         ["/robots.txt", "/", "/app/1", "/app/2", "/app.js", "/api/0.json", "/api/1.json"]
     )
@@ -168,8 +170,8 @@ def test_pages_made_by_scripts_are_found_and_read(run: RunCrawl) -> None:
     assert not list(crawled.root.glob("data/*/unread*"))
 
 
-def test_the_archive_holds_both_documents(run: RunCrawl) -> None:
-    with members(Scripted(pages=1)) as site:
+def test_archive_holds_the_response_and_the_rendered_document(run: RunCrawl) -> None:
+    with members(ScriptedSite(pages=1)) as site:
         crawled = run(site.url(), render="always")
     [warc] = crawled.root.glob("data/*/archive.warc.gz")
     [home] = [
@@ -177,22 +179,17 @@ def test_the_archive_holds_both_documents(run: RunCrawl) -> None:
     ]
     assert b"<title>shell</title>" in home.body
     assert b"<h1>made 0</h1>" in home.rendered
-    assert (
-        subprocess.run(
-            [Path(sys.executable).with_name("warcio"), "check", str(warc)], capture_output=True
-        ).returncode
-        == 0
-    )
-    index = subprocess.run([Path(sys.executable).with_name("warcio"), "index", "-f", "warc-type,warc-target-uri", str(warc)],
-                           capture_output=True, text=True, check=True).stdout  # fmt: skip
+    assert_valid_warc(warc)
+    command = [Path(sys.executable).with_name("warcio"), "index", "-f", "warc-type", warc]
+    index = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert index.count('"conversion"') == 1
     report = reparse_workspace(str(crawled.root), Config(), None, None, "test")
     assert (report.pages, report.changed, report.unreadable) == (1, 0, 0)
 
 
 @pytest.mark.prove
-def test_a_page_that_is_the_same_shell_is_rendered_again(tmp_path: Path) -> None:
-    with members(Scripted(pages=1)) as site:
+def test_unchanged_shell_is_rendered_again(tmp_path: Path) -> None:
+    with members(ScriptedSite(pages=1)) as site:
         job = (collection("one", render="always", recrawl="age", max_age="1h"), [site.url()])
         work(tmp_path / "w", [job])
         crawled = work(tmp_path / "w", [job], clock=LaterClock(2 * 3_600_000))
@@ -204,58 +201,57 @@ def test_a_page_that_is_the_same_shell_is_rendered_again(tmp_path: Path) -> None
 
 
 @pytest.mark.prove
-def test_where_rendering_pays_is_learned(run: RunCrawl) -> None:
-    with members(Scripted(pages=12)) as site:
+def test_auto_renders_pages_that_gain(run: RunCrawl) -> None:
+    with members(ScriptedSite(pages=12)) as site:
         crawled = run(site.url(), site.url("/plain"), render="auto", depth=1, connections=1)
-    assert len([title for title in titles(crawled) if title.startswith("made")]) == 12
-    assert "shell" not in titles(crawled)
+    assert sum(title.startswith("made") for title in crawled.titles()) == 12
+    assert "shell" not in crawled.titles()
 
 
 @pytest.mark.prove
-def test_where_it_does_not_pay_it_is_left(run: RunCrawl) -> None:
-    with members(Scripted(pages=12)) as site:
+def test_auto_renders_only_samples_of_pages_that_do_not_gain(run: RunCrawl) -> None:
+    with members(ScriptedSite(pages=12)) as site:
         crawled = run(site.url("/plain"), render="auto", depth=1)
-    assert len(titles(crawled)) == 13
+    assert len(crawled.titles()) == 13
     assert not any("rendered" in row["faults"] for row in crawled.rows("pages"))  # type: ignore[operator]
-    counters: Counter[str] = Counter()
-    for entry in crawled.root.glob("log/*.json"):
-        counters.update({name: 1 for name in ("rendered",) if '"rendered"' in entry.read_text()})
-    assert counters["rendered"] <= FIRST_SAMPLES
+    entries = crawled.root.glob("log/*.json")
+    assert sum('"rendered"' in entry.read_text() for entry in entries) <= FIRST_SAMPLES
 
 
 @pytest.mark.proves("politeness-rendering", "isolation-browser-network")
 @pytest.mark.prove
 def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
-    with members(Scripted(pages=2)) as site:
+    with members(ScriptedSite(pages=2)) as site:
         times = []
         answer = site.answer
 
-        def timed(request_log: Asked) -> tuple[int, list[tuple[str, str]], str]:
+        def timed(request: Asked) -> Answer:
             times.append(time.monotonic())
-            return answer(request_log)
+            return answer(request)
 
         site.answer = timed  # type: ignore[method-assign]
         crawled = run(site.url(), render="always", delay="300ms")
-    assert titles(crawled) == ["made 0", "made 1"]
+    assert crawled.titles() == ["made 0", "made 1"]
     assert min(after - before for before, after in itertools.pairwise(times)) >= 0.29
 
 
 @pytest.mark.proves("isolation-browser-network")
-@pytest.mark.parametrize("named", [(), ("localhost",)])
-def test_other_sites_are_left_alone(run: RunCrawl, named: tuple[str, ...]) -> None:
-    """Even one that is named is not asked where the guard does not allow its address: nobody typed
-    that private one.
+@pytest.mark.parametrize("render_hosts", [(), ("localhost",)])
+def test_other_sites_are_left_alone(run: RunCrawl, render_hosts: tuple[str, ...]) -> None:
+    """The address guard also applies to hosts in `render_hosts`.
+
+    Here the private address of the host is not a seed.
     """
-    with members(Scripted(pages=1)) as other, members(Scripted(pages=1)) as site:
+    with members(ScriptedSite(pages=1)) as other, members(ScriptedSite(pages=1)) as site:
         site.elsewhere = f"http://localhost:{other.port}/app.js"
-        crawled = run(site.url(), render="always", render_hosts=named)
+        crawled = run(site.url(), render="always", render_hosts=render_hosts)
         assert other.asked == []
-    assert titles(crawled) == ["made 0"]
-    assert crawled.count("visits", error="address_refused") == len(named)
+    assert crawled.titles() == ["made 0"]
+    assert crawled.count("visits", error="address_refused") == len(render_hosts)
 
 
-def test_a_named_site_gives_its_script(run: RunCrawl) -> None:
-    with members(Scripted(pages=1)) as other, members(Scripted(pages=1)) as site:
+def test_script_of_a_host_in_render_hosts_is_loaded(run: RunCrawl) -> None:
+    with members(ScriptedSite(pages=1)) as other, members(ScriptedSite(pages=1)) as site:
         site.elsewhere = f"http://localhost:{other.port}/app.js"
         run(
             site.url(),
@@ -268,13 +264,13 @@ def test_a_named_site_gives_its_script(run: RunCrawl) -> None:
         assert all(each.path in ("/robots.txt", "/feed", "/app.js") for each in other.asked)
 
 
-def test_a_page_that_hangs_is_read_as_it_was_sent(run: RunCrawl) -> None:
-    with members(Scripted(pages=1)) as site:
+def test_page_that_hangs_the_browser_is_stored_unrendered(run: RunCrawl) -> None:
+    with members(ScriptedSite(pages=1)) as site:
         site.serve("/app.js", "text/javascript", "for (;;) {}")
         crawled = run(
             site.url(), site.url("/plain"), render="always", settings=("render.timeout=1s",)
         )
-    assert titles(crawled) == ["/plain", "/plain/0", "shell"]
+    assert crawled.titles() == ["/plain", "/plain/0", "shell"]
     crawled.assert_sound()
 
 
@@ -285,10 +281,10 @@ def page(text: str = "", links: int = 0) -> Page:
     )
 
 
-def test_rendered_pages_are_read_by_the_reader_that_a_daemon_watches(tmp_path: Path) -> None:
-    read: list[str] = []
+def test_rendered_pages_use_the_wrapped_reader(tmp_path: Path) -> None:
+    parsed: list[str] = []
 
-    def watched(reader: Reader) -> ParseFunction:
+    def wrap(reader: Reader) -> ParseFunction:
         def parse(
             exchange: Exchange,
             headers: Headers,
@@ -296,7 +292,7 @@ def test_rendered_pages_are_read_by_the_reader_that_a_daemon_watches(tmp_path: P
             *,
             markdown: MarkdownMode | None = None,
         ) -> ParsedExchange:
-            read.append(exchange.url)
+            parsed.append(exchange.url)
             return reader(exchange, headers, collections, markdown=markdown)
 
         return parse
@@ -305,7 +301,7 @@ def test_rendered_pages_are_read_by_the_reader_that_a_daemon_watches(tmp_path: P
         Workspace.open_or_create(str(tmp_path / "w")),
         parse_config("", overrides=AS_ROOT),
         [Job(collection("default", render="auto"), ("http://127.0.0.1:1/",))],
-        SessionOptions(wrap_reader=watched),
+        SessionOptions(wrap_reader=wrap),
         command="test",
         clock=SystemClock(),
     )
@@ -314,10 +310,10 @@ def test_rendered_pages_are_read_by_the_reader_that_a_daemon_watches(tmp_path: P
         assert renders is not None
         exchange = Exchange("http://127.0.0.1:1/", "page", 1, 1, body=b"<p>word", status=200)
         renders._parse(exchange, parse_head(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"))
-    assert read == ["http://127.0.0.1:1/"]
+    assert parsed == ["http://127.0.0.1:1/"]
 
 
-def test_what_counts_as_a_gain() -> None:
+def test_gain_is_a_large_increase_of_text_or_links() -> None:
     assert gains(page(), page("x" * 100))
     assert not gains(page("x" * 1_000), page("x" * 1_200))
     assert gains(page("x" * 1_000), page("x" * 1_300))
@@ -330,7 +326,9 @@ def test_what_counts_as_a_gain() -> None:
     ("share", "rendered_at_least", "rendered_at_most"),
     [(1.0, 990, 1_000), (0.0, 3, 15), (0.5, 700, 1_000)],
 )
-def test_learning(share: float, rendered_at_least: int, rendered_at_most: int) -> None:
+def test_learner_renders_by_the_share_of_pages_that_gain(
+    share: float, rendered_at_least: int, rendered_at_most: int
+) -> None:
     learner = RenderLearner()
     rendered = 0
     for number in range(1_000):
@@ -348,8 +346,8 @@ def test_learning(share: float, rendered_at_least: int, rendered_at_most: int) -
 @pytest.mark.proves("durability-kill")
 @pytest.mark.prove
 def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_path: Path) -> None:
-    """What has come is archived: it is read as it was sent, and nothing is asked for twice."""
-    with members(Scripted(pages=1)) as site:
+    """The page is stored unrendered, and nothing is requested twice."""
+    with members(ScriptedSite(pages=1)) as site:
         killed = threading.Event()
 
         def wait_for_kill() -> None:
@@ -376,8 +374,8 @@ def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_pat
         )
         assert site.paths().count("/") == 1
     crawled = Crawled(tmp_path / "w", Progress(0))
-    assert titles(crawled) == ["shell"]
-    # the script had come
+    assert crawled.titles() == ["shell"]
+    # the script was archived before the kill
     assert crawled.count("visits", kind="page") == crawled.count("visits", kind="requisite") == 1
     crawled.assert_sound()
 
@@ -385,11 +383,12 @@ def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_pat
 @pytest.mark.proves("politeness-rendering", "isolation-browser")
 @pytest.mark.prove
 def test_hostile_pages_in_a_crawl(run: RunCrawl) -> None:
-    """Every page comes to its end, the well ones rendered; nothing else is asked for than robots,
-    pages and what they may load.
+    """Every page is stored, the harmless ones rendered.
+
+    Only robots.txt, pages and their permitted requisites are requested.
     """
     names = {f"/h{number}": markup for number, markup in enumerate(HOSTILE.values())}
-    with members(Scripted(pages=1)) as site:
+    with members(ScriptedSite(pages=1)) as site:
         links = "".join(f"<a href={path}>{path}</a>" for path in [*names, "/"])
         pages = {"/index": f"<title>index</title>{links}"} | {
             path: f"<!doctype html><title>{path}</title><body>{markup}</body>"
@@ -403,8 +402,8 @@ def test_hostile_pages_in_a_crawl(run: RunCrawl) -> None:
             depth=1,
             settings=("render.timeout=3s", "render.requests=5"),
         )
-    assert set(names) < set(titles(crawled))
-    assert "made 0" in titles(crawled)
+    assert set(names) < set(crawled.titles())
+    assert "made 0" in crawled.titles()
     assert all(each.method == "GET" for each in site.asked)
     assert Counter(site.paths())["/"] == 1
     crawled.assert_sound()

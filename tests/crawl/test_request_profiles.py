@@ -1,20 +1,16 @@
-"""How a crawl presents itself: language, referrer, cookies, passwords and log-ins, against a site
-that looks at them.
-"""
+"""Request profiles: language, referrer, cookies, credentials and logins."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from lycosa.core.errors import ConfigError
-from tests.crawl.conftest import Crawled, RunCrawl
+from tests.crawl.conftest import Crawled, RunCrawl, assert_valid_warc
 from tests.crawl.sessions import collection, work
 from tests.servers.members import PASSWORD, USER, Members, members
 
@@ -26,12 +22,8 @@ def _password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
 
 
-def titles(crawled: Crawled) -> list[str]:
-    return sorted(str(row["title"]) for row in crawled.rows("pages"))
-
-
 def everything_on_disk(root: Path) -> bytes:
-    """All bytes of a workspace, WARC files unpacked, other files as they are, tables as text."""
+    """Return all bytes of a workspace, with WARCs and tables decoded."""
     parts = [
         path.read_bytes() for path in root.rglob("*") if path.is_file() and path.suffix != ".gz"
     ]
@@ -54,11 +46,11 @@ def test_language_and_referrer(run: RunCrawl) -> None:
     )
 
 
-def test_a_collections_language_is_asked_for(run: RunCrawl) -> None:
+def test_language_of_a_collection_is_sent(run: RunCrawl) -> None:
     with members(Members()) as site:
         run(site.url(), depth=0, language="fi")
         run(site.url("/open/1"), depth=0, name="plain", settings=("fetch.accept_language=xx",))
-    # the robots.txt is known by then
+    # the robots.txt is stored already
     assert [each.headers.get("accept-language") for each in site.asked] == [None, "fi", "xx"]
 
 
@@ -70,7 +62,7 @@ def test_cookies_are_kept_if_asked_for(run: RunCrawl) -> None:
         each.headers.get("cookie") for each in site.asked if each.path.startswith("/open/")
     ] == ["seen=home"] * 4
     assert "cookie" not in site.to("/basic/1")[0].headers
-    assert titles(crawled).count("open seen=home") == 4
+    assert crawled.titles().count("open seen=home") == 4
     assert b"Cookie: [redacted]" in everything_on_disk(crawled.root)
     assert b"\nCookie: seen" not in everything_on_disk(crawled.root)
 
@@ -83,14 +75,14 @@ def test_basic_credentials_go_where_they_belong(run: RunCrawl) -> None:
     assert {each.path for each in site.asked if "authorization" in each.headers} == {
         f"/basic/{number}" for number in range(4)
     }
-    assert titles(crawled).count("secret basic") == 4
+    assert crawled.titles().count("secret basic") == 4
     stored = everything_on_disk(crawled.root)
     assert PASSWORD.encode() not in stored
     assert b"Authorization: [redacted]" in stored
     crawled.assert_sound()
 
 
-def test_without_its_password_nothing_begins(run: RunCrawl, tmp_path: Path) -> None:
+def test_crawl_with_a_missing_password_is_refused(run: RunCrawl, tmp_path: Path) -> None:
     auth = [{"url": "http://127.0.0.1:1/", "user": "x", "password_env": "LYCOSA_TEST_NOT_SET"}]
     with pytest.raises(ConfigError, match="LYCOSA_TEST_NOT_SET"):
         run("http://127.0.0.1:1/", auth=auth)
@@ -112,7 +104,7 @@ def test_a_form_is_sent_once_and_its_session_kept(run: RunCrawl) -> None:
         ("GET", "/"),
     ]
     assert Counter(each.method for each in site.asked)["POST"] == 1
-    assert sum(title.startswith("club") for title in titles(crawled)) == 4
+    assert sum(title.startswith("club") for title in crawled.titles()) == 4
     kinds = Counter(str(row["kind"]) for row in crawled.rows("visits"))
     assert kinds == {"robots": 1, "login": 3, "page": 13}
     stored = everything_on_disk(crawled.root)
@@ -120,19 +112,13 @@ def test_a_form_is_sent_once_and_its_session_kept(run: RunCrawl) -> None:
     assert b"s3cr3t" not in stored
     assert b"session=[redacted]; HttpOnly" in stored
     crawled.assert_sound()
-    warc = next(crawled.root.glob("data/*/archive.warc.gz"))
-    assert (
-        subprocess.run(
-            [Path(sys.executable).with_name("warcio"), "check", str(warc)], capture_output=True
-        ).returncode
-        == 0
-    )
+    assert_valid_warc(next(crawled.root.glob("data/*/archive.warc.gz")))
 
 
-def test_who_is_logged_out_logs_in_again(run: RunCrawl) -> None:
+def test_expired_session_is_renewed_by_another_login(run: RunCrawl) -> None:
     with members(Members(pages_a_session=2)) as site:
         crawled = run(site.url(), depth=1, login=[{"url": site.url("/login"), **LOGIN}])
-    assert sum(title.startswith("club") for title in titles(crawled)) == 4
+    assert sum(title.startswith("club") for title in crawled.titles()) == 4
     assert Counter(each.method for each in site.asked)["POST"] == 2
     assert crawled.count("visits", error="logged_out") == 1
     assert crawled.progress.errors["logged_out"] == 1
@@ -167,10 +153,8 @@ def test_a_login_that_cannot_work_is_tried_once_and_a_forbidden_form_never(
     assert crawled.count("urls", state="known") == 1
 
 
-def test_collections_of_other_request_profiles_fetch_apart(tmp_path: Path) -> None:
-    """Two that say the same share one request; one with another language, or with a password, makes
-    its own.
-    """
+def test_collections_share_requests_only_with_equal_request_profiles(tmp_path: Path) -> None:
+    """Another language, or a password for the URL, causes a separate request."""
     with members(Members()) as site:
         auth = [{"url": site.url("/basic"), "user": USER, "password_env": "LYCOSA_TEST_PASSWORD"}]
         seeds = [site.url()]
@@ -182,21 +166,21 @@ def test_collections_of_other_request_profiles_fetch_apart(tmp_path: Path) -> No
         ]
         crawled = work(tmp_path / "w", jobs)
     assert len(site.to("/robots.txt")) == 1
-    request_log = Counter(
+    request_counts = Counter(
         (each.path, each.headers.get("accept-language"), "authorization" in each.headers)
         for each in site.asked
     )
     for path in ("/", "/open/0", "/basic/0", "/club/3"):
         member = (path, None, True) if path == "/basic/0" else (path, None, False)
         expected = Counter([(path, None, False), (path, "fi", False), member])
-        assert {key: number for key, number in request_log.items() if key[0] == path} == dict(
+        assert {key: number for key, number in request_counts.items() if key[0] == path} == dict(
             expected
         )
-    held = {
+    stored_titles = {
         name: {str(row["title"]) for row in crawled.rows("pages") if row["collection"] == name}
         for name in ("one", "two", "member")
     }
-    assert "secret basic" in held["member"]
-    assert "secret basic" not in held["one"] | held["two"]
-    assert held["one"] == held["two"]
+    assert "secret basic" in stored_titles["member"]
+    assert "secret basic" not in stored_titles["one"] | stored_titles["two"]
+    assert stored_titles["one"] == stored_titles["two"]
     crawled.assert_sound()

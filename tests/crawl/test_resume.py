@@ -1,6 +1,4 @@
-"""What a resume and a second parsing of the archive take from stored data, and how much may wait in
-little memory.
-"""
+"""Resuming and reparsing from stored data, and crawls with small queues."""
 
 from __future__ import annotations
 
@@ -25,6 +23,7 @@ DAY_MS = 86_400_000
 
 
 def many(number: int) -> dict[str, str]:
+    """Return a site whose home page links to `number` pages."""
     return {"/index.html": page(*(f"/{n}.html" for n in range(number)))} | {
         f"/{n}.html": page(text=f"page {n}") for n in range(number)
     }
@@ -33,7 +32,7 @@ def many(number: int) -> dict[str, str]:
 @pytest.mark.proves("limits-memory")
 def test_more_waits_than_memory_may_hold_and_all_is_fetched(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(many(260), many(120))
-    # a busy machine is no retry
+    # a long timeout: no retries on a busy machine
     tight = ("crawl.waiting_urls=100", "crawl.commit_interval=200ms", "fetch.first_byte_timeout=1m")
     crawled = run(web.url(), web.url(host=2), settings=tight)
     assert crawled.count("pages") == 382
@@ -43,7 +42,7 @@ def test_more_waits_than_memory_may_hold_and_all_is_fetched(serve: ServeWeb, run
 
 @pytest.mark.proves("limits-memory")
 def test_more_hosts_than_places(serve: ServeWeb, run: RunCrawl) -> None:
-    """One place: each host's pages link to the next host."""
+    """One active host at a time: the pages of each host link to the next one."""
     web = serve(*({} for _ in range(6)))
     for number in range(1, 7):
         following = [web.url(host=number + 1)] if number < 6 else []
@@ -63,10 +62,8 @@ def test_more_hosts_than_places(serve: ServeWeb, run: RunCrawl) -> None:
     assert_counts_add_up(crawled)
 
 
-def test_a_page_that_moves_for_a_while_keeps_what_it_had(serve: ServeWeb, tmp_path: Path) -> None:
-    """Page, then redirect, then the same page again: asked for by its ETag, the last answer has no
-    body and the page stays.
-    """
+def test_page_is_unchanged_after_a_temporary_redirect(serve: ServeWeb, tmp_path: Path) -> None:
+    """The ETag of the page is still valid after the redirect."""
     moved = "location = /a.html { if (-f $document_root/moved) { return 302 /b.html; } }"
     web = serve(
         {
@@ -98,13 +95,12 @@ def test_a_page_that_moves_for_a_while_keeps_what_it_had(serve: ServeWeb, tmp_pa
     assert_counts_add_up(third)
 
 
-def test_an_answer_that_said_unchanged_is_replayed_only_for_who_holds_the_page(
+def test_304_is_replayed_only_for_collections_that_have_the_page(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = serve({"/index.html": page(text="home")})
     chosen = collection("one", recrawl="age", max_age="1d")
     work(tmp_path / "w", [(chosen, [web.url()])])
-
     with full_disk(monkeypatch):
         work(tmp_path / "w", [(chosen, [web.url()])], clock=LaterClock(2 * DAY_MS))
     both = [(chosen, [web.url()]), (collection("two"), [web.url()])]
@@ -119,11 +115,12 @@ def test_an_answer_that_said_unchanged_is_replayed_only_for_who_holds_the_page(
     ]
 
 
-def test_a_robots_txt_behind_a_redirect_is_taken_up_and_not_asked_for_again(
+def test_robots_txt_behind_a_redirect_is_replayed_and_not_requested_again(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker dies when its first hop is committed and its last is not: the host whose file it
-    is has nothing at hand then.
+    """The first hop is committed, the last one is only archived.
+
+    The host of the robots.txt has no queued URL then.
     """
     other = serve({}, {"/there.txt": "User-agent: *\nDisallow: /1.html\n"})
     moved = f"location = /robots.txt {{ return 302 {other.url('/there.txt', host=2)}; }}"
@@ -132,11 +129,10 @@ def test_a_robots_txt_behind_a_redirect_is_taken_up_and_not_asked_for_again(
         extra=[moved],
     )
     jobs = [(collection("default"), [web.url(), other.url("/there.txt", host=2)])]
-
-    one_by_one = ("fetch.connections=1", "crawl.commit_pages=1")
+    sequential = ("fetch.connections=1", "crawl.commit_pages=1")
     work(tmp_path / "w", jobs, limits=Limits(max_pages=0))
     with full_disk(monkeypatch, commits=1):
-        work(tmp_path / "w", jobs, settings=one_by_one)
+        work(tmp_path / "w", jobs, settings=sequential)
     mark = web.server.mark()
     crawled = work(tmp_path / "w", jobs)
     assert "/robots.txt" not in [
@@ -148,10 +144,10 @@ def test_a_robots_txt_behind_a_redirect_is_taken_up_and_not_asked_for_again(
     assert "/2.html" in crawled.pages()
 
 
-def test_what_a_replay_could_not_read_is_told_and_fetched_again(
+def test_damaged_archive_is_reported_at_replay_and_its_pages_are_fetched_again(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
-    """A power cut after a crawl: the commit is gone, and a byte of its archive is another."""
+    """The commit is missing and a bit of its archive has changed."""
     web = serve(many(8))
     first = run(web.url())
     log = Path(first.root) / "log"
@@ -177,7 +173,7 @@ SITE = {
 }
 
 
-def test_nothing_changes_when_nothing_changed(serve: ServeWeb, run: RunCrawl) -> None:
+def test_reparse_with_the_same_parser_changes_nothing(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(SITE)
     crawled = run(web.url())
     before = {str(row["url"]): row for row in crawled.rows("pages")}
@@ -188,7 +184,7 @@ def test_nothing_changes_when_nothing_changed(serve: ServeWeb, run: RunCrawl) ->
     assert web.server.requests(mark) == []
 
 
-def test_what_reads_otherwise_gets_new_rows_and_its_new_links_are_followed(
+def test_reparse_updates_changed_pages_and_new_links_are_followed(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = serve(SITE)
@@ -197,7 +193,7 @@ def test_what_reads_otherwise_gets_new_rows_and_its_new_links_are_followed(
     def newer(payload: bytes, **about: object) -> Page:
         read = parse_page(payload, **about)  # type: ignore[arg-type]
         if str(about["url"]).endswith("/b.html"):
-            read.title = "B, read anew"
+            read.title = "B, reparsed"
             read.links.append(Link(web.url("/c.html"), "c", "", "a", len(read.links)))
         return read
 
@@ -205,7 +201,7 @@ def test_what_reads_otherwise_gets_new_rows_and_its_new_links_are_followed(
     report = reparse_workspace(str(crawled.root), Config(), None, None, "test")
     assert (report.pages, report.changed, report.text_changed) == (3, 1, 0)
     titles = {str(row["url"]).rsplit("/", 1)[1]: row["title"] for row in crawled.rows("pages")}
-    assert (titles["b.html"], len(crawled.rows("pages"))) == ("B, read anew", 3)
+    assert (titles["b.html"], len(crawled.rows("pages"))) == ("B, reparsed", 3)
     assert [
         row["source"] for row in crawled.rows("links") if row["target"] == web.url("/c.html")
     ] == [web.url("/b.html")]
@@ -215,7 +211,7 @@ def test_what_reads_otherwise_gets_new_rows_and_its_new_links_are_followed(
     assert "/c.html" in again.pages()
 
 
-def test_only_what_is_asked_for(serve: ServeWeb, run: RunCrawl) -> None:
+def test_reparse_is_limited_to_a_collection_and_a_time(serve: ServeWeb, run: RunCrawl) -> None:
     crawled = run(serve(SITE).url())
     assert reparse_workspace(str(crawled.root), Config(), "other", None, "test").pages == 0
     assert (
@@ -225,7 +221,7 @@ def test_only_what_is_asked_for(serve: ServeWeb, run: RunCrawl) -> None:
     assert reparse_workspace(str(crawled.root), Config(), "default", 0, "test").pages == 3
 
 
-def test_what_is_gone_does_not_come_back(
+def test_reparse_does_not_restore_gone_pages(
     serve: ServeWeb, run: RunCrawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crawled = run(serve(SITE).url(), index=True)
@@ -237,7 +233,7 @@ def test_what_is_gone_does_not_come_back(
 
     def newer(payload: bytes, **about: object) -> Page:
         read = parse_page(payload, **about)  # type: ignore[arg-type]
-        read.title = "read anew"
+        read.title = "reparsed"
         return read
 
     monkeypatch.setattr(parse, "parse_page", newer)
@@ -246,4 +242,4 @@ def test_what_is_gone_does_not_come_back(
         indexer.update()
     searcher = Searcher(root)
     assert searcher.search(SearchRequest("Spinnen")).total == 0
-    assert searcher.search(SearchRequest("anew")).total == 2
+    assert searcher.search(SearchRequest("reparsed")).total == 2

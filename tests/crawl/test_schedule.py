@@ -1,6 +1,4 @@
-"""When known pages come again: what the tables teach, links that make pages due, what lists claim,
-revisits.
-"""
+"""Recrawl schedule: importance, change rates, triggers and revisits."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ FRESH = Collection.model_validate({"recrawl": "fresh", "fetches_per_day": 4})
 
 
 def ranked(crawled: Crawled, rules: RecrawlRules) -> tuple[Solved, dict[str, float]]:
-    """What ranking finds, and the importance of the changed rows by path."""
+    """Return the ranking result and the importance of changed rows by path."""
     changes = io.BytesIO()
     solved = rank(LiveTables(Workspace.open(str(crawled.root))), "default", rules, changes)
     rows = np.frombuffer(changes.getvalue(), CHANGED)
@@ -59,7 +57,7 @@ def ranked(crawled: Crawled, rules: RecrawlRules) -> tuple[Solved, dict[str, flo
 def test_importance_counts_linking_pages_and_other_hosts_once_each(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
-    """Against a count of the links table row by row."""
+    """Compares the ranking with a row-by-row count of the links table."""
     web = serve({}, {}, {})
     hub = web.url("/hub.html")
     for number in (1, 2, 3):
@@ -99,7 +97,7 @@ def test_importance_counts_linking_pages_and_other_hosts_once_each(
     assert results["/hub.html"] == pytest.approx((np.sqrt(1 + 21) + 2) * 0.7)
 
 
-def test_the_threshold_spends_the_budget(serve: ServeWeb, run: RunCrawl) -> None:
+def test_threshold_uses_the_daily_fetches(serve: ServeWeb, run: RunCrawl) -> None:
     names = [f"/{number}.html" for number in range(40)]
     web = serve(
         {"/index.html": page(*names)}
@@ -119,7 +117,7 @@ def test_the_threshold_spends_the_budget(serve: ServeWeb, run: RunCrawl) -> None
     assert (empty.pages, empty.changed) == (0, 0)
 
 
-def test_a_process_of_its_own_finds_the_same(serve: ServeWeb, run: RunCrawl) -> None:
+def test_ranking_process_returns_the_same_result(serve: ServeWeb, run: RunCrawl) -> None:
     crawled = run(serve({"/index.html": page("/1.html"), "/1.html": page()}).url())
     solved, _ = ranked(crawled, recrawl_rules(FRESH))
     ranker = Ranker(Workspace.open(str(crawled.root)), SystemClock())
@@ -144,7 +142,7 @@ def test_upkeep_merges_and_ranks_in_a_job(
     web = serve({"/index.html": page("/1.html"), "/1.html": page()})
     crawled = run(web.url(), max_pages=1)
     workspace = Workspace.open(str(crawled.root))
-    with monkeypatch.context() as patched:  # long ago
+    with monkeypatch.context() as patched:  # a generation of 1970
         patched.setattr("lycosa.graph.builder.SystemClock", lambda: ManualClock(0))
         make_generation(workspace)
     run()
@@ -170,7 +168,7 @@ def test_upkeep_merges_and_ranks_in_a_job(
     upkeep.close()
 
 
-def test_a_resumed_crawl_ranks_first_and_writes_what_it_found(
+def test_resumed_crawl_ranks_first_and_stores_the_importance(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = serve(
@@ -181,17 +179,15 @@ def test_a_resumed_crawl_ranks_first_and_writes_what_it_found(
     weights = {
         path_of(str(row["url"])): float(str(row["importance"])) for row in crawled.rows("urls")
     }
-    assert weights == {path: pytest.approx(weight) for path, weight in ranked_all(crawled).items()}
+    linking_pages = {"/": 0, "/1.html": 1, "/2.html": 2}
+    assert weights == {
+        path: pytest.approx(importance(count, 0 if path == "/" else 1))
+        for path, count in linking_pages.items()
+    }
     assert ranked(crawled, recrawl_rules(FRESH))[0].changed == 0
 
 
-def ranked_all(crawled: Crawled) -> dict[str, float]:
-    """Importance as the links of the three pages have it."""
-    links = {"/": 0, "/1.html": 1, "/2.html": 2}
-    return {path: importance(count, 0 if path == "/" else 1) for path, count in links.items()}
-
-
-def test_hosts_that_rest_wake_under_new_rules(serve: ServeWeb, run: RunCrawl) -> None:
+def test_new_recrawl_rules_make_parked_hosts_due(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve({"/index.html": page("/1.html"), "/1.html": page()})
     workspace = Workspace.open(str(run(web.url()).root))
     rules, clock = recrawl_rules(FRESH), SystemClock()
@@ -226,7 +222,7 @@ def test_a_link_makes_a_page_due_when_it_is_older_than_max_age(
     run(web.url(), **on_link)
     mark = web.server.mark()
     run(**on_link)
-    assert web.asked(mark) == []  # by itself nothing is due
+    assert web.asked(mark) == []  # nothing is due without a link
     later = LaterClock(2 * 3_600_000)
     (web.server.servers[0].root / "new.html").write_text(page("/old.html"))
     crawled = run(web.url("/new.html"), **on_link, clock=later)
@@ -236,12 +232,10 @@ def test_a_link_makes_a_page_due_when_it_is_older_than_max_age(
     mark = web.server.mark()
     (web.server.servers[0].root / "newer.html").write_text(page("/old.html"))
     run(web.url("/newer.html"), **{**on_link, "max_age": "1d"}, clock=later)
-    assert web.asked(mark) == ["/newer.html"]  # young enough
+    assert web.asked(mark) == ["/newer.html"]  # not older than max_age
 
 
-def test_a_claim_is_heeded_as_far_as_the_hosts_claims_were_right(
-    serve: ServeWeb, run: RunCrawl
-) -> None:
+def test_sitemap_dates_of_an_unknown_host_count_half(serve: ServeWeb, run: RunCrawl) -> None:
     pages = {f"/{number}.html": page() for number in range(3)}
     entries = "".join(
         f"<url><loc>%s{name}</loc><lastmod>2099-01-01</lastmod></url>" for name in pages
@@ -254,7 +248,7 @@ def test_a_claim_is_heeded_as_far_as_the_hosts_claims_were_right(
     (root / "list.xml").write_text(head + entries.replace("%s", origin) + "</urlset>")
     crawled = run(recrawl="fresh", fetches_per_day=1_000, feed_urls=[f"{origin}/list.xml"])
     claims = {path_of(str(row["url"])): row["claim"] for row in crawled.rows("urls")}
-    # nothing is known of this host's claims
+    # the accuracy of this host's dates is unknown
     assert {name: claims[name] for name in pages} == dict.fromkeys(pages, 0.5)
     assert claims["/"] == 0.0
 
@@ -263,7 +257,7 @@ def test_a_claim_is_heeded_as_far_as_the_hosts_claims_were_right(
 def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
-    """Three servers: ETags, Last-Modified alone, neither."""
+    """Three servers: with ETag, with Last-Modified only, with neither."""
     web = serve(
         *(
             {"/index.html": page(text=f"the text of {kind}")}
@@ -286,7 +280,7 @@ def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(
     visits = pl.DataFrame(second.rows("visits")).filter(pl.col("kind") == "page").sort("fetched_at")
     assert visits["changed"].to_list()[:6] == [True] * 3 + [False] * 3
     assert not any(visits["changed"].to_list()[6:]), (
-        "a slow machine may look a second time, and finds no more"
+        "further visits on a slow machine are unchanged too"
     )
     records = defaultdict(list)
     for warc in sorted(second.root.rglob("*.warc.gz")):
@@ -304,47 +298,32 @@ def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(
             "WARC-Payload-Digest"
         )
         assert revisit[2] == b""
-        request_log = records[uri, "request"][1][1]
-        assert bool(request_log.get_header("If-None-Match")) == (number == 0)
-        assert bool(request_log.get_header("If-Modified-Since")) == (number == 1)
+        request_headers = records[uri, "request"][1][1]
+        assert bool(request_headers.get_header("If-None-Match")) == (number == 0)
+        assert bool(request_headers.get_header("If-Modified-Since")) == (number == 1)
     rows = second.rows("urls")
     assert [row["changes"] for row in rows] == [0, 0, 0]
     assert all(len(json.dumps(row["history"])) > 2 for row in rows)
 
 
-def test_a_page_that_always_fails_is_tried_ever_more_rarely(serve: ServeWeb, run: RunCrawl) -> None:
+def test_retry_interval_of_a_failing_page_doubles(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve({"/index.html": page("/bad.html")}, extra=["location /bad.html { return 500; }"])
     quick = ("fetch.retries=1", "fetch.retry_later=600ms", "crawl.patience=2s")
     crawled = run(web.url(), settings=quick, max_time_ms=None)
-    at = failures_at(crawled)
-    waits = [later - earlier for earlier, later in itertools.pairwise(at[1:])]
-    # at once, quickly, after 600 ms, after 1.2 s; the next one, after 2.4 s, is beyond the crawl's
-    # patience
-    assert len(at) == 4
+    visits = pl.DataFrame(crawled.rows("visits")).filter(pl.col("http_status") == 500)
+    failed_at = visits["fetched_at"].dt.epoch("ms").sort().to_list()
+    waits = [later - earlier for earlier, later in itertools.pairwise(failed_at[1:])]
+    # retries after 100 ms, 600 ms and 1.2 s; the next one, after 2.4 s, exceeds the patience
+    assert len(failed_at) == 4
     assert waits[0] >= 600
     assert waits[1] >= 1_200
     assert crawled.states()["/bad.html"] == ("known", "http_500")
 
 
-def failures_at(crawled: Crawled) -> list[int]:
-    """When a page failed, ms since 1970."""
-    visits = (
-        LiveTables(Workspace.open(str(crawled.root)))
-        .scan("visits")
-        .filter(pl.col("http_status") == 500)
-    )
-    times: list[int] = (
-        visits.select(pl.col("fetched_at").dt.epoch("ms")).collect().to_series().sort().to_list()
-    )
-    return times
-
-
-def test_a_host_with_more_visited_pages_than_a_head_takes_is_not_read_for_ever(
+def test_crawl_ends_with_more_visited_pages_than_the_queue_holds(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
-    """What is due in a day leaves nothing to do: the crawl ends, and looks into the tables a few
-    times only.
-    """
+    """Pages due in a day are no work: the tables are not read in a loop."""
     names = [f"/{number}.html" for number in range(150)]
     web = serve({"/index.html": page(*names)} | dict.fromkeys(names, page()))
     run(web.url(), settings=("crawl.waiting_urls=100",))
@@ -360,6 +339,6 @@ def test_a_host_with_more_visited_pages_than_a_head_takes_is_not_read_for_ever(
     assert (web.asked(mark), crawled.progress.ended) == (["/new.html"], "finished")
 
 
-def test_rules_without_a_ranking_fetch_nothing_again() -> None:
+def test_without_a_ranking_nothing_is_refetched() -> None:
     assert interval_of(1.0, 1.0, recrawl_rules(FRESH).threshold) == float("inf")
     assert parse_config("").run.rank_interval == 86_400_000

@@ -1,5 +1,6 @@
-"""Sessions: the collections of lycosa.toml, seeds over several calls, claims, submitted URLs, and what
-makes stored links worth another look.
+"""Sessions: collections of lycosa.toml, seeds, claims and submitted URLs.
+
+Also: which changed settings cause the stored links to be processed again.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from tests.crawl.sessions import collection, work
 __all__ = ["serve"]
 
 
-def test_seeds_of_all_calls_each_once() -> None:
+def test_seeds_of_all_calls_are_merged_without_duplicates() -> None:
     a, b, c, d = (f"http://{name}.test/" for name in "abcd")
     configured = Collection.model_validate({"seeds": [c, a]})
     assert seeds_of({"seeds": [b, a]}, configured, (d,)) == (b, a, c, d)
     assert seeds_of({}, Collection()) == ()
 
 
-def test_seeds_of_earlier_calls_that_are_refused_now_stop_nothing() -> None:
+def test_refused_seeds_of_earlier_calls_are_ignored() -> None:
     long = "http://a.test/" + "x" * 100
     narrow = Collection.model_validate({"max_url_length": 64})
     assert seeds_of({"seeds": [long, "mailto:a@b.test"]}, narrow, ("http://a.test/",)) == (
@@ -55,14 +56,14 @@ def test_seeds_of_earlier_calls_that_are_refused_now_stop_nothing() -> None:
         ({"traps": True}, True),
     ],
 )
-def test_what_makes_stored_links_worth_another_look(
+def test_changed_settings_that_reprocess_stored_links(
     change: dict[str, object], expected: bool
 ) -> None:
     before = collection("default").model_dump(mode="json")
     assert look_again(before, collection("default", **change).model_dump(mode="json")) is expected
 
 
-def test_a_depth_limit_and_a_newer_parser_always_do() -> None:
+def test_depth_limit_and_newer_parser_reprocess_stored_links() -> None:
     limited = collection("default", depth=2).model_dump(mode="json")
     assert look_again(limited, limited)
     settings = collection("default").model_dump(mode="json")
@@ -79,7 +80,7 @@ def open_one(workspace: Workspace, seed: str, *settings: str) -> CrawlSession:
     )
 
 
-def test_a_wrong_exclusion_list_claims_nothing(tmp_path: Path) -> None:
+def test_invalid_exclusion_list_is_refused_before_the_claim(tmp_path: Path) -> None:
     rules = tmp_path / "never.txt"
     rules.write_text("hots example.org\n")
     workspace = Workspace.open_or_create(str(tmp_path / "w"))
@@ -88,7 +89,7 @@ def test_a_wrong_exclusion_list_claims_nothing(tmp_path: Path) -> None:
     assert workspace.state().head == 0
 
 
-def test_a_seed_that_cannot_be_used_is_told_and_the_next_call_goes_on(
+def test_workspace_can_be_crawled_after_a_call_with_an_invalid_seed(
     serve: ServeWeb, tmp_path: Path
 ) -> None:
     web = serve({"/index.html": page("/a.html"), "/a.html": page()})
@@ -122,14 +123,15 @@ def test_what_an_outranked_session_fetched_meanwhile_is_kept_and_changes_nothing
     assert len([str(row["url"]) for row in crawled.rows("visits") if row["kind"] == "page"]) == 4
     titles = {path_of(str(row["url"])): row["title"] for row in crawled.rows("pages")}
     assert titles == {"/": "a page", "/a.html": "new"}
-    assert not workspace.claim("look", settings={}).orphans()
+    assert not workspace.claim("test", settings={}).orphans()
     assert verify(workspace, deep=True).ok
 
 
 @pytest.mark.proves("cluster-fencing")
 def test_a_second_session_outranks_the_first(serve: ServeWeb, tmp_path: Path) -> None:
-    """The first fetches until it looks at the log; what it then holds is taken up by whoever comes
-    next, and committed once.
+    """The first session fetches until it reads the log.
+
+    The following sessions replay its exchanges, and one commits them.
     """
     web = serve({"/index.html": page("/a.html"), "/a.html": page()})
     workspace = Workspace.open_or_create(str(tmp_path / "w"))
@@ -141,14 +143,14 @@ def test_a_second_session_outranks_the_first(serve: ServeWeb, tmp_path: Path) ->
     first.close()
     second.take_up()
     assert second.worker.progress.replayed == 3
-    second.close()  # and dies before its commit
+    second.close()  # ends without a commit
     crawled = work(tmp_path / "w", [(collection("default"), [web.url()])])
     assert (crawled.pages(), sorted(web.asked())) == (["/", "/a.html"], ["/", "/a.html"])
     ids = [str(row["record_id"]) for row in crawled.rows("visits")]
     assert len(ids) == len(set(ids)) == 3
 
 
-def test_every_collection_setting_says_what_a_change_of_it_means() -> None:
+def test_every_collection_setting_is_classified_by_the_effect_of_a_change() -> None:
     assert sorted((*ADMISSION_SETTINGS, *OTHER_SETTINGS)) == sorted(Collection.model_fields)
 
 
@@ -165,7 +167,7 @@ def plan(text: str, *chosen: str, **settings: str) -> CrawlPlan:
 
 
 @pytest.mark.parametrize(
-    ("bad", "says"),
+    ("settings", "message"),
     [
         ('seeds = ["htp:/x"]', "only http, https"),
         ('seeds = ["http://127.0.0.1/", "http://["]', "not a valid URL"),
@@ -178,16 +180,16 @@ def plan(text: str, *chosen: str, **settings: str) -> CrawlPlan:
         ("depth = 2", "no seeds"),
     ],
 )
-def test_a_bad_collection_is_left_out_and_the_others_count(bad: str, says: str) -> None:
-    made = plan(f'{GOOD}[[collection]]\nname = "bad"\n{bad}\n')
-    assert (made.names, list(made.bad)) == (["good"], ["bad"])
-    assert says in made.bad["bad"]
+def test_invalid_collection_is_skipped_and_the_others_remain(settings: str, message: str) -> None:
+    crawl_plan = plan(f'{GOOD}[[collection]]\nname = "bad"\n{settings}\n')
+    assert (crawl_plan.names, list(crawl_plan.bad)) == (["good"], ["bad"])
+    assert message in crawl_plan.bad["bad"]
 
 
-def test_the_second_of_two_that_share_a_name_is_left_out() -> None:
-    made = plan(GOOD + GOOD.replace("127.0.0.1", "127.0.0.2"))
-    assert [job.seeds for job in made.jobs] == [("http://127.0.0.1/",)]
-    assert "names must differ" in "".join(made.bad.values())
+def test_second_collection_with_the_same_name_is_skipped() -> None:
+    crawl_plan = plan(GOOD + GOOD.replace("127.0.0.1", "127.0.0.2"))
+    assert [job.seeds for job in crawl_plan.jobs] == [("http://127.0.0.1/",)]
+    assert "names must differ" in "".join(crawl_plan.bad.values())
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def test_the_second_of_two_that_share_a_name_is_left_out() -> None:
         "collection = 3",
     ],
 )
-def test_nothing_that_can_be_worked_is_an_error(text: str) -> None:
+def test_configuration_without_a_valid_collection_is_an_error(text: str) -> None:
     with pytest.raises(ConfigError):
         plan(text)
 
@@ -214,7 +216,7 @@ def test_chosen_collections() -> None:
         plan(text, "bad")
 
 
-def test_seeds_come_from_the_file_too_and_else_from_earlier_calls(tmp_path: Path) -> None:
+def test_seeds_come_from_settings_and_seed_file_else_from_earlier_calls(tmp_path: Path) -> None:
     (tmp_path / "seeds").write_text(
         "http://127.0.0.2/  # the second\n\n# none\nhttp://127.0.0.1/\n"
     )
@@ -223,8 +225,8 @@ def test_seeds_come_from_the_file_too_and_else_from_earlier_calls(tmp_path: Path
         '"old"\n[[collection]]\nname = "any"\nscope = "any"\n'
     )
     before = {"old": {"seeds": ["http://127.0.0.9/"]}, "good": {"seeds": ["http://127.0.0.8/"]}}
-    made = make_plan(text, "lycosa.toml", before=before)
-    assert {job.collection.name: job.seeds for job in made.jobs} == {
+    crawl_plan = make_plan(text, "lycosa.toml", before=before)
+    assert {job.collection.name: job.seeds for job in crawl_plan.jobs} == {
         "good": ("http://127.0.0.1/", "http://127.0.0.2/"),
         "old": ("http://127.0.0.9/",),
         "any": (),
@@ -257,7 +259,7 @@ def test_public_hosts_need_a_contact() -> None:
         ("intranet", True),
     ],
 )
-def test_what_is_public(host: str, public: bool) -> None:
+def test_hosts_that_need_a_contact(host: str, public: bool) -> None:
     text = GOOD.replace("127.0.0.1", host)
     if public:
         with pytest.raises(ConfigError, match=r"fetch\.contact is not set"):
@@ -302,7 +304,7 @@ def add(workspace: Path, *urls: str, collection: str = "", settings: str = ONE +
         ((f"http://127.0.0.2/a/{'x' * 3000}",), "two", r"refused \(too_long\)"),
     ],
 )
-def test_what_is_refused(
+def test_refused_submissions(
     workspace: Path, urls: tuple[str, ...], collection: str, reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
@@ -310,8 +312,8 @@ def test_what_is_refused(
     assert not list(workspace.glob("inbox/*"))
 
 
-def test_what_is_taken(workspace: Path) -> None:
-    # deny is for links
+def test_submission_is_written_to_the_inbox(workspace: Path) -> None:
+    # `deny` applies to links only
     submitted = add(workspace, "http://127.0.0.2/a/y?utm_x=1", collection="two")
     assert submitted.urls == ("http://127.0.0.2/a/y",)
     assert submitted.owner is None
@@ -320,7 +322,7 @@ def test_what_is_taken(workspace: Path) -> None:
     assert json.loads(file.read_text())["urls"] == ["http://127.0.0.2/a/y"]
 
 
-def test_the_only_collection_needs_no_name_and_the_log_knows_some(workspace: Path) -> None:
+def test_submission_without_a_collection_name_uses_the_only_collection(workspace: Path) -> None:
     assert add(workspace, "http://127.0.0.1/x", settings=ONE).collection == "one"
     with pytest.raises(UsageError, match="no collection yet"):
         add(workspace, "http://127.0.0.1/x", settings="")
@@ -331,7 +333,7 @@ def test_the_only_collection_needs_no_name_and_the_log_knows_some(workspace: Pat
         add(workspace, "http://127.0.0.9/x", settings="")
 
 
-def test_what_the_operator_excluded_is_refused(workspace: Path, tmp_path: Path) -> None:
+def test_submission_of_an_excluded_url_is_refused(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "list").write_text("host 127.0.0.1\n")
     settings = f'[crawl]\nexclusions = "{tmp_path}/list"\n{ONE}'
     with pytest.raises(UsageError, match=r"http://127.0.0.1/x is excluded by the operator"):

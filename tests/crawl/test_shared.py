@@ -1,6 +1,4 @@
-"""Several workers share the partitions: what they find together is what one finds alone, whoever
-dies on the way.
-"""
+"""Several workers have the same result as one, also if workers are killed."""
 
 from __future__ import annotations
 
@@ -43,7 +41,10 @@ Facts = dict[str, list[tuple[object, ...]]]
 
 
 class SimulatedCrew(Crew):
-    """A crew over a synthetic web, in simulated time. `logs`: what each member asked for."""
+    """A crew over a synthetic web in simulated time.
+
+    `logs`: the requests of each member.
+    """
 
     def __init__(self, root: Path, plan: WebPlan = PLAN, **settings: object) -> None:
         self.web = Web(plan)
@@ -55,21 +56,20 @@ class SimulatedCrew(Crew):
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Facts:
-    """What one worker finds alone."""
-    return alone(tmp_path_factory.mktemp("alone") / "one")
+    return single_worker_facts(tmp_path_factory.mktemp("alone") / "one")
 
 
 @contextmanager
 def crew(root: Path, plan: WebPlan = PLAN, **settings: object) -> Iterator[SimulatedCrew]:
-    working = SimulatedCrew(root, plan, **settings)
+    members = SimulatedCrew(root, plan, **settings)
     try:
-        yield working
+        yield members
     finally:
-        working.close()
+        members.close()
 
 
-def alone(root: Path, plan: WebPlan = PLAN, **settings: object) -> Facts:
-    """What one worker that holds all partitions leaves."""
+def single_worker_facts(root: Path, plan: WebPlan = PLAN, **settings: object) -> Facts:
+    """Return the tables of a crawl by one worker with all partitions."""
     with crew(root, plan, **settings) as one:
         session = one.join("one", None)
         progress = session.worker.run()
@@ -79,18 +79,17 @@ def alone(root: Path, plan: WebPlan = PLAN, **settings: object) -> Facts:
         return one.facts()
 
 
-def assert_one_worker_a_host(logs: dict[str, list[Logged]]) -> None:
-    """No host was asked by two at once, nor by the second within the pause after the first (a
-    redirected robots.txt apart).
+def assert_one_worker_per_host(logs: dict[str, list[Logged]]) -> None:
+    """Check that requests of different workers to a host keep the delay.
+
+    Redirected robots.txt requests are ignored.
     """
-    log_of_requests: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    by_host: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
     for name, log in logs.items():
         for request in log:
             if not request.path.startswith("/robots-of/"):
-                log_of_requests[request.host].append(
-                    (request.arrived_at_ms, request.answered_at_ms, name)
-                )
-    for host, requests in log_of_requests.items():
+                by_host[request.host].append((request.arrived_at_ms, request.answered_at_ms, name))
+    for host, requests in by_host.items():
         requests.sort()
         for (_, ended, one), (began, _, other) in pairwise(requests):
             assert one == other or began >= ended + 1_000, (
@@ -104,12 +103,12 @@ def test_many_find_what_one_finds(tmp_path: Path, expected: Facts, workers: int)
     with crew(tmp_path / "many") as many:
         many.share([f"w{number}" for number in range(workers)])
         many.run()
-        assert many.table("found").height == 0  # nothing is left unapplied
+        assert many.table("found").height == 0  # all found rows are applied
         many.close()
         results = many.facts()
         for table, rows in expected.items():
             assert results[table] == rows, table
-        assert_one_worker_a_host(many.logs)
+        assert_one_worker_per_host(many.logs)
         assert min(len(log) for log in many.logs.values()) > 0
         assert many.found_rows < 3 * many.pages  # a page has 20 links
         assert not verify(many.workspace()).findings
@@ -119,7 +118,7 @@ def test_many_find_what_one_finds(tmp_path: Path, expected: Facts, workers: int)
 def test_a_depth_limit_gives_the_same_pages_however_many_work(
     tmp_path: Path, expected: Facts
 ) -> None:
-    shallow = alone(tmp_path / "one", depth=3)
+    shallow = single_worker_facts(tmp_path / "one", depth=3)
     assert shallow["urls"] != expected["urls"]
     with crew(tmp_path / "many", depth=3) as many:
         many.share(["a", "b", "c", "d"])
@@ -138,8 +137,8 @@ def test_nothing_is_lost_or_doubled_when_workers_die(
     tmp_path: Path, expected: Facts, seed: int
 ) -> None:
     chance = random.Random(seed)
-    # With a limit, however wide, whoever takes over finds out what depths a dead worker was about
-    # to lower.
+    # With a depth limit, even a large one, the next worker recomputes the depths that the killed
+    # one had not updated yet.
     with crew(tmp_path / "many", depth=100) as many:
         names = iter(f"w{number}" for number in range(100))
         many.share([next(names) for _ in range(3)])
@@ -147,12 +146,12 @@ def test_nothing_is_lost_or_doubled_when_workers_die(
             target = many.turns + chance.randrange(5, 60)
             many.run(lambda target=target: many.turns >= target)  # type: ignore[misc]
             held = many.kill(chance.choice(sorted(many.members)))
-            if chance.random() < 0.5 or not many.members:  # two share what it held
+            if chance.random() < 0.5 or not many.members:  # two new workers share its partitions
                 part = frozenset(partition for partition in held if chance.random() < 0.5)
                 for share in (part, held - part):
                     if share:
                         many.join(next(names), share)
-            else:  # one that lives takes it besides its own
+            else:  # a running worker claims them in addition to its own
                 name = chance.choice(sorted(many.members))
                 many.join(next(names), many.leave(name) | held)
         many.run()
@@ -161,11 +160,13 @@ def test_nothing_is_lost_or_doubled_when_workers_die(
         for table, rows in expected.items():
             assert results[table] == rows, table
         assert max(Counter(many.table("visits")["record_id"]).values()) == 1
-        assert_one_worker_a_host(many.logs)
+        assert_one_worker_per_host(many.logs)
         assert not verify(many.workspace()).findings
 
 
-def test_a_single_worker_applies_what_was_found_for_others(tmp_path: Path, expected: Facts) -> None:
+def test_single_worker_applies_the_links_found_by_earlier_workers(
+    tmp_path: Path, expected: Facts
+) -> None:
     with crew(tmp_path / "many") as many:
         many.share(["a", "b"])
         many.run(lambda: many.turns > 60)
@@ -189,10 +190,8 @@ def test_idle_workers_do_not_make_each_other_commit(tmp_path: Path) -> None:
         assert many.workspace().state().head == head
 
 
-def test_nobody_commits_between_two_fetches_from_a_host(tmp_path: Path) -> None:
-    """Where each worker has few hosts, nothing is due most of the time: a WARC for each page would
-    be the end of a workspace.
-    """
+def test_workers_with_few_hosts_do_not_commit_each_page(tmp_path: Path) -> None:
+    """Although nothing is due most of the time, a commit has several pages."""
     with crew(tmp_path / "many", WebPlan.calm(seed=3, hosts=6, pages=240)) as many:
         many.share(["a", "b", "c"])
         many.run()
@@ -201,7 +200,7 @@ def test_nobody_commits_between_two_fetches_from_a_host(tmp_path: Path) -> None:
 
 @pytest.mark.proves("durability-commit-interval")
 def test_no_response_waits_longer_than_the_interval_for_its_commit(tmp_path: Path) -> None:
-    """In simulated time: 600 pages in which the number of pages alone would make no commit."""
+    """600 pages in simulated time; `commit_pages` alone would cause no commit."""
     interval_ms = 20_000
     with crew(tmp_path / "one", WebPlan.calm(seed=3, hosts=6, pages=600)) as one:
         one.settings = ("crawl.commit_pages=100000", f"crawl.commit_interval={interval_ms}ms")
@@ -240,20 +239,21 @@ def test_without_a_lease_nothing_starts_and_what_is_in_flight_waits_again(tmp_pa
         lease.answered(
             lease.sending(), PingReply(partitions=frozenset(range(PARTITIONS)), number=2)
         )
-        log_of_requests = len(many.logs["a"])
-        many.run(lambda: len(many.logs["a"]) > log_of_requests)
+        request_count = len(many.logs["a"])
+        many.run(lambda: len(many.logs["a"]) > request_count)
         lease.answered(
             lease.sending(), PingReply(partitions=frozenset(range(1, PARTITIONS)), number=3)
         )
-        log_of_requests = many.clock.now_ms()
-        many.run(lambda: many.clock.now_ms() > log_of_requests + 2_000)
-        # the claim is to end: it starts nothing at all
-        assert all(request.arrived_at_ms <= log_of_requests for request in many.logs["a"])
+        reassigned_at = many.clock.now_ms()
+        many.run(lambda: many.clock.now_ms() > reassigned_at + 2_000)
+        # the claim must end because its partitions changed: no request starts
+        assert all(request.arrived_at_ms <= reassigned_at for request in many.logs["a"])
 
 
-def test_a_robots_txt_that_was_dropped_is_asked_for_again_after_the_pause(tmp_path: Path) -> None:
-    """The coordinator is dead for a moment, and the lease with it: what was in flight counts as
-    asked.
+def test_aborted_robots_txt_is_requested_again_after_the_delay(tmp_path: Path) -> None:
+    """The lease ends because the coordinator does not reply.
+
+    Aborted requests count as requests of their host.
     """
     with crew(tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=4_000.0)) as many:
         lease = Lease(many.clock, 3_000)
@@ -261,7 +261,7 @@ def test_a_robots_txt_that_was_dropped_is_asked_for_again_after_the_pause(tmp_pa
             PingReply(partitions=frozenset(range(PARTITIONS)), number=number) for number in count(1)
         )
         many.join("a", range(PARTITIONS), lease=lease)
-        for _ in range(4):  # it dies again and again
+        for _ in range(4):
             lease.answered(lease.sending(), next(answers))
             many.run(lambda: not lease.holds)
             many.turn()
@@ -272,17 +272,17 @@ def test_a_robots_txt_that_was_dropped_is_asked_for_again_after_the_pause(tmp_pa
             if not request.status and request.path == "/robots.txt"
         }
         assert len(dropped) >= 4
-        log_of_requests: dict[str, list[Logged]] = defaultdict(list)
+        by_host: dict[str, list[Logged]] = defaultdict(list)
         for request in many.logs["a"]:
-            log_of_requests[request.host].append(request)
-        again = [
+            by_host[request.host].append(request)
+        repeated = [
             (one, other)
-            for requests in log_of_requests.values()
+            for requests in by_host.values()
             for one, other in pairwise(requests)
             if one in dropped
         ]
-        assert len(again) >= 3
-        assert all(other.arrived_at_ms >= one.answered_at_ms + 1_000 for one, other in again)
+        assert len(repeated) >= 3
+        assert all(other.arrived_at_ms >= one.answered_at_ms + 1_000 for one, other in repeated)
 
 
 @pytest.mark.proves("cluster-fencing")
@@ -292,7 +292,7 @@ def test_one_that_was_outranked_commits_nothing(tmp_path: Path) -> None:
         many.run(lambda: many.turns > 30)
         lost = many.members.pop("a")
         many.join("c", lost.claim.partitions)
-        before = many.workspace().state().head
+        head = many.workspace().state().head
         with pytest.raises(ClaimLost):
             lost.worker.run()
         lost.close()
@@ -301,7 +301,7 @@ def test_one_that_was_outranked_commits_nothing(tmp_path: Path) -> None:
             info.number != lost.claim.entry or not log.holds(info.number)
             for info in log.claims.values()
         )
-        assert many.workspace().state().head == before
+        assert many.workspace().state().head == head
 
 
 @pytest.mark.proves("cluster-quotas")
@@ -311,25 +311,25 @@ def test_a_grant_is_never_exceeded_and_may_grow(tmp_path: Path) -> None:
             many.join(name, range(number, PARTITIONS, 2), granted={"default": 12})
             for number, name in enumerate("ab")
         ]
-        most = [0, 0]
+        max_added = [0, 0]
 
-        def look() -> bool:
+        def check_quota() -> bool:
             for number, session in enumerate(sessions):
                 added = session.worker.quota.added()["default"]
-                most[number] = max(most[number], added)
+                max_added[number] = max(max_added[number], added)
                 assert added <= session.crawl.assignments["default"].grant  # type: ignore[operator]
             return many.turns > 600
 
-        many.run(look)
-        assert most == [12, 12]
+        many.run(check_quota)
+        assert max_added == [12, 12]
         assert not any(session.worker.idle()[0] for session in sessions)  # there is more to fetch
         sessions[0].worker.quota.grant({"default": 20})
         many.turns = 0
-        many.run(look)
-        assert most == [20, 12]
+        many.run(check_quota)
+        assert max_added == [20, 12]
 
 
-def test_an_inbox_file_is_applied_once_and_its_urls_reach_their_owners(tmp_path: Path) -> None:
+def test_inbox_file_is_applied_once_and_its_urls_reach_their_owners(tmp_path: Path) -> None:
     with crew(tmp_path / "w", WebPlan.calm(seed=9, hosts=12, pages=12), depth=0) as many:
         many.share(["a", "b", "c"])
         many.run()
@@ -348,7 +348,7 @@ def test_an_inbox_file_is_applied_once_and_its_urls_reach_their_owners(tmp_path:
         assert not many.workspace().storage.names("inbox")
 
 
-def test_partitions_that_are_claimed_later_see_what_changed_in_the_settings(
+def test_partitions_claimed_later_process_links_with_the_changed_settings(
     tmp_path: Path, expected: Facts
 ) -> None:
     with crew(tmp_path / "w", deny=["go"]) as many:
@@ -389,7 +389,7 @@ def test_real_servers_see_one_worker_each(tmp_path: Path, serve: ServeWeb) -> No
                 page(*links) if content == "HOME" else content.replace("PORT", str(web.server.port))
             )
             (tmp_path / f"site-{number}" / path.lstrip("/")).write_text(text)
-    # private addresses are for those that are named
+    # private addresses are only requested if they are seeds
     seeds = [web.url("/", number) for number in range(1, hosts + 1)]
     quick = {"delay": "10ms", "media_types": ["*"]}
     counts = {}

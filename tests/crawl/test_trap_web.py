@@ -1,8 +1,7 @@
-"""The worker as it is, on synthetic webs with traps, sitemaps and feeds: traps cost little, and
-every real page is found.
+"""Crawls of synthetic webs with traps, sitemaps and feeds.
 
-Without sockets and by a simulated clock. Settings are the defaults, but for the time between
-commits.
+Traps cost few requests, and every real page is fetched. Without sockets, with a simulated clock.
+All settings except the commit interval are the defaults.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from tests.servers.synthetic.web import Web
 
 DAY_MS = 86_400_000
 MAX_TRAPPED = 0.05
-MAX_OF_A_HOST = 12  # fetches of its trap that a host costs, on average
+MAX_TRAPPED_PER_HOST = 12  # mean number of trap fetches per host with a trap
 _MIXED = {
     "duplicates": 0.04,
     "near_duplicates": 0.03,
@@ -47,16 +46,16 @@ _MIXED = {
 
 @dataclass
 class TrapCrawl:
-    """A crawl of a synthetic web that has ended, and what the web knows of it."""
+    """A finished crawl of a synthetic web."""
 
     web: Web
     root: Path
     progress: Progress
-    request_log: list[str]  # URLs in the order of the requests, robots.txt left out
+    request_log: list[str]  # URLs in the order of the requests, without robots.txt
 
     @property
     def trapped(self) -> Counter[Trap]:
-        """Requests that went into traps, by kind."""
+        """The number of requests of trap URLs, by kind."""
         return Counter(trap for trap in map(self.web.trap, self.request_log) if trap is not None)
 
     @property
@@ -70,8 +69,8 @@ class TrapCrawl:
     def count(self, *kinds: Kind) -> int:
         return sum(self.web.kind(url) in kinds for url in self.request_log)
 
-    def put_off(self) -> Counter[str]:
-        """Known URLs that are not fetched, by reason."""
+    def unfetched(self) -> Counter[str]:
+        """Return the number of known URLs without a fetch, by reason."""
         urls = (
             LiveTables(Workspace.open(str(self.root)))
             .scan("urls")
@@ -79,18 +78,16 @@ class TrapCrawl:
         )
         return Counter(dict(urls.group_by("reason").len().collect().iter_rows()))
 
-    def line(self) -> str:
-        """For the results: sizes and share."""
+    def summary(self) -> str:
+        """Return the sizes and the share of traps, for bench/RESULTS.md."""
         return (
             f"{len(set(self.web.real_pages()))} real pages, {len(self.request_log)} fetches, "
             f"{self.trapped.total()} of traps: {self.share:.1%}"
         )
 
 
-def crawl_web(root: Path, plan: WebPlan, *, named: int = 1, most: int) -> TrapCrawl:
-    """Crawl a web from the front pages of its first hosts, `named` of them, with at most so many
-    pages.
-    """
+def crawl_web(root: Path, plan: WebPlan, *, seeds: int = 1, max_pages: int) -> TrapCrawl:
+    """Crawl a web; the seeds are the home pages of its first hosts."""
     web = Web(plan)
     clock = SimulatedClock(plan.epoch_ms + 1_000)
     config = parse_config("", overrides=("crawl.commit_interval=1h",))
@@ -99,8 +96,8 @@ def crawl_web(root: Path, plan: WebPlan, *, named: int = 1, most: int) -> TrapCr
         str(root),
         config,
         Collection(scope="any"),
-        tuple(web.seeds(named)),
-        Limits(max_pages=most),
+        tuple(web.seeds(seeds)),
+        Limits(max_pages=max_pages),
         index=False,
     )
     progress = crawl(order, clock=clock, fetcher=fetcher)
@@ -118,14 +115,14 @@ def mixed(seed: int, hosts: int, pages: int, traps: float, **more: float) -> Web
 
 @pytest.mark.proves("limits-traps")
 def test_traps_cost_little_and_every_real_page_is_found(tmp_path: Path) -> None:
-    crawled = crawl_web(tmp_path / "w", mixed(1, 24, 700, 0.34), most=2_000)
+    crawled = crawl_web(tmp_path / "w", mixed(1, 24, 700, 0.34), max_pages=2_000)
     assert (crawled.progress.ended, crawled.missing) == ("finished", [])
     assert len(set(crawled.request_log)) == len(crawled.request_log), "each URL once"
     hosts = sum(bool(host.traps) for host in crawled.web.open_hosts())
     assert hosts >= len(TRAPS)
-    assert crawled.trapped.total() <= MAX_OF_A_HOST * hosts
+    assert crawled.trapped.total() <= MAX_TRAPPED_PER_HOST * hosts
     assert set(crawled.trapped) | {Trap.SESSION_PATH, Trap.SESSION_QUERY} == set(TRAPS), (
-        "every kind was met"
+        "requests of every kind"
     )
     refused = crawled.progress.refused
     assert (
@@ -139,40 +136,39 @@ def test_traps_cost_little_and_every_real_page_is_found(tmp_path: Path) -> None:
         )
         > 0
     )
-    held = [reason for reason in crawled.put_off() if reason]
-    assert held, "what content tells is put off, not forgotten"
+    reasons = [reason for reason in crawled.unfetched() if reason]
+    assert reasons, "URLs of traps detected by content remain known"
     assert all(
-        reason.startswith("trap_") and explain(reason.removeprefix("trap_")) for reason in held
+        reason.startswith("trap_") and explain(reason.removeprefix("trap_")) for reason in reasons
     )
 
 
-def test_what_only_sitemaps_name_is_found_and_reading_them_costs_little(tmp_path: Path) -> None:
-    """A third of the leaves hang on sitemaps alone (files, indexes, gzip, text, news, hreflang);
-    many sitemaps lie about dates.
+def test_pages_listed_only_in_sitemaps_are_found_with_few_requests(tmp_path: Path) -> None:
+    """A third of the leaf pages is only in sitemaps, some with wrong lastmod.
+
+    The sitemaps are plain files, indexes, gzip, text, news and hreflang.
     """
     plan = mixed(3, 40, 700, 0.2, orphans=0.3, sitemaps=0.7, feeds=0.5, lastmod_lying=0.4)
-    crawled = crawl_web(tmp_path / "w", plan, most=2_000)
+    crawled = crawl_web(tmp_path / "w", plan, max_pages=2_000)
     assert set(crawled.web.real_pages()) > set(crawled.web.real_pages(orphans=False))
     assert crawled.missing == []
     assert len(set(crawled.request_log)) == len(crawled.request_log), (
-        "each URL once, whatever is said of its date"
+        "each URL once, whatever its lastmod"
     )
     hosts = list(crawled.web.open_hosts())
     assert crawled.count(Kind.SITEMAP) <= 2 * sum(bool(host.sitemap) for host in hosts)
     assert crawled.count(Kind.FEED) <= sum(bool(host.feed) for host in hosts)
 
 
-class Skipping(SimulatedFetcher):
-    """Days in which nothing is due pass in steps of a minute."""
+class SkippingFetcher(SimulatedFetcher):
+    """Sleeps for at least a minute of simulated time."""
 
     def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
         super().sleep(max(timeout_ms, 60_000), wake)
 
 
-def test_sitemaps_that_call_every_page_new_are_not_believed_for_long(tmp_path: Path) -> None:
-    """Nothing changes on this web; each time its sitemaps are read, those of half of the hosts say
-    that everything did.
-    """
+def test_wrong_lastmod_dates_are_ignored_after_a_few_fetches(tmp_path: Path) -> None:
+    """No page changes, but half of the hosts update all lastmod dates."""
     plan = WebPlan.calm(
         seed=5,
         hosts=6,
@@ -187,7 +183,7 @@ def test_sitemaps_that_call_every_page_new_are_not_believed_for_long(tmp_path: P
     config = parse_config(
         "", overrides=("crawl.commit_interval=1h", "crawl.patience=30d", "run.merge_interval=30d")
     )
-    fetcher = Skipping(web, clock, config.fetch)
+    fetcher = SkippingFetcher(web, clock, config.fetch)
     collection = Collection.model_validate({"scope": "any", "recrawl": "age", "max_age": "60d"})
     order = CrawlOrder(
         str(tmp_path / "w"),
@@ -199,15 +195,17 @@ def test_sitemaps_that_call_every_page_new_are_not_believed_for_long(tmp_path: P
     )
     crawl(order, clock=clock, fetcher=fetcher)
     visits = Counter(f"http://{entry.host}{entry.path}" for entry in fetcher.log)
-    again = Counter(url.split("/")[2] for url in web.real_pages() for _ in range(visits[url] - 1))
+    refetches = Counter(
+        url.split("/")[2] for url in web.real_pages() for _ in range(visits[url] - 1)
+    )
     lying = {host.name: host.size for host in web.open_hosts() if host.lastmod == "lying"}
     assert lying
-    assert all(again[name] <= size + 6 for name, size in lying.items()), (
-        "until some six claims have proved wrong"
+    assert all(refetches[name] <= size + 6 for name, size in lying.items()), (
+        "dates are ignored after about six wrong ones"
     )
-    assert set(again) <= set(lying)
+    assert set(refetches) <= set(lying)
     assert max(visits[url] for url in visits if web.kind(url) is Kind.SITEMAP) > 2, (
-        "the sitemaps were read again and again"
+        "the sitemaps were read repeatedly"
     )
 
 
@@ -217,7 +215,7 @@ SMALL = 150
 @pytest.mark.parametrize(
     ("form", "text"), [("list", "Page {}"), ("chain", "Page {}"), ("chain", "The same words.")]
 )
-def test_a_small_site_that_says_the_same_on_every_page_is_taken_whole(
+def test_small_site_with_near_identical_pages_is_fetched_completely(
     serve: ServeWeb, run: RunCrawl, form: str, text: str
 ) -> None:
     assert SMALL < FREE_SUSPECTS
@@ -236,28 +234,29 @@ def test_a_small_site_that_says_the_same_on_every_page_is_taken_whole(
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize(
-    ("named", "more"),
+    ("seeds", "more"),
     [
-        pytest.param(1, {"orphans": 0.1, "sitemaps": 0.5}, id="one host is named"),
-        pytest.param(60, {}, id="every host is named"),
+        pytest.param(1, {"orphans": 0.1, "sitemaps": 0.5}, id="one host is a seed"),
+        pytest.param(60, {}, id="every host is a seed"),
     ],
 )
-def test_the_bar_for_traps(tmp_path: Path, named: int, more: dict[str, float], seed: int) -> None:
+def test_the_bar_for_traps(tmp_path: Path, seeds: int, more: dict[str, float], seed: int) -> None:
     crawled = crawl_web(
-        tmp_path / "w", mixed(seed, 60, 4_000, 0.4, **more), named=named, most=8_000
+        tmp_path / "w", mixed(seed, 60, 4_000, 0.4, **more), seeds=seeds, max_pages=8_000
     )
-    print("\n", crawled.line())
+    print("\n", crawled.summary())
     assert 0 < crawled.share <= MAX_TRAPPED
     assert crawled.missing == []
 
 
 @pytest.mark.prove
-def test_the_bar_for_traps_where_every_host_is_named(tmp_path: Path) -> None:
-    """Each of these hosts may be a small site that says the same on every page: the doubt costs
-    `FREE_SUSPECTS` fetches once.
+def test_share_of_traps_where_every_host_is_a_seed(tmp_path: Path) -> None:
+    """Any seed may be a small site with near-identical pages.
+
+    Its suspects cost `FREE_SUSPECTS` fetches once.
     """
-    crawled = crawl_web(tmp_path / "w", mixed(4, 60, 12_000, 0.4), named=60, most=24_000)
-    print("\n", crawled.line())
+    crawled = crawl_web(tmp_path / "w", mixed(4, 60, 12_000, 0.4), seeds=60, max_pages=24_000)
+    print("\n", crawled.summary())
     assert crawled.trapped.total() > FREE_SUSPECTS
     assert crawled.share <= MAX_TRAPPED
     assert crawled.missing == []

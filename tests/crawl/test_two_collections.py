@@ -1,4 +1,4 @@
-"""Two collections in one worker: what both want is fetched once, and neither loses by the other."""
+"""Two collections in one worker: common URLs are fetched once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pages_of(crawled: Crawled, name: str) -> list[str]:
 
 
 def responses(root: Path) -> Counter[str]:
-    """Response records of all WARCs by path."""
+    """Return the number of response records of all WARCs by path."""
     results: Counter[str] = Counter()
     for warc in root.glob("data/*/archive.warc.gz"):
         with warc.open("rb") as stream:
@@ -66,7 +66,7 @@ def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(
     }
     assert len(ids) == 1
     links = [row for row in crawled.rows("links") if str(row["source"]).endswith("/a.html")]
-    assert len(links) == 1  # the exchange's, not each collection's
+    assert len(links) == 1  # links are stored per exchange, not per collection
     crawled.assert_sound()
 
 
@@ -85,7 +85,7 @@ def test_of_two_pauses_the_longer_holds(serve: ServeWeb, tmp_path: Path) -> None
     assert min(after - before for before, after in itertools.pairwise(times)) >= 295
 
 
-def test_one_collections_budget_holds_back_no_other(serve: ServeWeb, tmp_path: Path) -> None:
+def test_page_quota_of_a_collection_does_not_limit_others(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(many(12))
     jobs = [
         (collection("small", max_pages_per_host=4), [web.url()]),
@@ -94,16 +94,21 @@ def test_one_collections_budget_holds_back_no_other(serve: ServeWeb, tmp_path: P
     crawled = work(tmp_path / "w", jobs)
     assert (len(pages_of(crawled, "small")), len(pages_of(crawled, "all"))) == (4, 13)
     assert Counter(web.asked()).most_common(1)[0][1] == 1
-    held = {
+    reasons = {
         str(row["reason"])
         for row in crawled.rows("urls")
         if row["collection"] == "small" and row["state"] == "known"
     }
-    assert held == {"host_budget"}
+    assert reasons == {"host_budget"}
 
 
-def test_with_little_memory_both_get_every_page(serve: ServeWeb, tmp_path: Path) -> None:
-    """One takes what waits in the other's head too: a head that is emptied so is filled again."""
+def test_both_collections_fetch_every_page_with_small_queues(
+    serve: ServeWeb, tmp_path: Path
+) -> None:
+    """A request also removes the URL from the other collection's queue.
+
+    An in-memory head that becomes empty in this way is refilled.
+    """
     web = serve(many(230))
     tight = ("crawl.waiting_urls=100", "crawl.commit_interval=200ms")
     crawled = work(

@@ -1,5 +1,6 @@
-"""Documents are archived when they come and understood when they are read: what is killed or
-stopped meanwhile fetches nothing twice.
+"""Documents are archived on arrival and parsed later.
+
+A kill or stop in between does not cause a second request.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lycosa.core.records import Exchange
 from lycosa.crawl import dispatcher
 from lycosa.crawl.documents import pool as document_pool
 from lycosa.crawl.documents.pool import DocumentPool
-from tests.crawl.kills import LYCOSA, await_request, lycosa, run_json, whole_pages
+from tests.crawl.kills import LYCOSA, archived_pages, await_request, lycosa, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.crawl.test_documents import LONG
 from tests.page.made import pdf
@@ -33,8 +34,9 @@ _DAY_MS = 86_400_000
 
 @contextmanager
 def _site(root: Path, slow: int = 1) -> Iterator[tuple[Nginx, str]]:
-    """A start page that names slow documents first, then some quick ones and pages; the server, and
-    the start page's URL.
+    """Serve a page that links slow documents first, then quick ones and pages.
+
+    Yields the server and the URL of the page.
     """
     root.mkdir()
     names = [f"slow{number}.docx" for number in range(slow)]
@@ -65,34 +67,32 @@ def _crawl(workspace: Path, url: str, *more: str) -> dict[str, dict[str, object]
 
 
 def _archived(workspace: Path) -> int:
-    """How many pages are archived; 0 if a file was removed while this read them."""
+    """Return the number of archived pages; 0 if a file was deleted meanwhile."""
     try:
-        return len(whole_pages(workspace))
+        return len(archived_pages(workspace))
     except ArchiveError:
         return 0
 
 
 def _committed(workspace: Path) -> int:
-    """How many entries the log has."""
+    """Return the number of log entries."""
     return len(list((workspace / "log").glob("*.json")))
 
 
 def _unread(workspace: Path) -> list[str]:
-    """Folders of documents that were archived before they were read."""
+    """Return the folders of archived documents that are not parsed yet."""
     return [path.name for path in (workspace / "data").glob("*-10000*")]
 
 
-def _assert_whole(workspace: Path, url: str, request_log: Counter[str]) -> None:
-    """Every file was asked for once, and has one page, one visit and one committed record; the
-    workspace is sound.
-    """
+def _assert_complete(workspace: Path, url: str, request_counts: Counter[str]) -> None:
+    """Check that every file has one request, page and visit."""
     files = (
         {f"page{number}.html" for number in range(PAGES)}
         | {f"quick{number}.pdf" for number in range(PAGES)}
         | {"slow0.docx", ""}
     )
     assert {
-        path: number for path, number in request_log.items() if path != "/robots.txt"
+        path: number for path, number in request_counts.items() if path != "/robots.txt"
     } == dict.fromkeys((f"/{name}" for name in files), 1)
     for table in ("pages", "visits"):
         rows = Counter(
@@ -111,8 +111,9 @@ def _request_counts(server: Nginx) -> Counter[str]:
 
 @pytest.mark.proves("durability-kill-document")
 def test_kill_nine_while_a_document_is_read_fetches_nothing_twice(tmp_path: Path) -> None:
-    """The crawl goes on meanwhile, and commits; the document is read from the archive by the next
-    one.
+    """The crawl continues and commits during the parsing.
+
+    The next crawl parses the document from the archive.
     """
     workspace = tmp_path / "workspace"
     with _site(tmp_path / "root") as (server, url):
@@ -134,13 +135,13 @@ def test_kill_nine_while_a_document_is_read_fetches_nothing_twice(tmp_path: Path
         summary = _crawl(workspace, url, "--set", "crawl.document_timeout=1s")
         assert str(summary["ended"]) == "finished"
         assert int(str(summary["replayed"])) >= 1
-        _assert_whole(workspace, url, _request_counts(server))
+        _assert_complete(workspace, url, _request_counts(server))
     faults = select(workspace, f"SELECT faults FROM pages WHERE url = '{url}slow0.docx'")
     assert faults == [{"faults": ["document_timeout"]}]
     assert run_json(workspace, "search", "quick document", "--json")["hits"]
 
 
-def test_a_crawl_that_is_stopped_leaves_what_is_not_read_to_the_next(tmp_path: Path) -> None:
+def test_documents_unparsed_at_a_stop_are_parsed_by_the_next_crawl(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     with _site(tmp_path / "root") as (server, url):
         process = _start(workspace, url, "--set", "crawl.document_timeout=300s")
@@ -153,14 +154,15 @@ def test_a_crawl_that_is_stopped_leaves_what_is_not_read_to_the_next(tmp_path: P
         assert f"{url}slow0.docx" not in pages
         assert len(pages) == 2 * PAGES + 1
         _crawl(workspace, url, "--set", "crawl.document_timeout=1s")
-        _assert_whole(workspace, url, _request_counts(server))
+        _assert_complete(workspace, url, _request_counts(server))
 
 
-def test_what_is_read_leaves_nothing_behind(
+def test_files_of_parsed_documents_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files of documents that were archived first go when their batches are committed; an
-    unchanged document is not read again.
+    """The commit of a parsed document deletes its temporary archive.
+
+    An unchanged document is not parsed again.
     """
     workspace = tmp_path / "workspace"
     with _site(tmp_path / "root", slow=0) as (_, url):
@@ -177,9 +179,10 @@ def test_what_is_read_leaves_nothing_behind(
 
 
 @pytest.mark.prove
-def test_slow_documents_of_one_host_hold_up_no_other(tmp_path: Path) -> None:
-    """Twenty documents that take seconds each on one host: another's pages are all there long
-    before the last is read.
+def test_slow_documents_do_not_delay_other_hosts(tmp_path: Path) -> None:
+    """One host has 20 documents that take seconds to parse.
+
+    The pages of the other host are committed before the last document is parsed.
     """
     workspace, slow, quick = tmp_path / "workspace", tmp_path / "slow", tmp_path / "quick"
     slow.mkdir()
@@ -212,16 +215,16 @@ def test_slow_documents_of_one_host_hold_up_no_other(tmp_path: Path) -> None:
             120,
             alive=process,
         )
-        read = [
+        parsed = [
             row for row in select(workspace, "SELECT url FROM pages") if "slow" in str(row["url"])
         ]
-        assert len(read) < 20
+        assert len(parsed) < 20
         _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors.decode(errors="replace")
     assert len(select(workspace, "SELECT url FROM pages")) == PAGES + 22
 
 
-def test_where_many_documents_wait_nothing_new_is_fetched(
+def test_many_unparsed_documents_stop_new_fetches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting: list[int] = []

@@ -1,10 +1,10 @@
-"""What is not fetched though a link leads there: exclusions, what cannot be indexed, traps,
-budgets; and the order of what is.
+"""Linked URLs that are not fetched, and the order of the others.
+
+Exclusions, unindexable media types, traps and page quotas; crawl strategies.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from lycosa.crawl.state import assignment
 from lycosa.crawl.state.url_store import UrlStore
 from lycosa.store.exclusion.purge import exclude
 from lycosa.url import exclusions
-from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page
+from tests.crawl.conftest import RunCrawl, ServeWeb, page
 from tests.crawl.sessions import collection, work
 from tests.crawl.test_resume import many
 
@@ -46,7 +46,7 @@ def test_the_exclusion_list_holds_from_the_start_and_is_lifted_with_it(
     assert seeds[web.url(host=2)] == ("excluded", "excluded")
     rules.write_text("# nothing\n")
     mark = web.server.mark()
-    run(settings=listed, depth=9)  # another shape of call looks at everything again
+    run(settings=listed, depth=9)  # a changed setting processes the stored links again
     assert sorted(web.asked(mark)) == ["/", "/b.html"]
 
 
@@ -78,7 +78,7 @@ def test_a_url_that_waits_is_excluded_when_its_turn_comes(
 def test_an_exclusion_in_the_log_is_obeyed_by_a_worker_that_runs(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: str
 ) -> None:
-    """After its next commit; and one that commits seldom looks all the same."""
+    """The worker follows the log after each commit, and at intervals."""
     monkeypatch.setattr("lycosa.crawl.worker._FOLLOW_MS", 200 if interval == "1h" else 3_600_000)
     web = serve(many(8))
     done: list[int] = []
@@ -93,7 +93,7 @@ def test_an_exclusion_in_the_log_is_obeyed_by_a_worker_that_runs(
     assert crawled.count("pages") == 8
 
 
-def test_what_cannot_be_indexed_is_left_out_by_its_name_or_after_its_headers(
+def test_unindexable_urls_are_refused_by_extension_or_after_the_headers(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     rules = (
@@ -119,11 +119,11 @@ def test_what_cannot_be_indexed_is_left_out_by_its_name_or_after_its_headers(
     sent = next(
         request.sent_bytes for request in web.server.requests() if request.uri == "/download"
     )
-    assert sent < 4_500_000  # what the sockets' buffers took before the connection was closed
+    assert sent < 4_500_000  # filled the socket buffers before the connection was closed
     assert crawled.pages() == ["/", "/a.html"]
 
 
-def test_media_types_of_a_collection_are_kept_and_others_dropped(
+def test_bodies_are_stored_only_for_the_media_types_of_a_collection(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     rules = "location = /x { default_type application/x-thing; try_files /thing =404; }"
@@ -182,7 +182,7 @@ def test_each_lexical_trap_is_refused_and_counted_by_its_name(
     )
 
 
-def test_pages_without_new_text_are_put_off_after_a_number_that_is_free(
+def test_near_identical_pages_are_deferred_after_the_free_suspects(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assignment, "FREE_SUSPECTS", 20)
@@ -203,12 +203,12 @@ def test_pages_without_new_text_are_put_off_after_a_number_that_is_free(
     assert set(reasons) <= {"trap_near_identical", "trap_same_text"}
     assert sum(reasons.values()) == 100 - fetched
     mark = web.server.mark()
-    without = run(traps=False)
+    without_traps = run(traps=False)
     assert len(web.asked(mark)) == 100 - fetched
-    assert all(state == "visited" for state, _ in without.states().values())
+    assert all(state == "visited" for state, _ in without_traps.states().values())
 
 
-def test_where_many_hosts_are_named_doubt_costs_a_share_of_the_pages_at_most() -> None:
+def test_free_suspects_of_many_seeds_are_limited_to_a_share_of_the_pages() -> None:
     assert free_suspects(1, 0) == free_suspects(8, 10) == free_suspects(60, 10**6) == FREE_SUSPECTS
     assert (free_suspects(60, 0), free_suspects(60, 4_000), free_suspects(1, 4_000, most=20)) == (
         0,
@@ -218,6 +218,7 @@ def test_where_many_hosts_are_named_doubt_costs_a_share_of_the_pages_at_most() -
 
 
 def prefixed(number: int) -> dict[str, str]:
+    """Return a site with `number` pages in each of two folders."""
     paths = [f"/{part}/{step}.html" for part in ("long", "short") for step in range(number)]
     return {"/index.html": page(*paths)} | {path: page(text=path) for path in paths}
 
@@ -234,7 +235,9 @@ def test_budgets_of_a_host_count_all_calls_and_a_larger_one_goes_on(
     assert (run(max_pages_per_host=9).progress.pages, run().count("pages")) == (3, 21 + 4)
 
 
-def test_a_first_path_segment_takes_no_more_than_its_share(serve: ServeWeb, run: RunCrawl) -> None:
+def test_pages_per_first_path_segment_are_limited_to_their_share(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     first = run(serve(prefixed(20)).url(), max_pages_per_host=20, max_prefix_share=0.3, max_pages=4)
     assert first.count("pages") == 4
     crawled = run(max_pages_per_host=20, max_prefix_share=0.3)
@@ -249,17 +252,17 @@ def test_a_domains_budget_counts_its_hosts_together_and_all_calls(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     port = serve(many(6), many(6)).server.port
-    settings = tuple(
-        f"fetch.connect_to={[f'{name}.example.org:{port}:127.0.3.{number}:{port}' for number, name in ((1, 'a'), (2, 'b'))]}"
-        for _ in "x"
-    )
+    overrides = [
+        f"{name}.example.org:{port}:127.0.3.{number}:{port}" for number, name in enumerate("ab", 1)
+    ]
+    settings = (f"fetch.connect_to={overrides}",)
     seeds = [f"http://{name}.example.org:{port}/" for name in "ab"]
     assert run(*seeds, settings=settings, max_pages_per_domain=5).count("pages") == 5
     assert run(settings=settings, max_pages_per_domain=5).count("pages") == 5
     assert run(settings=settings, max_pages_per_domain=8).count("pages") == 8
 
 
-def test_a_page_that_is_fetched_again_costs_no_budget(serve: ServeWeb, tmp_path: Path) -> None:
+def test_refetched_pages_do_not_count_against_the_quota(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(many(3))
     chosen = collection("default", recrawl="age", max_age="1s", max_pages=3, connections_per_host=4)
 
@@ -273,17 +276,13 @@ def test_a_page_that_is_fetched_again_costs_no_budget(serve: ServeWeb, tmp_path:
         tmp_path / "w", [(chosen, [web.url()])], settings=("crawl.patience=1m",), tick=tick
     )
     assert crawled.count("pages") == 3
-    request_log = Counter(web.asked())
-    assert len(request_log) == 3
-    assert min(request_log.values()) >= 2
+    request_counts = Counter(web.asked())
+    assert len(request_counts) == 3
+    assert min(request_counts.values()) >= 2
     assert [row["pages"] for row in crawled.rows("hosts")] == [3]
 
 
-def order_of(web_asked: list[str]) -> list[str]:
-    return [path for path in web_asked if path.endswith(".html") or path == "/"]
-
-
-def test_server_first_takes_a_page_of_every_host_before_a_second_of_any(
+def test_server_first_fetches_a_page_of_every_host_before_a_second_of_any(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = serve(*({} for _ in range(5)))
@@ -292,10 +291,10 @@ def test_server_first_takes_a_page_of_every_host_before_a_second_of_any(
         links = [*(f"/{step}.html" for step in range(4)), *following]
         leaves = {f"{step}.html": page(text=f"{number} {step}") for step in range(4)}
         web.write({"index.html": page(*links), **leaves}, number)
-    # so that their addresses may be dialled
-    named = [web.url("/robots.txt", host=number) for number in range(2, 6)]
-    crawled: Crawled = run(
-        *named,
+    # private addresses are only requested if they are seeds
+    seeds = [web.url("/robots.txt", host=number) for number in range(2, 6)]
+    crawled = run(
+        *seeds,
         web.url(),
         scope="any",
         strategy="server-first",
@@ -310,24 +309,24 @@ def test_server_first_takes_a_page_of_every_host_before_a_second_of_any(
     assert crawled.count("pages") == 25
     first = {host: hosts.index(host) for host in set(hosts)}
     # each host's second page comes after the first page of every host known by then
-    for host, place in first.items():
-        second = hosts.index(host, place + 1)
-        known_urls = [
+    for host, position in first.items():
+        second = hosts.index(host, position + 1)
+        known_hosts = [
             other
             for other in first
             if int(other.split(":")[0][-1]) <= int(host.split(":")[0][-1]) + 1
         ]
-        assert all(first[other] < second for other in known_urls), hosts
+        assert all(first[other] < second for other in known_hosts), hosts
     rounds = [Counter(hosts[:size]) for size in range(len(hosts) - 5)]
     spread = max(
         max(each.values()) - min(each.get(host, 0) for host in first)
         for each in rounds
         if len(each) == 5
     )
-    assert spread <= 2  # then in turn, the one that waits longest first
+    assert spread <= 2  # then in turn, the host with the longest wait first
 
 
-def test_depth_first_goes_down_before_it_goes_on(serve: ServeWeb, run: RunCrawl) -> None:
+def test_depth_first_fetches_linked_pages_before_siblings(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(
         {
             "/index.html": page("/a.html", "/b.html"),
@@ -338,10 +337,10 @@ def test_depth_first_goes_down_before_it_goes_on(serve: ServeWeb, run: RunCrawl)
         }
     )
     run(web.url(), strategy="depth-first", depth=3)
-    assert order_of(web.asked()) == ["/", "/b.html", "/b1.html", "/a.html", "/a1.html"]
+    assert web.asked() == ["/", "/b.html", "/b1.html", "/a.html", "/a1.html"]
 
 
-def test_best_first_takes_the_highest_priority(
+def test_best_first_fetches_the_highest_priority(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admitted = UrlStore.admitted
@@ -355,6 +354,4 @@ def test_best_first_takes_the_highest_priority(
     monkeypatch.setattr(UrlStore, "admitted", scored)
     web = serve(many(9))
     run(web.url(), strategy="best-first")
-    order = order_of(web.asked())
-    assert order == ["/", *(f"/{number}.html" for number in reversed(range(9)))]
-    assert all(before != after for before, after in itertools.pairwise(order))
+    assert web.asked() == ["/", *(f"/{number}.html" for number in reversed(range(9)))]

@@ -1,5 +1,7 @@
-"""Depths over several hosts and calls: what falls is walked again from stored links. A call from a
-URL fetches exactly what lies within its depth and was not visited.
+"""Depths over several hosts and calls.
+
+A decreased depth is propagated along the stored links. A call that starts at a URL fetches exactly
+the unvisited pages within its depth.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from tests.crawl.test_crawl import assert_counts_add_up
 from tests.servers.nginx import Nginx, Server, nginx
 
 HOSTS = ("127.0.4.11", "127.0.4.12", "127.0.4.13")
-PAGES = 24  # of each host
+PAGES = 24  # per host
 CONFIG = '[crawl]\npatience = "3s"\n[fetch]\nretries = 0\n'
 STEPS = 4
 
@@ -29,9 +31,7 @@ Page = tuple[int, int]
 
 
 class RandomWeb:
-    """Pages of several hosts with random links, and some redirects; deep enough that walks
-    differ.
-    """
+    """Pages of several hosts with random links and some redirects."""
 
     def __init__(self, seed: int) -> None:
         self.chance = chance = random.Random(seed)
@@ -47,7 +47,7 @@ class RandomWeb:
         }
 
     def distances(self, start: Page) -> dict[Page, int]:
-        """Links from a page; a redirect is none."""
+        """Return the number of links to each page; redirects do not count."""
         results = {start: 0}
         level = [start]
         while level:
@@ -100,7 +100,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ran
 @pytest.mark.parametrize(
     "strategy", ["breadth-first", pytest.param("depth-first", marks=pytest.mark.prove)]
 )
-def test_exactly_what_lies_within_the_depth(
+def test_call_fetches_exactly_the_unvisited_pages_within_its_depth(
     served: tuple[RandomWeb, Nginx], tmp_path: Path, strategy: str
 ) -> None:
     web, server = served
@@ -119,17 +119,18 @@ def test_exactly_what_lies_within_the_depth(
     def url(page: Page) -> str:
         return f"http://{HOSTS[page[0]]}:{server.port}/{page[1]}.html"
 
-    def request_log(order: CrawlOrder) -> list[Page]:
+    def fetched_pages(order: CrawlOrder) -> list[Page]:
         mark = server.mark()
         assert crawl(order).ended in ("finished", "max_pages")
-        results = [request for request in server.requests(mark) if request.uri != "/robots.txt"]
         return [
-            (HOSTS.index(each.server), int(each.uri[1:].removesuffix(".html"))) for each in results
+            (HOSTS.index(request.server), int(request.uri[1:].removesuffix(".html")))
+            for request in server.requests(mark)
+            if request.uri != "/robots.txt"
         ]
 
-    # each host is named, or its private address would be refused
+    # private addresses are only requested if they are seeds
     seeds = [(host, 0) for host in range(len(HOSTS))]
-    first = request_log(
+    first = fetched_pages(
         CrawlOrder(
             root, config, collection, tuple(map(url, seeds)), Limits(max_pages=5), index=False
         )
@@ -138,24 +139,25 @@ def test_exactly_what_lies_within_the_depth(
     for _ in range(STEPS):
         start = chance.choice(sorted(visited))
         depth = chance.choice((1, 2, 3, 5, None))
-        reached = {
+        within_depth = {
             page
             for page, distance in web.distances(start).items()
             if depth is None or distance <= depth
         }
-        fetched = request_log(
+        fetched = fetched_pages(
             CrawlOrder(root, config, collection, index=False, start=url(start), start_depth=depth)
         )
-        assert sorted(fetched) == sorted(reached - visited), (start, depth)
+        assert sorted(fetched) == sorted(within_depth - visited), (start, depth)
         visited |= set(fetched)
-    everything = {page for seed in seeds for page in web.distances(seed)}
-    rest = request_log(CrawlOrder(root, config, collection, index=False, start="unvisited"))
-    assert sorted(rest) == sorted(everything - visited)
+    reachable = {page for seed in seeds for page in web.distances(seed)}
+    rest = fetched_pages(CrawlOrder(root, config, collection, index=False, start="unvisited"))
+    assert sorted(rest) == sorted(reachable - visited)
 
 
 def chain(serve: ServeWeb) -> SmallWeb:
-    """Host 1: / -> 1 -> 2 -> host 2's /t -> u -> v -> w, and a short way from a seed that is named
-    later.
+    """Serve a chain: / -> 1 -> 2 on host 1, then t -> u -> v -> w on host 2.
+
+    `/short.html` of host 1, a later seed, links to t directly.
     """
     web = serve({}, {})
     far = web.url("/t.html", host=2)
@@ -175,7 +177,7 @@ def chain(serve: ServeWeb) -> SmallWeb:
 
 
 @pytest.mark.parametrize("depth", [4, None])
-def test_a_depth_that_decreases_does_so_over_hosts_and_admits_what_was_too_deep(
+def test_decreased_depth_propagates_over_hosts_and_admits_further_pages(
     serve: ServeWeb, run: RunCrawl, depth: int | None
 ) -> None:
     web = chain(serve)
@@ -189,10 +191,8 @@ def test_a_depth_that_decreases_does_so_over_hosts_and_admits_what_was_too_deep(
     assert_counts_add_up(second)
 
 
-def test_a_narrower_call_and_a_wider_one_leave_sitemaps_alone(
-    serve: ServeWeb, run: RunCrawl
-) -> None:
-    """Rows that are no pages are not excluded by depth, nor walked from."""
+def test_depth_limits_do_not_apply_to_sitemaps(serve: ServeWeb, run: RunCrawl) -> None:
+    """Sitemap rows have no depth limit and do not propagate their depth."""
     web = serve(
         {
             "/index.html": page("/1.html"),
