@@ -1,6 +1,4 @@
-"""A perfect robot without a network: it follows every link that robots.txt allows, enters a trap
-only as far as it is told, and counts.
-"""
+"""A complete crawl of a synthetic web without network: it follows every allowed link."""
 
 from __future__ import annotations
 
@@ -20,7 +18,10 @@ _WAIT_MS = 601_000
 
 @dataclass
 class Walked:
-    """What was met. `answers` holds the last answer of each URL that was asked for."""
+    """The result of a crawl.
+
+    `met`: all URLs that links lead to. `answers`: the last response of each requested URL.
+    """
 
     kinds: Counter[str] = field(default_factory=Counter)
     statuses: Counter[int] = field(default_factory=Counter)
@@ -33,37 +34,40 @@ class Walked:
 def walk(
     web: Web, at_ms: int, *, traps: int = 3, enough: Callable[[Walked], bool] = lambda walked: False
 ) -> Walked:
-    """Everything that links and redirects lead to from the first seed; at most `traps` pages of the
-    traps of each host.
+    """Follow links and redirects from the first seed.
+
+    Args:
+        traps: maximum number of trap pages to request per host.
+        enough: ends the crawl when it returns True.
     """
     walked = Walked()
-    waiting = deque(web.seeds())
-    walked.met.update(waiting)
-    trapped: Counter[str] = Counter()
-    while waiting and not enough(walked):
-        url = waiting.popleft()
+    queue = deque(web.seeds())
+    walked.met.update(queue)
+    trap_pages: Counter[str] = Counter()
+    while queue and not enough(walked):
+        url = queue.popleft()
         kind = web.kind(url)
         walked.kinds[kind] += 1
         host = url.split("/")[2]
         if kind is Kind.FORBIDDEN:
             continue
         if kind is Kind.TRAP:
-            trapped[host] += 1
-            if trapped[host] > traps:
+            trap_pages[host] += 1
+            if trap_pages[host] > traps:
                 continue
-        answer = ask(web, url, at_ms, walked)
+        answer = _request(web, url, at_ms, walked)
         walked.answers[url] = answer
         if answer.status == 200 and kind in (Kind.PAGE, Kind.TRANSLATION):
             walked.pages.add(url)
         for target in targets(url, answer):
             if target not in walked.met:
                 walked.met.add(target)
-                waiting.append(target)
+                queue.append(target)
     return walked
 
 
-def ask(web: Web, url: str, at_ms: int, walked: Walked) -> Answer:
-    """Asks again later as long as an answer is one of those that pass."""
+def _request(web: Web, url: str, at_ms: int, walked: Walked) -> Answer:
+    """Request a URL, and repeat it later after a temporary failure."""
     for attempt in range(_ATTEMPTS):
         answer = web.answer(url, {}, at_ms + attempt * _WAIT_MS)
         walked.statuses[answer.status] += 1
@@ -76,7 +80,7 @@ def ask(web: Web, url: str, at_ms: int, walked: Walked) -> Answer:
 
 
 def targets(url: str, answer: Answer) -> list[str]:
-    """The URLs that an answer leads to."""
+    """Return the targets of a redirect or of the links of a page."""
     if location := answer.header("Location"):
         origin = "/".join(url.split("/")[:3])
         return [location if location.startswith("http") else origin + location]

@@ -30,8 +30,8 @@ from tests.servers.synthetic.topics import Topics
 _URL = re.compile(r"https?://([^/?#:]+)(?::\d+)?([^#]*)")
 _MIN_GZIP_BYTES = 256
 _UNREACHABLE = {Access.REFUSED: Fault.REFUSED, Access.UNRESOLVED: Fault.UNRESOLVED}
-_SHOWN = (Kind.PAGE, Kind.TRANSLATION, Kind.DUPLICATE, Kind.NEAR_DUPLICATE)
-_REAL = (Kind.PAGE, Kind.TRANSLATION)
+_WITH_VALIDATORS = (Kind.PAGE, Kind.TRANSLATION, Kind.DUPLICATE, Kind.NEAR_DUPLICATE)
+_PAGES = (Kind.PAGE, Kind.TRANSLATION)
 _Reply = tuple[int, str, bytes]  # status, content type ("" for no body), body
 
 
@@ -76,7 +76,7 @@ class Web:
             if retry_after:
                 fields.append(("Retry-After", retry_after))
         else:
-            if place.kind in _SHOWN:
+            if place.kind in _WITH_VALIDATORS:
                 validators = self._validators(host, place.number, at)
                 fields += validators
                 if _is_not_modified(dict(validators), request_headers):
@@ -229,7 +229,7 @@ class Web:
         if host is None:
             return None
         place = self.layout.place(host, path, at)
-        return (host, place.number) if place.kind in _REAL else None
+        return (host, place.number) if place.kind in _PAGES else None
 
     def topic(self, url: str) -> int | None:
         """Return the topic of a page in a web with topics; None for other URLs."""
