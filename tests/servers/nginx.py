@@ -193,7 +193,7 @@ def nginx(servers: Sequence[Server], *, port: int = 0, program: str = "") -> Ite
         program: the path of nginx. "": searches for it, and skips the test if it is missing.
 
     Raises:
-        RuntimeError: nginx does not start; the message holds its error log.
+        RuntimeError: nginx does not start. The message contains its error log.
     """
     executable = program or require_program("nginx")
     addresses = [server.address for server in servers]

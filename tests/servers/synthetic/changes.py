@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.servers.synthetic.draw import draw, lognormal, span, unit
+from tests.servers.synthetic.draw import draw, interval_at, lognormal, uniform
 from tests.servers.synthetic.hosts import Host
 from tests.servers.synthetic.layout import Layout
 
@@ -41,7 +41,7 @@ class Changes:
             return 0.0
         if number == 0:
             factor = _FRONT_PAGE_FACTOR
-        elif unit(plan.seed, "static", host.number, number) < plan.static:
+        elif uniform(plan.seed, "static", host.number, number) < plan.static:
             return 0.0
         else:
             factor = _HUB_FACTOR if number <= host.branching else 1.0
@@ -71,12 +71,12 @@ class Changes:
 
     def _compute(self, host: Host, number: int, at: int, size: int | None) -> State:
         layout = self._layout
-        born = layout.born_at(host, number)
-        version, since, _ = span(
-            self._key(host, number), self.own_rate(host, number), at - max(born, 0)
+        created = layout.created_at(host, number)
+        version, since, _ = interval_at(
+            self._key(host, number), self.own_rate(host, number), at - max(created, 0)
         )
         own = version
-        since = since + max(born, 0) if version else born
+        since = since + max(created, 0) if version else created
         if host.births_per_day:
             pages = layout.size(host, at) if size is None else size
             newest = pages - 1 if number == 0 else layout.children(host, number, pages).stop - 1
@@ -86,7 +86,7 @@ class Changes:
                     if number == 0
                     else newest - max(host.size - 1, number * host.branching)
                 )
-                since = max(since, layout.born_at(host, newest))
+                since = max(since, layout.created_at(host, newest))
         return State(version, own, since)
 
     def _key(self, host: Host, number: int) -> int:

@@ -31,7 +31,7 @@ def draw(*parts: object) -> int:
     return xxh3_64_intdigest("\x1f".join(map(str, parts)).encode())
 
 
-def unit(*parts: object) -> float:
+def uniform(*parts: object) -> float:
     """Return a number uniform in [0, 1)."""
     return (draw(*parts) >> 11) * 2.0**-53
 
@@ -47,10 +47,10 @@ def power_law(least: int, most: int, exponent: float, *parts: object) -> int:
     The exponent is greater than 1.
     """
     low, high = least ** (1 - exponent), (most + 1) ** (1 - exponent)
-    return min(int((low + unit(*parts) * (high - low)) ** (1 / (1 - exponent))), most)
+    return min(int((low + uniform(*parts) * (high - low)) ** (1 / (1 - exponent))), most)
 
 
-class Span(NamedTuple):
+class Interval(NamedTuple):
     """The interval between two events.
 
     `version`: number of events before it. `since_ms` and `until_ms`: its start and end, from the
@@ -62,14 +62,14 @@ class Span(NamedTuple):
     until_ms: int
 
 
-def span(key: int, per_day: float, at_ms: int) -> Span:
+def interval_at(key: int, per_day: float, at_ms: int) -> Interval:
     """Return the interval of the process `key` that contains a time since its start."""
     if per_day <= 0:
-        return Span(0, 0, HORIZON_MS)
+        return Interval(0, 0, HORIZON_MS)
     total = _poisson(per_day * HORIZON_MS / DAY_MS, key)
     version = _count(key, total, at_ms)
     since = _time_of(key, total, version) if version else 0
-    return Span(
+    return Interval(
         version, since, _time_of(key, total, version + 1) if version < total else HORIZON_MS
     )
 
@@ -80,7 +80,7 @@ def event_time(key: int, per_day: float, number: int) -> int:
     return _time_of(key, total, number) if number <= total else HORIZON_MS
 
 
-def events(key: int, per_day: float, at_ms: int) -> int:
+def count_events(key: int, per_day: float, at_ms: int) -> int:
     """Return the number of events until a time."""
     return _count(key, _poisson(per_day * HORIZON_MS / DAY_MS, key), at_ms) if per_day > 0 else 0
 
@@ -136,13 +136,13 @@ def _left(key: int, node: int, number: int) -> int:
 
 
 def _normal(*parts: object) -> float:
-    return _NORMAL.inv_cdf(max(unit(*parts), 2.0**-53))
+    return _NORMAL.inv_cdf(max(uniform(*parts), 2.0**-53))
 
 
 def _poisson(mean: float, key: int) -> int:
     if mean > _MAX_EXACT_MEAN:
         return max(round(mean + _normal(key, "total") * math.sqrt(mean)), 0)
-    left, number = unit(key, "total"), 0
+    left, number = uniform(key, "total"), 0
     share = math.exp(-mean)
     while left > share and number < 10 * _MAX_EXACT_MEAN:
         left -= share

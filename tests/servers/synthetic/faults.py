@@ -5,7 +5,7 @@ from __future__ import annotations
 from email.utils import formatdate
 
 from tests.servers.synthetic.answer import Fault
-from tests.servers.synthetic.draw import draw, unit
+from tests.servers.synthetic.draw import draw, uniform
 from tests.servers.synthetic.hosts import Host
 from tests.servers.synthetic.plan import WebPlan
 
@@ -29,7 +29,7 @@ def host_failure(plan: WebPlan, host: Host, at: int) -> tuple[int, str] | None:
     if host.failure not in ("failing", "limiting"):
         return None
     window = at // plan.window_ms
-    if unit(plan.seed, "fails", host.number, window) >= plan.failing_share:
+    if uniform(plan.seed, "fails", host.number, window) >= plan.failing_share:
         return None
     style = draw(plan.seed, "failure", host.number, window)
     end = (window + 1) * plan.window_ms
@@ -45,15 +45,18 @@ def page_fault(plan: WebPlan, host: Host, path: str, at: int) -> Fault:
     """Return the network failure of a request, which depends on path and window."""
     fault = _PAGE_FAULTS.get(host.failure, Fault.NONE)
     window = at // plan.fault_window_ms
-    if fault and unit(plan.seed, "fault", host.number, path, window) < plan.failing_share:
+    if fault and uniform(plan.seed, "fault", host.number, path, window) < plan.failing_share:
         return fault
     return Fault.NONE
 
 
 def latency_ms(plan: WebPlan, host: Host, path: str, at: int) -> int:
     """Return the time to the first byte."""
-    latency = host.latency_ms * (0.6 + unit(plan.seed, "latency", host.number, path))
-    if host.rushing and unit(plan.seed, "rush", host.number, at // _HOUR_MS) < plan.failing_share:
+    latency = host.latency_ms * (0.6 + uniform(plan.seed, "latency", host.number, path))
+    if (
+        host.rushing
+        and uniform(plan.seed, "rush", host.number, at // _HOUR_MS) < plan.failing_share
+    ):
         latency *= _RUSH_FACTOR
     return round(latency)
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tests.servers.synthetic.draw import draw, lognormal, power_law, unit
+from tests.servers.synthetic.draw import draw, lognormal, power_law, uniform
 from tests.servers.synthetic.lexicon import LEXICONS, words
 from tests.servers.synthetic.plan import Trap, WebPlan
 
@@ -136,7 +136,7 @@ class Hosts:
         seed = plan.seed
 
         def chance(feature: str) -> float:
-            return unit(seed, "host", number, feature)
+            return uniform(seed, "host", number, feature)
 
         def has(feature: str, share: float) -> bool:
             return self._has(feature, number, share)
@@ -232,7 +232,7 @@ class Hosts:
         if not self._has("subdomains", number, self._plan.subdomains):
             name = f"{word}-{number}.test"
             return name, name
-        index = int(self._shared_domains * unit(self._plan.seed, "farm", number) ** 2)
+        index = int(self._shared_domains * uniform(self._plan.seed, "farm", number) ** 2)
         domain = f"{_WORDS[index % len(_WORDS)]}-farm{index}.test"
         return f"{word}-{number}.{domain}", domain
 

@@ -27,7 +27,7 @@ class Kind(StrEnum):
     SITEMAP = "sitemap"
     FEED = "feed"
     REDIRECT = "redirect"
-    CIRCLE = "circle"  # redirect loop
+    REDIRECT_LOOP = "redirect_loop"
     DUPLICATE = "duplicate"
     NEAR_DUPLICATE = "near_duplicate"
     GONE = "gone"  # 404 or 410
@@ -36,10 +36,10 @@ class Kind(StrEnum):
     ASSET = "asset"  # without text to index
     TRAP = "trap"
     MISSING = "missing"  # 404, and no page links to it
-    NOWHERE = "nowhere"  # of an unknown or unreachable host
+    UNREACHABLE = "unreachable"  # the host is unknown or unreachable
 
 
-class Place(NamedTuple):
+class Resource(NamedTuple):
     """The meaning of a path on a host. `detail`: a part of the path that its kind requires."""
 
     kind: Kind

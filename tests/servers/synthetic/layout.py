@@ -13,20 +13,20 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from tests.servers.synthetic.draw import draw, event_time, events, unit
+from tests.servers.synthetic.draw import count_events, draw, event_time, uniform
 from tests.servers.synthetic.hosts import Access, Host, Hosts
 from tests.servers.synthetic.kinds import (
     ASSET_TYPES,
     TRAP_PATHS,
     Kind,
-    Place,
+    Resource,
     with_session,
     without_session,
 )
 from tests.servers.synthetic.plan import Trap, WebPlan
 from tests.servers.synthetic.prose import slug
 
-FAN = 8
+CHILD_HOSTS = 8
 """Number of child hosts of a host."""
 
 _ASSETS = tuple(ASSET_TYPES)
@@ -41,7 +41,7 @@ _EXTRAS = {  # first segment -> (kind, share of pages in the plan)
 }
 _EXTRA = re.compile(r"/(go|print|amp|old|private|broken|files)/(?:[a-z]+-)?(\d{1,12})(?:\.(\w+))?")
 _PAGE_NUMBER = re.compile(r"-(\d{1,12})(?:\.html|/)?|/article\.php\?id=(\d{1,12})&topic=.*")
-_MISSING = Place(Kind.MISSING)
+_MISSING = Resource(Kind.MISSING)
 
 
 class Layout:
@@ -71,22 +71,22 @@ class Layout:
         return linked
 
     def _child_hosts(self, number: int) -> range:
-        first = number * FAN + 1
-        return range(first, min(first + FAN, self.plan.hosts))
+        first = number * CHILD_HOSTS + 1
+        return range(first, min(first + CHILD_HOSTS, self.plan.hosts))
 
     def size(self, host: Host, at: int) -> int:
         """Return the number of pages of a host at a time."""
         if not host.births_per_day:
             return host.size
-        return host.size + events(self._births(host), host.births_per_day, at)
+        return host.size + count_events(self._creations(host), host.births_per_day, at)
 
-    def born_at(self, host: Host, number: int) -> int:
+    def created_at(self, host: Host, number: int) -> int:
         """Return when a page appeared; negative for those of before the epoch."""
         if number >= host.size:
-            return event_time(self._births(host), host.births_per_day, number - host.size + 1)
+            return event_time(self._creations(host), host.births_per_day, number - host.size + 1)
         return -1 - draw(self.plan.seed, "born", host.number, number) % (2_000 * 86_400_000)
 
-    def is_dead(self, host: Host, number: int, at: int) -> bool:
+    def is_removed(self, host: Host, number: int, at: int) -> bool:
         """Return whether a page was removed by a time.
 
         Front pages and pages that have or can have children are never removed.
@@ -94,10 +94,12 @@ class Layout:
         rate = self.plan.deaths_per_day
         if rate <= 0 or number == 0 or number * host.branching + 1 < self._final_size(host):
             return False
-        life = -math.log(1 - unit(self.plan.seed, "death", host.number, number)) / rate * 86_400_000
-        return at > max(self.born_at(host, number), 0) + life
+        lifetime_ms = (
+            -math.log(1 - uniform(self.plan.seed, "death", host.number, number)) / rate * 86_400_000
+        )
+        return at > max(self.created_at(host, number), 0) + lifetime_ms
 
-    def _births(self, host: Host) -> int:
+    def _creations(self, host: Host) -> int:
         return draw(self.plan.seed, "births", host.number)
 
     def children(self, host: Host, number: int, size: int) -> range:
@@ -112,7 +114,7 @@ class Layout:
             and number > 0
             and not host.births_per_day
             and number * host.branching + 1 >= host.size
-            and unit(self.plan.seed, "orphan", host.number, number) < self.plan.orphans
+            and uniform(self.plan.seed, "orphan", host.number, number) < self.plan.orphans
         )
 
     def linked_page(self, host: Host, size: int, position: float) -> int:
@@ -134,7 +136,7 @@ class Layout:
             return f"{prefix}/article.php?id={number}&topic={name}"
         if host.style == "dated":
             day = datetime.fromtimestamp(
-                (self.plan.epoch_ms + self.born_at(host, number)) // 1000, UTC
+                (self.plan.epoch_ms + self.created_at(host, number)) // 1000, UTC
             )
             return f"{prefix}/{day:%Y/%m/%d}/{name}-{number}"
         ancestors = []
@@ -164,7 +166,7 @@ class Layout:
         if segment == "private" and host.robots in ("missing", "closed"):
             return False
         share: float = getattr(self.plan, _EXTRAS[segment][1])
-        return share > 0 and unit(self.plan.seed, segment, host.number, number) < share
+        return share > 0 and uniform(self.plan.seed, segment, host.number, number) < share
 
     def _extra_path(self, host: Host, number: int, segment: str) -> str:
         if segment == "files":
@@ -174,7 +176,9 @@ class Layout:
 
     def trap_entry(self, host: Host, number: int, path: str) -> str:
         """Return the link of a page into the trap of the host; "" on most pages."""
-        if not host.traps or (number and unit(self.plan.seed, "entry", host.number, number) > 0.3):
+        if not host.traps or (
+            number and uniform(self.plan.seed, "entry", host.number, number) > 0.3
+        ):
             return ""
         fresh = draw(self.plan.seed, "sid", host.number, number)
         match host.traps[0]:
@@ -195,28 +199,28 @@ class Layout:
             case Trap.NEAR_IDENTICAL:
                 return "/item/1"
 
-    def place(self, host: Host, path: str, at: int | None = None) -> Place:
+    def resolve(self, host: Host, path: str, at: int | None = None) -> Resource:
         """Return the meaning of a path (with its query) on a host.
 
         Args:
             at: excludes pages that appear later, and makes removed pages GONE.
         """
         size = self.size(host, at) if at is not None else 1 << 62
-        place = (
+        resource = (
             self._special(host, path)
             or self._page(host, path, size)
             or self._extra(host, path, size)
         )
-        if place is not None:
-            is_dead = (
+        if resource is not None:
+            is_removed = (
                 at is not None
-                and place.kind in (Kind.PAGE, Kind.TRANSLATION)
-                and self.is_dead(host, place.number, at)
+                and resource.kind in (Kind.PAGE, Kind.TRANSLATION)
+                and self.is_removed(host, resource.number, at)
             )
-            return place._replace(kind=Kind.GONE) if is_dead else place
+            return resource._replace(kind=Kind.GONE) if is_removed else resource
         for trap in host.traps:
             if trap is Trap.SOFT_404:
-                return Place(Kind.TRAP, trap=trap, detail=path)
+                return Resource(Kind.TRAP, trap=trap, detail=path)
             match = TRAP_PATHS[trap].search(path)
             if match is None:
                 continue
@@ -226,12 +230,12 @@ class Layout:
                     return _MISSING
                 return page._replace(kind=Kind.TRAP, trap=trap, detail=match[1])
             if match.span() == (0, len(path)):
-                return Place(Kind.TRAP, trap=trap, detail=match[1] or "")
+                return Resource(Kind.TRAP, trap=trap, detail=match[1] or "")
         return _MISSING
 
-    def _special(self, host: Host, path: str) -> Place | None:
+    def _special(self, host: Host, path: str) -> Resource | None:
         if path == "/robots.txt" or (path == "/site-robots.txt" and host.robots == "redirecting"):
-            return Place(Kind.ROBOTS, host.number, detail=path)
+            return Resource(Kind.ROBOTS, host.number, detail=path)
         if path.startswith("/robots-of/"):
             digits = path.removeprefix("/robots-of/").removesuffix(".txt")
             number = int(digits) if digits.isdigit() and len(digits) < 12 else self.plan.hosts
@@ -240,14 +244,14 @@ class Layout:
                 and number < self.plan.hosts
                 and self.hosts.get(number).robots == "foreign"
             )
-            return Place(Kind.ROBOTS, number, detail=path) if is_target else _MISSING
+            return Resource(Kind.ROBOTS, number, detail=path) if is_target else _MISSING
         if host.sitemap and path.startswith(("/sitemap", "/news-sitemap")):
-            return Place(Kind.SITEMAP, detail=path)
+            return Resource(Kind.SITEMAP, detail=path)
         if host.feed and path == f"/{host.feed}.xml":
-            return Place(Kind.FEED, detail=path)
+            return Resource(Kind.FEED, detail=path)
         return None
 
-    def _page(self, host: Host, path: str, size: int) -> Place | None:
+    def _page(self, host: Host, path: str, size: int) -> Resource | None:
         language, untranslated = host.language, path
         for other in host.languages[1:]:
             if path.startswith(f"/{other}/"):
@@ -265,12 +269,14 @@ class Layout:
             exists = 0 < number < min(size, self._final_size(host))
             if not exists or self.path(host, number) != untranslated:
                 return None
-        return Place(Kind.PAGE if language == host.language else Kind.TRANSLATION, number, language)
+        return Resource(
+            Kind.PAGE if language == host.language else Kind.TRANSLATION, number, language
+        )
 
     def _final_size(self, host: Host) -> int:
         return self.size(host, 2**38) if host.births_per_day else host.size
 
-    def _extra(self, host: Host, path: str, size: int) -> Place | None:
+    def _extra(self, host: Host, path: str, size: int) -> Resource | None:
         match = _EXTRA.fullmatch(path)
         if (
             match is None
@@ -283,17 +289,17 @@ class Layout:
         if kind is Kind.REDIRECT:
             if detail not in ("", "2", "3"):
                 return None
-            is_circle = self.redirect_style(host, number) == "circle"
-            return Place(Kind.CIRCLE if is_circle else kind, number, detail=detail)
+            is_loop = self.redirect_style(host, number) == "loop"
+            return Resource(Kind.REDIRECT_LOOP if is_loop else kind, number, detail=detail)
         if path != self._extra_path(host, number, segment):
             return None
         if kind is Kind.GONE and Trap.SOFT_404 in host.traps:
-            return Place(Kind.TRAP, number, detail=path, trap=Trap.SOFT_404)
-        return Place(kind, number, host.language, detail)
+            return Resource(Kind.TRAP, number, detail=path, trap=Trap.SOFT_404)
+        return Resource(kind, number, host.language, detail)
 
     def redirect_style(self, host: Host, number: int) -> str:
-        """Return the status of one hop, or "chain" (3 hops), "away" (other host), "circle"."""
-        styles = ("301", "302", "303", "307", "308", "chain", "away", "circle")
+        """Return the status of one hop, or "chain" (3 hops), "away" (other host), "loop"."""
+        styles = ("301", "302", "303", "307", "308", "chain", "away", "loop")
         return styles[draw(self.plan.seed, "redirect", host.number, number) % len(styles)]
 
 

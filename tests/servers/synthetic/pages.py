@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from tests.servers.synthetic.changes import Changes
-from tests.servers.synthetic.draw import draw, power_law, unit
+from tests.servers.synthetic.draw import draw, power_law, uniform
 from tests.servers.synthetic.hosts import Host
-from tests.servers.synthetic.kinds import Kind, Place, with_session
+from tests.servers.synthetic.kinds import Kind, Resource, with_session
 from tests.servers.synthetic.layout import Layout
 from tests.servers.synthetic.plan import Trap
 from tests.servers.synthetic.prose import Writer
@@ -26,7 +26,7 @@ _HTML = (
 
 
 class Pages:
-    """Write pages, as pure functions of plan, place and time (ms since the plan's epoch)."""
+    """Write pages, as pure functions of plan, resource and time (ms since the plan's epoch)."""
 
     def __init__(self, layout: Layout, changes: Changes) -> None:
         self._layout = layout
@@ -38,11 +38,11 @@ class Pages:
     def title(self, host: Host, number: int, language: str = "") -> str:
         return self._writer(host, number, language or host.language).title()
 
-    def page(self, host: Host, place: Place, at: int) -> str:
+    def page(self, host: Host, resource: Resource, at: int) -> str:
         """Return a page, its translation or copy, or its version with a session id."""
         layout = self._layout
-        number = place.number
-        language = place.language or host.language
+        number = resource.number
+        language = resource.language or host.language
         size = layout.size(host, at)
         writer = self._writer(host, number, language)
         changes = self._changes.state(host, number, at, size).own
@@ -51,15 +51,15 @@ class Pages:
             writer.paragraph(each, (changes - each + count - 1) // count) for each in range(count)
         ]
         title = writer.title()
-        session = place.detail if place.kind is Kind.TRAP else ""
+        session = resource.detail if resource.kind is Kind.TRAP else ""
         links = self._links(host, number, size, language, session)
         if number == 0 and host.births_per_day:
             newest = range(max(1, size - NEWEST), size)
             links = [
                 (layout.path(host, each), self.title(host, each)) for each in reversed(newest)
             ] + links
-        head = self._head(host, place, language)
-        if place.kind is Kind.NEAR_DUPLICATE:
+        head = self._head(host, resource, language)
+        if resource.kind is Kind.NEAR_DUPLICATE:
             title = f"{title} (AMP)"
         navigation = self._navigation(host, number, language)
         start = _HTML.format(language, host.charset, title, head, _anchors(navigation), title)
@@ -70,18 +70,19 @@ class Pages:
         words = self._topics.words(self._topics.of(host, number), language) if has_topic else ()
         return Writer(language, draw(self._seed, "text", host.number, number, language), words)
 
-    def _head(self, host: Host, place: Place, language: str) -> str:
+    def _head(self, host: Host, resource: Resource, language: str) -> str:
         """Return the link elements of the canonical page, the translations and the feed."""
-        layout, number = self._layout, place.number
+        layout, number = self._layout, resource.number
         elements = []
-        has_canonical = place.kind is Kind.NEAR_DUPLICATE or (
-            place.kind is Kind.DUPLICATE and draw(self._seed, "canonical", host.number, number) % 2
+        has_canonical = resource.kind is Kind.NEAR_DUPLICATE or (
+            resource.kind is Kind.DUPLICATE
+            and draw(self._seed, "canonical", host.number, number) % 2
         )
         if has_canonical:
             elements.append(
                 f'<link rel="canonical" href="http://{host.name}{layout.path(host, number)}">'
             )
-        if len(host.languages) > 1 and place.kind in (Kind.PAGE, Kind.TRANSLATION):
+        if len(host.languages) > 1 and resource.kind in (Kind.PAGE, Kind.TRANSLATION):
             elements += [
                 f'<link rel="alternate" hreflang="{each}" href="{layout.path(host, number, each)}">'
                 for each in host.languages
@@ -113,7 +114,9 @@ class Pages:
         if layout.plan.topics:
             return self._topic_links(host, number, targets, degree)
         targets += [
-            layout.linked_page(host, host.size, unit(seed, "link", host.number, number, each) ** 3)
+            layout.linked_page(
+                host, host.size, uniform(seed, "link", host.number, number, each) ** 3
+            )
             for each in range(degree)
         ]
         paths = [layout.path(host, each, language) for each in targets]
@@ -128,13 +131,15 @@ class Pages:
         if number == 0:
             names = [layout.hosts.get(each).name for each in layout.linked_hosts(host.number)]
             links += [(f"http://{name}/", name) for name in names]
-        elif unit(seed, "out", host.number, number) < _OTHER_HOST:
+        elif uniform(seed, "out", host.number, number) < _OTHER_HOST:
             other = layout.hosts.get(
-                int(layout.plan.hosts * unit(seed, "other", host.number, number) ** 2)
+                int(layout.plan.hosts * uniform(seed, "other", host.number, number) ** 2)
             )
             path = layout.path(
                 other,
-                layout.linked_page(other, other.size, unit(seed, "page", host.number, number) ** 3),
+                layout.linked_page(
+                    other, other.size, uniform(seed, "page", host.number, number) ** 3
+                ),
             )
             links.append((f"http://{other.name}{path}", other.name))
         return links
@@ -150,7 +155,7 @@ class Pages:
         targets = [(host, child) for child in children]
         for each in range(2 * degree):
             popular = layout.linked_page(
-                host, host.size, unit(seed, "link", host.number, number, each) ** 3
+                host, host.size, uniform(seed, "link", host.number, number, each) ** 3
             )
             targets.append(self._topics.partner(host, number, each) or (host, popular))
         if number == 0:
@@ -159,20 +164,20 @@ class Pages:
         for other, page in targets:
             path = layout.path(other, page)
             text = path.strip("/").rpartition("/")[2] or other.name
-            chance = unit(seed, "named", host.number, number, other.number, page)
+            chance = uniform(seed, "named", host.number, number, other.number, page)
             if chance < layout.plan.topic_named:
                 text = self.title(other, page)
             links.append((path if other is host else f"http://{other.name}{path}", text))
         return links
 
-    def trap(self, host: Host, place: Place, at: int) -> str:
+    def trap(self, host: Host, resource: Resource, at: int) -> str:
         """Return a page of a trap. It does not change, unless it shows a real page."""
-        if place.trap in (Trap.SESSION_PATH, Trap.SESSION_QUERY):
-            return self.page(host, place, at)
+        if resource.trap in (Trap.SESSION_PATH, Trap.SESSION_QUERY):
+            return self.page(host, resource, at)
         writer = self._writer(host, -1, host.language)
         text = [writer.paragraph(0, 0), writer.paragraph(1, 0)]
-        title, links = trap_links(host, place, self._seed)
-        if place.trap is Trap.FACETS:
+        title, links = trap_links(host, resource, self._seed)
+        if resource.trap is Trap.FACETS:
             text = [writer.paragraph(each, 0) for each in range(2, 5)]
         home = _anchors([("/", host.name)])
         start = _HTML.format(host.language, host.charset, title, "", home, title)
@@ -193,10 +198,10 @@ _FACETS = {
 }
 
 
-def trap_links(host: Host, place: Place, seed: int) -> tuple[str, list[tuple[str, str]]]:
+def trap_links(host: Host, resource: Resource, seed: int) -> tuple[str, list[tuple[str, str]]]:
     """Return title and links of a page of a trap."""
-    detail = place.detail
-    match place.trap:
+    detail = resource.detail
+    match resource.trap:
         case Trap.CALENDAR:
             year, month = int(detail[:4]), int(detail[5:7])
             before = (year, month - 1) if month > 1 else (year - 1, 12)
@@ -234,7 +239,7 @@ def trap_links(host: Host, place: Place, seed: int) -> tuple[str, list[tuple[str
                 (f"/item/{each}", str(each)) for each in range(number + 1, number + 6)
             ]
         case _:
-            raise ValueError(f"{place.trap} has no pages of its own")
+            raise ValueError(f"{resource.trap} has no pages other than those of the host")
 
 
 def _anchors(links: Iterable[tuple[str, str]]) -> str:

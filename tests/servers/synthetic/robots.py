@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tests.servers.synthetic.draw import unit
+from tests.servers.synthetic.draw import uniform
 from tests.servers.synthetic.hosts import Host
 from tests.servers.synthetic.plan import WebPlan
 
@@ -115,7 +115,9 @@ def robots_file(plan: WebPlan, host: Host, at: int | None) -> RobotsFile:
 def robots_fails(plan: WebPlan, host: Host, at: int) -> bool:
     """Return whether it fails at a time: always in the first window, and in some others."""
     window = at // plan.window_ms
-    return window == 0 or unit(plan.seed, "robots fail", host.number, window) < plan.failing_share
+    return (
+        window == 0 or uniform(plan.seed, "robots fail", host.number, window) < plan.failing_share
+    )
 
 
 def sitemap_urls(host: Host) -> tuple[str, ...]:

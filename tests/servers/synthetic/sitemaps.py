@@ -98,7 +98,7 @@ class Sitemaps:
         return (
             f"<url><loc>{self._url(host, number)}</loc>{self._last_modified(host, number, at)}<news:news><news:publication>"
             f"<news:name>{host.name}</news:name><news:language>{host.language}</news:language></news:publication>"
-            f"<news:publication_date>{self._date(self._layout.born_at(host, number))}</news:publication_date>"
+            f"<news:publication_date>{self._date(self._layout.created_at(host, number))}</news:publication_date>"
             f"<news:title>{self._pages.title(host, number)}</news:title></news:news></url>\n"
         )
 
@@ -133,7 +133,7 @@ class Sitemaps:
 
     def _rss_item(self, host: Host, number: int, at: int) -> str:
         url, title = self._url(host, number), self._pages.title(host, number)
-        published = self._epoch + self._layout.born_at(host, number)
+        published = self._epoch + self._layout.created_at(host, number)
         date = formatdate(published // 1000, usegmt=True)
         return (
             f"<item><title>{title}</title><link>{url}</link><guid>{url}</guid>"
@@ -142,7 +142,7 @@ class Sitemaps:
 
     def _atom_entry(self, host: Host, number: int, at: int) -> str:
         url, title = self._url(host, number), self._pages.title(host, number)
-        published = self._date(self._layout.born_at(host, number))
+        published = self._date(self._layout.created_at(host, number))
         updated = self._date(self._changes.state(host, number, at).since)
         dates = f"<published>{published}</published><updated>{updated}</updated>"
         return f'<entry><title>{title}</title><link href="{url}"/><id>{url}</id>{dates}</entry>\n'

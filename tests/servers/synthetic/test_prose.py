@@ -117,9 +117,9 @@ def web() -> Web:
 
 
 def test_share_of_links_within_a_topic_is_that_of_the_plan(web: Web) -> None:
-    walked = walk(web, PLAN.epoch_ms)
+    result = walk(web, PLAN.epoch_ms)
     same = total = 0
-    for url, answer in walked.answers.items():
+    for url, answer in result.answers.items():
         for target in targets(url, answer):
             if web.topic(target) is not None and not target.endswith("/"):
                 total += 1

@@ -19,7 +19,7 @@ from tests.servers.synthetic.answer import Fault
 from tests.servers.synthetic.hosts import SITEMAP_KINDS, STYLES, Access
 from tests.servers.synthetic.kinds import Kind
 from tests.servers.synthetic.plan import TRAPS, Trap, WebPlan
-from tests.servers.synthetic.walk import Walked, targets, walk
+from tests.servers.synthetic.walk import CrawlResult, targets, walk
 from tests.servers.synthetic.web import Web
 
 PLAN = WebPlan(seed=4, hosts=200, pages=1_500, failing_share=0.5)
@@ -32,7 +32,7 @@ def web() -> Web:
 
 
 @pytest.fixture(scope="module")
-def walked(web: Web) -> Walked:
+def result(web: Web) -> CrawlResult:
     return walk(web, AT)
 
 
@@ -41,7 +41,7 @@ def fingerprint() -> str:
     web = Web(WebPlan(seed=9, hosts=20, pages=150, births_per_day=3.0))
     digest = sha256()
     for at in (AT, AT + 9 * 86_400_000):
-        for url in sorted(walk(web, at).met):
+        for url in sorted(walk(web, at).discovered):
             digest.update(repr((url, web.answer(url, {}, at))).encode())
     return digest.hexdigest()
 
@@ -70,15 +70,15 @@ def test_another_seed_gives_other_pages() -> None:
     assert len(first & second) < len(first) / 10
 
 
-def test_following_links_finds_exactly_the_real_pages(web: Web, walked: Walked) -> None:
-    assert walked.pages == set(web.real_pages(AT))
-    assert len([url for url in walked.pages if web.kind(url) is Kind.PAGE]) == sum(
+def test_following_links_finds_exactly_the_real_pages(web: Web, result: CrawlResult) -> None:
+    assert result.pages == set(web.real_pages(AT))
+    assert len([url for url in result.pages if web.kind(url) is Kind.PAGE]) == sum(
         host.size for host in web.open_hosts()
     )
 
 
-def test_links_lead_to_every_kind_of_url(walked: Walked) -> None:
-    counts = {Kind(kind): number for kind, number in walked.kinds.items()}
+def test_links_lead_to_every_kind_of_url(result: CrawlResult) -> None:
+    counts = {Kind(kind): number for kind, number in result.kinds.items()}
     assert set(counts) == set(Kind) - {Kind.ROBOTS, Kind.SITEMAP, Kind.FEED, Kind.MISSING}
     for kind, share in (
         (Kind.REDIRECT, 0.04),
@@ -89,10 +89,10 @@ def test_links_lead_to_every_kind_of_url(walked: Walked) -> None:
         assert 0.5 * share < counts[kind] / PLAN.pages < 2 * share, kind
 
 
-def test_links_lead_to_every_trap_and_every_fault(web: Web, walked: Walked) -> None:
-    assert {web.trap(url) for url in walked.met} == {*TRAPS, None}
-    assert set(walked.faults) == set(Fault)
-    assert {200, 301, 302, 303, 307, 308, 404, 410, 429, 500, 503} <= set(walked.statuses)
+def test_links_lead_to_every_trap_and_every_fault(web: Web, result: CrawlResult) -> None:
+    assert {web.trap(url) for url in result.discovered} == {*TRAPS, None}
+    assert set(result.faults) == set(Fault)
+    assert {200, 301, 302, 303, 307, 308, 404, 410, 429, 500, 503} <= set(result.statuses)
 
 
 def test_shares_of_hosts_are_exact(web: Web) -> None:
@@ -165,20 +165,20 @@ def test_unknown_paths_and_hosts_are_missing(web: Web) -> None:
     ):
         assert web.kind(front + path) in (Kind.MISSING, Kind.REDIRECT), path
         assert web.answer(front + "nothing", {}, AT).status == 404
-    assert web.kind("http://elsewhere.test/") is Kind.NOWHERE
-    assert web.kind("ftp://x/") is Kind.NOWHERE
+    assert web.kind("http://elsewhere.test/") is Kind.UNREACHABLE
+    assert web.kind("ftp://x/") is Kind.UNREACHABLE
     assert web.answer(front.replace("-0.", "-1."), {}, AT).fault is Fault.UNRESOLVED
 
 
 @pytest.mark.parametrize("trap", TRAPS)
 def test_traps_are_endless_and_contain_no_real_page(trap: Trap) -> None:
     web = Web(WebPlan.calm(hosts=2, pages=60, traps=0.5, trap_kinds=(trap,)))
-    walked = walk(web, AT, traps=400)
-    trapped = {url for url in walked.met if web.is_trap(url)}
-    assert walked.kinds[Kind.TRAP] > 400
-    assert len(trapped) > 400
-    assert walked.pages == set(web.real_pages())
-    assert all(walked.answers[url].status == 200 for url in trapped if url in walked.answers)
+    result = walk(web, AT, traps=400)
+    trap_urls = {url for url in result.discovered if web.is_trap(url)}
+    assert result.kinds[Kind.TRAP] > 400
+    assert len(trap_urls) > 400
+    assert result.pages == set(web.real_pages())
+    assert all(result.answers[url].status == 200 for url in trap_urls if url in result.answers)
 
 
 def test_no_link_leads_to_an_orphan() -> None:
@@ -206,8 +206,8 @@ def test_popular_pages_have_most_links_and_change_most_often() -> None:
 
 
 def test_plain_web_has_only_pages_with_status_200() -> None:
-    walked = walk(Web(WebPlan.calm(hosts=20, pages=200)), AT)
-    assert (set(walked.kinds), set(walked.statuses)) == ({Kind.PAGE}, {200})
+    result = walk(Web(WebPlan.calm(hosts=20, pages=200)), AT)
+    assert (set(result.kinds), set(result.statuses)) == ({Kind.PAGE}, {200})
 
 
 def count_calls(web: Web, urls: list[str]) -> int:

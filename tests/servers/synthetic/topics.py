@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from functools import lru_cache
 
-from tests.servers.synthetic.draw import draw, unit
+from tests.servers.synthetic.draw import draw, uniform
 from tests.servers.synthetic.hosts import Host
 from tests.servers.synthetic.layout import Layout
 from tests.servers.synthetic.lexicon import LEXICONS
@@ -40,15 +40,15 @@ class Topics:
     def partner(self, host: Host, number: int, each: int) -> tuple[Host, int] | None:
         """Return the target of link `each` of a page if it stays within the topic, or None."""
         seed = self._plan.seed
-        if unit(seed, "stays", host.number, number, each) >= self._plan.topic_links:
+        if uniform(seed, "stays", host.number, number, each) >= self._plan.topic_links:
             return None
         topic = self.of(host, number)
         for attempt in range(_MAX_ATTEMPTS):
             other = host
-            if unit(seed, "own host", host.number, number, each, attempt) >= _OWN_HOST:
-                chance = unit(seed, "partner host", host.number, number, each, attempt)
+            if uniform(seed, "own host", host.number, number, each, attempt) >= _OWN_HOST:
+                chance = uniform(seed, "partner host", host.number, number, each, attempt)
                 other = self._layout.hosts.get(int(self._plan.hosts * chance**2))
-            page = int(other.size * unit(seed, "partner", host.number, number, each, attempt))
+            page = int(other.size * uniform(seed, "partner", host.number, number, each, attempt))
             if (
                 self.of(other, page) == topic
                 and (other, page) != (host, number)
@@ -60,6 +60,6 @@ class Topics:
     def _of(self, host: Host, number: int) -> int:
         """Return the topic of a page, from 0."""
         seed = self._plan.seed
-        if number and unit(seed, "inherits", host.number, number) < self._plan.topic_links:
+        if number and uniform(seed, "inherits", host.number, number) < self._plan.topic_links:
             return self.of(host, (number - 1) // host.branching)
         return draw(seed, "topic", host.number, number) % self._plan.topics

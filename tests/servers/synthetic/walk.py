@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lycosa.core.records import FOLLOWED_KINDS
@@ -17,10 +16,10 @@ _WAIT_MS = 601_000
 
 
 @dataclass
-class Walked:
+class CrawlResult:
     """The result of a crawl.
 
-    `met`: all URLs that links lead to. `answers`: the last response of each requested URL.
+    `discovered`: all URLs that links lead to. `answers`: the last response of each requested URL.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -28,26 +27,23 @@ class Walked:
     faults: Counter[str] = field(default_factory=Counter)
     answers: dict[str, Answer] = field(default_factory=dict)
     pages: set[str] = field(default_factory=set)
-    met: set[str] = field(default_factory=set)
+    discovered: set[str] = field(default_factory=set)
 
 
-def walk(
-    web: Web, at_ms: int, *, traps: int = 3, enough: Callable[[Walked], bool] = lambda walked: False
-) -> Walked:
+def walk(web: Web, at_ms: int, *, traps: int = 3) -> CrawlResult:
     """Follow links and redirects from the first seed.
 
     Args:
         traps: maximum number of trap pages to request per host.
-        enough: ends the crawl when it returns True.
     """
-    walked = Walked()
+    result = CrawlResult()
     queue = deque(web.seeds())
-    walked.met.update(queue)
+    result.discovered.update(queue)
     trap_pages: Counter[str] = Counter()
-    while queue and not enough(walked):
+    while queue:
         url = queue.popleft()
         kind = web.kind(url)
-        walked.kinds[kind] += 1
+        result.kinds[kind] += 1
         host = url.split("/")[2]
         if kind is Kind.FORBIDDEN:
             continue
@@ -55,26 +51,26 @@ def walk(
             trap_pages[host] += 1
             if trap_pages[host] > traps:
                 continue
-        answer = _request(web, url, at_ms, walked)
-        walked.answers[url] = answer
+        answer = _request(web, url, at_ms, result)
+        result.answers[url] = answer
         if answer.status == 200 and kind in (Kind.PAGE, Kind.TRANSLATION):
-            walked.pages.add(url)
+            result.pages.add(url)
         for target in targets(url, answer):
-            if target not in walked.met:
-                walked.met.add(target)
+            if target not in result.discovered:
+                result.discovered.add(target)
                 queue.append(target)
-    return walked
+    return result
 
 
-def _request(web: Web, url: str, at_ms: int, walked: Walked) -> Answer:
+def _request(web: Web, url: str, at_ms: int, result: CrawlResult) -> Answer:
     """Request a URL, and repeat it later after a temporary failure."""
     for attempt in range(_ATTEMPTS):
         answer = web.answer(url, {}, at_ms + attempt * _WAIT_MS)
-        walked.statuses[answer.status] += 1
-        walked.faults[answer.fault] += 1
+        result.statuses[answer.status] += 1
+        result.faults[answer.fault] += 1
         if not answer.fault and answer.status not in (429, 500, 502, 503, 504):
             break
-        if web.kind(url) in (Kind.BROKEN, Kind.NOWHERE):
+        if web.kind(url) in (Kind.BROKEN, Kind.UNREACHABLE):
             break
     return answer
 

@@ -18,7 +18,7 @@ from tests.servers.synthetic.answer import Answer, Fault
 from tests.servers.synthetic.changes import Changes
 from tests.servers.synthetic.draw import draw
 from tests.servers.synthetic.hosts import Access, Host
-from tests.servers.synthetic.kinds import ASSET_TYPES, Kind, Place
+from tests.servers.synthetic.kinds import ASSET_TYPES, Kind, Resource
 from tests.servers.synthetic.layout import Layout
 from tests.servers.synthetic.pages import Pages
 from tests.servers.synthetic.plan import Trap, WebPlan
@@ -57,14 +57,14 @@ class Web:
         if host is None or host.access is not Access.OPEN:
             return Answer(0, fault=Fault.UNRESOLVED if host is None else _UNREACHABLE[host.access])
         at = at_ms - self.plan.epoch_ms
-        place = self.layout.place(host, path, at)
+        resource = self.layout.resolve(host, path, at)
         fields = [
             ("Date", formatdate(at_ms // 1000, usegmt=True)),
             ("Server", f"loom/{draw(host.number) % 3}"),
         ]
         fault = Fault.NONE
         failure = None
-        if place.kind is not Kind.ROBOTS:
+        if resource.kind is not Kind.ROBOTS:
             fault = faults.page_fault(self.plan, host, path, at)
             failure = faults.host_failure(self.plan, host, at)
         latency = faults.latency_ms(self.plan, host, path, at)
@@ -76,12 +76,12 @@ class Web:
             if retry_after:
                 fields.append(("Retry-After", retry_after))
         else:
-            if place.kind in _WITH_VALIDATORS:
-                validators = self._validators(host, place.number, at)
+            if resource.kind in _WITH_VALIDATORS:
+                validators = self._validators(host, resource.number, at)
                 fields += validators
                 if _is_not_modified(dict(validators), request_headers):
                     return Answer(304, tuple(fields), b"", latency, 0)
-            reply = self._reply(host, place, path, at, fields)
+            reply = self._reply(host, resource, path, at, fields)
         return _complete(host, reply, fields, request_headers, latency, fault)
 
     def _split(self, url: str) -> tuple[Host | None, str]:
@@ -92,32 +92,32 @@ class Web:
         return self.layout.hosts.by_name(match[1].lower()), path
 
     def _reply(
-        self, host: Host, place: Place, path: str, at: int, fields: list[tuple[str, str]]
+        self, host: Host, resource: Resource, path: str, at: int, fields: list[tuple[str, str]]
     ) -> _Reply:
-        match place.kind:
+        match resource.kind:
             case Kind.PAGE | Kind.TRANSLATION | Kind.DUPLICATE | Kind.NEAR_DUPLICATE:
-                return self._html(host, self._pages.page(host, place, at), at)
+                return self._html(host, self._pages.page(host, resource, at), at)
             case Kind.ROBOTS:
-                return self._robots(host, place, at, fields)
+                return self._robots(host, resource, at, fields)
             case Kind.SITEMAP:
                 sitemap = self._sitemaps.sitemap(host, path, at)
                 return (200, *sitemap) if sitemap else self._missing(host, 404)
             case Kind.FEED:
                 return 200, *self._sitemaps.feed(host, at)
-            case Kind.REDIRECT | Kind.CIRCLE:
-                return self._redirect(host, place, fields)
+            case Kind.REDIRECT | Kind.REDIRECT_LOOP:
+                return self._redirect(host, resource, fields)
             case Kind.TRAP:
-                return self._trap(host, place, at)
+                return self._trap(host, resource, at)
             case Kind.GONE:
-                return self._missing(host, (404, 410)[place.number % 2])
+                return self._missing(host, (404, 410)[resource.number % 2])
             case Kind.FORBIDDEN:
                 body = b"<title>Private</title><p>robots.txt disallows this page."
                 return 200, "text/html; charset=utf-8", body
             case Kind.BROKEN:
                 return 500, "text/html; charset=utf-8", b"<title>Internal error</title>"
             case Kind.ASSET:
-                size = 1_000 + draw(host.number, place.number) % 9_000
-                return 200, ASSET_TYPES[place.detail], bytes(size)
+                size = 1_000 + draw(host.number, resource.number) % 9_000
+                return 200, ASSET_TYPES[resource.detail], bytes(size)
             case _:
                 return self._missing(host, 404)
 
@@ -127,9 +127,11 @@ class Web:
         content_type = "text/html" if host.number % 3 == 1 else f"text/html; charset={host.charset}"
         return 200, content_type, text.encode(host.charset, "xmlcharrefreplace")
 
-    def _robots(self, host: Host, place: Place, at: int, fields: list[tuple[str, str]]) -> _Reply:
-        owner = self.layout.hosts.get(place.number)
-        if place.detail == "/robots.txt" and host.robots in ("redirecting", "foreign"):
+    def _robots(
+        self, host: Host, resource: Resource, at: int, fields: list[tuple[str, str]]
+    ) -> _Reply:
+        owner = self.layout.hosts.get(resource.number)
+        if resource.detail == "/robots.txt" and host.robots in ("redirecting", "foreign"):
             first = self.layout.hosts.get(0).name
             target = (
                 "/site-robots.txt"
@@ -142,25 +144,25 @@ class Web:
         body = file.text().encode() if file.status == 200 else b"none\n"
         return file.status, "text/plain; charset=utf-8", body
 
-    def _redirect(self, host: Host, place: Place, fields: list[tuple[str, str]]) -> _Reply:
-        style = self.layout.redirect_style(host, place.number)
+    def _redirect(self, host: Host, resource: Resource, fields: list[tuple[str, str]]) -> _Reply:
+        style = self.layout.redirect_style(host, resource.number)
         status = int(style) if style.isdigit() else 302
-        popularity = draw(self.plan.seed, "target", host.number, place.number) % 1_000 / 1_000
+        popularity = draw(self.plan.seed, "target", host.number, resource.number) % 1_000 / 1_000
         target = self.layout.path(host, self.layout.linked_page(host, host.size, popularity))
-        if style == "circle":
-            target = f"/go/{place.number}" + ("" if place.detail else ".2")
-        elif style == "chain" and place.detail != "3":
-            target = f"/go/{place.number}.{3 if place.detail else 2}"
+        if style == "loop":
+            target = f"/go/{resource.number}" + ("" if resource.detail else ".2")
+        elif style == "chain" and resource.detail != "3":
+            target = f"/go/{resource.number}.{3 if resource.detail else 2}"
         elif style == "away":
             linked = self.layout.linked_hosts(0)
-            away = linked[draw("away", host.number, place.number) % len(linked)] if linked else 0
+            away = linked[draw("away", host.number, resource.number) % len(linked)] if linked else 0
             target = f"http://{self.layout.hosts.get(away).name}/"
         fields.append(("Location", target))
         return status, "text/html", b"moved"
 
-    def _trap(self, host: Host, place: Place, at: int) -> _Reply:
-        text = self._pages.trap(host, place, at)
-        if place.trap is Trap.SOFT_404:
+    def _trap(self, host: Host, resource: Resource, at: int) -> _Reply:
+        text = self._pages.trap(host, resource, at)
+        if resource.trap is Trap.SOFT_404:
             text = text.replace("<main>", f"<main><p>{missing_text(host.language)}</p>", 1)
         return self._html(host, text, at)
 
@@ -206,7 +208,7 @@ class Web:
         layout = self.layout
         for host in self.open_hosts():
             for number in range(layout.size(host, at)):
-                if (orphans or not layout.is_orphan(host, number)) and not layout.is_dead(
+                if (orphans or not layout.is_orphan(host, number)) and not layout.is_removed(
                     host, number, at
                 ):
                     for language in host.languages:
@@ -216,9 +218,9 @@ class Web:
         """Return the kind of a URL. With a time, pages that do not exist yet are MISSING."""
         host, path = self._split(url)
         if host is None or host.access is not Access.OPEN:
-            return Kind.NOWHERE
+            return Kind.UNREACHABLE
         at = None if at_ms is None else at_ms - self.plan.epoch_ms
-        kind = self.layout.place(host, path, at).kind
+        kind = self.layout.resolve(host, path, at).kind
         if kind is Kind.ROBOTS or robots_file(self.plan, host, None).allows(path):
             return kind
         return Kind.FORBIDDEN
@@ -228,8 +230,8 @@ class Web:
         host, path = self._split(url)
         if host is None:
             return None
-        place = self.layout.place(host, path, at)
-        return (host, place.number) if place.kind in _PAGES else None
+        resource = self.layout.resolve(host, path, at)
+        return (host, resource.number) if resource.kind in _PAGES else None
 
     def topic(self, url: str) -> int | None:
         """Return the topic of a page in a web with topics; None for other URLs."""
@@ -239,7 +241,7 @@ class Web:
     def trap(self, url: str) -> Trap | None:
         """Return the kind of trap that a URL is part of, or None."""
         host, path = self._split(url)
-        return self.layout.place(host, path).trap if host is not None else None
+        return self.layout.resolve(host, path).trap if host is not None else None
 
     def is_trap(self, url: str) -> bool:
         return self.trap(url) is not None
@@ -278,8 +280,8 @@ class Web:
         host = self.layout.hosts.by_name(host_name)
         if host is None:
             return ""
-        place = self.layout.place(host, path)
-        return self.layout.hosts.get(place.number).name if place.kind is Kind.ROBOTS else ""
+        resource = self.layout.resolve(host, path)
+        return self.layout.hosts.get(resource.number).name if resource.kind is Kind.ROBOTS else ""
 
     def registrable(self, host_name: str) -> str:
         host = self.layout.hosts.by_name(host_name)
