@@ -32,7 +32,7 @@ def requirements(*extras: str) -> list[Requirement]:
 
 @pytest.fixture(scope="module")
 def sbom() -> Any:
-    command = [sys.executable, ROOT / "scripts" / "sbom"]
+    command = [sys.executable, str(ROOT / "scripts" / "sbom")]
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
