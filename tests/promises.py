@@ -1,6 +1,6 @@
 """The promises of the documentation, and the tests that prove them.
 
-`promises.toml` has the promises. A test names those that it proves with the marker `proves`.
+`promises.toml` lists the promises. The marker `proves` of a test lists those that it proves.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ their results. To run one proof: `.venv/bin/pytest -m "" NAME`.
 
 
 class Promise(NamedTuple):
-    """One promise: its id is `SUBJECT-NAME`, `stated` is a link from docs/."""
+    """One promise. `id`: SUBJECT-NAME. `stated`: where it is stated, as a link from docs/."""
 
     id: str
     subject: str
@@ -41,7 +41,7 @@ class Promise(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """One marked test: its name for pytest, the promises that it proves, when it runs."""
+    """One marked test. `test`: its pytest ID. `runs`: when it runs, as on the generated page."""
 
     test: str
     promises: tuple[str, ...]
@@ -49,7 +49,7 @@ class Proof(NamedTuple):
 
 
 class BadMarker(ValueError):
-    """A marker `proves` that proves nothing, with its file and line."""
+    """A marker `proves` that is not on a test or has no literal ids."""
 
 
 @cache
@@ -120,7 +120,7 @@ def _literal(argument: ast.expr, path: Path) -> str:
 def _runs(
     function: ast.FunctionDef | ast.AsyncFunctionDef, module_marks: Sequence[ast.Assign]
 ) -> str:
-    """Return when a test runs: by its marks, those of its module and those of its cases."""
+    """Return when a test runs, from the marks of the test, its module and its cases."""
     decorators = function.decorator_list
     of_module = [
         each.value for each in module_marks if ast.unparse(each.targets[0]) == "pytestmark"
@@ -165,7 +165,7 @@ def promises_page() -> str:
 
 
 def _rows(promise: Promise, tests: Mapping[str, Sequence[Proof]]) -> Iterator[str]:
-    """The rows of one promise, one per test; its text is in the first."""
+    """Yield the rows of one promise, one per test; the first has its text."""
     link = os.path.relpath(f"docs/{promise.stated}", "docs/reference")
     stated = f"[{_title(promise.stated.partition('#')[0])}]({link})"
     cell = f"**{promise.id}**: {promise.text} {stated}"

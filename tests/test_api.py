@@ -1,4 +1,4 @@
-"""The Python API: the examples of docs/reference/python.md, streams of pages, results, and errors."""
+"""Tests of the Python API: examples of docs/reference/python.md, streams, results, errors."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from lycosa.api.options import (
 )
 from lycosa.api.streams import PageStream
 from lycosa.cli.main import COMMANDS, load_command
+from lycosa.cli.output import json_text
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.parameters import Duration
 from tests.cli.conftest import run_here, small_site
@@ -48,14 +49,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def root(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace that holds the site, made by the API."""
+    """A workspace with a crawl of the site."""
     path = tmp_path_factory.mktemp("api") / "lycosa-data"
     report = Workspace(path, QUICK).crawl([site], delay=0)
     assert (report.pages, report.ended) == (2, "finished")
     return path
 
 
-def test_every_example_of_the_page_runs(
+def test_examples_of_the_reference_run(
     site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -84,9 +85,7 @@ def test_pages_are_yielded_as_they_are_fetched(site: str, tmp_path: Path) -> Non
     assert stream.report.pages == 2
 
 
-def test_a_stream_that_is_closed_stops_the_crawl_and_keeps_its_pages(
-    site: str, tmp_path: Path
-) -> None:
+def test_closing_a_stream_stops_the_crawl_and_keeps_its_pages(site: str, tmp_path: Path) -> None:
     ws = Workspace(tmp_path / "w", ("index.heap=15MiB",))
     with ws.crawl_iter(site, delay="200ms") as stream:
         first = next(stream)
@@ -107,7 +106,7 @@ def test_a_stream_is_an_asynchronous_iterator_and_raises_errors(site: str, tmp_p
 
 
 @pytest.mark.parametrize("delay", [0, 0.01, "10ms", timedelta(milliseconds=10)])
-def test_a_hunt_accepts_one_seed_and_a_delay_as_crawl_does(
+def test_hunt_accepts_a_single_seed_and_all_forms_of_delays(
     delay: Duration, site: str, tmp_path: Path
 ) -> None:
     ws = Workspace(tmp_path / "w", (*QUICK, "crawl.patience=1s", *SLOW))
@@ -118,7 +117,7 @@ def test_a_hunt_accepts_one_seed_and_a_delay_as_crawl_does(
         ws.hunt("moths", seeds=[site], delay=-1)
 
 
-def test_results_are_a_sequence_with_texts(site: str, root: Path) -> None:
+def test_results_are_a_sequence_of_hits_with_texts(site: str, root: Path) -> None:
     results = Workspace(root).search("eyes OR moths", explain=True)
     assert len(results) == results.total == 2
     assert {hit.title for hit in results} == {"The home of <script> & moths", "Compound eyes"}
@@ -134,27 +133,29 @@ def test_results_are_a_sequence_with_texts(site: str, root: Path) -> None:
     json.dumps(results.asdict())
 
 
-def test_json_of_the_command_line_is_that_of_the_api(site: str, root: Path) -> None:
+def test_json_of_commands_equals_that_of_the_api(site: str, root: Path) -> None:
     ws = Workspace(root)
 
     def printed(*words: str) -> Any:
         return json.loads(run_here("-w", str(root), *words, "--json").out)
 
-    def plain(model: Any) -> Any:
-        from lycosa.cli.output import json_text
-
+    def as_json(model: Any) -> Any:
         return json.loads(json_text(model))
 
-    assert printed("search", "moths") | {"took_ms": 0} == plain(ws.search("moths")) | {"took_ms": 0}
-    assert printed("status") == plain(ws.status())
-    assert printed("explain", f"{site}eyes.html") == plain(ws.explain(f"{site}eyes.html"))
-    assert printed("collection", "list") == plain(ws.collections.list())
-    assert printed("site", site) == plain(ws.sites.audit(site))
-    assert printed("links", "--to", f"{site}eyes.html") == plain(
+    assert printed("search", "moths") | {"took_ms": 0} == as_json(ws.search("moths")) | {
+        "took_ms": 0
+    }
+    assert printed("status") == as_json(ws.status())
+    assert printed("explain", f"{site}eyes.html") == as_json(ws.explain(f"{site}eyes.html"))
+    assert printed("collection", "list") == as_json(ws.collections.list())
+    assert printed("site", site) == as_json(ws.sites.audit(site))
+    assert printed("links", "--to", f"{site}eyes.html") == as_json(
         ws.sites.links(to=f"{site}eyes.html")
     )
-    assert printed("status", "--by", "language") == plain(ws.statistics.groups("language"))
-    assert printed("versions", f"{site}eyes.html") == plain(ws.archive.versions(f"{site}eyes.html"))
+    assert printed("status", "--by", "language") == as_json(ws.statistics.groups("language"))
+    assert printed("versions", f"{site}eyes.html") == as_json(
+        ws.archive.versions(f"{site}eyes.html")
+    )
     assert printed("fetch", f"{site}eyes.html")[-1]["status"] == 200
 
 
@@ -175,7 +176,7 @@ def test_methods_have_types_and_documentation() -> None:
             )
 
 
-def test_names_are_completed_from_the_workspace(root: Path) -> None:
+def test_names_of_the_workspace_are_completed(root: Path) -> None:
     ws = Workspace(root)
     assert ws.statistics.names("collections") == ["default"]
     assert ws.statistics.names("hosts") == ["127.0.4.3"]
@@ -191,8 +192,7 @@ def test_names_are_completed_from_the_workspace(root: Path) -> None:
     assert {"--collection", "--site", "--lang"} <= options
 
 
-def test_searching_loads_nothing_that_reads_tables(root: Path) -> None:
-    """Nor does importing the package load anything of it."""
+def test_import_and_search_load_no_modules_that_they_do_not_need(root: Path) -> None:
     program = (
         "import sys, lycosa; assert 'lycosa.api' not in sys.modules\n"
         f"hits = [hit.url for hit in lycosa.Workspace({str(root)!r}).search('shape')]\n"
@@ -206,7 +206,7 @@ def test_searching_loads_nothing_that_reads_tables(root: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_later_search_sees_what_was_indexed_meanwhile(site: str, tmp_path: Path) -> None:
+def test_search_includes_pages_indexed_after_the_last_search(site: str, tmp_path: Path) -> None:
     ws = Workspace(tmp_path / "data", QUICK)
     ws.crawl(f"{site}eyes.html", delay="0", depth=0, index=False)
     assert not list(ws.search("movement"))
@@ -214,7 +214,7 @@ def test_a_later_search_sees_what_was_indexed_meanwhile(site: str, tmp_path: Pat
     assert [hit.title for hit in ws.search("movement")] == ["Compound eyes"]
 
 
-def test_wrong_calls_are_errors_for_people(tmp_path: Path) -> None:
+def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
     ws = Workspace(tmp_path)
     with pytest.raises(WorkspaceError, match="is not a workspace"):
         ws.search("x")
@@ -247,15 +247,15 @@ def test_signatures_list_the_keyword_arguments(method: object, arguments: type) 
     assert "options" not in parameters
 
 
-def test_all_arguments_of_a_search_are_accepted_and_others_are_not(root: Path) -> None:
+def test_methods_accept_all_documented_arguments_and_no_others(root: Path) -> None:
     ws = Workspace(root)
-    everything = SearchArguments(
+    arguments = SearchArguments(
         count=1, offset=0, language="en", collection="default", site="127.0.4.3", order="date",
         per_host=0, copies=True, facets=["host"], explain=True, feedback="off", spelling=False,
         across=(), source_language="en", translate=(), workspaces=(), peers=(), local=True,
     )  # fmt: skip
-    assert everything.keys() == SearchArguments.__annotations__.keys()
-    assert len(ws.search("moths", **everything)) == 1
+    assert arguments.keys() == SearchArguments.__annotations__.keys()
+    assert len(ws.search("moths", **arguments)) == 1
     with pytest.raises(TypeError, match="hurry"):
         ws.search("moths", hurry=True)  # type: ignore[call-arg]
     terms = TermsArguments(

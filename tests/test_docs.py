@@ -1,4 +1,4 @@
-"""The documentation says what the code does: settings, columns and commands."""
+"""The documentation matches the code: settings, columns, commands, options, hooks and links."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from lycosa.cli.main import COMMANDS as PANELS
 from lycosa.cli.main import app, load_command
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
+from lycosa.config.template import configuration_template
 from lycosa.hooks import specs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,12 +28,12 @@ REFERENCE = DOCS / "reference"
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_pages_made_from_the_code_are_up_to_date(name: str) -> None:
     assert (REFERENCE / name).read_text(encoding="utf-8") == PAGES[name](), (
-        f"run .venv/bin/python scripts/make_docs.py: docs/reference/{name} is old"
+        f"docs/reference/{name} is not up to date: run .venv/bin/python scripts/make_docs.py"
     )
 
 
 PROCESSES = {"worker", "pages", "coordina"}
-"""Names in `ps`, in docs/how-to/service.md."""
+"""Process names in docs/how-to/service.md, which look like commands."""
 COMMAND_PAGES = (
     "commands-crawl.md",
     "commands-search.md",
@@ -46,8 +47,9 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
 def _names(title: str) -> list[str]:
-    """The commands of a heading: `export xml, text` names two of a group, `watch` all commands of
-    its group.
+    """Return the commands of a heading.
+
+    `export xml, text` are two commands of a group, `watch` all commands of its group.
     """
     first, *others = title.replace(",", "").split()
     if first not in GROUPS:
@@ -56,7 +58,7 @@ def _names(title: str) -> list[str]:
 
 
 def _sections() -> list[tuple[str, str, str]]:
-    """Page, title and text of each section that describes commands."""
+    """Return page, title and text of each section that describes commands."""
     sections = []
     for page in COMMAND_PAGES:
         for section in re.split(
@@ -71,15 +73,9 @@ def _sections() -> list[tuple[str, str, str]]:
 SECTIONS = _sections()
 
 
-def _conventions() -> set[str]:
-    """The options that docs/reference/commands.md describes for all commands."""
-    section = (
-        (REFERENCE / "commands.md")
-        .read_text(encoding="utf-8")
-        .partition("\n## Conventions\n")[2]
-        .partition("\n## ")[0]
-    )
-    return set(_OPTION.findall(section))
+def _section_of_commands_page(title: str) -> str:
+    text = (REFERENCE / "commands.md").read_text(encoding="utf-8")
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def test_every_command_is_documented() -> None:
@@ -91,40 +87,35 @@ def test_every_command_is_documented() -> None:
 
 @pytest.mark.parametrize("name", [*COMMANDS, *GROUPS])
 def test_every_command_is_in_the_table_of_all_commands(name: str) -> None:
-    table = (
-        (REFERENCE / "commands.md")
-        .read_text(encoding="utf-8")
-        .partition("\n## All commands\n")[2]
-        .partition("\n## ")[0]
-    )
+    table = _section_of_commands_page("All commands")
     assert re.search(rf"^\| \[?`{name}`", table, flags=re.M)
 
 
 @pytest.mark.parametrize(
     ("page", "title", "body"), SECTIONS, ids=[title for _, title, _ in SECTIONS]
 )
-def test_options_of_a_command_are_those_that_the_docs_name(
+def test_documented_options_of_a_command_are_those_of_its_help(
     page: str, title: str, body: str
 ) -> None:
     options = set[str]().union(*map(_options, _names(title)))
-    named = set(_OPTION.findall(re.sub(r"`lycosa [^`]+`", "", body)))  # those are checked below
-    assert named - options == set(), (
-        f"docs/reference/{page} names options that {title} does not have"
+    # example calls are checked by another test
+    documented = set(_OPTION.findall(re.sub(r"`lycosa [^`]+`", "", body)))
+    common = set(_OPTION.findall(_section_of_commands_page("Conventions")))
+    assert documented - options == set(), (
+        f"docs/reference/{page} has options that {title} does not have"
     )
-    assert options - named - _conventions() == set(), (
-        f"docs/reference/{page} does not name options of {title}"
-    )
+    assert options - documented - common == set(), f"docs/reference/{page} lacks options of {title}"
 
 
-def test_options_that_commands_share_exist() -> None:
-    named = set(_OPTION.findall((REFERENCE / "commands.md").read_text(encoding="utf-8")))
-    assert named <= _options("crawl") | {"--version", "--install-completion"}
+def test_common_options_of_commands_exist() -> None:
+    documented = set(_OPTION.findall((REFERENCE / "commands.md").read_text(encoding="utf-8")))
+    assert documented <= _options("crawl") | {"--version", "--install-completion"}
 
 
 @pytest.mark.parametrize(
     "path", [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"], ids=lambda path: path.name
 )
-def test_calls_in_the_docs_name_commands_and_options_that_exist(path: Path) -> None:
+def test_calls_in_documents_use_existing_commands_and_options(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     calls = re.findall(r"`lycosa\s([^`]+)`", text) + re.findall(
         r"^ *\$? ?lycosa ([^#\n]+)", text, flags=re.M
@@ -132,7 +123,7 @@ def test_calls_in_the_docs_name_commands_and_options_that_exist(path: Path) -> N
     for call in calls:
         words = re.sub(r"(?:^|\s)(?:-w|--set)\s+(?:'[^']*'|\S+)", " ", call).split()
         name = next((word for word in words if not word.startswith("-")), "")
-        if not re.fullmatch("[a-z]+", name) or call in PROCESSES:  # COMMAND, …
+        if not re.fullmatch("[a-z]+", name) or call in PROCESSES:  # a placeholder like COMMAND
             continue
         assert name in COMMANDS or name in GROUPS, f"{path.name}: lycosa {call}"
         names = [
@@ -146,7 +137,7 @@ def test_calls_in_the_docs_name_commands_and_options_that_exist(path: Path) -> N
 
 @cache
 def _options(name: str) -> frozenset[str]:
-    """The long options of a command: of the names at the start of each line of its help."""
+    """Return the long options of a command, from the starts of the lines of its help."""
     names = re.findall(
         r"^  (?:-\w, )?--[a-z][a-z-]+(?: / --[a-z-]+)?",
         _help(name).partition("\nExamples:")[0],
@@ -157,26 +148,24 @@ def _options(name: str) -> frozenset[str]:
 
 @cache
 def _help(name: str) -> str:
-    """The help of one command."""
+    """Return the help of a command."""
     result = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "110"})
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def test_every_documented_setting_default_is_one_that_the_schema_takes() -> None:
-    from lycosa.config.template import configuration_template
-
+def test_default_values_in_the_configuration_template_are_valid() -> None:
     template = configuration_template()
     assert parse_config(template) == Config()
-    live = re.sub(r"^# (?=[a-z_0-9]+ = (?!…))", "", template, flags=re.M).replace(
+    uncommented = re.sub(r"^# (?=[a-z_0-9]+ = (?!…))", "", template, flags=re.M).replace(
         "# [[collection]]", "[[collection]]"
     )
-    parsed = parse_config(live)
+    parsed = parse_config(uncommented)
     assert parsed.fetch == Config().fetch
     assert [collection.name for collection in parsed.collection] == ["default"]
 
 
-def test_links_between_documents_lead_somewhere() -> None:
+def test_targets_of_links_between_documents_exist() -> None:
     for path in [*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("examples/*.md")]:
         for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
             if "://" not in target:
@@ -186,7 +175,7 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def _anchor(heading: str) -> str:
-    """The anchor that GitHub gives a heading."""
+    """Return the anchor of a heading on GitHub."""
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w -]", "", plain.strip().lower()).replace(" ", "-")
 
@@ -209,73 +198,61 @@ def test_anchors_of_links_between_documents_exist() -> None:
                 )
 
 
-ROBOTS = {"Lycosa", "Scrapy", "Nutch", "Heritrix", "StormCrawler", "BUbiNG", "YaCy", "Larbin"}
+CRAWLERS = {"Lycosa", "Scrapy", "Nutch", "Heritrix", "StormCrawler", "BUbiNG", "YaCy", "Larbin"}
 
 
-def test_every_robot_has_a_line_with_a_source_in_every_part_of_the_comparison() -> None:
+def test_every_section_of_the_comparison_has_a_row_with_a_source_for_each_crawler() -> None:
     pages = [
         (DOCS / "explanation" / name).read_text(encoding="utf-8")
         for name in ("compare-crawling.md", "compare-storage-search.md")
     ]
-    parts = [part for page in pages for part in re.split(r"^## ", page, flags=re.M)[1:]]
-    assert len(parts) == 9
-    for part in parts:
+    sections = [section for page in pages for section in re.split(r"^## ", page, flags=re.M)[1:]]
+    assert len(sections) == 9
+    for section in sections:
         rows = [
             row
-            for row in re.findall(r"^\| (\w+) \| (.*) \|$", part, flags=re.M)
-            if row[0] in ROBOTS
+            for row in re.findall(r"^\| (\w+) \| (.*) \|$", section, flags=re.M)
+            if row[0] in CRAWLERS
         ]
-        assert {name for name, _ in rows} == ROBOTS, part[:40]
-        for name, known in rows:
-            assert "](" in known, f"{part[:20]!r} says of {name} what it has no source for"
-
-
-def test_commands_of_the_readme_exist() -> None:
-    names = set(
-        re.findall(
-            r"^\s+lycosa (?:-w \S+ )?([a-z]+)",
-            (ROOT / "README.md").read_text(encoding="utf-8"),
-            flags=re.M,
-        )
-    )
-    assert names
-    assert names <= BUILT.keys()
+        assert {name for name, _ in rows} == CRAWLERS, section[:40]
+        for name, text in rows:
+            assert "](" in text, f"{section[:20]!r}: the row of {name} has no source"
 
 
 _CODE = re.compile(r"`((?:[a-z]+)(?:\.\w+)+)`")
 
 
 def _exists(name: str) -> bool:
-    """Whether a dotted name is a module of Lycosa, something in one, or a setting."""
+    """Return whether a dotted name is a module of Lycosa, an attribute of one, or a setting."""
     parts = f"lycosa.{name}".split(".")
     for length in range(len(parts), 1, -1):
         try:
-            found: object = import_module(".".join(parts[:length]))
+            value: object = import_module(".".join(parts[:length]))
         except ImportError:
             continue
         for attribute in parts[length:]:
-            found = getattr(found, attribute, None)
-        if found is not None:
+            value = getattr(value, attribute, None)
+        if value is not None:
             return True
     section, _, key = name.partition(".")
     settings = getattr(Config(), section, None)
     return settings is not None and hasattr(settings, key)
 
 
-def test_modules_that_the_architecture_page_names_exist() -> None:
+def test_modules_in_the_architecture_page_exist() -> None:
     packages = {path.name for path in (ROOT / "src" / "lycosa").iterdir() if path.is_dir()}
     names = set(_CODE.findall((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")))
-    named = {name for name in names if name.partition(".")[0] in packages}
-    assert len(named) > 50
-    assert not [name for name in sorted(named) if not _exists(name)]
+    modules = {name for name in names if name.partition(".")[0] in packages}
+    assert len(modules) > 50
+    assert not [name for name in sorted(modules) if not _exists(name)]
 
 
 def test_the_page_about_plugins_lists_every_hook() -> None:
     page = (DOCS / "how-to" / "plugins.md").read_text()
-    described = dict(re.findall(r"^\| `(\w+)\(([\w, ]*)\)` \|", page, re.MULTILINE))
+    documented = dict(re.findall(r"^\| `(\w+)\(([\w, ]*)\)` \|", page, re.MULTILINE))
     defined = {
         name: ", ".join(inspect.signature(function).parameters)
         for name, function in vars(specs).items()
         if inspect.isfunction(function) and hasattr(function, f"{specs.PROJECT}_spec")
     }
-    assert described == defined
+    assert documented == defined

@@ -1,5 +1,6 @@
-"""Every shell, Python and configuration block of the tutorials and how-to guides runs on the
-demonstration's web, unless a comment before it says why not.
+"""The code blocks of the tutorials and how-to guides run on the demo sites.
+
+A comment before a block can exclude it, with a reason.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = sorted([DOCS / "index.md", *DOCS.glob("tutorial/*.md"), *DOCS.glob("how-to/*.md")])
-PLACES = {
+SITES = {
     "https://example.org": "wolfspiders",
     "https://paper.example": "harbour",
     "https://journal.example": "boulangerie",
     "https://ribao.example": "chayuan",
     "https://radio.example": "niwa",
 }
-"""Origin in the docs -> site of the demonstration."""
+"""Origin in the docs -> demo site."""
 
 QUICK = (
     *("collection.delay=0s", "collection.courtesy_factor=0", "crawl.patience=1s"),
@@ -67,12 +68,12 @@ def _blocks(path: Path) -> list[Block]:
 @pytest.fixture(scope="module")
 def origins() -> Iterator[dict[str, str]]:
     with serve_demo_web() as web:
-        yield {place: web.origins[site] for place, site in PLACES.items()}
+        yield {public: web.origins[name] for public, name in SITES.items()}
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> dict[str, str]:
-    """An environment whose `lycosa` does not wait between requests, and stops servers."""
+    """The environment of shell blocks: `lycosa` has no delay, and stops servers."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, arguments in (
@@ -109,14 +110,14 @@ def test_every_block_of_a_page_runs(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    folder = tmp_path / "here"
+    folder = tmp_path / "folder"
     folder.mkdir()
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {}
     for block in _blocks(path):
         text = block.text
-        for place, origin in origins.items():
-            text = text.replace(place, origin)
+        for public, origin in origins.items():
+            text = text.replace(public, origin)
         if block.language == "toml" and block.title.endswith("lycosa.toml"):
             parse_config(text)
             file = folder / block.title
@@ -137,15 +138,15 @@ def test_every_block_of_a_page_runs(
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_code_is_in_fenced_blocks_with_a_language(path: Path) -> None:
+def test_code_blocks_are_fenced_and_have_a_language(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     blocks = _blocks(path)
-    assert len(blocks) == len(re.findall(r"^ *```", text, flags=re.M)) / 2
+    assert len(blocks) * 2 == len(re.findall(r"^ *```", text, flags=re.M))
     assert {block.language for block in blocks} <= _LANGUAGES
     assert not re.search(r"\n\n    (?![-*\d ])", _BLOCK.sub("", text)), "an indented code block"
 
 
-def test_most_blocks_are_run() -> None:
+def test_most_shell_blocks_are_run() -> None:
     blocks = [block for path in PAGES for block in _blocks(path) if block.language == "sh"]
     run = [block for block in blocks if not block.not_run]
     assert len(run) >= 40

@@ -1,4 +1,4 @@
-"""The documentation site: built without warnings, complete, and readable without a network."""
+"""The documentation site builds without warnings, is complete, and works without a network."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def pages(site: Path) -> dict[Path, LexborHTMLParser]:
     return {path: LexborHTMLParser(path.read_bytes()) for path in site.rglob("*.html")}
 
 
-def test_every_document_is_a_page(site: Path) -> None:
+def test_every_document_has_a_page(site: Path) -> None:
     for document in (ROOT / "docs").rglob("*.md"):
         page = site / document.relative_to(ROOT / "docs").with_suffix(".html")
         assert page.is_file(), document
@@ -66,15 +66,15 @@ def test_every_document_is_a_page(site: Path) -> None:
 
 def test_pages_load_nothing_from_other_hosts(pages: dict[Path, LexborHTMLParser]) -> None:
     for path, page in pages.items():
-        loaded = [
+        resources = [
             node.attributes.get("src") or node.attributes.get("href") or ""
             for node in page.css("script[src], img[src], iframe[src], link[rel=stylesheet]")
         ]
-        assert loaded or path.name == "404.html", path
-        assert not [url for url in loaded if urlsplit(url).netloc], path
+        assert resources or path.name == "404.html", path
+        assert not [url for url in resources if urlsplit(url).netloc], path
 
 
-def test_links_and_anchors_lead_somewhere(pages: dict[Path, LexborHTMLParser]) -> None:
+def test_targets_of_links_and_anchors_exist(pages: dict[Path, LexborHTMLParser]) -> None:
     anchors = {
         path: {node.attributes["id"] for node in page.css("[id]")} for path, page in pages.items()
     }
@@ -97,15 +97,15 @@ def test_links_and_anchors_lead_somewhere(pages: dict[Path, LexborHTMLParser]) -
 
 
 def _codes(page: LexborHTMLParser) -> set[str]:
-    """The first cells of the tables of a page."""
+    """Return the code in the first cells of the tables of a page."""
     return {node.text(strip=True) for node in page.css("td:first-child code")}
 
 
 def test_every_setting_is_in_the_reference(site: Path, pages: dict[Path, LexborHTMLParser]) -> None:
-    described = set[str]()
+    documented = set[str]()
     for path, page in pages.items():
         if path.name.startswith("settings-"):
-            described |= _codes(page)
+            documented |= _codes(page)
     models: list[type[BaseModel]] = [Collection, BasicAuth, FormLogin, Monitor]
     config = Config()
     models += [
@@ -115,13 +115,13 @@ def test_every_setting_is_in_the_reference(site: Path, pages: dict[Path, LexborH
     ]
     expected = {name for model in models for name in model.model_fields}
     assert len(expected) > 100
-    assert expected - described == set()
+    assert expected - documented == set()
 
 
 def test_every_column_is_in_the_reference(pages: dict[Path, LexborHTMLParser], site: Path) -> None:
     page = pages[site / "reference" / "tables.html"]
     assert {column.name for table in TABLES.values() for column in table.columns} <= _codes(page)
-    assert {f"{name}" for name in TABLES} <= {node.attributes["id"] for node in page.css("h2[id]")}
+    assert TABLES.keys() <= {node.attributes["id"] for node in page.css("h2[id]")}
 
 
 def test_every_command_is_in_the_reference(pages: dict[Path, LexborHTMLParser], site: Path) -> None:
@@ -160,7 +160,7 @@ def test_the_search_index_contains_the_pages(site: Path) -> None:
     assert "wolf spider mother" in texts
 
 
-def test_search_works_from_disk(site: Path, tmp_path: Path) -> None:
+def test_search_works_on_file_urls(site: Path, tmp_path: Path) -> None:
     page = (site / "how-to" / "export.html").as_uri()
     done = subprocess.run(
         [

@@ -1,4 +1,4 @@
-"""Every example runs against the demo web on loopback and gives real results."""
+"""Every example runs on the demo sites and gives correct results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXAMPLES = ROOT / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 QUESTION = "how do wolf spider mothers carry their young"
 PAGES = 18
-"""Pages of the site `wolfspiders` that robots.txt allows and links lead to."""
+"""Number of pages that a crawl of the site `wolfspiders` finds."""
 NEWS = {
     "en": ("wolfspiders", "spiders"),
     "de": ("harbour", "Hafen"),
@@ -41,7 +41,7 @@ NEWS = {
     "es": ("biblioteca", "libros"),
     "ru": ("muzey", "паровозы"),
 }
-"""Language -> demo site, a word of its pages."""
+"""Language -> demo site, a word on its pages."""
 QUICK = """
 [crawl]
 patience = "0s"
@@ -84,27 +84,27 @@ def _run(folder: Path, script: str, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_an_example_is_short_and_says_how_it_is_run(script: str, tmp_path: Path) -> None:
+def test_an_example_is_short_and_shows_its_usage(script: str, tmp_path: Path) -> None:
     source = (EXAMPLES / script).read_text(encoding="utf-8")
     assert len(source.splitlines()) < 60
     tree = ast.parse(source)
     assert f"\n    python {script} https://" in (ast.get_docstring(tree) or "")
-    imported = {
+    modules = {
         each.module for each in ast.walk(tree) if isinstance(each, ast.ImportFrom) and each.module
     }
-    assert not [name for name in imported if name.startswith("lycosa.")]
-    bare = subprocess.run(_command(script), cwd=tmp_path, capture_output=True, text=True)
-    assert (bare.returncode, bare.stdout) == (1, "")
-    assert bare.stderr.startswith(f"usage: {script} URL")
+    assert not [name for name in modules if name.startswith("lycosa.")]
+    without_url = subprocess.run(_command(script), cwd=tmp_path, capture_output=True, text=True)
+    assert (without_url.returncode, without_url.stdout) == (1, "")
+    assert without_url.stderr.startswith(f"usage: {script} URL")
     assert not list(tmp_path.iterdir())
 
 
-def test_the_page_of_the_examples_lists_all() -> None:
-    listed = re.findall(r"^\| \[[^\]]+\]\(([^)]+)\)", (EXAMPLES / "README.md").read_text(), re.M)
-    assert sorted(listed) == sorted([*SCRIPTS, "news", "plugin"])
+def test_the_readme_of_the_examples_lists_all() -> None:
+    links = re.findall(r"^\| \[[^\]]+\]\(([^)]+)\)", (EXAMPLES / "README.md").read_text(), re.M)
+    assert sorted(links) == sorted([*SCRIPTS, "news", "plugin"])
 
 
-def test_site_search(site: str, tmp_path: Path) -> None:
+def test_site_search_prints_hits_as_json(site: str, tmp_path: Path) -> None:
     workspace = _settings(tmp_path, "site-search")
     answer = json.loads(_run(tmp_path, "site_search.py", site, "spider", "mother"))
     first = answer["hits"][0]
@@ -115,7 +115,7 @@ def test_site_search(site: str, tmp_path: Path) -> None:
     assert Workspace(workspace).status().pages == PAGES
 
 
-def test_archive_is_valid(site: str, tmp_path: Path) -> None:
+def test_archive_site_writes_a_valid_wacz(site: str, tmp_path: Path) -> None:
     _settings(tmp_path, "archive")
     printed = _run(tmp_path, "archive_site.py", site)
     assert "127.0.2.1.wacz: 18 pages, 22 captures\narchive complete\n" in printed
@@ -136,7 +136,7 @@ def test_archive_is_valid(site: str, tmp_path: Path) -> None:
 
 
 def _responses(stream: Any) -> dict[str, str]:
-    """URL -> media type of each complete response in a WARC file."""
+    """Return URL -> media type of each complete response in a WARC file."""
     types = {}
     for record in ArchiveIterator(stream, check_digests="raise"):
         if record.rec_type == "response":
@@ -218,7 +218,7 @@ def test_duckdb_counts_the_pages_of_the_workspace(site: str, tmp_path: Path) -> 
     assert tables[2] == (site, str(len(workspace.sites.links(to=site))))
 
 
-def test_extracted_fields(site: str, tmp_path: Path) -> None:
+def test_extract_fields_writes_items(site: str, tmp_path: Path) -> None:
     _settings(tmp_path, "extracted")
     printed = _run(tmp_path, "extract_fields.py", site).splitlines()
     assert printed[0] == f"{PAGES} items, 0 without a title"
@@ -258,10 +258,10 @@ def test_retrieval_prints_passages_with_sources(site: str, tmp_path: Path) -> No
 
 def test_langchain_loads_and_retrieves(site: str, tmp_path: Path) -> None:
     _settings(tmp_path, "langchain")
-    first, *found = _run(tmp_path, "langchain_retriever.py", site, *QUESTION.split()).splitlines()
+    first, *results = _run(tmp_path, "langchain_retriever.py", site, *QUESTION.split()).splitlines()
     assert first == f"{PAGES} documents"
-    assert len(found) == 4
-    assert re.fullmatch(rf"{re.escape(site)}life/mothers\.html \([1-9]\d+ characters\)", found[0])
+    assert len(results) == 4
+    assert re.fullmatch(rf"{re.escape(site)}life/mothers\.html \([1-9]\d+ characters\)", results[0])
 
 
 def test_llamaindex_reads_and_splits(site: str, tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_llamaindex_reads_and_splits(site: str, tmp_path: Path) -> None:
     assert all(line.startswith(site) for line in nodes)
 
 
-def test_news_in_five_languages(web: DemoWeb, tmp_path: Path) -> None:
+def test_news_template_indexes_five_languages(web: DemoWeb, tmp_path: Path) -> None:
     folder = tmp_path / "news"
     shutil.copytree(EXAMPLES / "news", folder)
     assert {path.stem for path in (folder / "seeds").iterdir()} == NEWS.keys()

@@ -1,6 +1,4 @@
-"""The recipes of docs/how-to/maintenance.md work: a backup made during a crawl can be restored and crawled
-on.
-"""
+"""The backup recipes of docs/how-to/maintenance.md work during a crawl."""
 
 from __future__ import annotations
 
@@ -26,14 +24,14 @@ BACKUPS = 4
 
 
 def recipe(title: str) -> str:
-    """The shell lines that stand in the handbook behind a comment with this title."""
-    found = re.search(
+    """Return the shell block of the page that starts with a comment of this title."""
+    match = re.search(
         rf"^```sh\n# {re.escape(title)}\n(.*?)^```",
         RECIPES.read_text(encoding="utf-8"),
         flags=re.M | re.S,
     )
-    assert found is not None, f"docs/how-to/maintenance.md has no recipe {title!r}"
-    return found[1]
+    assert match is not None, f"docs/how-to/maintenance.md has no recipe {title!r}"
+    return match[1]
 
 
 def run(title: str, workspace: str, backup: str) -> None:
@@ -49,8 +47,8 @@ def run(title: str, workspace: str, backup: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _work(root: str, stop: Event) -> None:
-    """Claims, commits, merges and sweeps without a rest, until told."""
+def _commit_and_compact(root: str, stop: Event) -> None:
+    """Commit pages, compact and vacuum until `stop` is set."""
     workspace = Workspace.open(root)
     number = 0
     while not stop.is_set():
@@ -58,7 +56,7 @@ def _work(root: str, stop: Event) -> None:
         for _ in range(5):
             commit_pages(workspace, claim, range(number, number + 3))
             number += 3
-        claim.next_folder()  # what a killed worker leaves
+        claim.next_folder()  # an unused folder, as after the kill of a worker
         compact(workspace)
         vacuum(workspace)
 
@@ -69,20 +67,20 @@ def test_backup_of_a_living_workspace(tmp_path: Path) -> None:
     (tmp_path / "crawl" / "lycosa.toml").write_text("")
     spawn = multiprocessing.get_context("spawn")
     stop = spawn.Event()
-    child = spawn.Process(target=_work, args=(workspace.root, stop))
+    child = spawn.Process(target=_commit_and_compact, args=(workspace.root, stop))
     child.start()
     heads = []
     try:
         while workspace.state().head < 20 and child.is_alive():
             time.sleep(0.05)
         for number in range(BACKUPS):
-            backup = tmp_path / f"backup{number % 2}"  # the third is made over the first
+            backup = tmp_path / f"backup{number % 2}"  # the third one overwrites the first
             before = workspace.state().head
             run("backup", workspace.root, str(backup))
             heads.append(before)
             restored = str(tmp_path / f"restored{number}")
             run("restore", restored, str(backup))
-            _use(restored, before)
+            _check_restored(restored, before)
     finally:
         stop.set()
         child.join()
@@ -90,9 +88,10 @@ def test_backup_of_a_living_workspace(tmp_path: Path) -> None:
     assert heads[-1] > heads[0]
 
 
-def _use(root: str, before: int) -> None:
-    """A restored workspace holds all that was committed when its backup began, is sound, and can be
-    worked on.
+def _check_restored(root: str, before: int) -> None:
+    """Check that a restored workspace is complete, consistent and writable.
+
+    `before`: its version when the backup started.
     """
     workspace = Workspace.open(root)
     state = workspace.state()
@@ -109,5 +108,5 @@ def _use(root: str, before: int) -> None:
 
 
 @pytest.mark.parametrize("title", ["backup", "restore"])
-def test_recipes_are_there(title: str) -> None:
+def test_recipes_are_not_empty(title: str) -> None:
     assert recipe(title).strip()

@@ -1,5 +1,6 @@
-"""Every promise of the documentation has a test that proves it. `tests/test_docs.py` compares the
-page that is generated from them.
+"""Every promise of the documentation has a test that proves it.
+
+`tests/test_docs.py` compares the generated page of promises.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ def test_every_promise_has_a_proof_and_every_marker_names_a_promise() -> None:
 
 
 def test_promises_and_markers_without_each_other_are_reported() -> None:
-    known = [promise.id for promise in promises()]
-    marked = [Proof("a.py::test_a", tuple(known[1:]), "test"), Proof("a.py::test_b", (), "test")]
+    first, *others = [promise.id for promise in promises()]
+    marked = [Proof("a.py::test_a", tuple(others), "test"), Proof("a.py::test_b", (), "test")]
     assert list(problems(marked)) == [
-        f"tests/promises.toml: no test has the marker proves({known[0]!r})",
+        f"tests/promises.toml: no test has the marker proves({first!r})",
         "a.py::test_b: the marker proves names no promise",
     ]
-    assert list(problems([Proof("a.py::test_a", (*known, "durability-prayer"), "test")])) == [
-        "a.py::test_a: tests/promises.toml has no promise 'durability-prayer'"
+    assert list(problems([Proof("a.py::test_a", (first, *others, "durability-x"), "test")])) == [
+        "a.py::test_a: tests/promises.toml has no promise 'durability-x'"
     ]
 
 
@@ -62,7 +63,9 @@ def _marked(folder: Path, source: str, name: str = "test_x.py") -> tuple[Proof, 
         ),
     ],
 )
-def test_when_a_proof_runs(tmp_path: Path, marks: str, module: str, runs: str) -> None:
+def test_marks_determine_when_a_proof_runs(
+    tmp_path: Path, marks: str, module: str, runs: str
+) -> None:
     source = f'{module}@pytest.mark.proves("a", "b")\n{marks}def test_x(): ...'
     assert _marked(tmp_path, source) == (Proof("tests/test_x.py::test_x", ("a", "b"), runs),)
 
@@ -79,7 +82,7 @@ def test_when_a_proof_runs(tmp_path: Path, marks: str, module: str, runs: str) -
         ("@pytest.mark.proves(NAME)\ndef test_x(): ...", "test_x.py"),
     ],
 )
-def test_a_marker_on_what_pytest_does_not_run_is_an_error(
+def test_a_marker_outside_of_a_test_function_is_an_error(
     tmp_path: Path, source: str, name: str
 ) -> None:
     with pytest.raises(BadMarker, match=rf"tests/{name}:\d: the marker proves"):

@@ -1,4 +1,4 @@
-"""Every command of README.md runs, against the demo web on loopback."""
+"""Every command of README.md runs on the demo sites."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encodi
 (PYTHON,) = re.findall(r"```python\n(.*?)```", README, re.S)
 COMMANDS = re.findall(r"^ {4}(\S[^#\n]*?)(?: +#.*)?$", README.replace(PYTHON, ""), re.M)
 LYCOSA = [line for line in COMMANDS if line.startswith("lycosa ")]
-ELSEWHERE = {"make demo", "make test", "pip install ."}
-"""Run by continuous integration, and by tests/commands/test_demo.py."""
-PRINTED: Mapping[str, str] = {
+OTHER_COMMANDS = {"make demo", "make test", "pip install ."}
+"""Run by continuous integration and tests/commands/test_demo.py."""
+OUTPUTS: Mapping[str, str] = {
     "crawl": r"^  pages +18 in ",
     "search": r"^ 1\. .+\n    http://127\.0\.2\.1:\d+/",
     "explain": r"^in default +visited: fetched and processed$",
@@ -38,13 +38,13 @@ PRINTED: Mapping[str, str] = {
     "monitor": r"^http://127\.0\.2\.1:\d+/ is monitored",
     "exclude": r"^deleted   .* pages 18, ",
 }
-"""Command -> what it prints."""
+"""Command -> regular expression of its output."""
 SERVERS = ("serve", "run")
 _LISTENING = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
 def _on_loopback(command: str, web: DemoWeb) -> list[str]:
-    """The words of a command, with the sites of the demo for public ones."""
+    """Return the arguments of a command, with demo sites in place of public ones."""
     site, other = web.origins["wolfspiders"], web.origins["harbour"]
     for public, local in (
         ("https://example.org/page", f"{site}/life/eyes.html"),
@@ -58,13 +58,13 @@ def _on_loopback(command: str, web: DemoWeb) -> list[str]:
     return shlex.split(command)[1:]
 
 
-def test_no_command_is_left_out() -> None:
+def test_every_command_has_an_expected_output() -> None:
     assert len(LYCOSA) > 10
-    assert set(COMMANDS) - set(LYCOSA) == ELSEWHERE
-    assert {line.split()[1] for line in LYCOSA} == {*PRINTED, *SERVERS}
+    assert set(COMMANDS) - set(LYCOSA) == OTHER_COMMANDS
+    assert {line.split()[1] for line in LYCOSA} == {*OUTPUTS, *SERVERS}
 
 
-def test_the_commands_run_in_their_order(
+def test_the_commands_run_in_order(
     web: DemoWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -77,12 +77,12 @@ def test_the_commands_run_in_their_order(
             continue
         outcome = run_here(*words)
         outcome.expect(0)
-        assert re.search(PRINTED[words[0]], outcome.out, re.M), f"{line}\n{outcome.out}"
+        assert re.search(OUTPUTS[words[0]], outcome.out, re.M), f"{line}\n{outcome.out}"
     assert Workspace().search("spider", site=urlsplit(web.origins["wolfspiders"]).netloc).total == 0
 
 
 def _serves(words: list[str]) -> None:
-    """Run a server until its search page has responded."""
+    """Run a server until its search page responds."""
     process = subprocess.Popen(
         [sys.executable, "-m", "lycosa", *words, "--port", "0"],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""What users read keeps to the terms and the layout of CONTRIBUTING.md."""
+"""Texts that users read follow the terms and layout rules of CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests import wording
 DOCUMENTS = wording.documents()
 
 
-def test_the_table_of_terms_is_read() -> None:
+def test_terms_are_read_from_contributing_and_found_in_texts() -> None:
     assert len(wording.terms()) > 100
     assert len(list(wording.problems(wording.Text("x", 1, "Nobody crawls here for good: .5")))) == 3
 
@@ -22,12 +22,12 @@ def test_documents_have_short_lines_and_sentences(path: Path) -> None:
     assert not rows, "\n".join(rows[:20])
 
 
-def test_no_text_uses_a_term_that_contributing_advises_against() -> None:
+def test_no_text_uses_a_term_to_avoid() -> None:
     texts = list(wording.all_texts())
     assert len(texts) > 700
     rows = [problem for text in texts for problem in wording.problems(text)]
     assert not rows, f"{len(rows)} texts (python -m tests.wording): " + "\n".join(rows[:20])
 
 
-def test_the_readme_fits_on_a_few_screens() -> None:
+def test_the_readme_has_at_most_150_lines() -> None:
     assert len((wording.ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150

@@ -1,4 +1,4 @@
-"""Waiting for something that happens in another process, and threads that begin together."""
+"""Wait for conditions, and run actions concurrently."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ def until(
     alive: subprocess.Popen[Any] | None = None,
     messages: Callable[[], object] = lambda: "",
 ) -> float:
-    """Wait until a condition holds. Return how long that took, in seconds.
+    """Wait until a condition is true, and return the time that it took in seconds.
 
     Args:
-        alive: a process that must not end before.
-        messages: what a failure reports, besides the output of the process.
+        alive: a process; if it exits first, the wait fails.
+        messages: returns additional information for the error message.
     """
     started = time.monotonic()
     while not condition():
         if alive is not None and alive.poll() is not None:
             output = alive.communicate()
-            raise AssertionError(f"it ended with {alive.returncode}: {output} {messages()}")
-        assert time.monotonic() - started < limit_s, f"it took too long: {messages()}"
+            raise AssertionError(f"exit status {alive.returncode}: {output} {messages()}")
+        assert time.monotonic() - started < limit_s, f"timeout of {limit_s} s: {messages()}"
         time.sleep(0.03)
     return time.monotonic() - started
 
 
 def listens(address: str, port: int) -> bool:
-    """Whether connections to a port are accepted."""
+    """Return whether a port accepts connections."""
     with suppress(OSError), socket.create_connection((address, port), timeout=1):
         return True
     return False
 
 
 def side_by_side(*actions: Callable[[], object]) -> None:
-    """Run actions in threads that begin at the same moment. Raises the first error of one."""
-    begin = threading.Barrier(len(actions), timeout=60)
+    """Run actions in threads that start at the same time; raise the first error."""
+    barrier = threading.Barrier(len(actions), timeout=60)
 
     def run(action: Callable[[], object]) -> None:
-        begin.wait()
+        barrier.wait()
         action()
 
     with ThreadPoolExecutor(len(actions)) as pool:

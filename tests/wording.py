@@ -1,7 +1,8 @@
-"""Every text that a user reads, and the wording rules of CONTRIBUTING.md applied to it.
+"""Apply the wording rules of CONTRIBUTING.md to all texts that users read.
 
-Usage: python -m tests.wording [--list] [PATH]...   (violations, or with --list the texts; PATH
-limits both to files below it)
+Usage: python -m tests.wording [--list] [PATH]...
+
+It prints the violations, or with --list the texts, in all files or in those below PATH.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "faults": ("faults list[text]",),
     "grant": ("grant this account access",),
 }
-"""Phrase -> parts of the texts in which it is used in its ordinary sense."""
+"""Exceptions: phrase -> texts around it in which it is allowed."""
 
 _DOCUMENTS = (
     "*.md",
@@ -41,7 +42,7 @@ _WORD = re.compile(r"\w")
 
 
 class Text(NamedTuple):
-    """One text of a user interface: file, line and content."""
+    """One text that users read."""
 
     path: str
     line: int
@@ -50,7 +51,7 @@ class Text(NamedTuple):
 
 @cache
 def terms() -> dict[str, str]:
-    """The table "Terms" of CONTRIBUTING.md: phrase to avoid -> replacement."""
+    """Return the table "Terms" of CONTRIBUTING.md: phrase to avoid -> replacement."""
     section = (
         (ROOT / "CONTRIBUTING.md")
         .read_text(encoding="utf-8")
@@ -66,15 +67,15 @@ def terms() -> dict[str, str]:
 
 
 @cache
-def _avoided() -> re.Pattern[str]:
+def _terms_pattern() -> re.Pattern[str]:
     phrases = sorted(terms(), key=len, reverse=True)
     return re.compile(r"(?<![\w-])(" + "|".join(map(re.escape, phrases)) + r")(?![\w-])", re.I)
 
 
 def problems(text: Text) -> Iterator[str]:
-    """Describe each phrase of a text that CONTRIBUTING.md advises against."""
+    """Describe each violation of CONTRIBUTING.md in a text."""
     prose = _CODE_SPAN.sub("`…`", text.content)
-    for match in _avoided().finditer(prose):
+    for match in _terms_pattern().finditer(prose):
         phrase = match[1].lower()
         around = prose[max(match.start() - 40, 0) : match.end() + 40]
         if not any(part in around for part in ALLOWED.get(phrase, ())):
@@ -88,14 +89,14 @@ def problems(text: Text) -> Iterator[str]:
 
 
 def documents(root: Path = ROOT) -> list[Path]:
-    """The Markdown files of the repository, without its environments."""
+    """Return the Markdown files of the repository, without virtual environments."""
     return sorted(
         {path for pattern in _DOCUMENTS for path in root.glob(pattern) if ".venv" not in path.parts}
     )
 
 
 def document_texts(path: Path) -> Iterator[Text]:
-    """The lines of a Markdown file that are not code."""
+    """Yield the lines of a Markdown file that are not code."""
     name = str(path.relative_to(ROOT))
     in_terms = False
     for number, line in _prose_lines(path):
@@ -105,7 +106,7 @@ def document_texts(path: Path) -> Iterator[Text]:
 
 
 def layout_problems(path: Path) -> Iterator[str]:
-    """Lines over 100 columns and sentences over 25 words, outside of tables and code."""
+    """Describe lines over 100 columns and sentences over 25 words, except in code."""
     name = str(path.relative_to(ROOT))
     paragraph: list[str] = []
     start = 0
@@ -117,8 +118,8 @@ def layout_problems(path: Path) -> Iterator[str]:
             and not re.fullmatch(r"\s*(\[[^\]]*\]: )?\S+", line)
         ):
             yield f"{name}:{number}: {len(line)} columns"
-        begins = not line.strip() or is_table or re.match(r"\s*([-*]|\d+\.|#+|>) ", line)
-        if begins:
+        starts_paragraph = not line.strip() or is_table or re.match(r"\s*([-*]|\d+\.|#+|>) ", line)
+        if starts_paragraph:
             yield from _long_sentences(name, start, " ".join(paragraph))
             paragraph, start = [], number
         if is_table:
@@ -138,25 +139,22 @@ def _long_sentences(name: str, line: int, text: str) -> Iterator[str]:
 
 
 def _prose_lines(path: Path) -> Iterator[tuple[int, str]]:
-    fenced = False
-    previous_blank = True
-    indented = False
+    in_fence = in_indented_code = False
+    after_blank = True
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if line.lstrip().startswith("```"):
-            fenced = not fenced
+            in_fence = not in_fence
             continue
-        indented = line.startswith("    ") and (
-            indented or (previous_blank and not re.match(r"\s+([-*]|\d+\.) ", line))
+        in_indented_code = line.startswith("    ") and (
+            in_indented_code or (after_blank and not re.match(r"\s+([-*]|\d+\.) ", line))
         )
-        previous_blank = not line.strip()
-        if not fenced and not indented:
+        after_blank = not line.strip()
+        if not in_fence and not in_indented_code:
             yield number, line
 
 
 def code_texts(path: Path) -> Iterator[Text]:
-    """The strings and f-strings of a module that read like sentences, and the docstrings that
-    become help.
-    """
+    """Yield the strings of a module that have several words, and docstrings shown to users."""
     name = str(path.relative_to(ROOT))
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docstrings = {
@@ -166,10 +164,10 @@ def code_texts(path: Path) -> Iterator[Text]:
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    of_constants = {
+    constant_docs = {
         id(node.value) for node in tree.body if isinstance(node, ast.Expr)
     } - docstrings.keys()
-    parts_of_templates = {
+    f_string_parts = {
         id(part)
         for node in ast.walk(tree)
         if isinstance(node, ast.JoinedStr)
@@ -177,17 +175,17 @@ def code_texts(path: Path) -> Iterator[Text]:
     }
     for node in ast.walk(tree):
         content = _string(node)
-        if content is None or id(node) in of_constants | parts_of_templates:
+        if content is None or id(node) in constant_docs | f_string_parts:
             continue
         owner = docstrings.get(id(node))
-        if owner is not None and not _is_help(path, owner):
+        if owner is not None and not _is_shown(path, owner):
             continue
         if len(re.findall(r"[A-Za-z]{2,}", content)) >= 2 and " " in content.strip():
             yield Text(name, getattr(node, "lineno", 0), content)
 
 
 def _string(node: ast.AST) -> str | None:
-    """The text of a string constant or an f-string, with `…` in place of each value."""
+    """Return the text of a string constant or an f-string, with `…` for each value."""
     if isinstance(node, ast.JoinedStr):
         return "".join(_string(part) or "…" for part in node.values)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -195,9 +193,11 @@ def _string(node: ast.AST) -> str | None:
     return None
 
 
-def _is_help(path: Path, owner: ast.AST) -> bool:
-    """Whether a docstring is shown to users: commands, sections of the configuration, the Python
-    API, and routes and models of the JSON API.
+def _is_shown(path: Path, owner: ast.AST) -> bool:
+    """Return whether the docstring of a function or class is shown to users.
+
+    It is for commands, sections of the configuration, the Python API, and routes and models of the
+    JSON API.
     """
     package = path.parent.name
     if (package, path.name) == ("lycosa", "api.py"):
@@ -223,7 +223,7 @@ def _is_route(decorator: ast.expr) -> bool:
 
 
 def template_texts(path: Path) -> Iterator[Text]:
-    """The text of a template: what `t` and `th` translate, and what stands in it as it is."""
+    """Yield the texts of a template: arguments of `t` and `th`, and literal text."""
     name = str(path.relative_to(ROOT))
     tree = Environment(autoescape=True).parse(path.read_text(encoding="utf-8"))
     for data in tree.find_all(nodes.TemplateData):
@@ -236,7 +236,7 @@ def template_texts(path: Path) -> Iterator[Text]:
 
 
 def all_texts() -> Iterator[Text]:
-    """Every text that a user of the program or a reader of its documentation sees."""
+    """Yield all texts of the program and its documentation that users see."""
     for document in documents():
         yield from document_texts(document)
     source = ROOT / "src" / "lycosa"
@@ -255,16 +255,15 @@ def all_texts() -> Iterator[Text]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    listing = "--list" in arguments
-    below = tuple(word.removeprefix("./") for word in arguments if word != "--list") or ("",)
-    texts = [text for text in all_texts() if text.path.startswith(below)]
-    if listing:
+    prefixes = tuple(word.removeprefix("./") for word in arguments if word != "--list") or ("",)
+    texts = [text for text in all_texts() if text.path.startswith(prefixes)]
+    if "--list" in arguments:
         for text in texts:
             print(f"{text.path}:{text.line}: {text.content!r}")
         return 0
     rows = [problem for text in texts for problem in problems(text)]
     for document in documents():
-        if str(document.relative_to(ROOT)).startswith(below):
+        if str(document.relative_to(ROOT)).startswith(prefixes):
             rows += layout_problems(document)
     print("\n".join([*rows, f"{len(rows)} to change"]))
     return bool(rows)

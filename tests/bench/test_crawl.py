@@ -1,4 +1,4 @@
-"""The crawl benchmark: its report, its rivals, its profile, and its floors (marked `floors`)."""
+"""Tests of the crawl benchmark: report, builds of peers, profile, and floors."""
 
 from __future__ import annotations
 
@@ -36,18 +36,19 @@ def _run(
     return Run(contender, target, number, pages, pages, cpu_s, cpu_s, memory, memory, 0.1)
 
 
-def _runs(ours: float, memory: float = 100.0) -> list[Run]:
+def _runs(speed: float, memory: float = 100.0) -> list[Run]:
+    """Return 3 rounds in which Lycosa is `speed` times as fast as Scrapy."""
     runs = []
     for number in range(3):
-        slow = 1 + number  # each round slower than the one before, for all alike
+        factor = 1 + number  # the machine becomes slower from round to round
         for target in ("all", "python-doc"):
-            runs.append(_run("scrapy", target, number, 100, 100 * slow))
-            runs.append(_run("lycosa", target, number, 100, 100 * slow / ours, memory))
-            runs.append(_run("links", target, number, 100, 100 * slow / 13))
+            runs.append(_run("scrapy", target, number, 100, 100 * factor))
+            runs.append(_run("lycosa", target, number, 100, 100 * factor / speed, memory))
+            runs.append(_run("links", target, number, 100, 100 * factor / 13))
     return runs
 
 
-def test_ratios_are_taken_round_by_round() -> None:
+def test_ratios_compare_runs_of_the_same_round() -> None:
     assert ratios(_runs(5.0)) == {
         "lycosa/scrapy on all": 5.0,
         "links/scrapy on all": 13.0,
@@ -56,43 +57,40 @@ def test_ratios_are_taken_round_by_round() -> None:
     }
 
 
-def test_floors() -> None:
+def test_low_ratios_and_high_memory_are_reported() -> None:
     assert below_floors(_runs(5.0), FLOORS) == []
-    assert len(below_floors(_runs(3.0), FLOORS)) == 1  # enough on all, too little on python-doc
+    assert len(below_floors(_runs(3.0), FLOORS)) == 1  # too slow on python-doc only
     assert len(below_floors(_runs(2.0), FLOORS)) == 2
     assert len(below_floors(_runs(5.0, memory=401), FLOORS)) == 1
 
 
-def test_a_floor_that_was_not_measured_is_a_complaint() -> None:
+def test_floors_without_a_measurement_are_reported() -> None:
     assert len(below_floors([run for run in _runs(5.0) if run.target == "all"], FLOORS)) == 1
     assert len(below_floors([], FLOORS)) == 3
 
 
-def test_the_committed_floors_are_complete() -> None:
+def test_floors_file_is_complete() -> None:
     assert tomllib.loads((HERE / "floors.toml").read_text())["crawl"].keys() == FLOORS.keys()
 
 
-def test_unequal_pages_are_a_complaint() -> None:
+def test_different_numbers_of_pages_are_reported() -> None:
     assert unequal_pages(_runs(5.0)) == []
     assert len(unequal_pages([*_runs(5.0), _run("wget", "all", 0, 90, 1.0)])) == 1
 
 
-def test_targets() -> None:
+def test_targets_are_each_site_one_site_or_all_sites() -> None:
     assert [name for name, _ in targets("each")] == [sites[0] for _, sites in targets("each")]
     assert targets("python-doc") == [("python-doc", ("python-doc",))]
     assert len(targets("all")[0][1]) == 6
 
 
-def test_markdown_names_every_contender() -> None:
+def test_markdown_report_has_all_contenders_and_ratios() -> None:
     text = markdown(_runs(5.0))
     assert all(f"| {name} |" in text for name in ("lycosa", "scrapy", "links"))
     assert "| lycosa/scrapy on all | 5.0 |" in text
 
 
-def test_pages_are_counted_from_the_log_of_nginx(tmp_path: Path) -> None:
-    """wget on a little site: one index, one page, one text; the missing page and the text are
-    requests, not pages.
-    """
+def test_pages_are_responses_with_status_200_and_html(tmp_path: Path) -> None:
     require_program("wget")
     (tmp_path / "index.html").write_text(
         '<a href="a.html">x</a><a href="b.txt">x</a><a href="missing.html">x</a><img src="i.png">'
@@ -113,7 +111,7 @@ QUICK_FLOORS = {
 }
 
 
-def test_a_ratio_may_be_fifteen_percent_below_its_floor_and_no_more() -> None:
+def test_a_ratio_may_be_at_most_15_percent_below_its_floor() -> None:
     floors = {"a/b on c": 4.0}
     assert (fallen({"a/b on c": 9.0}, floors), fallen({"a/b on c": 3.41}, floors)) == ([], [])
     assert fallen({"a/b on c": 3.39}, floors) == [
@@ -122,10 +120,10 @@ def test_a_ratio_may_be_fifteen_percent_below_its_floor_and_no_more() -> None:
     assert fallen({"a/b on d": 9.0}, floors) == ["a/b on c: not measured (floor 4.0)"]
 
 
-def test_every_ratio_that_the_check_measures_has_a_floor() -> None:
-    ours = [name for name in CONTENDERS if name != "scrapy"]
+def test_every_measured_ratio_has_a_floor() -> None:
+    names = [name for name in CONTENDERS if name != "scrapy"]
     assert set(quick_floors()) == {
-        f"{name}/scrapy on {target}" for name in ours for target in TARGETS
+        f"{name}/scrapy on {target}" for name in names for target in TARGETS
     }
     assert all(floor > 1 for floor in quick_floors().values())
 
@@ -133,14 +131,15 @@ def test_every_ratio_that_the_check_measures_has_a_floor() -> None:
 def _rounds(
     *speeds: dict[str, float],
 ) -> tuple[list[Sequence[str]], Callable[[Sequence[str]], list[Run]]]:
-    """Rounds in which our pipeline is so many times as fast as Scrapy (2.0 where nothing is said),
-    and which targets were asked for.
-    """
-    asked: list[Sequence[str]] = []
+    """Return the targets of the measured rounds, and a function that measures a round.
 
-    def made(targets: Sequence[str]) -> list[Run]:
-        speed = speeds[len(asked)]
-        asked.append(list(targets))
+    In each round, Lycosa is `speeds[round][target]` times as fast as Scrapy, 2.0 by default.
+    """
+    measured: list[Sequence[str]] = []
+
+    def measure(targets: Sequence[str]) -> list[Run]:
+        speed = speeds[len(measured)]
+        measured.append(list(targets))
         costs = {
             target: {"lycosa": 10 / speed.get(target, 2.0), "links": 1.0, "scrapy": 10.0}
             for target in targets
@@ -151,36 +150,36 @@ def _rounds(
             for name in CONTENDERS
         ]
 
-    return asked, made
+    return measured, measure
 
 
-def test_one_round_is_enough_where_nothing_fell() -> None:
-    asked, made = _rounds({TARGETS[0]: 1.91})
-    assert check(made, QUICK_FLOORS)[1] == []
-    assert asked == [list(TARGETS)]
+def test_ratios_above_their_floors_are_measured_once() -> None:
+    measured, measure = _rounds({TARGETS[0]: 1.91})
+    assert check(measure, QUICK_FLOORS)[1] == []
+    assert measured == [list(TARGETS)]
 
 
-def test_only_what_is_low_is_measured_on_and_the_median_counts() -> None:
-    asked, made = _rounds({TARGETS[0]: 1.0}, {TARGETS[0]: 1.75}, {TARGETS[0]: 1.8})
-    assert check(made, QUICK_FLOORS)[1] == []
-    assert asked == [list(TARGETS), [TARGETS[0]], [TARGETS[0]]]
+def test_low_ratios_are_measured_again_and_the_median_is_compared() -> None:
+    measured, measure = _rounds({TARGETS[0]: 1.0}, {TARGETS[0]: 1.75}, {TARGETS[0]: 1.8})
+    assert check(measure, QUICK_FLOORS)[1] == []
+    assert measured == [list(TARGETS), [TARGETS[0]], [TARGETS[0]]]
 
 
-def test_what_falls_must_fall_twice() -> None:
+def test_a_low_median_is_confirmed_before_it_is_reported() -> None:
     low, high = {TARGETS[1]: 1.6}, {TARGETS[1]: 2.0}
-    asked, made = _rounds(low, low, low, high)
-    assert check(made, QUICK_FLOORS)[1] == []
-    assert asked[1:] == [[TARGETS[1]]] * 3
-    _, made = _rounds(*[low] * 6)
-    assert check(made, QUICK_FLOORS)[1] == [
+    measured, measure = _rounds(low, low, low, high)
+    assert check(measure, QUICK_FLOORS)[1] == []
+    assert measured[1:] == [[TARGETS[1]]] * 3
+    _, measure = _rounds(*[low] * 6)
+    assert check(measure, QUICK_FLOORS)[1] == [
         f"lycosa/scrapy on {TARGETS[1]}: 1.6 is more than 15% below its floor 2.0"
     ]
 
 
 @pytest.mark.floors
-def test_no_ratio_fell_below_its_floor() -> None:
-    runs, complaints = check(measure_round, quick_floors())
-    assert not complaints, "\n".join([*complaints, markdown(runs)])
+def test_no_ratio_is_below_its_floor() -> None:
+    runs, reports = check(measure_round, quick_floors())
+    assert not reports, "\n".join([*reports, markdown(runs)])
 
 
 SOURCE = 'package main\n\nfunc main() { println("%s") }\n'
@@ -188,7 +187,7 @@ SOURCE = 'package main\n\nfunc main() { println("%s") }\n'
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that stands for colly's sources, and a cache of its own."""
+    """A folder with sources of the peer colly, and an empty cache of builds."""
     monkeypatch.setattr(build, "SOURCES", tmp_path / "sources")
     monkeypatch.setattr(build, "CACHE", tmp_path / "cache")
     folder = tmp_path / "sources" / "colly"
@@ -197,7 +196,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_rival_without_its_compiler_is_left_out_by_name(
+def test_a_peer_without_its_compiler_is_skipped_with_a_message(
     sources: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(sources))
@@ -212,7 +211,7 @@ def test_a_rival_without_its_compiler_is_left_out_by_name(
         those_present(["colly"], tls=False)
 
 
-def test_a_failed_build_says_what_the_compiler_said(
+def test_error_of_a_failed_build_contains_the_output_of_the_compiler(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler = sources.parent / "go"
@@ -223,7 +222,7 @@ def test_a_failed_build_says_what_the_compiler_said(
         built("colly")
 
 
-def test_a_program_is_built_once_for_each_state_of_its_sources(
+def test_a_program_is_built_again_only_after_changes_of_its_sources(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler = sources.parent / "go"
@@ -241,7 +240,7 @@ def test_a_program_is_built_once_for_each_state_of_its_sources(
     assert (sources.parent / "runs").read_text() == "run\n" * 2
 
 
-def test_scrapy_over_http2_needs_tls(capsys: pytest.CaptureFixture[str]) -> None:
+def test_scrapy_with_http2_is_skipped_without_tls(capsys: pytest.CaptureFixture[str]) -> None:
     options = parse_arguments(["--rivals", "scrapy,scrapy-http2", "--without-lycosa"])
     assert those_present(options.contenders, tls=False) == ["scrapy"]
     assert (
@@ -250,7 +249,7 @@ def test_scrapy_over_http2_needs_tls(capsys: pytest.CaptureFixture[str]) -> None
     assert those_present(options.contenders, tls=True) == ["scrapy", "scrapy-http2"]
 
 
-def test_the_files_of_every_peer_pin_what_it_consists_of() -> None:
+def test_dependencies_of_peers_are_pinned() -> None:
     assert "github.com/gocolly/colly/v2 v2" in (build.SOURCES / "colly" / "go.sum").read_text()
     assert 'name = "spider"' in (build.SOURCES / "spider" / "Cargo.lock").read_text()
 
@@ -270,9 +269,9 @@ LINES = [
 ]
 
 
-def test_a_sample_counts_for_the_innermost_function() -> None:
-    walked, read, split, started = read_stacks(LINES)  # the waiting stack is missing
-    assert (walked.package, walked.function, walked.native, walked.samples) == (
+def test_samples_are_attributed_to_the_innermost_function_of_lycosa() -> None:
+    walk, read, split, imports = read_stacks(LINES)  # without the stack that waits
+    assert (walk.package, walk.function, walk.native, walk.samples) == (
         "page",
         "page.html.walk: walk",
         False,
@@ -280,10 +279,10 @@ def test_a_sample_counts_for_the_innermost_function() -> None:
     )
     assert (read.function, read.native) == ("page.html.document: _read", True)
     assert (split.function, split.native) == ("page.html.walk: walk", False)
-    assert (started.package, started.native) == (IMPORTS, False)
+    assert (imports.package, imports.native) == (IMPORTS, False)
 
 
-def test_shares_count_only_running_samples() -> None:
+def test_shares_are_of_running_samples() -> None:
     text = summarize(read_stacks(LINES), functions=2)
     assert "100 samples, 10% of them native" in text
     assert "| page | 50.0% | 20% |" in text

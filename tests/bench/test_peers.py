@@ -1,4 +1,4 @@
-"""The comparison with peers: its table in the docs, its trials with wget, and what it reads back."""
+"""Tests of the comparison with peers: tables in the docs, trials with wget, readers of archives."""
 
 from __future__ import annotations
 
@@ -24,18 +24,15 @@ WARC = (
 )
 
 
-def test_every_table_of_the_docs_has_the_peers_that_can_be_run() -> None:
+def test_every_table_of_the_docs_has_all_peers() -> None:
     sections = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]
-    named = {
-        section.partition("\n")[0]: re.findall(r"\| `([a-z0-9]+)` (?=\|)", section)
-        for section in sections
-    }
-    assert [sorted(set(peers)) for peers in named.values() if peers] == [sorted(PEERS)] * 4
+    tables = [re.findall(r"\| `([a-z0-9]+)` (?=\|)", section) for section in sections]
+    assert [sorted(set(peers)) for peers in tables if peers] == [sorted(PEERS)] * 4
     assert PEERS.keys() <= COMMANDS.keys()
 
 
 @pytest.mark.parametrize("peer", [name for name in PEERS if name not in ("lycosa", "wget")])
-def test_the_version_in_the_docs_is_the_one_that_is_installed(peer: str) -> None:
+def test_version_of_a_peer_in_the_docs_is_the_pinned_one(peer: str) -> None:
     version = PEERS[peer].version.split()[-1]
     assert f"| {PEERS[peer].version} |" in PAGE.read_text(encoding="utf-8")
     files = SOURCES / peer.partition("-")[0]
@@ -43,7 +40,7 @@ def test_the_version_in_the_docs_is_the_one_that_is_installed(peer: str) -> None
     assert f"=={version}\n" in pins or f"<version>{version}</version>" in pins
 
 
-def test_wget_fetches_again_what_it_had_before_a_kill(tmp_path: Path) -> None:
+def test_wget_fetches_pages_again_after_a_kill(tmp_path: Path) -> None:
     require_program("wget")
     names = [f"{number}.html" for number in range(20)]
     (tmp_path / "index.html").write_text("".join(f"<a href={name}>x</a>" for name in names))
@@ -68,7 +65,7 @@ def test_an_attack_ends_at_its_limit(
     assert result.requests >= 1
 
 
-def test_an_archive_that_was_cut_short_is_read_up_to_the_cut(tmp_path: Path) -> None:
+def test_truncated_archives_are_read_up_to_their_end(tmp_path: Path) -> None:
     http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>x"
     records = [gzip.compress(WARC % (number, number, len(http), http)) for number in range(3)]
     path = tmp_path / "a.warc.gz"
@@ -79,7 +76,7 @@ def test_an_archive_that_was_cut_short_is_read_up_to_the_cut(tmp_path: Path) -> 
     }
 
 
-def test_the_job_of_heritrix_needs_the_profile_that_was_pinned() -> None:
+def test_the_job_of_heritrix_requires_the_pinned_profile() -> None:
     profile = "\n".join([*CHANGES, SEED])
     assert job(profile, ["http://a.test/", "http://b.test/"]).endswith(
         "http://a.test/\nhttp://b.test/"

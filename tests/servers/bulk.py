@@ -1,9 +1,8 @@
-"""A search cluster as its makers document it, over HTTP on loopback: OpenSearch's `_bulk` and what
-goes with it, Quickwit's ingest API.
+"""A fake search cluster over HTTP: OpenSearch's `_bulk` API and Quickwit's ingest API.
 
-It keeps documents, honours versions, answers item by item, and misbehaves on request: too many
-requests, answers that are lost after the work was done, answers that are cut, chunked or late,
-requests that are too large, documents that it will never take.
+It follows the documented APIs: it stores documents, checks external versions and returns a result
+per item. Failures can be injected: status 429, 413 or 502, lost, truncated, chunked and delayed
+responses, and documents that are always rejected.
 """
 
 from __future__ import annotations
@@ -29,82 +28,64 @@ FAULTS = (WHOLE_429, ITEMS_429, LOST, CUT, CHUNKED, SLOW, PROXY_502, WRONG_COUNT
 
 
 class Cluster:
-    """What the cluster holds, and how it is to behave."""
+    """The documents of the cluster, the requests it received, and its failures."""
 
     def __init__(self) -> None:
         self.url = ""
         self.lock = threading.RLock()
         self.mapping: dict[str, Any] | None = None
         self.documents: dict[str, dict[str, Any]] = {}
-        self.versions: dict[str, int] = {}  # of deleted ones too
+        self.versions: dict[str, int] = {}  # of deleted documents too
         self.ingested: list[dict[str, Any]] = []  # Quickwit
         self.commits: list[str] = []  # the commit parameter of each ingest
         self.delete_tasks: list[str] = []
-        self.faults: deque[str] = deque()  # of the next requests that carry documents
-        self.never: set[str] = set()  # ids that are refused for good
-        self.most_bytes = 10**9
-        self.pause_s = 0.0  # before each answer
+        self.faults: deque[str] = deque()  # one for each of the next requests with documents
+        self.never: set[str] = set()  # ids of documents that are always rejected
+        self.most_bytes = 10**9  # a larger request is answered with 413
+        self.pause_s = 0.0  # before each response
         self.retry_after = ""
-        self.authorization = ""  # "": anybody may
+        self.authorization = ""  # the required field value; "": none
         self.requests: list[tuple[str, str, int]] = []  # method, path, bytes
-        self.item_counts: list[int] = []  # actions of each _bulk request that was carried out
-        self.chance = random.Random(1)
-        # called once, while the third _bulk request is carried out
-        self.during: Callable[[], None] | None = None
+        self.item_counts: list[int] = []  # executed actions of each _bulk request
+        self.during: Callable[[], None] | None = None  # called during the third _bulk request
+        self._random = random.Random(1)
 
     def sent(self) -> int:
-        """Actions that were carried out."""
+        """Return the number of executed actions."""
         return sum(self.item_counts)
 
-    def apply(self, line: bytes, lines: Iterator[bytes], *, refuse: float) -> dict[str, Any]:
-        """Carry out one action of a `_bulk` body and say how it went."""
-        ((what, head),) = json.loads(line).items()
+    def apply(self, line: bytes, lines: Iterator[bytes], *, reject_share: float) -> dict[str, Any]:
+        """Execute one action of a `_bulk` body and return its result."""
+        ((action, head),) = json.loads(line).items()
         name, version = head["_id"], head["version"]
         assert head["version_type"] == "external_gte"
-        source = json.loads(next(lines)) if what == "index" else None
-        if name in self.never:
-            return {
-                what: {
-                    "_id": name,
-                    "status": 400,
-                    "error": {"type": "mapper_parsing_exception", "reason": "failed to parse"},
-                }
-            }
-        if self.chance.random() < refuse:
-            error = {
-                "type": "rejected_execution_exception",
-                "reason": "rejected execution of coordinating operation",
-            }
-            return {what: {"_id": name, "status": 429, "error": error}}
-        if version < self.versions.get(name, 0):
-            error = {
-                "type": "version_conflict_engine_exception",
-                "reason": f"[{name}]: version conflict, current version is higher",
-            }
-            return {what: {"_id": name, "status": 409, "error": error}}
-        self.versions[name] = version
-        if source is None:
-            expected = self.documents.pop(name, None)
-            return {
-                what: {
-                    "_id": name,
-                    "result": "deleted" if expected else "not_found",
-                    "status": 200 if expected else 404,
-                }
-            }
-        created = name not in self.documents
-        self.documents[name] = source
-        return {
-            what: {
-                "_id": name,
-                "result": "created" if created else "updated",
-                "status": 201 if created else 200,
-            }
-        }
+        source = json.loads(next(lines)) if action == "index" else None
 
-    def matches(self, test: dict[str, Any], document: dict[str, Any]) -> bool:
-        """A term or prefix query, on fields that are keywords."""
-        ((kind, condition),) = test.items()
+        def failure(status: int, kind: str, reason: str) -> dict[str, Any]:
+            error = {"type": kind, "reason": reason}
+            return {action: {"_id": name, "status": status, "error": error}}
+
+        if name in self.never:
+            return failure(400, "mapper_parsing_exception", "failed to parse")
+        if self._random.random() < reject_share:
+            reason = "rejected execution of coordinating operation"
+            return failure(429, "rejected_execution_exception", reason)
+        if version < self.versions.get(name, 0):
+            reason = f"[{name}]: version conflict, current version is higher"
+            return failure(409, "version_conflict_engine_exception", reason)
+        self.versions[name] = version
+        exists = name in self.documents
+        if source is None:
+            self.documents.pop(name, None)
+            result, status = ("deleted", 200) if exists else ("not_found", 404)
+        else:
+            self.documents[name] = source
+            result, status = ("updated", 200) if exists else ("created", 201)
+        return {action: {"_id": name, "result": result, "status": status}}
+
+    def matches(self, query: dict[str, Any], document: dict[str, Any]) -> bool:
+        """Return whether a term or prefix query on a keyword field matches."""
+        ((kind, condition),) = query.items()
         ((field, value),) = condition.items()
         assert self.mapping is not None
         assert self.mapping["properties"][field]["type"] == "keyword"
@@ -115,7 +96,7 @@ class Cluster:
 
 @contextmanager
 def bulk_server() -> Iterator[Cluster]:
-    """A running cluster; `url` is its address."""
+    """Run a cluster until the block ends; `url` is its address."""
     cluster = Cluster()
 
     class Handler(_Handler):
@@ -138,23 +119,23 @@ class _Handler(QuietHandler):
         state, parts = self.state, urlsplit(self.path)
         state.requests.append((self.command, self.path, len(body)))
         if state.authorization and self.headers.get("Authorization") != state.authorization:
-            self._say(401, {"error": "Unauthorized"})
+            self._reply_json(401, {"error": "Unauthorized"})
             return
-        # the client has had enough
+        # the client may have closed the connection
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._answer(body, parts)
+            self._respond(body, parts)
 
-    def _answer(self, body: bytes, parts: SplitResult) -> None:
+    def _respond(self, body: bytes, parts: SplitResult) -> None:
         state = self.state
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        carries = parts.path.endswith(("/_bulk", "/ingest"))
-        fault = state.faults.popleft() if carries and state.faults else ""
-        if state.pause_s and carries:
+        has_documents = parts.path.endswith(("/_bulk", "/ingest"))
+        fault = state.faults.popleft() if has_documents and state.faults else ""
+        if state.pause_s and has_documents:
             time.sleep(state.pause_s)
-        if carries and len(body) > state.most_bytes:
-            self._say(413, {"message": f"Request size exceeded {state.most_bytes} bytes"})
+        if has_documents and len(body) > state.most_bytes:
+            self._reply_json(413, {"message": f"Request size exceeded {state.most_bytes} bytes"})
         elif fault == WHOLE_429:
-            self._say(
+            self._reply_json(
                 429,
                 {"error": {"type": "circuit_breaking_exception"}, "status": 429},
                 retry_after=state.retry_after,
@@ -163,10 +144,10 @@ class _Handler(QuietHandler):
             self.reply(502, b"<html>Bad Gateway</html>", [("Content-Type", "text/html")])
         else:
             with state.lock:
-                status, answer = self._work(parts.path, query, body, fault)
-            self._deliver(status, answer, fault)
+                status, answer = self._execute(parts.path, query, body, fault)
+            self._send(status, answer, fault)
 
-    def _deliver(self, status: int, answer: dict[str, Any], fault: str) -> None:
+    def _send(self, status: int, answer: dict[str, Any], fault: str) -> None:
         if fault == LOST:
             self.close_connection = True
             return
@@ -189,9 +170,9 @@ class _Handler(QuietHandler):
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             self.wfile.write(b"0\r\n\r\n")
         else:
-            self._say(status, answer)
+            self._reply_json(status, answer)
 
-    def _work(
+    def _execute(
         self, path: str, query: dict[str, str], body: bytes, fault: str
     ) -> tuple[int, dict[str, Any]]:
         state = self.state
@@ -208,17 +189,17 @@ class _Handler(QuietHandler):
         if action == "_refresh":
             return 200, {"_shards": {"total": 1, "successful": 1, "failed": 0}}
         if action == "_delete_by_query":
-            tests = json.loads(body)["query"]["bool"]["should"]
-            doomed = [
+            queries = json.loads(body)["query"]["bool"]["should"]
+            matches = [
                 name
                 for name, document in state.documents.items()
-                if any(state.matches(test, document) for test in tests)
+                if any(state.matches(each, document) for each in queries)
             ]
-            for name in doomed:
+            for name in matches:
                 del state.documents[name]
                 state.versions[name] += 1
             return 200, {
-                "deleted": len(doomed),
+                "deleted": len(matches),
                 "version_conflicts": 0,
                 "failures": [],
                 "timed_out": False,
@@ -227,17 +208,16 @@ class _Handler(QuietHandler):
         assert self.headers["Content-Type"] == "application/x-ndjson"
         assert body.endswith(b"\n")
         lines = iter(body.split(b"\n")[:-1])
-        items = [
-            state.apply(line, lines, refuse=0.5 if fault == ITEMS_429 else 0.0) for line in lines
-        ]
+        reject_share = 0.5 if fault == ITEMS_429 else 0.0
+        items = [state.apply(line, lines, reject_share=reject_share) for line in lines]
         state.item_counts.append(len(items))
         if state.during is not None and len(state.item_counts) == 3:
             state.during()
         if "filter_path" in query:
             items = [
-                {what: {key: output[key] for key in ("status", "error") if key in output}}
+                {action: {key: output[key] for key in ("status", "error") if key in output}}
                 for item in items
-                for what, output in item.items()
+                for action, output in item.items()
             ]
         return 200, {
             "errors": any("error" in output for item in items for output in item.values()),
@@ -249,10 +229,10 @@ class _Handler(QuietHandler):
     ) -> tuple[int, dict[str, Any]]:
         state = self.state
         if path.endswith("/delete-tasks"):
-            task = json.loads(body)["query"]
-            state.delete_tasks.append(task)
+            deletion = json.loads(body)["query"]
+            state.delete_tasks.append(deletion)
             state.ingested = [
-                document for document in state.ingested if not _matches_query(task, document)
+                document for document in state.ingested if not _matches_query(deletion, document)
             ]
             return 200, {"opstamp": len(state.delete_tasks)}
         if path.endswith("/ingest"):
@@ -267,17 +247,18 @@ class _Handler(QuietHandler):
             else (200, {"index_config": {}})
         )
 
-    def _say(self, status: int, answer: dict[str, Any], retry_after: str = "") -> None:
+    def _reply_json(self, status: int, answer: dict[str, Any], retry_after: str = "") -> None:
         headers = [("Content-Type", "application/json")]
         headers += [("Retry-After", retry_after)] if retry_after else []
         self.reply(status, json.dumps(answer).encode(), headers)
 
 
-def _matches_query(task: str, document: dict[str, Any]) -> bool:
-    """Whether a query of `field:word OR field:prefix*` finds a document; a reserved character must
-    be escaped.
+def _matches_query(query: str, document: dict[str, Any]) -> bool:
+    """Return whether `field:word OR field:prefix*` matches a document.
+
+    Asserts that reserved characters are escaped.
     """
-    for clause in task.split(" OR "):
+    for clause in query.split(" OR "):
         field, _, word = clause.partition(":")
         is_prefix = word.endswith("*") and not word.endswith("\\*")
         word = word.removesuffix("*") if is_prefix else word

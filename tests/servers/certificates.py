@@ -1,4 +1,4 @@
-"""Certificates for test servers, signed by an authority that is made for the run."""
+"""Certificates for test servers, self-signed or signed by a test authority."""
 
 from __future__ import annotations
 
@@ -31,12 +31,15 @@ def make_certificate(
     begins: datetime = NOW - 3 * DAY,
     ends: datetime = NOW + 2 * DAY,
 ) -> Certificate:
-    """A certificate for `names` (`DNS:a.test,IP:127.0.0.1`), signed by `authority`, else by itself.
+    """Create a certificate, self-signed without an authority.
 
     Args:
-        names: "": an authority, which may sign others. "-": no names but the subject's.
+        name: the common name of the subject, and the name of the files.
+        names: subject alternative names, such as `DNS:a.test,IP:127.0.0.1`. "": the certificate
+            is an authority. "-": there are none.
+        begins: start of the validity period; `ends`: its end.
     """
-    made = Certificate(folder / f"{name}.pem", folder / f"{name}.key")
+    files = Certificate(folder / f"{name}.pem", folder / f"{name}.key")
     key = signer = ec.generate_private_key(ec.SECP256R1())
     subject = issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     if authority is not None:
@@ -52,14 +55,14 @@ def make_certificate(
     )
     if names.strip("-"):
         pairs = [each.split(":", 1) for each in names.split(",")]
-        listed = [
+        entries = [
             x509.IPAddress(ip_address(text)) if kind == "IP" else x509.DNSName(text)
             for kind, text in pairs
         ]
-        builder = builder.add_extension(x509.SubjectAlternativeName(listed), critical=False)
+        builder = builder.add_extension(x509.SubjectAlternativeName(entries), critical=False)
     pem = serialization.Encoding.PEM
-    made.certificate.write_bytes(builder.sign(signer, hashes.SHA256()).public_bytes(pem))
-    made.key.write_bytes(
+    files.certificate.write_bytes(builder.sign(signer, hashes.SHA256()).public_bytes(pem))
+    files.key.write_bytes(
         key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
-    return made
+    return files

@@ -1,4 +1,4 @@
-"""The sites of the demonstration, served for a module."""
+"""A fixture that serves the demo sites for a module."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from lycosa.commands.demo.demo import DemoWeb, serve_demo_web
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[DemoWeb]:
-    with serve_demo_web() as served:
-        yield served
+    with serve_demo_web() as running:
+        yield running

@@ -1,4 +1,4 @@
-"""Disks of their own: small ones that can be filled, and made read-only."""
+"""Small file systems (tmpfs) that tests can fill or make read-only."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A disk of this size (as mount's `size=`) at a new folder. Skips where mounting takes a
-    privilege that this user lacks.
+    """Mount a tmpfs of this size (mount's option `size=`) at a new folder.
+
+    Skips the test if this user may not mount file systems.
     """
     folder.mkdir()
     mounted = subprocess.run(
@@ -23,7 +24,7 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
         check=False,
     )
     if mounted.returncode:
-        pytest.skip("mounting a tmpfs takes a privilege that this user lacks")
+        pytest.skip("this user may not mount a tmpfs")
     try:
         yield folder
     finally:
@@ -32,7 +33,7 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
 
 @contextmanager
 def read_only(disk: Path) -> Iterator[None]:
-    """Nothing may be written to this disk meanwhile."""
+    """Remount a disk read-only until the block ends."""
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     try:
         yield
@@ -41,7 +42,7 @@ def read_only(disk: Path) -> Iterator[None]:
 
 
 def fill(ballast: Path, leave: int) -> None:
-    """Fill the disk but for so many bytes, while others write to it too."""
+    """Write to `ballast` until at most `leave` bytes of its disk are free."""
     with ballast.open("wb", buffering=0) as file, suppress(OSError):
         while shutil.disk_usage(ballast.parent).free > leave:
             file.write(bytes(1 << 16))

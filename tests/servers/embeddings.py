@@ -1,4 +1,4 @@
-"""An OpenAI-compatible API on loopback: POST /v1/embeddings, by an encoder of the tests."""
+"""An OpenAI-compatible API on loopback: POST /v1/embeddings, with an encoder of the test."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ Reply = tuple[int, bytes, Sequence[tuple[str, str]]]
 
 @dataclass
 class EmbeddingServer:
-    """`requests`: the decoded bodies. `replies`: what is returned in place of vectors, one for each
-    request; the last one is repeated while `sticky`. `delay_s`: before each response.
+    """The state of the server.
+
+    `requests`: the decoded bodies. `replies`: responses that replace the vectors, one for each
+    request; if `sticky`, the first one is repeated. `delay_s`: before each response.
     """
 
     encode: Callable[[list[str]], Any]
@@ -45,17 +47,17 @@ class EmbeddingServer:
             return 401, b'{"error": {"message": "wrong\x1b[31m key"}}', ()
         rows = self.encode(document["input"])
         data = [
-            {"object": "embedding", "index": place, "embedding": row.tolist()}
-            for place, row in enumerate(rows)
+            {"object": "embedding", "index": index, "embedding": row.tolist()}
+            for index, row in enumerate(rows)
         ]
-        data.reverse()  # the order is not defined: `index` is
+        data.reverse()  # clients must sort by `index`: the API does not define the order
         answer = {"object": "list", "data": data, "model": document["model"]}
         return 200, json.dumps(answer).encode(), ()
 
 
 @contextmanager
 def embedding_server(encode: Callable[[list[str]], Any]) -> Iterator[EmbeddingServer]:
-    """Serve until the block ends."""
+    """Run a server until the block ends."""
     api = EmbeddingServer(encode)
 
     class Handler(QuietHandler):

@@ -1,6 +1,4 @@
-"""FTP on loopback: pyftpdlib in a process of its own, and a server with a false data address. A small
-gopher server (RFC 1436).
-"""
+"""FTP servers on loopback, good ones (pyftpdlib) and faulty ones, and a gopher server (RFC 1436)."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ import pytest
 from tests.servers.local_http import serving
 from tests.waiting import listens, until
 
-_SERVE = """
+_PROGRAM = """
 import logging, sys
 from pyftpdlib.authorizers import DummyAuthorizer
 from pyftpdlib.handlers import FTPHandler
@@ -32,12 +30,12 @@ class Handler(FTPHandler):
     def log_cmd(self, cmd, arg, respcode, respstr):
         pass
     def ftp_RETR(self, file):
-        self.say("RETR", file)
+        self.record("RETR", file)
         return super().ftp_RETR(file)
     def ftp_LIST(self, path):
-        self.say("LIST", path)
+        self.record("LIST", path)
         return super().ftp_LIST(path)
-    def say(self, command, path):
+    def record(self, command, path):
         with open(sys.argv[3], "a") as log:
             log.write(command + " " + path + chr(10))
 
@@ -50,34 +48,41 @@ FTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 
 def ftp_log(log: Path, root: Path) -> list[str]:
-    """What was asked for, in order: paths below the root, as in URLs; folders with a slash."""
-    asked = []
+    """Return the requested paths in order, relative to the root and as in URLs.
+
+    Folders end with a slash.
+    """
+    requests = []
     for line in log.read_text().splitlines() if log.exists() else ():
         command, _, path = line.partition(" ")
-        below = os.path.relpath(path, root)
-        name = "" if below == "." else quote(below, safe="/!$&'()*+,;=:@-._~")
-        asked.append(f"{name}/" if command == "LIST" and name else name)
-    return asked
+        relative = os.path.relpath(path, root)
+        name = "" if relative == "." else quote(relative, safe="/!$&'()*+,;=:@-._~")
+        requests.append(f"{name}/" if command == "LIST" and name else name)
+    return requests
 
 
 @contextmanager
 def ftp(root: Path, log: Path | None = None) -> Iterator[int]:
-    """Serve a folder to `anonymous`; the port. `log` gets what is listed and sent (`ftp_log`)."""
+    """Serve a folder to the user `anonymous` in another process; yield the port.
+
+    Args:
+        log: the file that requests are appended to; read it with `ftp_log`.
+    """
     if find_spec("pyftpdlib") is None:
         pytest.skip("pyftpdlib is not installed (pip install pyftpdlib)")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    call = [
+    command = [
         sys.executable,
         "-W",
         "ignore",
         "-c",
-        _SERVE,
+        _PROGRAM,
         str(port),
         str(root),
         str(log or os.devnull),
     ]
-    process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until(lambda: listens("127.0.0.1", port), alive=process)
         yield port
@@ -86,21 +91,20 @@ def ftp(root: Path, log: Path | None = None) -> Iterator[int]:
         process.wait()
 
 
-class _Liar(socketserver.StreamRequestHandler):
-    """Refuses EPSV, and answers PASV with another machine's address."""
+class _FalseAddressHandler(socketserver.StreamRequestHandler):
+    """Refuse EPSV, and answer PASV with the address of another machine."""
 
     def handle(self) -> None:
         server = self.server
-        assert isinstance(server, _LyingServer)
+        assert isinstance(server, _FaultyServer)
         data = socket.create_server((server.server_address[0], 0))
         port = data.getsockname()[1]
         self.wfile.write(b"220 at your service\r\n")
         while line := self.rfile.readline(1024):
             command = line.split()[0].upper().decode()
             if command == "PASV":
-                self.wfile.write(
-                    f"227 Entering ({server.named.replace('.', ',')},{port >> 8},{port & 255})\r\n".encode()
-                )
+                numbers = f"{server.option.replace('.', ',')},{port >> 8},{port & 255}"
+                self.wfile.write(f"227 Entering ({numbers})\r\n".encode())
             elif command == "RETR":
                 self.wfile.write(b"150 here\r\n")
                 connection, _ = data.accept()
@@ -122,33 +126,29 @@ class _Liar(socketserver.StreamRequestHandler):
         data.close()
 
 
-class _LyingServer(socketserver.ThreadingTCPServer):
+class _FaultyServer(socketserver.ThreadingTCPServer):
     daemon_threads = True
-    named = ""
+    option = ""
 
 
 @contextmanager
-def _served(
-    handler: type[socketserver.StreamRequestHandler],
-    named: str = "",
-    place: tuple[str, int] = ("127.0.0.1", 0),
+def _faulty_server(
+    handler: type[socketserver.StreamRequestHandler], option: str = "", address: str = "127.0.0.1"
 ) -> Iterator[int]:
-    server = _LyingServer(place, handler)
-    server.named = named
+    server = _FaultyServer((address, 0), handler)
+    server.option = option
     with serving(server):
         yield server.server_address[1]
 
 
 @contextmanager
-def lying_ftp(named: str, address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
-    """A server that names this address for its data; its port."""
-    with _served(_Liar, named, (address, port)) as chosen:
-        yield chosen
+def lying_ftp(data_address: str, address: str = "127.0.0.1") -> Iterator[int]:
+    """Run a server whose reply to PASV names `data_address`; yield its port."""
+    with _faulty_server(_FalseAddressHandler, data_address, address) as port:
+        yield port
 
 
-class _Flooder(socketserver.StreamRequestHandler):
-    """Greets without end."""
-
+class _EndlessGreetingHandler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         with suppress(OSError):
             while True:
@@ -157,18 +157,18 @@ class _Flooder(socketserver.StreamRequestHandler):
 
 @contextmanager
 def flooding_ftp() -> Iterator[int]:
-    """A server whose greeting has no end."""
-    with _served(_Flooder) as port:
+    """Run a server whose greeting has no end; yield its port."""
+    with _faulty_server(_EndlessGreetingHandler) as port:
         yield port
 
 
-class _Busy(socketserver.StreamRequestHandler):
-    """Has no room: at once, or when the password was said."""
+class _BusyHandler(socketserver.StreamRequestHandler):
+    """Reply 421, as greeting or after the password."""
 
     def handle(self) -> None:
         server = self.server
-        assert isinstance(server, _LyingServer)
-        if server.named:
+        assert isinstance(server, _FaultyServer)
+        if server.option:
             self.wfile.write(b"220 at your service\r\n")
             self.rfile.readline(1024)
             self.wfile.write(b"331 password\r\n")
@@ -178,34 +178,31 @@ class _Busy(socketserver.StreamRequestHandler):
 
 @contextmanager
 def busy_ftp(after: str = "") -> Iterator[int]:
-    """A server that answers 421 (RFC 959 section 4.2), with `after` only when somebody logged in;
-    its port.
+    """Run a server that replies 421 (RFC 959 section 4.2); yield its port.
+
+    Args:
+        after: if not empty, the reply follows the password; otherwise it is the greeting.
     """
-    with _served(_Busy, after) as port:
+    with _faulty_server(_BusyHandler, after) as port:
         yield port
 
 
-class _Handler(socketserver.StreamRequestHandler):
-    def handle(self) -> None:
-        selector = self.rfile.readline(4096).rstrip(b"\r\n").decode("latin-1")
-        server = self.server
-        assert isinstance(server, _Server)
-        server.asked.append(selector)
-        self.wfile.write(server.content.get(selector, b"3not here\terror\terror.host\t1\r\n.\r\n"))
-
-
-class _Server(socketserver.ThreadingTCPServer):
+class _GopherServer(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
-
-    def __init__(self, content: Mapping[str, bytes]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.content = content
-        self.asked: list[str] = []
 
 
 @contextmanager
 def gopher(content: Mapping[str, bytes]) -> Iterator[tuple[int, list[str]]]:
-    """(port, the selectors that were asked for)."""
-    with serving(server := _Server(content)):
-        yield server.server_address[1], server.asked
+    """Serve selector -> content; yield the port and the list of requested selectors."""
+    selectors: list[str] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            selector = self.rfile.readline(4096).rstrip(b"\r\n").decode("latin-1")
+            selectors.append(selector)
+            missing = b"3not here\terror\terror.host\t1\r\n.\r\n"
+            self.wfile.write(content.get(selector, missing))
+
+    with serving(server := _GopherServer(("127.0.0.1", 0), Handler)):
+        yield server.server_address[1], selectors

@@ -1,9 +1,9 @@
-"""A real server that misbehaves in every way that servers do, on loopback.
+"""A server on loopback that violates HTTP in every known way.
 
 `with HostileServer() as server: server.url("drop")`. It has a hostile host, whose `/` links to
-every endpoint, a well-behaved host ("good"), and one host for each bad robots.txt. All are
-addresses of 127.0.0.0/8 at one free port. Every request is recorded with its time, so that tests
-can check politeness and what really arrived.
+every endpoint, a well-behaved host ("good"), and one host for each bad robots.txt. All have
+addresses in 127.0.0.0/8 and share one free port. Every request is recorded with its time, so that
+tests can check politeness and request heads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *REDIRECT_ENDPOINTS,
     *BUSY_ENDPOINTS,
 )
-"""Every endpoint of the hostile host: name, description, behaviour, expected outcome."""
+"""All endpoints of the hostile host."""
 
 GOOD_PAGES = 20
 _BY_NAME = {endpoint.name: endpoint for endpoint in ENDPOINTS}
@@ -49,8 +49,9 @@ _READ_LIMIT_S = 30.0
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it arrived. `at_ms`: milliseconds since 1970; `host`: "hostile", "good" or a
-    robots host's name.
+    """A received request.
+
+    `at_ms`: milliseconds since 1970. `host`: "hostile", "good" or the name of a robots host.
     """
 
     at_ms: int
@@ -65,7 +66,7 @@ class _Listener(ThreadingTCPServer):
 
 
 class HostileServer:
-    """Serves while the context is open, with one thread a connection."""
+    """Serve while the context is open, with one thread per connection."""
 
     def __init__(self) -> None:
         names = ["hostile", "good", *_ROBOTS_BY_NAME]
@@ -77,16 +78,11 @@ class HostileServer:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
 
-    # -- what tests ask
-    # ------------------------------------------------------------
-
     def origin(self, host: str = "hostile") -> str:
         return f"http://{self.addresses[host]}:{self.port}"
 
     def url(self, name: str) -> str:
-        """The URL of an endpoint; of the well-behaved host's front page for "good"; of `/page` of a
-        robots host.
-        """
+        """Return the URL of an endpoint, of `/page` of a robots host, or of the page of "good"."""
         if name in _BY_NAME:
             return f"{self.origin()}/{name}"
         if name in _ROBOTS_BY_NAME:
@@ -94,16 +90,13 @@ class HostileServer:
         return f"{self.origin(name)}/"
 
     def allowed(self) -> list[tuple[str, int]]:
-        """The (host, port) pairs of all its hosts, as the address guard takes them."""
+        """Return the (address, port) pairs of all hosts, for the address guard."""
         return [(address, self.port) for address in self.addresses.values()]
 
     def requests(self, host: str = "hostile") -> list[Received]:
-        """What arrived at one host so far, in order."""
+        """Return the requests that a host has received, in order."""
         with self._lock:
             return [request for request in self.received if request.host == host]
-
-    # -- life
-    # ------------------------------------------------------------
 
     def __enter__(self) -> HostileServer:
         for host, address in self.addresses.items():
@@ -120,23 +113,21 @@ class HostileServer:
                 connection.shutdown(socket.SHUT_RDWR)
         self._listeners.close()  # waits for the threads of all connections
 
-    # -- serving
-    # ------------------------------------------------------------
-
     def _serve(self, host: str, connection: socket.socket, *_: object) -> None:
         connection.settimeout(_READ_LIMIT_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with self._lock:
             self._connections.add(connection)
         with suppress(Hang):
-            while not self._stopping.is_set() and self._answer_one(connection, host):
+            while not self._stopping.is_set() and self._respond(connection, host):
                 pass
         with self._lock:
             self._connections.discard(connection)
 
-    def _answer_one(self, connection: socket.socket, host: str) -> bool:
-        """Read a request and answer it; whether the connection is kept (only the well-behaved host
-        keeps it).
+    def _respond(self, connection: socket.socket, host: str) -> bool:
+        """Read a request and respond. Return whether the connection remains open.
+
+        Only the well-behaved host keeps connections open.
         """
         head = _read_head(connection)
         if not head:
@@ -181,9 +172,7 @@ def _read_head(connection: socket.socket) -> bytes:
 
 
 def _close_gently(connection: socket.socket) -> None:
-    """Send FIN and read the rest: closing with unread bytes would send RST, which is another
-    endpoint's business.
-    """
+    """Send FIN and read the rest, because closing with unread bytes would send RST."""
     try:
         connection.shutdown(socket.SHUT_WR)
         connection.settimeout(0.5)
@@ -211,30 +200,18 @@ def _misbehave(wire: Wire) -> None:
 
 
 def _behave_well(wire: Wire) -> None:
-    """`/` and `/page/1` to `/page/20`, each linking to the next; keep-alive."""
+    """Serve `/` and `/page/1` to `/page/20`, each with a link to the next, with keep-alive."""
     path = wire.path.partition("?")[0]
-    number = (
-        int(path.removeprefix("/page/")) if path.startswith("/page/") and path[6:].isdigit() else 0
-    )
+    digits = path.removeprefix("/page/")
+    number = int(digits) if path.startswith("/page/") and digits.isdigit() else 0
+    status, content_type = b"200 OK", b"text/html; charset=utf-8"
     if path == "/robots.txt":
-        body, content_type, status = (
-            b"User-agent: *\nDisallow: /private\n",
-            b"text/plain",
-            b"200 OK",
-        )
+        body, content_type = b"User-agent: *\nDisallow: /private\n", b"text/plain"
     elif path == "/" or 1 <= number <= GOOD_PAGES:
         following = f'<a href="/page/{number + 1}">next</a>' if number < GOOD_PAGES else "the last"
-        body, content_type, status = (
-            page(f"Good page {number}", following),
-            b"text/html; charset=utf-8",
-            b"200 OK",
-        )
+        body = page(f"Good page {number}", following)
     else:
-        body, content_type, status = (
-            page("Not found"),
-            b"text/html; charset=utf-8",
-            b"404 Not Found",
-        )
+        body, status = page("Not found"), b"404 Not Found"
     wire.send(
         b"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s"
         % (status, content_type, len(body), body)

@@ -1,4 +1,4 @@
-"""Endpoints with bad bodies: chunks, content codings, charsets, and documents that hurt parsers."""
+"""Endpoints with bad bodies: chunks, content codings, charsets, documents that overload parsers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _coded(coding: bytes, body: bytes) -> Behaviour:
 
 @lru_cache(maxsize=1)
 def gzip_bomb() -> bytes:
-    """200 KB that become 200 MB: one block, flushed so that it stands alone, repeated."""
+    """Return 200 KB of gzip that decode to 200 MB: one block, flushed and then repeated."""
     stream = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = stream.compress(_ZEROS) + stream.flush(zlib.Z_FULL_FLUSH)
     return (
@@ -42,14 +42,14 @@ def gzip_bomb() -> bytes:
 
 @lru_cache(maxsize=1)
 def brotli_bomb() -> bytes:
-    """25 KB that become 100 MB."""
+    """Return 25 KB of brotli that decode to 100 MB."""
     stream = brotli.Compressor(quality=1)
     return b"".join([*(stream.process(_ZEROS) for _ in range(100)), stream.finish()])
 
 
 @lru_cache(maxsize=1)
 def zstd_bomb() -> bytes:
-    """Frames that become 200 MB."""
+    """Return zstd frames that decode to 200 MB."""
     return zstandard.compress(_ZEROS) * (_BOMB_BYTES // len(_ZEROS))
 
 
@@ -99,7 +99,7 @@ CHUNK_ENDPOINTS = (
     ),
     Endpoint(
         "chunk-no-size",
-        "letters where a size should stand",
+        "letters instead of a chunk size",
         raw(_CHUNKED + _chunk(_PAGE) + b"zz\r\nrest\r\n0\r\n\r\n"),
         _BAD_FRAMING,
     ),
@@ -150,7 +150,7 @@ CHUNK_ENDPOINTS = (
     ),
     Endpoint(
         "not-chunked",
-        "says chunked, is not",
+        "declared as chunked, without chunks",
         raw(_CHUNKED + _PAGE),
         Expected(error="incomplete", truncated="disconnect", cut=True, payload=_START),
     ),
@@ -170,8 +170,8 @@ CODING_ENDPOINTS = (
         _coded(b"gzip", _GZIPPED[: len(_GZIPPED) // 2]),
         Expected(decoding="bad_encoding", cut=True, payload=_START),
     ),
-    Endpoint("gzip-noise", "noise that calls itself gzip", _coded(b"gzip", _NOISE), _BAD_CODING),
-    Endpoint("gzip-label", "plain text that calls itself gzip", _coded(b"gzip", _PAGE), _FINE),
+    Endpoint("gzip-noise", "noise declared as gzip", _coded(b"gzip", _NOISE), _BAD_CODING),
+    Endpoint("gzip-label", "plain text declared as gzip", _coded(b"gzip", _PAGE), _FINE),
     Endpoint(
         "gzip-padded", "zeros after the gzip body", _coded(b"gzip", _GZIPPED + bytes(100)), _FINE
     ),
@@ -182,23 +182,26 @@ CODING_ENDPOINTS = (
         _FINE,
     ),
     Endpoint(
-        "gzip-bomb", "200 KB that become 200 MB", _gzip_bomb, Expected(cut=True, payload=bytes(100))
+        "gzip-bomb",
+        "200 KB that decode to 200 MB",
+        _gzip_bomb,
+        Expected(cut=True, payload=bytes(100)),
     ),
     Endpoint("br-bomb", "a brotli bomb", _brotli_bomb, Expected(cut=True, payload=bytes(100))),
     Endpoint("zstd-bomb", "a zstd bomb", _zstd_bomb, Expected(cut=True, payload=bytes(100))),
     Endpoint(
         "gzip-twice",
-        "gzip in gzip, and says so",
+        "gzip in gzip, declared",
         _coded(b"gzip, gzip", gzip.compress(_GZIPPED)),
         _FINE,
     ),
     Endpoint(
         "gzip-four-times",
-        "more codings than anybody needs",
+        "four nested content codings",
         _coded(b"gzip, gzip, gzip, gzip", _FOUR_TIMES),
         _BAD_CODING,
     ),
-    Endpoint("gzip-as-br", "gzip that calls itself br", _coded(b"br", _GZIPPED), _BAD_CODING),
+    Endpoint("gzip-as-br", "gzip declared as br", _coded(b"br", _GZIPPED), _BAD_CODING),
     Endpoint(
         "br-bad",
         "brotli with damage at its start",
@@ -211,7 +214,9 @@ CODING_ENDPOINTS = (
         _coded(b"br", brotli.compress(_PAGE)[:1000]),
         Expected(decoding="bad_encoding", cut=True, payload=_START),
     ),
-    Endpoint("zstd", "zstd, which we offer", _coded(b"zstd", zstandard.compress(_PAGE)), _FINE),
+    Endpoint(
+        "zstd", "zstd, which the crawler accepts", _coded(b"zstd", zstandard.compress(_PAGE)), _FINE
+    ),
     Endpoint(
         "zstd-truncated",
         "half of a zstd body",
@@ -224,14 +229,12 @@ CODING_ENDPOINTS = (
         _coded(b"deflate", zlib.compress(_PAGE)[2:-4]),
         _FINE,
     ),
-    Endpoint(
-        "coding-unknown", "a coding that nobody knows", _coded(b"secret", _NOISE), _BAD_CODING
-    ),
-    Endpoint(
-        "coding-charset", "a charset where a coding should stand", _coded(b"utf-8", _PAGE), _FINE
-    ),
+    Endpoint("coding-unknown", "an unregistered coding", _coded(b"secret", _NOISE), _BAD_CODING),
+    Endpoint("coding-charset", "a charset instead of a coding", _coded(b"utf-8", _PAGE), _FINE),
     Endpoint("coding-empty", "an empty Content-Encoding", _coded(b"", _PAGE), _FINE),
-    Endpoint("gzip-empty", "says gzip, has no body", _coded(b"gzip", b""), Expected(payload=b"")),
+    Endpoint(
+        "gzip-empty", "an empty body declared as gzip", _coded(b"gzip", b""), Expected(payload=b"")
+    ),
 )
 
 
@@ -249,16 +252,16 @@ def _html(
 DOCUMENT_ENDPOINTS = (
     _html(
         "wrong-charset",
-        "Russian in Windows-1251 that calls itself UTF-8",
+        "Russian in Windows-1251 declared as UTF-8",
         "<p>Привет, мир. Это страница.".encode("cp1251"),
     ),
     _html(
         "unknown-charset", "a charset that does not exist", _PAGE, b"text/html; charset=martian-7"
     ),
-    _html("utf-16-label", "ASCII that calls itself UTF-16", _PAGE, b"text/html; charset=utf-16"),
+    _html("utf-16-label", "ASCII declared as UTF-16", _PAGE, b"text/html; charset=utf-16"),
     _html(
         "utf-16",
-        "UTF-16 with a BOM that calls itself UTF-8",
+        "UTF-16 with a BOM declared as UTF-8",
         "<p>\u041f\u0440\u0438\u0432\u0435\u0442".encode("utf-16"),
     ),
     _html("binary-as-html", "noise as text/html", _NOISE),
@@ -278,11 +281,11 @@ DOCUMENT_ENDPOINTS = (
     ),
     _html(
         "unclosed",
-        "tags and a comment that never end",
+        "unclosed tags and an unclosed comment",
         b'<html><p><a href="/x><!-- <script>' + b"x" * 5000,
     ),
-    _html("html-as-pdf", "a page that calls itself PDF", _PAGE, b"application/pdf"),
+    _html("html-as-pdf", "HTML declared as PDF", _PAGE, b"application/pdf"),
     _html("image", "a picture", b"\x89PNG\r\n\x1a\n" + _NOISE[:500], b"image/png"),
-    Endpoint("empty", "200 and no body", raw(answer(b"")), Expected(payload=b"")),
+    Endpoint("empty", "200 with an empty body", raw(answer(b"")), Expected(payload=b"")),
     Endpoint("long-line", "one line of 10 MB", _long_line, Expected(payload=b"<p>a b a b")),
 )

@@ -1,6 +1,4 @@
-"""Endpoints that misbehave as connections: dropping, hanging, dripping, and things that are not
-HTTP.
-"""
+"""Endpoints with connection errors: closed, reset, hanging and slow ones, and other protocols."""
 
 from __future__ import annotations
 
@@ -38,8 +36,8 @@ def _drip_head(wire: Wire) -> None:
 
 
 def _split_everywhere(wire: Wire) -> None:
-    whole = answer(_PAGE)
-    wire.drip([whole[at : at + 1] for at in range(len(whole))], 0.001)
+    data = answer(_PAGE)
+    wire.drip([data[at : at + 1] for at in range(len(data))], 0.001)
 
 
 CONNECTION_ENDPOINTS = (
@@ -98,7 +96,7 @@ CONNECTION_ENDPOINTS = (
     ),
     Endpoint(
         "hang-after-body",
-        "sends all, then neither closes nor says how long the body is",
+        "sends a body of undeclared length and does not close",
         then_hang(head(_OK, _HTML) + _PAGE),
         Expected(error="too_slow", truncated="time", cut=True, payload=_PAGE),
     ),
@@ -118,28 +116,28 @@ CONNECTION_ENDPOINTS = (
     ),
     Endpoint(
         "slow-drip",
-        "ten bytes of body a second",
+        "10 bytes of body per second",
         _drip_body,
         Expected(error="too_slow", truncated="time", cut=True, payload=b"xx"),
     ),
     Endpoint(
-        "slow-headers", "headers without end, twenty lines a second", _drip_head, _failed("timeout")
+        "slow-headers", "endless headers, 20 lines per second", _drip_head, _failed("timeout")
     ),
     Endpoint(
         "slow-steady",
-        "a kilobyte of body a second, without end",
+        "an endless body, 1 KB per second",
         endless(head(_OK, _HTML), b"z" * 100, 0.1),
         Expected(error="timeout", truncated="time", cut=True, payload=b"zzz"),
     ),
     Endpoint(
         "byte-by-byte",
-        "a good answer in packets of one byte",
+        "a good response in packets of one byte",
         _split_everywhere,
         Expected(payload=_PAGE),
     ),
     Endpoint(
         "pipelined",
-        "a second answer that nobody asked for",
+        "a second response without a request",
         raw(answer(_PAGE) + answer(b"evil")),
         Expected(payload=_PAGE),
     ),
@@ -182,9 +180,8 @@ CONNECTION_ENDPOINTS = (
     ),
     Endpoint(
         "http-2-unasked",
-        "HTTP/2 frames without agreement",
+        "HTTP/2 frames without negotiation",
         raw(b"\x00\x00\x12\x04\x00\x00\x00\x00\x00" + b"\x00" * 18),
         _failed("bad_http"),
     ),
 )
-"""Rows: name, description, behaviour, expected outcome."""

@@ -1,4 +1,4 @@
-"""Endpoints with strange heads: status lines, statuses, fields, lengths, interim responses."""
+"""Endpoints with bad heads: status lines, statuses, fields, lengths, interim responses."""
 
 from __future__ import annotations
 
@@ -51,12 +51,15 @@ STATUS_ENDPOINTS = (
     _status(b"099 Low", _failed("bad_http")),
     Endpoint(
         "status-100-only",
-        "an interim answer and then the end",
+        "an interim response only",
         raw(head(b"HTTP/1.1 100 Continue")),
         _failed("empty_reply"),
     ),
     Endpoint(
-        "status-101", "switches to a protocol that nobody asked for", _upgrade, Expected(status=101)
+        "status-101",
+        "switches to a protocol that was not requested",
+        _upgrade,
+        Expected(status=101),
     ),
     Endpoint(
         "status-204-body",
@@ -67,14 +70,14 @@ STATUS_ENDPOINTS = (
     _status(b"205 Reset Content", Expected(status=205)),
     Endpoint(
         "status-206",
-        "a part that nobody asked for",
+        "a range that was not requested",
         raw(answer(_PAGE[:50], b"Content-Range: bytes 0-49/1000", status=b"206 Partial Content")),
         Expected(status=206, payload=_PAGE[:50]),
     ),
     _status(b"300 Multiple Choices", Expected(status=300, payload=_PAGE)),
     Endpoint(
         "status-304",
-        "not modified, though nobody asked",
+        "304 to an unconditional request",
         raw(head(b"HTTP/1.1 304 Not Modified", b'ETag: "x"', b"Connection: close")),
         Expected(status=304, payload=b""),
     ),
@@ -105,7 +108,7 @@ HEAD_ENDPOINTS = (
     ),
     Endpoint(
         "lf-only-length",
-        "LF lines with a right length",
+        "LF lines with a correct length",
         raw(answer(_PAGE).replace(b"\r\n", b"\n")),
         _FINE,
     ),
@@ -152,7 +155,7 @@ HEAD_ENDPOINTS = (
         _FINE,
     ),
     Endpoint("empty-name", "a field without name", raw(answer(_PAGE, b": nameless")), _FINE),
-    Endpoint("no-headers", "a status line and nothing more", raw(_OK + b"\r\n\r\n" + _PAGE), _FINE),
+    Endpoint("no-headers", "a status line without fields", raw(_OK + b"\r\n\r\n" + _PAGE), _FINE),
     Endpoint(
         "header-flood",
         "twenty thousand fields",
@@ -185,31 +188,31 @@ HEAD_ENDPOINTS = (
     ),
     Endpoint(
         "large-headers",
-        "80 KB of fields, over our limit and under libcurl's",
+        "80 KB of fields, above the limit of Lycosa and below that of libcurl",
         raw(answer(_PAGE, *(b"X-Large-%d: %s" % (n, b"l" * 1000) for n in range(80)))),
         _failed("headers_too_large"),
     ),
     Endpoint(
         "interim",
-        "103 with links, then the answer",
+        "103 with links, then the response",
         raw(head(b"HTTP/1.1 103 Early Hints", b"Link: </a.css>") + answer(_PAGE)),
         _FINE,
     ),
     Endpoint(
         "interim-flood",
-        "two hundred interim answers",
+        "200 interim responses",
         raw(head(b"HTTP/1.1 102 Processing") * 200 + answer(_PAGE)),
         _FINE,
     ),
     Endpoint(
         "interim-endless",
-        "interim answers without end",
+        "endless interim responses",
         endless(b"", head(b"HTTP/1.1 102 Processing") * 50),
         _failed("headers_too_large"),
     ),
     Endpoint(
         "interim-hang",
-        "an interim answer and silence",
+        "an interim response, then nothing",
         then_hang(head(b"HTTP/1.1 100 Continue")),
         _failed("too_slow"),
     ),
@@ -218,13 +221,13 @@ HEAD_ENDPOINTS = (
     ),
     Endpoint(
         "alt-svc",
-        "points to another port by Alt-Svc",
+        "offers another port by Alt-Svc",
         raw(answer(_PAGE, b'Alt-Svc: h3=":1", h2="evil.test:443"')),
         _FINE,
     ),
     Endpoint(
         "content-type-absurd",
-        "a Content-Type of nonsense",
+        "an invalid Content-Type",
         raw(answer(_PAGE, content_type=b'text/html;;;="\x7f charset=')),
         _FINE,
     ),
@@ -281,4 +284,4 @@ BUSY_ENDPOINTS = (
     _busy("busy-503-seconds", b"503 Service Unavailable", b"2"),
     _busy("busy-503-garbage", b"503 Service Unavailable", b"soon"),
 )
-"""Last in the table: an honest crawl leaves the host alone after the first of them."""
+"""These are last among the endpoints, because a polite crawl pauses the host after the first."""

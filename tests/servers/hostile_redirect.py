@@ -1,6 +1,4 @@
-"""Endpoints that lead on: redirects to bad places, loops, pages without end. And hosts with a bad
-robots.txt.
-"""
+"""Endpoints with bad redirects and endless pages, and hosts with a bad robots.txt."""
 
 from __future__ import annotations
 
@@ -25,28 +23,27 @@ _MOVED = Expected(status=302)
 
 
 def _chain(wire: Wire) -> None:
-    """`/redirect-chain?hop=N` leads to N + 1, twelve times."""
-    hop = int(parse_qs(urlsplit(wire.path).query).get("hop", ["0"])[0])
+    """Redirect `/redirect-chain?hop=N` to N + 1, up to `CHAIN_HOPS`."""
+    hop = _number(wire, "hop")
     if hop >= CHAIN_HOPS:
-        wire.send(answer(page("The end of a long way")))
+        wire.send(answer(page("The end of the chain")))
     else:
         wire.send(answer(b"", b"Location: /redirect-chain?hop=%d" % (hop + 1), status=b"302 Found"))
 
 
+def _number(wire: Wire, parameter: str) -> int:
+    """Return the value of a parameter of the query; 0 without it."""
+    return int(parse_qs(urlsplit(wire.path).query).get(parameter, ["0"])[0])
+
+
 def _endless_chain(wire: Wire) -> None:
-    number = int(parse_qs(urlsplit(wire.path).query).get("n", ["0"])[0])
-    wire.send(
-        answer(
-            b"",
-            b"Location: /redirect-endless?n=%d" % (number + 1),
-            status=b"307 Temporary Redirect",
-        )
-    )
+    location = b"Location: /redirect-endless?n=%d" % (_number(wire, "n") + 1)
+    wire.send(answer(b"", location, status=b"307 Temporary Redirect"))
 
 
 def _calendar(wire: Wire) -> None:
-    """Every month leads to the next and the one before, for ever."""
-    month = int(parse_qs(urlsplit(wire.path).query).get("month", ["0"])[0])
+    """Link every month to the next and the previous one."""
+    month = _number(wire, "month")
     links = "".join(
         f'<a href="/calendar?month={other}">month {other}</a> ' for other in (month - 1, month + 1)
     )
@@ -54,24 +51,14 @@ def _calendar(wire: Wire) -> None:
 
 
 def _deeper(wire: Wire) -> None:
-    """A relative link that makes the path longer on every page."""
-    wire.send(
-        answer(
-            page(
-                "Deeper", f'<a href="{wire.path.rstrip("/").rsplit("/", 1)[-1]}/deeper">deeper</a>'
-            )
-        )
-    )
+    """Send a relative link that makes the path longer on every page."""
+    last = wire.path.rstrip("/").rsplit("/", 1)[-1]
+    wire.send(answer(page("Deeper", f'<a href="{last}/deeper">deeper</a>')))
 
 
 def _elsewhere(wire: Wire) -> None:
-    wire.send(
-        answer(
-            b"",
-            b"Location: " + wire.origins["good"].encode() + b"/page/1",
-            status=b"301 Moved Permanently",
-        )
-    )
+    location = b"Location: " + wire.origins["good"].encode() + b"/page/1"
+    wire.send(answer(b"", location, status=b"301 Moved Permanently"))
 
 
 _REFRESH = b'<meta http-equiv=refresh content="0; url=/refresh-loop"><p>again'
@@ -79,7 +66,10 @@ _REFRESH = b'<meta http-equiv=refresh content="0; url=/refresh-loop"><p>again'
 REDIRECT_ENDPOINTS = (
     Endpoint("redirect-self", "a redirect to itself", redirect(b"/redirect-self"), _MOVED),
     Endpoint(
-        "redirect-loop", "a redirect to a page that leads back", redirect(b"/redirect-back"), _MOVED
+        "redirect-loop",
+        "a redirect to a page that redirects back",
+        redirect(b"/redirect-back"),
+        _MOVED,
     ),
     Endpoint("redirect-back", "the other half of the loop", redirect(b"/redirect-loop"), _MOVED),
     Endpoint("redirect-chain", "twelve redirects, then a page", _chain, _MOVED),
@@ -98,7 +88,7 @@ REDIRECT_ENDPOINTS = (
     ),
     Endpoint(
         "redirect-localhost",
-        "a redirect to a name that is this machine",
+        "a redirect to the name localhost",
         redirect(b"http://localhost:1/"),
         _MOVED,
     ),
@@ -138,7 +128,7 @@ REDIRECT_ENDPOINTS = (
     ),
     Endpoint("redirect-empty", "a redirect with an empty Location", redirect(b""), _MOVED),
     Endpoint(
-        "redirect-garbage", "a Location that is no URL", redirect(b"http://[::bad/%zz"), _MOVED
+        "redirect-garbage", "an invalid URL as Location", redirect(b"http://[::bad/%zz"), _MOVED
     ),
     Endpoint(
         "redirect-twice",
@@ -180,10 +170,10 @@ REDIRECT_ENDPOINTS = (
 
 @dataclass(frozen=True)
 class RobotsHost:
-    """A host of its own whose robots.txt misbehaves; its pages `/` and `/page` are good.
+    """A host whose robots.txt is bad; its pages `/` and `/page` are good.
 
-    `status` and `error`: of the first answer for /robots.txt. `allows`: whether `/page` may be
-    fetched in the end.
+    `status` and `error`: the outcome of the first request for /robots.txt. `allows`: whether
+    `/page` may be fetched in the end.
     """
 
     name: str
@@ -199,16 +189,11 @@ def _text(body: bytes, content_type: bytes = b"text/plain") -> Behaviour:
 
 
 def _six_hops(wire: Wire) -> None:
-    """/robots.txt leads over five more redirects to a file that forbids everything: one hop more
-    than is followed.
-    """
-    hop = int(parse_qs(urlsplit(wire.path).query).get("hop", ["0"])[0])
+    """Redirect six times, one hop more than is followed, to a file that forbids everything."""
+    hop = _number(wire, "hop")
     if hop < 6:
-        wire.send(
-            answer(
-                b"", b"Location: /robots.txt?hop=%d" % (hop + 1), status=b"301 Moved Permanently"
-            )
-        )
+        location = b"Location: /robots.txt?hop=%d" % (hop + 1)
+        wire.send(answer(b"", location, status=b"301 Moved Permanently"))
     else:
         wire.send(answer(b"User-agent: *\nDisallow: /\n", content_type=b"text/plain"))
 
@@ -242,7 +227,7 @@ ROBOTS_HOSTS = (
     ),
     RobotsHost(
         "robots-403",
-        "a robots.txt that is forbidden",
+        "403 for robots.txt",
         raw(answer(b"no", status=b"403 Forbidden")),
         403,
         "",
@@ -250,7 +235,7 @@ ROBOTS_HOSTS = (
     ),
     RobotsHost(
         "robots-429",
-        "too many requests, at the first",
+        "429 for the first request",
         raw(answer(b"", status=b"429 Too Many Requests")),
         429,
         "",
@@ -258,7 +243,7 @@ ROBOTS_HOSTS = (
     ),
     RobotsHost(
         "robots-500",
-        "a robots.txt that fails",
+        "500 for robots.txt",
         raw(answer(b"", status=b"500 Internal Server Error")),
         500,
         "",
@@ -271,7 +256,7 @@ ROBOTS_HOSTS = (
     RobotsHost("robots-loop", "a redirect to itself", redirect(b"/robots.txt"), 302, "", True),
     RobotsHost(
         "robots-large",
-        "600 KiB, with the rule that matters at its end",
+        "600 KiB, with the relevant rule at the end",
         _text(_LARGE),
         200,
         "",
@@ -296,7 +281,7 @@ ROBOTS_HOSTS = (
     ),
     RobotsHost(
         "robots-utf-16",
-        "UTF-16, as an editor of Windows saves it",
+        "UTF-16 with a byte order mark",
         _text("User-agent: *\nDisallow: /page\n".encode("utf-16")),
         200,
         "",

@@ -1,17 +1,20 @@
-"""Reading what a client says over HTTP/2, as far as tests that answer wrongly need it."""
+"""Detect a client's request on an HTTP/2 connection."""
 
 from __future__ import annotations
 
-_PREFACE = 24
-_FRAME_HEAD = 9
+_PREFACE_BYTES = 24
+_FRAME_HEAD_BYTES = 9
 _HEADERS = 1
 
 
-def has_request(heard: bytes) -> bool:
-    """Whether, after the preface, a HEADERS frame has begun (RFC 9113 sections 3.4 and 4.1)."""
-    place = _PREFACE
-    while place + _FRAME_HEAD <= len(heard):
-        if heard[place + 3] == _HEADERS:
+def has_request(data: bytes) -> bool:
+    """Return whether the data contains the start of a HEADERS frame.
+
+    `data` begins with the connection preface (RFC 9113 sections 3.4 and 4.1).
+    """
+    offset = _PREFACE_BYTES
+    while offset + _FRAME_HEAD_BYTES <= len(data):
+        if data[offset + 3] == _HEADERS:
             return True
-        place += _FRAME_HEAD + int.from_bytes(heard[place : place + 3], "big")
+        offset += _FRAME_HEAD_BYTES + int.from_bytes(data[offset : offset + 3], "big")
     return False

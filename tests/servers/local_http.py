@@ -1,4 +1,4 @@
-"""Servers of the standard library on loopback, for sites that tests answer themselves."""
+"""HTTP servers on loopback whose responses the tests define."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from socketserver import BaseServer
 
 
 class QuietServer(ThreadingHTTPServer):
-    """Reports no client that went away."""
+    """Report no error when a client closes its connection."""
 
     request_queue_size = 256
 
@@ -21,7 +21,7 @@ class QuietServer(ThreadingHTTPServer):
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    """Keeps connections open and logs nothing."""
+    """Keep connections open and log nothing."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -49,7 +49,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(server: BaseServer) -> Iterator[None]:
-    """Serve in a thread until the block ends."""
+    """Run a server in a thread until the block ends."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
@@ -64,7 +64,7 @@ def serving(server: BaseServer) -> Iterator[None]:
 def serving_handler(
     handler: type[BaseHTTPRequestHandler], address: str = "127.0.0.1"
 ) -> Iterator[str]:
-    """Run a server of this handler on a free port; yield its origin."""
+    """Run a server with this handler on a free port; yield its origin."""
     server = QuietServer((address, 0), handler)
     with serving(server):
         yield f"http://{address}:{server.server_port}"

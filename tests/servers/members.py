@@ -1,9 +1,8 @@
-"""A small site that treats its visitors differently: it sets cookies, asks for passwords, and lets
-members in by a form.
+"""A small site with cookies, Basic authentication and a login form.
 
-`/` leads everywhere. `/open/…` set and show cookies, `/basic/…` want Basic authentication,
-`/club/…` the session that the form at `/login` opens (user `wolf`, password `spider`); a session is
-good for so many pages. Requests are kept as they came.
+`/` links to all pages. `/open/…` show whether a cookie was sent, `/basic/…` require Basic
+authentication, and `/club/…` the session that the form at `/login` opens (user `wolf`, password
+`spider`). A session ends after a number of pages. All requests are recorded.
 """
 
 from __future__ import annotations
@@ -19,6 +18,9 @@ from urllib.parse import parse_qs
 from tests.servers.local_http import QuietHandler, QuietServer, serving
 
 USER, PASSWORD = "wolf", "spider"
+Response = tuple[int, list[tuple[str, str]], str]
+"""(status, headers, text)."""
+
 _PAGE = "<!doctype html><html><head><title>{title}</title></head><body><h1>{title}</h1><p>{text}</p>{links}</body></html>"
 
 
@@ -34,7 +36,7 @@ class Asked:
 
 @dataclass
 class Members:
-    """The site. `pages_a_session`: how many club pages a session opens before it ends."""
+    """The site. `pages_a_session`: number of `/club/` pages after which a session ends."""
 
     pages_a_session: int = 1_000
     robots: str = ""
@@ -47,16 +49,14 @@ class Members:
         return f"http://127.0.0.1:{self.port}{path}"
 
     def to(self, path: str) -> list[Asked]:
+        """Return the requests for a path."""
         return [each for each in self.asked if each.path == path]
 
-    def answer(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
-        path = asked.path
-        if path == "/robots.txt":
-            return (
-                (200, [("Content-Type", "text/plain")], self.robots)
-                if self.robots
-                else (404, [], "")
-            )
+    def answer(self, request: Asked) -> Response:
+        """Return (status, headers, text)."""
+        path = request.path
+        if path == "/robots.txt" and self.robots:
+            return 200, [("Content-Type", "text/plain")], self.robots
         if path == "/":
             links = [
                 f"/{part}/{number}" for part in ("open", "basic", "club") for number in range(4)
@@ -67,67 +67,49 @@ class Members:
                 [("Set-Cookie", "seen=home; Path=/open"), ("Set-Cookie", "evil=1; Domain=com")],
             )
         if path.startswith("/open/"):
-            return self._page(
-                "open seen=home"
-                if "seen=home" in asked.headers.get("cookie", "")
-                else "open unseen",
-                [],
-            )
+            seen = "seen=home" in request.headers.get("cookie", "")
+            return self._page("open seen=home" if seen else "open unseen", [])
         if path.startswith("/basic/"):
             token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-            if asked.headers.get("authorization") != f"Basic {token}":
+            if request.headers.get("authorization") != f"Basic {token}":
                 return 401, [("WWW-Authenticate", 'Basic realm="x"')], "no"
             return self._page("secret basic", [])
         if path == "/login":
-            return self._login(asked)
+            return self._login(request)
         if path == "/welcome":
             return self._page("welcome", [])
         if path.startswith("/club/"):
-            session = asked.headers.get("cookie", "").partition("session=")[2].partition(";")[0]
+            session = request.headers.get("cookie", "").partition("session=")[2].partition(";")[0]
             with self.lock:
                 left = self.sessions.get(session, 0)
                 self.sessions[session] = left - 1
-            return (
-                self._page(f"club {path}", [])
-                if left > 0
-                else (302, [("Location", f"/login?next={path}")], "")
-            )
+            if left > 0:
+                return self._page(f"club {path}", [])
+            return 302, [("Location", f"/login?next={path}")], ""
         return 404, [], "nothing"
 
-    def _login(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+    def _login(self, request: Asked) -> Response:
         form = (
             '<form method="post"><input type="hidden" name="token" value="t&amp;1"><input '
             'name="user"><input type="password" name="pass">'
         )
-        if asked.method == "GET":
-            return (
-                200,
-                [("Content-Type", "text/html"), ("Set-Cookie", "form=1")],
-                _PAGE.format(title="log in", text=form, links="</form>"),
-            )
-        sent = {name: values[0] for name, values in parse_qs(asked.body.decode()).items()}
-        if sent != {
-            "token": "t&1",
-            "user": USER,
-            "pass": PASSWORD,
-        } or "form=1" not in asked.headers.get("cookie", ""):
-            return (
-                200,
-                [("Content-Type", "text/html")],
-                _PAGE.format(title="wrong", text=form, links="</form>"),
-            )
+        html = ("Content-Type", "text/html")
+        if request.method == "GET":
+            text = _PAGE.format(title="log in", text=form, links="</form>")
+            return 200, [html, ("Set-Cookie", "form=1")], text
+        sent = {name: values[0] for name, values in parse_qs(request.body.decode()).items()}
+        has_cookie = "form=1" in request.headers.get("cookie", "")
+        if sent != {"token": "t&1", "user": USER, "pass": PASSWORD} or not has_cookie:
+            return 200, [html], _PAGE.format(title="wrong", text=form, links="</form>")
         with self.lock:
             session = f"s3cr3t-{len(self.sessions)}"
             self.sessions[session] = self.pages_a_session
-        return (
-            302,
-            [("Location", "/welcome"), ("Set-Cookie", f"session={session}; HttpOnly; Path=/")],
-            "",
-        )
+        cookie = f"session={session}; HttpOnly; Path=/"
+        return 302, [("Location", "/welcome"), ("Set-Cookie", cookie)], ""
 
     def _page(
         self, title: str, links: list[str], headers: list[tuple[str, str]] | None = None
-    ) -> tuple[int, list[tuple[str, str]], str]:
+    ) -> Response:
         anchors = "".join(f'<p><a href="{link}">{link}</a></p>' for link in links)
         return (
             200,
@@ -137,13 +119,13 @@ class Members:
 
 
 class Answering(Protocol):
-    """A site that answers requests by itself."""
+    """A site that computes its responses and records its requests."""
 
     port: int
     asked: list[Asked]
 
-    def answer(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
-        """(status, headers, text)."""
+    def answer(self, request: Asked, /) -> Response:
+        """Return (status, headers, text)."""
         ...
 
 
@@ -152,19 +134,15 @@ Site = TypeVar("Site", bound=Answering)
 
 @contextmanager
 def members(site: Site) -> Iterator[Site]:
-    """Serve a site on loopback."""
+    """Serve a site on loopback until the block ends."""
 
     class Handler(QuietHandler):
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            asked = Asked(
-                self.command,
-                self.path,
-                {name.lower(): value for name, value in self.headers.items()},
-                body,
-            )
-            site.asked.append(asked)
-            status, headers, text = site.answer(asked)
+            fields = {name.lower(): value for name, value in self.headers.items()}
+            request = Asked(self.command, self.path, fields, body)
+            site.asked.append(request)
+            status, headers, text = site.answer(request)
             self.reply(status, text.encode(), headers)
 
         do_POST = do_GET

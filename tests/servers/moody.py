@@ -1,6 +1,4 @@
-"""A small web server on loopback whose behaviour is changed while it runs: status, text, how long
-it takes, whether it is there.
-"""
+"""A web server on loopback whose status, text, latency and availability tests can change."""
 
 from __future__ import annotations
 
@@ -16,8 +14,10 @@ from tests.servers.local_http import QuietHandler, QuietServer
 
 @dataclass
 class Moody:
-    """`asked`: when each request came (s, monotonic), `connections`: how many were opened. Use
-    `start`, and `stop` at the end.
+    """The server. Call `start` and `stop`, or use it as a context manager.
+
+    `asked`: the arrival times of the requests (s, monotonic). `connections`: the number of
+    connections that were opened.
     """
 
     address: str = "127.0.0.1"
@@ -35,7 +35,7 @@ class Moody:
         return f"{'https' if self.certificate else 'http'}://{self.address}:{self.port}/"
 
     def start(self) -> Moody:
-        """Listen, on the port of the last time if there was one."""
+        """Listen, on the same port as before after a stop."""
         server = QuietServer((self.address, self.port), _handler(self))
         self.port = server.server_address[1]
         if self.certificate is not None:
@@ -78,5 +78,5 @@ def _handler(moody: Moody) -> type[QuietHandler]:
 
 
 def expired_certificate(folder: Path, name: str, names: str, authority: Certificate) -> Certificate:
-    """A certificate of the authority that ended yesterday."""
+    """Create a certificate that expired yesterday."""
     return make_certificate(folder, name, names, authority, ends=NOW - DAY)

@@ -1,9 +1,7 @@
-"""A real nginx on loopback: its own configuration, temporary files and logs, and an access log that
-tests can read.
+"""A real nginx on loopback, in a temporary directory, with an access log that tests can read.
 
-The rules of a server are those of the sites' own `nginx.conf`: mime types from
-`/etc/nginx/mime.types`, `text/html` for every name that this table does not know, index files,
-directory listings.
+Media types come from `/etc/nginx/mime.types`, with `text/html` for all other names. Servers have
+index files and directory listings.
 """
 
 from __future__ import annotations
@@ -37,8 +35,10 @@ _LOG_FORMAT = (
 
 @dataclass(frozen=True)
 class Server:
-    """One `server` block: a document root on an address of 127.0.0.0/8. With a certificate it
-    speaks TLS, HTTP/2 too, and nothing else; `extra` is nginx configuration as it stands.
+    """One `server` block: a document root on an address in 127.0.0.0/8.
+
+    With a certificate, it supports TLS only, with HTTP/1.1 and HTTP/2. `extra` is added to the
+    block.
     """
 
     address: str
@@ -51,8 +51,9 @@ class Server:
 
 @dataclass(frozen=True)
 class Request:
-    """One line of the access log. `at` is in milliseconds since 1970; `host` is the Host header,
-    port included.
+    """One line of the access log.
+
+    `at`: milliseconds since 1970. `host`: the Host header, with the port.
     """
 
     at: int
@@ -86,12 +87,13 @@ class Nginx:
         return self.directory / "access.log"
 
     def mark(self) -> int:
-        """Where the access log ends now: give it to `requests` to read only what comes after."""
+        """Return the size of the access log. `requests(mark)` returns later requests only."""
         return self.log_path.stat().st_size
 
     def requests(self, mark: int = 0) -> list[Request]:
-        """Return the requests since `mark`. nginx writes a line after it has sent the response, so
-        the last one may be missing until `settle` was called.
+        """Return the requests since `mark`.
+
+        nginx writes a line after it has sent the response. Call `settle` to wait for the last one.
         """
         with self.log_path.open("rb") as log:
             log.seek(mark)
@@ -99,8 +101,9 @@ class Nginx:
         return [request for request in requests if request.uri != _SETTLE_PATH]
 
     def settle(self) -> None:
-        """Wait until all responses that a client has received are in the log: the only worker
-        process answers this request after it has finished those. For servers without TLS.
+        """Wait until all received responses are in the log. Only for servers without TLS.
+
+        nginx has one worker process, which answers this request after it has logged the others.
         """
         with socket.create_connection((self.servers[0].address, self.port), 60) as connection:
             connection.sendall(f"GET {_SETTLE_PATH} HTTP/1.0\r\n\r\n".encode())
@@ -126,8 +129,8 @@ def _request(line: bytes) -> Request:
 
 
 def configuration(servers: Sequence[Server], directory: Path, port: int) -> str:
-    """The text of nginx.conf: everything that nginx writes lies in `directory`."""
-    # as root, workers would otherwise be www-data and see no home directory
+    """Return nginx.conf. All files that nginx writes are in `directory`."""
+    # without it, workers of root run as www-data, which cannot read home directories
     lines = ["user root;"] if os.geteuid() == 0 else []
     lines += [
         "worker_processes 1;",
@@ -146,23 +149,22 @@ def configuration(servers: Sequence[Server], directory: Path, port: int) -> str:
     ]
     for server in servers:
         listing = "on" if server.autoindex else "off"
-        tls, pair = "", ""
+        protocols = keys = ""
         if server.certificate:
-            tls, pair = (
-                " ssl http2",
-                f"ssl_certificate {server.certificate.certificate}; ssl_certificate_key "
-                f"{server.certificate.key}; ",
+            protocols = " ssl http2"
+            keys = (
+                f"ssl_certificate {server.certificate.certificate}; "
+                f"ssl_certificate_key {server.certificate.key}; "
             )
         lines.append(
-            f"  server {{ listen {server.address}:{port}{tls}; {pair}root {server.root}; index "
-            f"{server.index}; autoindex {listing}; "
-            f"{server.extra} }}"
+            f"  server {{ listen {server.address}:{port}{protocols}; {keys}root {server.root}; "
+            f"index {server.index}; autoindex {listing}; {server.extra} }}"
         )
     return "\n".join([*lines, "}", ""])
 
 
 def free_port(addresses: Sequence[str]) -> int:
-    """A port that is free on every one of the addresses at this moment."""
+    """Return a port that is free on all of the addresses at this moment."""
     for _ in range(50):
         with socket.socket() as probe:
             probe.bind((addresses[0], 0))
@@ -184,11 +186,14 @@ def _is_free(address: str, port: int) -> bool:
 
 @contextmanager
 def nginx(servers: Sequence[Server], *, port: int = 0, program: str = "") -> Iterator[Nginx]:
-    """Serve until the block ends. `port` 0 takes a free one; `program` is looked up (and the test
-    skipped without it) if empty.
+    """Run nginx until the block ends.
+
+    Args:
+        port: 0 selects a free one.
+        program: the path of nginx. "": searches for it, and skips the test if it is missing.
 
     Raises:
-        RuntimeError: nginx does not start; the message holds its error log.
+        RuntimeError: nginx does not start. The message contains its error log.
     """
     executable = program or require_program("nginx")
     addresses = [server.address for server in servers]
@@ -203,7 +208,7 @@ def nginx(servers: Sequence[Server], *, port: int = 0, program: str = "") -> Ite
         stderr=subprocess.DEVNULL,
     )
     try:
-        _wait_until_it_listens(process, addresses, chosen, directory)
+        _wait_until_listening(process, addresses, chosen, directory)
         yield Nginx(chosen, directory, tuple(servers), process.pid)
     finally:
         process.terminate()
@@ -215,7 +220,7 @@ def nginx(servers: Sequence[Server], *, port: int = 0, program: str = "") -> Ite
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _wait_until_it_listens(
+def _wait_until_listening(
     process: subprocess.Popen[bytes], addresses: Sequence[str], port: int, directory: Path
 ) -> None:
     deadline = time.monotonic() + START_LIMIT_S

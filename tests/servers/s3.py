@@ -1,6 +1,6 @@
 """An S3 server on loopback (moto) with the failures of real stores and networks.
 
-Moto checks a name and writes it in two steps, unlike S3, so requests are serialized here.
+Moto checks and writes a key in two steps, unlike S3, so requests are serialized here.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tests.servers.local_http import serving
 
 BUCKET = "crawls"
 KEY_ID, SECRET = "AKIATESTTESTTESTTEST", "a-secret-that-no-message-may-hold"
-_Answer = Iterable[bytes]
-_Start = Callable[..., Any]
+_Body = Iterable[bytes]
+_StartResponse = Callable[..., Any]
 
-_REFUSALS = {
+_ERRORS = {
     503: ("SlowDown", "Please reduce your request rate."),
     500: ("InternalError", "We encountered an internal error."),
     409: ("ConditionalRequestConflict", "A conflicting operation occurred."),
@@ -40,21 +40,21 @@ _REFUSALS = {
 
 
 Rule = Callable[[str, str], bool]
-"""(method, key) -> whether a failure happens to this request."""
+"""(method, key) -> whether this request fails."""
 
 
-def never(method: str, key: str) -> bool:
+def never(_method: str, _key: str) -> bool:
     return False
 
 
 @dataclass
 class Faults:
-    """The failures of the server.
+    """The failures of the server, and their counters.
 
-    `drop`: the request is executed, and its response lost. `refuse`: status 500, 503 or 409 before
-    it is executed (0: none). `stale_s`: listings lack keys written within this time. `cut`: the
-    connection is reset after half of the body. `late`: seconds by which a response is delayed.
-    `say`: the body that is sent instead (None: the real one).
+    `drop`: the request is executed, and its response lost. `refuse`: status 500, 503 or 409, and
+    the request is not executed (0: no failure). `stale_s`: listings lack keys written within this
+    time. `cut`: the connection closes after half of the body. `late`: delay of the response (s).
+    `say`: a body that replaces that of the response (None: no failure).
     """
 
     drop: Rule = never
@@ -71,7 +71,7 @@ class Faults:
     replaced: int = 0
 
     def clear(self) -> None:
-        """Stop all failures; the counters stay."""
+        """Stop all failures. The counters keep their values."""
         for name in ("drop", "refuse", "stale_s", "cut", "late", "say"):
             setattr(self, name, self.__dataclass_fields__[name].default)
 
@@ -89,7 +89,7 @@ class S3Server:
 def s3_server(address: str = "127.0.0.1") -> Iterator[S3Server]:
     """Run a server with the bucket `BUCKET`."""
     faults = Faults()
-    application = _Faulty(DomainDispatcherApplication(create_backend_app), faults)
+    application = _FaultInjector(DomainDispatcherApplication(create_backend_app), faults)
     server = make_server(address, 0, application, threaded=True, request_handler=_Handler)
     endpoint = f"http://{address}:{server.server_port}"
     environment = {
@@ -115,7 +115,7 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def location(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The location for a workspace; without failures at first."""
+    """The location of a workspace, on the server without failures."""
     for name, value in {**server.environment, "LYCOSA_CACHE": str(tmp_path / "cache")}.items():
         monkeypatch.setenv(name, value)
     server.faults.clear()
@@ -136,18 +136,18 @@ def _cut(body: bytes, connection: socket.socket) -> Iterator[bytes]:
     yield b""
 
 
-class _Faulty:
-    """Moto with failures."""
+class _FaultInjector:
+    """Pass requests to moto, and inject the failures."""
 
     def __init__(
-        self, application: Callable[[dict[str, Any], _Start], _Answer], faults: Faults
+        self, application: Callable[[dict[str, Any], _StartResponse], _Body], faults: Faults
     ) -> None:
         self._application = application
         self._faults = faults
-        self._turns = threading.Lock()
+        self._lock = threading.Lock()
         self._written: dict[str, float] = {}
 
-    def __call__(self, environ: dict[str, Any], start_response: _Start) -> _Answer:
+    def __call__(self, environ: dict[str, Any], start_response: _StartResponse) -> _Body:
         method, key = environ["REQUEST_METHOD"], environ["PATH_INFO"].lstrip("/").partition("/")[2]
         faults = self._faults
         faults.requests.append((method, key))
@@ -155,28 +155,28 @@ class _Faulty:
         if status:
             faults.refused += 1
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            code, message = _REFUSALS[status]
+            code, message = _ERRORS[status]
             body = f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{message}</Message></Error>'.encode()
             start_response(
                 f"{status} Refused",
                 [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))],
             )
             return [body]
-        with self._turns:
+        with self._lock:
             if method in ("PUT", "POST"):
                 self._written[key] = time.monotonic()
-            answered = self._answer(environ, start_response, method, key)
+            response = self._execute(environ, start_response, method, key)
         time.sleep(faults.late(method, key))
-        return answered
+        return response
 
-    def _answer(
-        self, environ: dict[str, Any], start_response: _Start, method: str, key: str
-    ) -> _Answer:
+    def _execute(
+        self, environ: dict[str, Any], start_response: _StartResponse, method: str, key: str
+    ) -> _Body:
         faults = self._faults
-        started: list[Any] = []
+        head: list[Any] = []
 
         def start(status: str, headers: list[tuple[str, str]], error: Any = None) -> Any:
-            started[:] = [status, headers]
+            head[:] = [status, headers]
 
         body = b"".join(self._application(environ, start))
         if faults.drop(method, key):
@@ -184,13 +184,13 @@ class _Faulty:
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             start_response("500 Lost", [("Content-Length", "0")])
             return [b""]
-        status, headers = started
+        status, headers = head
         if faults.stale_s and "list-type" in environ.get("QUERY_STRING", ""):
-            body = self._without_new(body)
-        other = faults.say(method, key)
-        if other is not None:
+            body = self._without_new_keys(body)
+        replacement = faults.say(method, key)
+        if replacement is not None:
             faults.replaced += 1
-            status, body = "200 OK", other
+            status, body = "200 OK", replacement
         if method != "HEAD":
             headers = [item for item in headers if item[0].lower() != "content-length"]
             headers.append(("Content-Length", str(len(body))))
@@ -200,17 +200,17 @@ class _Faulty:
             return _cut(body, environ["werkzeug.socket"])
         return [body]
 
-    def _without_new(self, listing: bytes) -> bytes:
+    def _without_new_keys(self, listing: bytes) -> bytes:
         """Remove recently written keys from a listing."""
         since = time.monotonic() - self._faults.stale_s
 
-        def retain(match: re.Match[bytes]) -> bytes:
+        def entry_or_nothing(match: re.Match[bytes]) -> bytes:
             name = match["name"].decode()
             times = [at for key, at in self._written.items() if key.startswith(name)]
             is_folder = match[0].startswith(b"<CommonPrefixes")
-            new = bool(times) and (min(times) if is_folder else max(times)) > since
-            self._faults.hidden += new
-            return b"" if new else match[0]
+            is_new = bool(times) and (min(times) if is_folder else max(times)) > since
+            self._faults.hidden += is_new
+            return b"" if is_new else match[0]
 
         pattern = rb"<(Contents|CommonPrefixes)>.*?<(?:Key|Prefix)>(?P<name>[^<]*)</.*?</\1>"
-        return re.sub(pattern, retain, listing, flags=re.DOTALL)
+        return re.sub(pattern, entry_or_nothing, listing, flags=re.DOTALL)

@@ -1,8 +1,7 @@
 """Six real web sites, about 5,400 HTML pages in 20 languages, from Debian's documentation packages.
 
-They are laid out once, under `~/.cache/lycosa-sites`, by `../shared/tools/make_sites.sh`, and
-served by nginx, each on an address of its own, by the rules of the `nginx.conf` that the script
-writes; only the port differs.
+`../shared/tools/make_sites.sh` creates them once in `~/.cache/lycosa-sites`. nginx serves each on
+its own address.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NAMES = (
     "python-doc",
     "tuxpaint-doc",
 )
-"""In the order in which the script numbers the addresses: 127.0.1.10 and up."""
+"""Site number N has the address 127.0.1.(10 + N)."""
 
 CACHE = Path.home() / ".cache" / "lycosa-sites"
 SCRIPT = Path(__file__).resolve().parents[3] / "shared" / "tools" / "make_sites.sh"
@@ -35,14 +34,12 @@ LAYOUT_LIMIT_S = 900.0
 
 
 class SitesAbsent(Exception):
-    """The sites are not laid out here and the script that lays them out is not beside the
-    repository.
-    """
+    """The sites are missing, and so is the script that creates them."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """One site: its name, its document root, its address."""
+    """One site; `root` is its document root."""
 
     name: str
     root: Path
@@ -51,30 +48,31 @@ class Site:
 
 @dataclass(frozen=True)
 class ServedSites:
-    """Sites being served."""
+    """Sites, and the nginx that serves them."""
 
     sites: tuple[Site, ...]
     server: Nginx
     scheme: str = "http"
 
     def origin(self, name: str) -> str:
-        """`http://ADDRESS:PORT` of a site."""
+        """Return `http://ADDRESS:PORT` of a site."""
         site = next(site for site in self.sites if site.name == name)
         return f"{self.scheme}://{site.address}:{self.server.port}"
 
     def roots(self) -> dict[str, Path]:
-        """Origin -> document root."""
+        """Return the document root of each origin."""
         return {self.origin(site.name): site.root for site in self.sites}
 
     def seeds(self) -> list[str]:
-        """`/` of each site, and every index.LANG.html of debian-reference, which no page links
-        to.
-        """
+        """Return the seeds of all sites (see `site_seeds`)."""
         return [seed for site in self.sites for seed in site_seeds(site, self.origin(site.name))]
 
 
 def site_seeds(site: Site, origin: str) -> list[str]:
-    """The seeds of one site, absolute."""
+    """Return the seed URLs of one site.
+
+    These are `/`, and for debian-reference each index.LANG.html, because no page links to them.
+    """
     seeds = [f"{origin}/"]
     if site.name == "debian-reference":
         seeds += [f"{origin}/{path.name}" for path in sorted(site.root.glob("index.*.html"))]
@@ -82,12 +80,14 @@ def site_seeds(site: Site, origin: str) -> list[str]:
 
 
 def lay_sites() -> tuple[Site, ...]:
-    """The six sites on disk; lays them out when they are not there yet. Safe to call from several
-    processes at once.
+    """Return the six sites, which are created if they are missing.
+
+    Several processes may call it at the same time.
 
     Raises:
-        SitesAbsent: they are not laid out and `../shared` is absent. RuntimeError: the script fails
-        (the packages cannot be fetched); the message holds what it said.
+        SitesAbsent: the sites and the script are missing.
+        RuntimeError: the script fails, for example because a package cannot be downloaded. The
+            message contains the error output.
     """
     sites = tuple(
         Site(name, CACHE / name, f"127.0.1.{10 + number}") for number, name in enumerate(NAMES)
@@ -99,7 +99,7 @@ def lay_sites() -> tuple[Site, ...]:
             return sites
         if not SCRIPT.exists():
             raise SitesAbsent(
-                f"the six sites are not in {CACHE} and {SCRIPT}, which lays them out, is absent"
+                f"the six sites are not in {CACHE}, and {SCRIPT}, which creates them, is missing"
             )
         result = subprocess.run(
             ["bash", str(SCRIPT), str(CACHE)],
@@ -114,12 +114,12 @@ def lay_sites() -> tuple[Site, ...]:
 
 
 def _is_complete() -> bool:
-    # The script writes nginx.conf last, so a layout that was cut short has none.
+    # The script writes nginx.conf last: after an interruption it is missing.
     return (CACHE / "nginx.conf").exists() and all((CACHE / name).is_dir() for name in NAMES)
 
 
 def require_sites() -> tuple[Site, ...]:
-    """`lay_sites` for tests: skips where they cannot exist."""
+    """Call `lay_sites`, and skip the test if the sites cannot be created."""
     try:
         return lay_sites()
     except SitesAbsent as absent:
@@ -134,8 +134,12 @@ def serve_sites(
     program: str = "",
     certificate: Certificate | None = None,
 ) -> Iterator[ServedSites]:
-    """Serve the sites until the block ends, on a free port unless one is given; over TLS and HTTP/2
-    with a certificate.
+    """Serve the sites until the block ends.
+
+    Args:
+        port: 0 selects a free one.
+        program: the path of nginx. "": searches for it.
+        certificate: enables TLS and HTTP/2.
     """
     servers = [Server(site.address, site.root, certificate=certificate) for site in sites]
     with nginx(servers, port=port, program=program) as server:

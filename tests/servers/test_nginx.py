@@ -1,6 +1,4 @@
-"""The nginx fixture: its log, and errors at its start. The six sites are laid out once, whatever the
-number of callers.
-"""
+"""Tests of the nginx server (log, startup errors), and of the creation of the six sites."""
 
 from __future__ import annotations
 
@@ -38,11 +36,11 @@ def test_serves_each_root_on_its_own_address_and_logs_every_request(tmp_path: Pa
         [Server("127.0.0.1", tmp_path / "one"), Server("127.0.0.2", tmp_path / "two")]
     ) as server:
         assert _get(server, "127.0.0.1", "/one.txt") == 200
-        server.settle()  # a line is written after its answer
+        server.settle()
         mark = server.mark()
         assert _get(server, "127.0.0.2", "/two.txt?q=%22", agent='a "quoted" ä') == 200
         assert _get(server, "127.0.0.2", "/one.txt") == 404
-        until(lambda: len(server.requests()) >= 3, 10)  # a line is written after its answer
+        until(lambda: len(server.requests()) >= 3, 10)  # logged after the response is sent
         first, second = server.requests(mark)
         assert (len(server.requests()), (first.url, first.status, first.content_type)) == (
             3,
@@ -62,7 +60,7 @@ def test_serves_each_root_on_its_own_address_and_logs_every_request(tmp_path: Pa
         os.kill(pid, 0)
 
 
-def test_speaks_tls_and_http2_with_a_certificate(tmp_path: Path) -> None:
+def test_certificate_enables_tls_and_http2(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("<p>x")
     certificate = make_certificate(tmp_path, "server", "IP:127.0.0.1")
     with nginx([Server("127.0.0.1", tmp_path, certificate=certificate)]) as server:
@@ -78,7 +76,7 @@ def test_speaks_tls_and_http2_with_a_certificate(tmp_path: Path) -> None:
         curl.close()
 
 
-def test_a_configuration_that_nginx_refuses_is_an_error_that_shows_its_log(tmp_path: Path) -> None:
+def test_error_for_an_invalid_configuration_contains_the_log(tmp_path: Path) -> None:
     with (
         pytest.raises(RuntimeError, match="no_such_directive"),
         nginx([Server("127.0.0.1", tmp_path, extra="no_such_directive on;")]),
@@ -91,7 +89,7 @@ def test_a_free_port_is_free_on_every_address(tmp_path: Path) -> None:
         assert free_port(["127.0.0.1", "127.0.0.3"]) != server.port
 
 
-def test_runs_as_the_user_who_started_it(tmp_path: Path) -> None:
+def test_workers_run_as_the_current_user(tmp_path: Path) -> None:
     text = configuration([Server("127.0.0.1", tmp_path)], tmp_path, 1)
     assert text.startswith("user root;") is (os.geteuid() == 0)
     assert text.count("_temp_path") == 5
@@ -101,44 +99,45 @@ SCRIPT = f"""echo run >> "$1.runs"; sleep 0.2; for name in {" ".join(NAMES)}; do
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that has its own cache of the sites and its own (missing) script."""
     monkeypatch.setattr(sites, "CACHE", tmp_path / "cache" / "sites")
     monkeypatch.setattr(sites, "SCRIPT", tmp_path / "make_sites.sh")
     return tmp_path
 
 
-def test_callers_at_the_same_time_lay_out_once(elsewhere: Path) -> None:
-    (elsewhere / "make_sites.sh").write_text(SCRIPT)
+def test_concurrent_callers_create_the_sites_once(folder: Path) -> None:
+    (folder / "make_sites.sh").write_text(SCRIPT)
     with ThreadPoolExecutor(4) as pool:
-        layouts = list(pool.map(lambda _: lay_sites(), range(4)))
-    assert (elsewhere / "cache" / "sites.runs").read_text() == "run\n"
-    assert all(layout == layouts[0] for layout in layouts)
-    assert [site.address for site in layouts[0]] == [
+        results = list(pool.map(lambda _: lay_sites(), range(4)))
+    assert (folder / "cache" / "sites.runs").read_text() == "run\n"
+    assert all(result == results[0] for result in results)
+    assert [site.address for site in results[0]] == [
         f"127.0.1.{number}" for number in range(10, 16)
     ]
 
 
-def test_without_the_script_tests_are_skipped_by_reason(elsewhere: Path) -> None:
+def test_missing_script_skips_tests_with_a_reason(folder: Path) -> None:
     with pytest.raises(SitesAbsent, match=r"make_sites\.sh"):
         lay_sites()
     with pytest.raises(pytest.skip.Exception, match=r"make_sites\.sh"):
         require_sites()
 
 
-def test_a_script_that_fails_is_an_error(elsewhere: Path) -> None:
-    (elsewhere / "make_sites.sh").write_text("echo no network >&2; exit 7")
+def test_error_of_a_failed_script_contains_its_output(folder: Path) -> None:
+    (folder / "make_sites.sh").write_text("echo no network >&2; exit 7")
     with pytest.raises(RuntimeError, match="no network"):
         lay_sites()
 
 
-def test_seeds_of_debian_reference_are_one_for_each_language(elsewhere: Path) -> None:
-    (elsewhere / "make_sites.sh").write_text(SCRIPT)
-    laid = {site.name: site for site in lay_sites()}
+def test_debian_reference_has_one_seed_per_language(folder: Path) -> None:
+    (folder / "make_sites.sh").write_text(SCRIPT)
+    by_name = {site.name: site for site in lay_sites()}
     for language in ("en", "de"):
-        (laid["debian-reference"].root / f"index.{language}.html").touch()
-    assert site_seeds(laid["debian-reference"], "http://h") == [
+        (by_name["debian-reference"].root / f"index.{language}.html").touch()
+    assert site_seeds(by_name["debian-reference"], "http://h") == [
         "http://h/",
         "http://h/index.de.html",
         "http://h/index.en.html",
     ]
-    assert site_seeds(laid["python-doc"], "http://h") == ["http://h/"]
+    assert site_seeds(by_name["python-doc"], "http://h") == ["http://h/"]

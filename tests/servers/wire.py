@@ -1,6 +1,4 @@
-"""What the hostile server's endpoints are made of: raw bytes on a socket, hanging, dripping,
-resetting.
-"""
+"""Building blocks of the hostile server's endpoints: raw bytes, slow writes, hangs and resets."""
 
 from __future__ import annotations
 
@@ -13,18 +11,18 @@ from dataclasses import dataclass, field
 
 
 class Hang(Exception):
-    """The client has gone, or the server stops: the endpoint's work is over."""
+    """The client has closed the connection, or the server stops: the endpoint must end."""
 
 
 @dataclass
 class Wire:
-    """One request on one connection, as an endpoint sees it. `origin` is `http://address:port`."""
+    """One request on one connection. `origin` is `http://ADDRESS:PORT` of the host."""
 
     socket: socket.socket
     path: str  # with its query
     origin: str
     stopping: threading.Event
-    origins: dict[str, str] = field(default_factory=dict)  # of the server's other hosts, by name
+    origins: dict[str, str] = field(default_factory=dict)  # host name -> origin
 
     def send(self, data: bytes) -> None:
         try:
@@ -33,7 +31,7 @@ class Wire:
             raise Hang from None
 
     def drip(self, pieces: list[bytes], pause_s: float) -> None:
-        """Send a piece, rest, send the next."""
+        """Send the pieces with a pause after each."""
         for piece in pieces:
             self.send(piece)
             self.pause(pause_s)
@@ -43,7 +41,7 @@ class Wire:
             raise Hang
 
     def hang(self) -> None:
-        """Say nothing more until the client closes."""
+        """Send nothing until the client closes the connection."""
         self.socket.settimeout(0.05)
         while not self.stopping.is_set():
             try:
@@ -67,11 +65,10 @@ Behaviour = Callable[[Wire], None]
 
 @dataclass(frozen=True)
 class Expected:
-    """The counted outcome: of the exchange (`error`, `status`, `truncated`), then of decoding its
-    body.
+    """The expected outcome of a request.
 
-    `error` and `truncated` as in `Exchange`; `decoding`: error of `decode_body`; `cut`: its payload
-    is not all of it; `payload`: the bytes that it begins with.
+    `status`, `error` and `truncated`: as in `Exchange`. `decoding`: the error of `decode_body`.
+    `cut`: whether its payload is incomplete. `payload`: the first bytes of the payload.
     """
 
     status: int = 200
@@ -84,7 +81,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One way to misbehave. It lies at `/name` of the hostile host."""
+    """One violation of HTTP, at `/NAME` of the hostile host."""
 
     name: str
     description: str
@@ -93,8 +90,11 @@ class Endpoint:
 
 
 def page(title: str, body: str = "") -> bytes:
-    """A small HTML page."""
-    return f"<!doctype html><html lang=en><head><title>{title}</title></head><body><h1>{title}</h1>{body}</body></html>".encode()
+    """Return a small HTML page."""
+    head = f"<head><title>{title}</title></head>"
+    return (
+        f"<!doctype html><html lang=en>{head}<body><h1>{title}</h1>{body}</body></html>"
+    ).encode()
 
 
 def answer(
@@ -103,7 +103,7 @@ def answer(
     status: bytes = b"200 OK",
     content_type: bytes = b"text/html; charset=utf-8",
 ) -> bytes:
-    """A whole, correct answer."""
+    """Return a complete, correct response."""
     lines = [
         b"HTTP/1.1 " + status,
         b"Content-Type: " + content_type,
@@ -115,12 +115,12 @@ def answer(
 
 
 def head(*lines: bytes) -> bytes:
-    """Lines as a head: CRLF between them and an empty line."""
+    """Return a response head of these lines, with the final empty line."""
     return b"\r\n".join(lines) + b"\r\n\r\n"
 
 
 def raw(data: bytes) -> Behaviour:
-    """Send these bytes, then close."""
+    """Send these bytes, then close the connection."""
 
     def behave(wire: Wire) -> None:
         wire.send(data)
@@ -129,7 +129,7 @@ def raw(data: bytes) -> Behaviour:
 
 
 def then_hang(data: bytes) -> Behaviour:
-    """Send these bytes, then say nothing more."""
+    """Send these bytes, then nothing until the client closes the connection."""
 
     def behave(wire: Wire) -> None:
         if data:
@@ -140,7 +140,7 @@ def then_hang(data: bytes) -> Behaviour:
 
 
 def then_reset(data: bytes) -> Behaviour:
-    """Send these bytes, let them arrive, then reset the connection."""
+    """Send these bytes, wait for their arrival, then reset the connection."""
 
     def behave(wire: Wire) -> None:
         if data:
@@ -152,7 +152,7 @@ def then_reset(data: bytes) -> Behaviour:
 
 
 def endless(start: bytes, piece: bytes, pause_s: float = 0.0) -> Behaviour:
-    """Send `start`, then `piece` again and again until the client has had enough."""
+    """Send `start`, then repeat `piece` until the client closes the connection."""
 
     def behave(wire: Wire) -> None:
         wire.send(start)
@@ -165,5 +165,5 @@ def endless(start: bytes, piece: bytes, pause_s: float = 0.0) -> Behaviour:
 
 
 def redirect(location: bytes, status: bytes = b"302 Found") -> Behaviour:
-    """Point elsewhere."""
+    """Send a redirect."""
     return raw(answer(b"moved", b"Location: " + location, status=status))

@@ -12,39 +12,40 @@ import org.apache.hadoop.hdfs.MiniDFSCluster.DataNodeProperties;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 
 /**
- * Hadoop's own mini cluster on 127.0.0.1: a NameNode and some DataNodes, with WebHDFS. Run from source:
+ * Hadoop's mini cluster on 127.0.0.1: a NameNode and DataNodes, with WebHDFS. Run from source:
  * java -cp JARS MiniCluster.java FOLDER DATANODES REPLICATION DEAD_AFTER_MS [NAME=VALUE ...]
  *
- * It prints lines of JSON, one for each command that it reads, the first when it is ready. Commands: "stop I", "start I", "state", "exit"; the end
- * of its input ends it too, so that it does not outlive who started it.
+ * It reads commands from standard input: "stop I", "start I", "state", "exit". It prints a line of
+ * JSON when it is ready, and one after each command. It also exits at the end of the input, so that
+ * it stops with its parent process.
  */
 public final class MiniCluster {
     private static final String ADDRESS = "127.0.0.1";
 
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = System.out;
-        System.setOut(System.err); // whatever Hadoop prints is no answer
+        System.setOut(System.err); // keeps the output of Hadoop out of the answers
         int dataNodes = Integer.parseInt(arguments[1]);
         long deadAfterMs = Long.parseLong(arguments[3]);
         Configuration settings = new Configuration();
         settings.set(MiniDFSCluster.HDFS_MINIDFS_BASEDIR, new File(arguments[0]).getAbsolutePath());
         settings.set("dfs.replication", arguments[2]);
         settings.set("dfs.permissions.enabled", "false");
-        settings.set("dfs.datanode.hostname", ADDRESS); // what WebHDFS sends its callers to
+        settings.set("dfs.datanode.hostname", ADDRESS); // target of the redirects of WebHDFS
         settings.set("dfs.datanode.address", ADDRESS + ":0");
         settings.set("dfs.datanode.http.address", ADDRESS + ":0");
         settings.set("dfs.datanode.ipc.address", ADDRESS + ":0");
         settings.set("dfs.namenode.fs-limits.min-block-size", "4096");
-        // A DataNode counts as dead after 2 * recheck + 10 * heartbeat.
+        // A DataNode is considered dead after 2 * recheck + 10 * heartbeat.
         settings.set("dfs.heartbeat.interval", "1s");
         settings.set("dfs.namenode.heartbeat.recheck-interval", Long.toString(Math.max(0, (deadAfterMs - 10_000) / 2)));
-        for (int place = 4; place < arguments.length; place++) {
-            String[] pair = arguments[place].split("=", 2);
+        for (int index = 4; index < arguments.length; index++) {
+            String[] pair = arguments[index].split("=", 2);
             settings.set(pair[0], pair[1]);
         }
         MiniDFSCluster cluster = new MiniDFSCluster.Builder(settings).numDataNodes(dataNodes).format(true).build();
         cluster.waitActive();
-        List<String> names = new ArrayList<>(); // a DataNode's place in the mini cluster's list moves when another stops; its name does not
+        List<String> names = new ArrayList<>(); // unlike positions in the list, names never change
         for (DataNode node : cluster.getDataNodes()) {
             names.add(node.getDisplayName());
         }

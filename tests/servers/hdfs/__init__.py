@@ -1,4 +1,4 @@
-"""Hadoop's own mini cluster: `from tests.servers.hdfs import hdfs_cluster`."""
+"""Hadoop's mini cluster: `from tests.servers.hdfs import hdfs_cluster`."""
 
 from tests.servers.hdfs.cluster import HdfsCluster, State, hdfs_cluster
 

@@ -1,7 +1,7 @@
-"""A real HDFS on loopback: Hadoop's own mini cluster, from Maven Central, with WebHDFS.
+"""A real HDFS on loopback: Hadoop's mini cluster with WebHDFS.
 
-Its jars (90 MB) are laid once into `~/.cache/lycosa-hdfs`, by `mvn`; a cluster of three DataNodes
-starts in 5 to 15 s and takes half a gigabyte. For `make prove` only: the plain suite needs no Java.
+Maven downloads its jars (90 MB) once to `~/.cache/lycosa-hdfs`. A cluster of three DataNodes starts
+in 5 to 15 s and uses 500 MB of memory. Only tests of `make prove` use it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from threading import Timer
 import pytest
 
 HERE = Path(__file__).parent
-JAVA = 17
-"""The least Java that runs the launcher from its source and Hadoop 3.4."""
+MIN_JAVA_VERSION = 17
+"""The first version that runs Hadoop 3.4 and `MiniCluster.java` from source."""
 
 START_LIMIT_S = 120.0
 ANSWER_LIMIT_S = 60.0
-_HEAP = "-Xmx768m"
+_HEAP_OPTION = "-Xmx768m"
 
 
 @dataclass(frozen=True)
 class State:
-    """What the NameNode and the launcher know. Ports are on 127.0.0.1; `live` as the NameNode
-    believes, later than the truth.
+    """The state of the cluster. Ports are on 127.0.0.1.
+
+    `live`: DataNodes that the NameNode considers live; it notices a lost one late.
+    `under_replicated` and `missing`: numbers of blocks.
     """
 
     http_port: int
@@ -44,9 +46,7 @@ class State:
 
 
 class HdfsCluster:
-    """A running mini cluster. Its DataNodes are numbered from 0; a number stays with its
-    DataNode.
-    """
+    """A running mini cluster. DataNodes have fixed numbers from 0."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self._process = process
@@ -59,30 +59,36 @@ class HdfsCluster:
         return f"127.0.0.1:{self.http_port}"
 
     def url(self, path: str) -> str:
-        """The `webhdfs://` URL of a path."""
+        """Return the `webhdfs://` URL of a path."""
         return f"webhdfs://{self.address}/{path.lstrip('/')}"
 
     def state(self) -> State:
-        return self._ask("state")
+        return self._execute("state")
 
     def stop(self, datanode: int) -> State:
-        """End a DataNode at once. The NameNode believes for a while that it lives, and sends
-        readers and writers there.
+        """Stop a DataNode immediately.
+
+        For some time, the NameNode considers it live, and directs readers and writers to it.
         """
-        return self._ask(f"stop {datanode}")
+        return self._execute(f"stop {datanode}")
 
     def start(self, datanode: int) -> State:
-        """Start a stopped DataNode again, with the blocks that it had."""
-        return self._ask(f"start {datanode}")
+        """Restart a stopped DataNode with its blocks."""
+        return self._execute(f"start {datanode}")
 
-    def _ask(self, command: str) -> State:
+    def _execute(self, command: str) -> State:
         assert self._process.stdin is not None
         self._process.stdin.write(command + "\n")
         self._process.stdin.flush()
         return self._answer(ANSWER_LIMIT_S)
 
     def _answer(self, limit_s: float) -> State:
-        """Raises RuntimeError: it said that it failed, or said nothing in time and was ended."""
+        """Read an answer of the process.
+
+        Raises:
+            RuntimeError: the command failed, or there was no answer in time. In the latter case
+                the process is killed.
+        """
         assert self._process.stdout is not None
         timer = Timer(limit_s, self._process.kill)
         timer.start()
@@ -111,21 +117,22 @@ def hdfs_cluster(
     dead_after_s: float = 20.0,
     settings: Sequence[str] = (),
 ) -> Iterator[HdfsCluster]:
-    """An HDFS until the block ends; the test is skipped where Java 17 or Maven is missing.
+    """Run a cluster until the block ends; skip the test without Java 17 or Maven.
 
     Args:
-        dead_after_s: silence after which the NameNode gives a DataNode up, at least 10. Hadoop's
-            own default is 630: until then it goes on sending clients there.
+        dead_after_s: time without heartbeats after which the NameNode considers a DataNode dead,
+            at least 10. Until then it directs clients to it. The default of Hadoop is 630.
         settings: NAME=VALUE of hdfs-site.xml.
 
     Raises:
-        RuntimeError: the jars cannot be had, or it does not start; the message holds the log.
+        RuntimeError: the jars cannot be downloaded, or the cluster does not start. The message
+            contains the log.
     """
     java, jars = java_program(), hadoop_jars()
     folder = Path(tempfile.mkdtemp(prefix="lycosa-hdfs-"))
     command = [
         java,
-        _HEAP,
+        _HEAP_OPTION,
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         "-cp",
         f"{jars}/*",
@@ -159,39 +166,41 @@ def hdfs_cluster(
 
 
 def java_program() -> str:
-    """The path of a Java that is new enough; `pytest.skip` without one."""
+    """Return the path of Java; skip the test if it is missing or too old."""
     java = shutil.which("java")
     if java is None:
         pytest.skip("HDFS: the program 'java' is not installed")
     messages = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
     version = re.search(r'version "(\d+)', messages)
-    if version is None or int(version[1]) < JAVA:
+    if version is None or int(version[1]) < MIN_JAVA_VERSION:
         pytest.skip(
-            f"HDFS: Java {JAVA} is needed; {messages.splitlines()[0] if messages else 'java'} is here"
+            f"HDFS: Java {MIN_JAVA_VERSION} is required, but the installed version is "
+            f"{messages.splitlines()[0] if messages else 'unknown'}"
         )
     return java
 
 
 def hadoop_jars() -> Path:
-    """The folder of the mini cluster's jars, fetched at the first call; `pytest.skip` if they are
-    not here and Maven is not either.
+    """Return the folder of the jars, which the first call downloads.
+
+    Skip the test if the jars and Maven are missing.
 
     Raises:
-        RuntimeError: Maven failed; the message says how.
+        RuntimeError: Maven failed. The message contains its output.
     """
     pom = HERE / "pom.xml"
     version = re.search(r"<hadoop.version>(.+)</hadoop.version>", pom.read_text())
     assert version is not None
-    retained = Path.home() / ".cache" / "lycosa-hdfs" / version[1]
-    if retained.is_dir():
-        return retained
+    folder = Path.home() / ".cache" / "lycosa-hdfs" / version[1]
+    if folder.is_dir():
+        return folder
     maven = shutil.which("mvn")
     if maven is None:
         pytest.skip("HDFS: the program 'mvn' is not installed")
-    retained.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=retained.parent) as aside:
-        laid = Path(aside) / "jars"
-        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={laid}"]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+        jars = Path(temporary) / "jars"
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
         done = subprocess.run(
             [maven, "-q", "-B", "-f", str(pom), *goal], capture_output=True, text=True, check=False
         )
@@ -200,6 +209,6 @@ def hadoop_jars() -> Path:
                 "Maven could not fetch Hadoop's mini cluster: "
                 f"{(done.stdout + done.stderr)[-2_000:]}"
             )
-        if not retained.is_dir():  # another process may have been faster
-            os.rename(laid, retained)
-    return retained
+        if not folder.is_dir():  # another process may have been faster
+            os.rename(jars, folder)
+    return folder

@@ -1,6 +1,4 @@
-"""The mini cluster itself: WebHDFS answers on loopback only, and a DataNode can be lost and come
-back.
-"""
+"""Tests of the mini cluster: WebHDFS on loopback, lost and restarted DataNodes, errors."""
 
 from __future__ import annotations
 
@@ -26,22 +24,21 @@ def cluster() -> Iterator[HdfsCluster]:
 def _call(
     cluster: HdfsCluster, method: str, path: str, query: str, body: bytes = b""
 ) -> tuple[str, bytes]:
-    """The URL that gave the last answer, and the answer."""
+    """Return the final URL and the body of the response."""
     url = f"http://{cluster.address}/webhdfs/v1{path}?user.name=lycosa&{query}"
-    requested = urllib.request.Request(url, method=method, data=body or None)
-    with urllib.request.urlopen(requested, timeout=20) as answer:
-        return answer.url, answer.read()
+    request = urllib.request.Request(url, method=method, data=body or None)
+    with urllib.request.urlopen(request, timeout=20) as response:
+        return response.url, response.read()
 
 
 def _create(cluster: HdfsCluster, path: str, body: bytes) -> str:
-    """Create a file in WebHDFS's two steps; the DataNode's URL that took it."""
-    _, messages = _call(cluster, "PUT", path, "op=CREATE&noredirect=true")
-    where: str = json.loads(messages)["Location"]
-    with urllib.request.urlopen(
-        urllib.request.Request(where, method="PUT", data=body), timeout=20
-    ) as answer:
-        assert answer.status == 201
-    return where
+    """Create a file in the two steps of WebHDFS; return the URL at the DataNode."""
+    _, answer = _call(cluster, "PUT", path, "op=CREATE&noredirect=true")
+    location: str = json.loads(answer)["Location"]
+    request = urllib.request.Request(location, method="PUT", data=body)
+    with urllib.request.urlopen(request, timeout=20) as response:
+        assert response.status == 201
+    return location
 
 
 def test_a_file_is_written_and_read_on_loopback(cluster: HdfsCluster) -> None:
@@ -54,26 +51,27 @@ def test_a_file_is_written_and_read_on_loopback(cluster: HdfsCluster) -> None:
     assert json.loads(status)["FileStatus"]["replication"] == 2
 
 
-def test_a_file_outlives_any_one_of_its_datanodes(cluster: HdfsCluster) -> None:
-    _create(cluster, "/b/file", b"kept twice" * 1_000)
+def test_a_file_is_readable_after_the_loss_of_any_datanode(cluster: HdfsCluster) -> None:
+    body = b"two replicas" * 1_000
+    _create(cluster, "/b/file", body)
     for lost in range(3):
         until(lambda: cluster.state().under_replicated == 0 and cluster.state().live == 3)
         gone = set(cluster.state().datanode_ports) - set(cluster.stop(lost).datanode_ports)
         assert len(gone) == 1
-        until(lambda: _read(cluster, "/b/file") == b"kept twice" * 1_000)
+        until(lambda: _read(cluster, "/b/file") == body)
         until(lambda: cluster.state().live == 2)
         cluster.start(lost)
 
 
 def _read(cluster: HdfsCluster, path: str) -> bytes:
-    """What a file holds; nothing if the NameNode sends us to a DataNode that is no more."""
+    """Return the content of a file; b"" if the NameNode redirects to a lost DataNode."""
     try:
         return _call(cluster, "GET", path, "op=OPEN")[1]
     except urllib.error.URLError:
         return b""
 
 
-def test_it_says_what_it_does_not_understand(cluster: HdfsCluster) -> None:
+def test_unknown_datanode_is_an_error(cluster: HdfsCluster) -> None:
     with pytest.raises(RuntimeError, match="mini cluster"):
         cluster.stop(17)
     assert cluster.state().live == 3

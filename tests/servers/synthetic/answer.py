@@ -1,4 +1,4 @@
-"""What a synthetic host answers, and the bytes that this is on the wire."""
+"""Responses of synthetic hosts, and their bytes on the wire."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ CHUNK = 4_096
 
 
 class Fault(StrEnum):
-    """How an exchange goes wrong below HTTP."""
+    """Network failures of an exchange."""
 
     NONE = ""
     UNRESOLVED = "unresolved"  # the name has no address
-    REFUSED = "refused"  # nobody listens
+    REFUSED = "refused"  # the connection is refused
     RESET = "reset"  # RST after the request
     CLOSE = "close"  # FIN after the request
     CUT = "cut"  # FIN in the middle of the body
-    HANG = "hang"  # nothing ever comes
-    STALL = "stall"  # the head and a little of the body, then nothing more
+    HANG = "hang"  # no bytes, and the connection stays open
+    STALL = "stall"  # half of the body, and the connection stays open
 
 
 @dataclass(slots=True, frozen=True)
 class Answer:
-    """`latency_ms` until the first byte, `transfer_ms` from there to the last. Status 0: there is
-    none (see `fault`).
+    """A response. Status 0: there is no response (see `fault`).
+
+    `latency_ms`: time to the first byte. `transfer_ms`: time from the first to the last byte.
     """
 
     status: int
@@ -37,13 +38,11 @@ class Answer:
     fault: Fault = Fault.NONE
 
     def header(self, name: str) -> str:
-        """The value of a header field, "" without it; `name` as it is written here
-        (`Retry-After`).
-        """
+        """Return the value of a header field, "" without it. Names are case-sensitive."""
         return next((value for field, value in self.headers if field == name), "")
 
     def retry_after_ms(self, now_ms: int) -> int:
-        """How long from now its Retry-After (seconds or a date) asks for; 0 without one."""
+        """Return the delay that Retry-After (seconds or a date) requests; 0 without one."""
         value = self.header("Retry-After")
         if not value:
             return 0
@@ -53,15 +52,16 @@ class Answer:
 
 
 def head_bytes(answer: Answer) -> bytes:
-    """Status line and fields, with the empty line."""
+    """Return the status line and the fields, with the final empty line."""
     phrase = HTTPStatus(answer.status).phrase
     lines = "".join([f"{name}: {value}\r\n" for name, value in answer.headers])
     return f"HTTP/1.1 {answer.status} {phrase}\r\n{lines}\r\n".encode("latin-1")
 
 
 def body_bytes(answer: Answer) -> bytes:
-    """The body as it goes over HTTP/1.1: in chunks if the head says so; of a cut or stalled one
-    what gets through.
+    """Return the body as sent over HTTP/1.1.
+
+    It is chunked if the head declares it. With the faults CUT and STALL, half of it is sent.
     """
     body = answer.body
     if ("Transfer-Encoding", "chunked") in answer.headers:

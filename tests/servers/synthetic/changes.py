@@ -1,23 +1,22 @@
-"""How pages change: a Poisson process for each page, of a rate that is known, and what new pages
-change in those that list them.
-"""
+"""Changes of pages: a Poisson process of known rate for each page, and new pages in lists."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.servers.synthetic.draw import draw, lognormal, span, unit
+from tests.servers.synthetic.draw import draw, interval_at, lognormal, uniform
 from tests.servers.synthetic.hosts import Host
 from tests.servers.synthetic.layout import Layout
 
-MAX_A_DAY = 1_440.0  # a change a minute
-# how much faster than a leaf's median front pages and the pages right under them change
-_FRONT, _HUB = 40.0, 6.0
+MAX_CHANGES_PER_DAY = 1_440.0  # one per minute
+_FRONT_PAGE_FACTOR, _HUB_FACTOR = 40.0, 6.0  # of the rates of front pages and their children
 
 
 class State(NamedTuple):
-    """`own`: events of the page's own process; `version` counts those of its lists besides; it
-    stands `since` (ms from the epoch).
+    """The state of a page at a time.
+
+    `version`: number of changes so far. `own`: those of the page's own process, without new pages
+    in its list. `since`: time of the last change (ms from the epoch).
     """
 
     version: int
@@ -31,51 +30,53 @@ class Changes:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._plan = layout.plan
-        self._asked = (-1, -1, 0)
-        self._last = State(0, 0, 0)  # an answer asks twice: for the validators and for the text
+        # cache of the last state: each response needs it for the validators and for the text
+        self._last_key = (-1, -1, 0)
+        self._last = State(0, 0, 0)
 
     def own_rate(self, host: Host, number: int) -> float:
-        """Changes of a page's text a day, those of its lists of new pages left out."""
+        """Return the changes of a page's text per day, without those of its list of pages."""
         plan = self._plan
         if plan.changes_per_day <= 0:
             return 0.0
         if number == 0:
-            boost = _FRONT
-        elif unit(plan.seed, "static", host.number, number) < plan.static:
+            factor = _FRONT_PAGE_FACTOR
+        elif uniform(plan.seed, "static", host.number, number) < plan.static:
             return 0.0
         else:
-            boost = _HUB if number <= host.branching else 1.0
+            factor = _HUB_FACTOR if number <= host.branching else 1.0
         rate = lognormal(
-            plan.changes_per_day * boost * host.changes_factor,
+            plan.changes_per_day * factor * host.changes_factor,
             plan.change_spread,
             plan.seed,
             "rate",
             host.number,
             number,
         )
-        return min(rate, MAX_A_DAY)
+        return min(rate, MAX_CHANGES_PER_DAY)
 
     def rate(self, host: Host, number: int) -> float:
-        """All changes of a page a day; a front page changes with each birth. (The few pages that
-        gain a child each time are left out.)
+        """Return the changes of a page per day. A front page also changes with each new page.
+
+        New children of other pages are not included.
         """
         return self.own_rate(host, number) + (host.births_per_day if number == 0 else 0.0)
 
     def state(self, host: Host, number: int, at: int, size: int | None = None) -> State:
-        """`size`: pages of the host at that time, if the caller knows."""
-        asked = (host.number, number, at)
-        if asked != self._asked:
-            self._last, self._asked = self._find(host, number, at, size), asked
+        """Return the state of a page; `size` is the number of pages of the host, if known."""
+        key = (host.number, number, at)
+        if key != self._last_key:
+            self._last, self._last_key = self._compute(host, number, at, size), key
         return self._last
 
-    def _find(self, host: Host, number: int, at: int, size: int | None) -> State:
+    def _compute(self, host: Host, number: int, at: int, size: int | None) -> State:
         layout = self._layout
-        born = layout.born_at(host, number)
-        version, since, _ = span(
-            self._key(host, number), self.own_rate(host, number), at - max(born, 0)
+        created = layout.created_at(host, number)
+        version, since, _ = interval_at(
+            self._key(host, number), self.own_rate(host, number), at - max(created, 0)
         )
         own = version
-        since = since + max(born, 0) if version else born
+        since = since + max(created, 0) if version else created
         if host.births_per_day:
             pages = layout.size(host, at) if size is None else size
             newest = pages - 1 if number == 0 else layout.children(host, number, pages).stop - 1
@@ -85,7 +86,7 @@ class Changes:
                     if number == 0
                     else newest - max(host.size - 1, number * host.branching)
                 )
-                since = max(since, layout.born_at(host, newest))
+                since = max(since, layout.created_at(host, newest))
         return State(version, own, since)
 
     def _key(self, host: Host, number: int) -> int:

@@ -1,10 +1,9 @@
-"""Chance without state: numbers that are pure functions of what they are for, and Poisson processes
-that can be asked at any time.
+"""Random numbers without state, as pure functions of a key, and Poisson processes of them.
 
-A process over the horizon is a total, split again and again in two halves (given n events in an
-interval, those of its first half are Binomial(n, 1/2): Kingman, "Poisson Processes", 1993, section
-2.4), until few are left, whose times are drawn. So how many events there were until any time costs
-some twenty draws, not a walk through all of them.
+The total number of events of a process is drawn first. Then intervals are halved: with n events in
+an interval, the number in the first half is Binomial(n, 1/2) (Kingman, "Poisson Processes", 1993,
+section 2.4). The times of the last few events are drawn. So counting the events until a time takes
+about 20 draws, independent of their number.
 """
 
 from __future__ import annotations
@@ -18,41 +17,44 @@ from xxhash import xxh3_64_intdigest
 
 DAY_MS = 86_400_000
 HORIZON_MS = 2**38
-"""Nearly nine years: after it nothing happens any more."""
+"""End of all processes, almost nine years."""
 
-_LEAF = 8  # events of an interval that are drawn instead of split further
-# events up to which the Binomial is drawn bit by bit; above, the normal distribution is as good
-_EXACT = 512
-_EXACT_MEAN = 40.0
+_MAX_LEAF_EVENTS = 8  # intervals with more events are halved
+# with more events, the normal distribution replaces the binomial and the Poisson distribution
+_MAX_EXACT_EVENTS = 512
+_MAX_EXACT_MEAN = 40.0
 _NORMAL = NormalDist()
 
 
 def draw(*parts: object) -> int:
-    """An unsigned 64-bit number that depends on nothing but the parts."""
+    """Return an unsigned 64-bit number that depends on the parts only."""
     return xxh3_64_intdigest("\x1f".join(map(str, parts)).encode())
 
 
-def unit(*parts: object) -> float:
-    """Uniform in [0, 1)."""
+def uniform(*parts: object) -> float:
+    """Return a number uniform in [0, 1)."""
     return (draw(*parts) >> 11) * 2.0**-53
 
 
 def lognormal(median: float, spread: float, *parts: object) -> float:
-    """`spread` is the standard deviation of the logarithm."""
+    """Return a log-normal number; `spread` is the standard deviation of the logarithm."""
     return median * math.exp(spread * _normal(*parts))
 
 
 def power_law(least: int, most: int, exponent: float, *parts: object) -> int:
-    """A whole number from `least` to `most` with density proportional to x**-exponent (exponent
-    above 1).
+    """Return an integer from `least` to `most` with density proportional to x**-exponent.
+
+    The exponent is greater than 1.
     """
     low, high = least ** (1 - exponent), (most + 1) ** (1 - exponent)
-    return min(int((low + unit(*parts) * (high - low)) ** (1 / (1 - exponent))), most)
+    return min(int((low + uniform(*parts) * (high - low)) ** (1 / (1 - exponent))), most)
 
 
-class Span(NamedTuple):
-    """`version`: events until now; it has stood since `since_ms` and will until `until_ms` (both
-    counted from the beginning).
+class Interval(NamedTuple):
+    """The interval between two events.
+
+    `version`: number of events before it. `since_ms` and `until_ms`: its start and end, from the
+    start of the process.
     """
 
     version: int
@@ -60,28 +62,26 @@ class Span(NamedTuple):
     until_ms: int
 
 
-def span(key: int, per_day: float, at_ms: int) -> Span:
-    """The state of the process `key` at a time counted from its beginning; version 0 stands since
-    0.
-    """
+def interval_at(key: int, per_day: float, at_ms: int) -> Interval:
+    """Return the interval of the process `key` that contains a time since its start."""
     if per_day <= 0:
-        return Span(0, 0, HORIZON_MS)
+        return Interval(0, 0, HORIZON_MS)
     total = _poisson(per_day * HORIZON_MS / DAY_MS, key)
     version = _count(key, total, at_ms)
     since = _time_of(key, total, version) if version else 0
-    return Span(
+    return Interval(
         version, since, _time_of(key, total, version + 1) if version < total else HORIZON_MS
     )
 
 
 def event_time(key: int, per_day: float, number: int) -> int:
-    """When event `number` (from 1) happens; the horizon if it never does."""
+    """Return the time of event `number` (from 1), or the horizon if there are fewer events."""
     total = _poisson(per_day * HORIZON_MS / DAY_MS, key) if per_day > 0 else 0
     return _time_of(key, total, number) if number <= total else HORIZON_MS
 
 
-def events(key: int, per_day: float, at_ms: int) -> int:
-    """How many events there were until a time."""
+def count_events(key: int, per_day: float, at_ms: int) -> int:
+    """Return the number of events until a time."""
     return _count(key, _poisson(per_day * HORIZON_MS / DAY_MS, key), at_ms) if per_day > 0 else 0
 
 
@@ -89,7 +89,7 @@ def _count(key: int, total: int, at_ms: int) -> int:
     if at_ms < 0:
         return 0
     node, start, length, number, before = 1, 0, HORIZON_MS, total, 0
-    while number > _LEAF and length > 1:
+    while number > _MAX_LEAF_EVENTS and length > 1:
         left = _left(key, node, number)
         length //= 2
         node *= 2
@@ -103,20 +103,20 @@ def _count(key: int, total: int, at_ms: int) -> int:
     return before + bisect_right(_times(key, node, start, length, number), at_ms)
 
 
-def _time_of(key: int, total: int, requested: int) -> int:
+def _time_of(key: int, total: int, event: int) -> int:
     node, start, length, number = 1, 0, HORIZON_MS, total
-    while number > _LEAF and length > 1:
+    while number > _MAX_LEAF_EVENTS and length > 1:
         left = _left(key, node, number)
         length //= 2
         node *= 2
-        if requested <= left:
+        if event <= left:
             number = left
         else:
-            requested -= left
+            event -= left
             number -= left
             node += 1
             start += length
-    return _times(key, node, start, length, number)[requested - 1]
+    return _times(key, node, start, length, number)[event - 1]
 
 
 def _times(key: int, node: int, start: int, length: int, number: int) -> list[int]:
@@ -124,28 +124,27 @@ def _times(key: int, node: int, start: int, length: int, number: int) -> list[in
 
 
 def _left(key: int, node: int, number: int) -> int:
-    """How many of an interval's events lie in its first half."""
-    if number > _EXACT:
-        guess = number / 2 + _normal(key, node, "half") * math.sqrt(number) / 2
-        return min(max(round(guess), 0), number)
-    actual = 0
+    """Return how many of an interval's events are in its first half."""
+    if number > _MAX_EXACT_EVENTS:
+        estimate = number / 2 + _normal(key, node, "half") * math.sqrt(number) / 2
+        return min(max(round(estimate), 0), number)
+    count = 0
     for index in range(0, number, 64):
-        actual += (
-            draw(key, node, "bits", index) & ((1 << min(number - index, 64)) - 1)
-        ).bit_count()
-    return actual
+        mask = (1 << min(number - index, 64)) - 1
+        count += (draw(key, node, "bits", index) & mask).bit_count()
+    return count
 
 
 def _normal(*parts: object) -> float:
-    return _NORMAL.inv_cdf(max(unit(*parts), 2.0**-53))
+    return _NORMAL.inv_cdf(max(uniform(*parts), 2.0**-53))
 
 
 def _poisson(mean: float, key: int) -> int:
-    if mean > _EXACT_MEAN:
+    if mean > _MAX_EXACT_MEAN:
         return max(round(mean + _normal(key, "total") * math.sqrt(mean)), 0)
-    left, number = unit(key, "total"), 0
+    left, number = uniform(key, "total"), 0
     share = math.exp(-mean)
-    while left > share and number < 10 * _EXACT_MEAN:
+    while left > share and number < 10 * _MAX_EXACT_MEAN:
         left -= share
         number += 1
         share *= mean / number

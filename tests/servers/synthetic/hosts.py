@@ -10,48 +10,48 @@ from functools import lru_cache
 
 import numpy as np
 
-from tests.servers.synthetic.draw import draw, lognormal, power_law, unit
+from tests.servers.synthetic.draw import draw, lognormal, power_law, uniform
 from tests.servers.synthetic.lexicon import LEXICONS, words
 from tests.servers.synthetic.plan import Trap, WebPlan
 
 SITEMAP_KINDS = ("urlset", "index", "gzip", "text", "news", "hreflang")
 STYLES = ("flat", "sections", "folders", "dated", "query")
-"""How a host writes the paths of its pages (`paths`)."""
+"""Styles of page paths (`Layout.path`)."""
 
 _WORDS = words(
     """amber birch cedar delta ember fjord grove heron iris jade kite lotus maple nova otter pearl quartz raven
     spruce tulip umber violet willow yarrow zephyr anchor beacon canyon dune estuary"""
 )
 _HOST = re.compile(r"[a-z]+-(\d{1,12})\.")
-_SIZES_OF_FARMS = 40
+_HOSTS_PER_DOMAIN = 40  # mean, of the domains that have several hosts
 
 
 class Access(StrEnum):
-    """Whether a host can be reached at all."""
+    """Whether a host can be reached."""
 
     OPEN = ""
     REFUSED = "refused"
     UNRESOLVED = "unresolved"
 
 
-@dataclass(slots=True, frozen=True, eq=False)  # hashed by identity: it is the key of hot caches
+@dataclass(slots=True, frozen=True, eq=False)  # hashed by identity, because it is a key of caches
 class Host:
-    """Everything about a host that does not change with time."""
+    """The properties of a host that do not change with time; see `WebPlan`."""
 
     number: int
     name: str
     domain: str  # registrable
-    size: int  # pages at the beginning, the front page among them
+    size: int  # pages at the epoch, with the front page
     branching: int  # children of a page
-    languages: tuple[str, ...]  # the main one, and that of its translations if it has any
-    style: str
+    languages: tuple[str, ...]  # the main one, then that of the translations if there are any
+    style: str  # one of STYLES
     access: Access
-    robots: str  # plain, missing, failing, redirecting, foreign, closed, named
+    robots: str  # plain, missing, failing, redirecting, foreign (to another host), closed, named
     crawl_delay_ms: int  # 0: none
     sitemap: str  # one of SITEMAP_KINDS, or ""
-    lastmod: str  # honest, lying, absent
+    lastmod: str  # honest, lying (always now), absent
     feed: str  # rss, atom, or ""
-    validators: str  # right, absent, restless, frozen
+    validators: str  # right, absent, restless (always new), frozen (never change)
     noisy: bool
     compressed: bool
     chunked: bool
@@ -71,24 +71,24 @@ class Host:
 
 
 class Hosts:
-    """All hosts of a plan, made when they are asked for."""
+    """All hosts of a plan, computed on demand."""
 
     def __init__(self, plan: WebPlan) -> None:
         self._plan = plan
         self._unit_size = _unit_size(plan)
-        self._farms = max(1, round(plan.hosts * plan.subdomains / _SIZES_OF_FARMS))
+        self._shared_domains = max(1, round(plan.hosts * plan.subdomains / _HOSTS_PER_DOMAIN))
         self._steps: dict[str, int] = {}
         self.get = lru_cache(maxsize=8_192)(self._make)
         self.by_name = lru_cache(maxsize=16_384)(self._find)
 
     def size(self, number: int) -> int:
-        """Pages of a host at the beginning. Host 0 takes what rounding leaves."""
+        """Return the number of pages at the epoch. Host 0 has the remainder from rounding."""
         if number == 0:
             return self._unit_size[1]
         return max(1, int(self._unit_size[0] * (number + 1) ** -self._plan.size_exponent))
 
     def access(self, number: int) -> Access:
-        """Whether a host can be reached, without making the host."""
+        """Return whether a host can be reached, without computing its other properties."""
         return Access(
             self._one_of(
                 "access",
@@ -105,8 +105,9 @@ class Hosts:
         return host if host.name == name else None
 
     def _rank(self, feature: str, number: int) -> float:
-        """The host's place among all for a feature, in (0, 1): a permutation, so that shares are
-        exact. Host 0 stands last.
+        """Return the rank of a host for a feature, in (0, 1).
+
+        Ranks are a permutation, so that shares of hosts are exact. Host 0 is last.
         """
         count = self._plan.hosts
         step = self._steps.get(feature)
@@ -126,7 +127,7 @@ class Hosts:
         return ""
 
     def _even(self, feature: str, number: int, share: float, kinds: int) -> int | None:
-        """Which of the kinds, those being spread evenly over the share of hosts that have one."""
+        """Return which of `kinds` evenly distributed kinds a host has; None if it has none."""
         rank = self._rank(feature, number)
         return int(rank / share * kinds) if rank < share else None
 
@@ -134,8 +135,8 @@ class Hosts:
         plan = self._plan
         seed = plan.seed
 
-        def chance(what: str) -> float:
-            return unit(seed, "host", number, what)
+        def chance(feature: str) -> float:
+            return uniform(seed, "host", number, feature)
 
         def has(feature: str, share: float) -> bool:
             return self._has(feature, number, share)
@@ -226,18 +227,18 @@ class Hosts:
         )
 
     def _name(self, number: int) -> tuple[str, str]:
-        """The host's name and its registrable domain; a few domains have very many hosts."""
+        """Return the name of a host and its registrable domain. A few domains have many hosts."""
         word = _WORDS[draw(self._plan.seed, "name", number) % len(_WORDS)]
         if not self._has("subdomains", number, self._plan.subdomains):
             name = f"{word}-{number}.test"
             return name, name
-        farm = int(self._farms * unit(self._plan.seed, "farm", number) ** 2)
-        domain = f"{_WORDS[farm % len(_WORDS)]}-farm{farm}.test"
+        index = int(self._shared_domains * uniform(self._plan.seed, "farm", number) ** 2)
+        domain = f"{_WORDS[index % len(_WORDS)]}-farm{index}.test"
         return f"{word}-{number}.{domain}", domain
 
 
 def _coprime(start: int, count: int) -> int:
-    """A step that visits all of `count` numbers."""
+    """Return a step, coprime to `count`, with which a cycle visits all numbers below it."""
     step = start % count
     while math.gcd(step, count) != 1:
         step = (step + 1) % count if count > 1 else 1
@@ -245,8 +246,9 @@ def _coprime(start: int, count: int) -> int:
 
 
 def _unit_size(plan: WebPlan) -> tuple[float, int]:
-    """The factor of the power law with which the sizes add up to the plan's pages, and the size of
-    host 0.
+    """Return the factor of the power law of sizes, and the size of host 0.
+
+    The factor is such that all sizes add up to the pages of the plan.
     """
     weights = np.arange(2, plan.hosts + 1, dtype=np.float64) ** -plan.size_exponent
     low, high = 0.0, float(plan.pages)

@@ -1,4 +1,4 @@
-"""What a URL of the synthetic web can be, and how traps are written in paths. Data."""
+"""The kinds of URLs of the synthetic web, and the paths of traps."""
 
 from __future__ import annotations
 
@@ -19,30 +19,28 @@ ASSET_TYPES = {
 
 
 class Kind(StrEnum):
-    """What a URL is."""
+    """The kind of a URL."""
 
     PAGE = "page"
-    TRANSLATION = "translation"  # of a page, real as well
-    ROBOTS = "robots"  # robots.txt, or where it redirects to
+    TRANSLATION = "translation"  # of a page; it is a real page too
+    ROBOTS = "robots"  # robots.txt, or the target of its redirect
     SITEMAP = "sitemap"
     FEED = "feed"
     REDIRECT = "redirect"
-    CIRCLE = "circle"  # redirects that lead nowhere
+    REDIRECT_LOOP = "redirect_loop"
     DUPLICATE = "duplicate"
     NEAR_DUPLICATE = "near_duplicate"
     GONE = "gone"  # 404 or 410
     FORBIDDEN = "forbidden"  # by robots.txt
-    BROKEN = "broken"  # 500 for good
-    ASSET = "asset"  # nothing to index
+    BROKEN = "broken"  # always 500
+    ASSET = "asset"  # without text to index
     TRAP = "trap"
-    MISSING = "missing"  # no such thing; nobody links to it
-    NOWHERE = "nowhere"  # no such host, or it cannot be reached
+    MISSING = "missing"  # 404, and no page links to it
+    UNREACHABLE = "unreachable"  # the host is unknown or unreachable
 
 
-class Place(NamedTuple):
-    """What a path means on a host. `detail` is the part of the path that only its own kind
-    understands.
-    """
+class Resource(NamedTuple):
+    """The meaning of a path on a host. `detail`: a part of the path that its kind requires."""
 
     kind: Kind
     number: int = 0
@@ -63,11 +61,11 @@ TRAP_PATHS = {
 
 
 def with_session(path: str, session: int) -> str:
-    """A path with a session id as its last parameter."""
+    """Append a session id as parameter to a path."""
     return f"{path}{'&' if '?' in path else '?'}PHPSESSID={session:032x}"
 
 
 def without_session(path: str) -> str:
-    """The path without session ids in path and query."""
+    """Remove the session ids from path and query."""
     plain = TRAP_PATHS[Trap.SESSION_PATH].sub("", path) if path.startswith("/sid-") else path
     return TRAP_PATHS[Trap.SESSION_QUERY].sub("", plain)

@@ -1,9 +1,4 @@
-"""The words that the synthetic web is written in: everyday words of ten languages, composed for it.
-Data, no code to speak of.
-
-A language has words that carry a sentence (`content`), words that bind it (`function`), and
-syllables that names are made of.
-"""
+"""The vocabulary of the synthetic web: common words of ten languages."""
 
 from __future__ import annotations
 
@@ -12,22 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class Lexicon:
-    """`glue` stands between a content word and its function word, `gap` between such pairs, `stop`
-    ends a sentence.
-    """
+    """The vocabulary of a language."""
 
     content: tuple[str, ...]
     function: tuple[str, ...]
-    syllables: tuple[str, ...]
-    missing: str  # what a page says that does not exist
-    glue: str = " "
-    gap: str = " "
-    stop: str = ". "
-    legacy: str = ""  # an encoding of the time before UTF-8
+    syllables: tuple[str, ...]  # of names
+    missing: str  # text of a page for a missing URL
+    glue: str = " "  # between a content word and its function word
+    gap: str = " "  # between such pairs
+    stop: str = ". "  # after a sentence
+    legacy: str = ""  # an encoding other than UTF-8
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text."""
+    """Split a text at white space."""
     return tuple(text.split())
 
 

@@ -1,4 +1,4 @@
-"""The HTML of real pages, of their copies, and of traps."""
+"""The HTML of pages, of their copies, and of traps."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from tests.servers.synthetic.changes import Changes
-from tests.servers.synthetic.draw import draw, power_law, unit
+from tests.servers.synthetic.draw import draw, power_law, uniform
 from tests.servers.synthetic.hosts import Host
-from tests.servers.synthetic.kinds import Kind, Place, with_session
+from tests.servers.synthetic.kinds import Kind, Resource, with_session
 from tests.servers.synthetic.layout import Layout
 from tests.servers.synthetic.plan import Trap
 from tests.servers.synthetic.prose import Writer
 from tests.servers.synthetic.topics import Topics
 
 NEWEST = 20
-"""Pages that a front page and a feed of a host with births list as new."""
+"""Number of new pages that feeds, and front pages of hosts with new pages, list."""
 
 _MAX_PARAGRAPHS, _MAX_CROSS_LINKS = 24, 20
 _OTHER_HOST = 0.25  # share of pages that link to a page of another host
@@ -26,7 +26,7 @@ _HTML = (
 
 
 class Pages:
-    """Writes pages as text; what they say depends on nothing but plan, place and time."""
+    """Write pages, as pure functions of plan, resource and time (ms since the plan's epoch)."""
 
     def __init__(self, layout: Layout, changes: Changes) -> None:
         self._layout = layout
@@ -38,80 +38,74 @@ class Pages:
     def title(self, host: Host, number: int, language: str = "") -> str:
         return self._writer(host, number, language or host.language).title()
 
-    def page(self, host: Host, place: Place, at: int) -> str:
-        """A real page, its copy, or its version under a session id."""
+    def page(self, host: Host, resource: Resource, at: int) -> str:
+        """Return a page, its translation or copy, or its version with a session id."""
         layout = self._layout
-        number = place.number
-        language = place.language or host.language
+        number = resource.number
+        language = resource.language or host.language
         size = layout.size(host, at)
         writer = self._writer(host, number, language)
-        own = self._changes.state(host, number, at, size).own
+        changes = self._changes.state(host, number, at, size).own
         count = power_law(1, _MAX_PARAGRAPHS, 1.6, self._seed, "paragraphs", host.number, number)
         paragraphs = [
-            writer.paragraph(each, (own - each + count - 1) // count) for each in range(count)
+            writer.paragraph(each, (changes - each + count - 1) // count) for each in range(count)
         ]
         title = writer.title()
-        session = ""
-        if place.kind is Kind.TRAP:
-            session = place.detail
+        session = resource.detail if resource.kind is Kind.TRAP else ""
         links = self._links(host, number, size, language, session)
         if number == 0 and host.births_per_day:
             newest = range(max(1, size - NEWEST), size)
             links = [
                 (layout.path(host, each), self.title(host, each)) for each in reversed(newest)
             ] + links
-        head = self._head(host, place, language)
-        if place.kind is Kind.NEAR_DUPLICATE:
+        head = self._head(host, resource, language)
+        if resource.kind is Kind.NEAR_DUPLICATE:
             title = f"{title} (AMP)"
         navigation = self._navigation(host, number, language)
         start = _HTML.format(language, host.charset, title, head, _anchors(navigation), title)
         return start + _main(paragraphs, links)
 
     def _make_writer(self, host: Host, number: int, language: str) -> Writer:
-        about = (
-            self._topics.words(self._topics.of(host, number), language)
-            if self._layout.plan.topics and number >= 0
-            else ()
-        )
-        return Writer(language, draw(self._seed, "text", host.number, number, language), about)
+        has_topic = self._layout.plan.topics and number >= 0
+        words = self._topics.words(self._topics.of(host, number), language) if has_topic else ()
+        return Writer(language, draw(self._seed, "text", host.number, number, language), words)
 
-    def _head(self, host: Host, place: Place, language: str) -> str:
-        """Canonical, translations, feed."""
-        layout, number = self._layout, place.number
-        actual = []
-        copied = place.kind is Kind.NEAR_DUPLICATE or (
-            place.kind is Kind.DUPLICATE and draw(self._seed, "canonical", host.number, number) % 2
+    def _head(self, host: Host, resource: Resource, language: str) -> str:
+        """Return the link elements of the canonical page, the translations and the feed."""
+        layout, number = self._layout, resource.number
+        elements = []
+        has_canonical = resource.kind is Kind.NEAR_DUPLICATE or (
+            resource.kind is Kind.DUPLICATE
+            and draw(self._seed, "canonical", host.number, number) % 2
         )
-        if copied:
-            actual.append(
+        if has_canonical:
+            elements.append(
                 f'<link rel="canonical" href="http://{host.name}{layout.path(host, number)}">'
             )
-        if len(host.languages) > 1 and place.kind in (Kind.PAGE, Kind.TRANSLATION):
-            actual += [
+        if len(host.languages) > 1 and resource.kind in (Kind.PAGE, Kind.TRANSLATION):
+            elements += [
                 f'<link rel="alternate" hreflang="{each}" href="{layout.path(host, number, each)}">'
                 for each in host.languages
             ]
         if host.feed and number == 0:
-            actual.append(
+            elements.append(
                 f'<link rel="alternate" type="application/{host.feed}+xml" href="/{host.feed}.xml">'
             )
-        return "".join(actual)
+        return "".join(elements)
 
     def _navigation(self, host: Host, number: int, language: str) -> list[tuple[str, str]]:
         layout = self._layout
-        actual = [(layout.path(host, 0, language), host.name)]
+        links = [(layout.path(host, 0, language), host.name)]
         if number:
-            actual.append((layout.path(host, (number - 1) // host.branching, language), ".."))
+            links.append((layout.path(host, (number - 1) // host.branching, language), ".."))
         if entry := layout.trap_entry(host, number, layout.path(host, number)):
-            actual.append((entry, "+"))
-        return actual
+            links.append((entry, "+"))
+        return links
 
     def _links(
         self, host: Host, number: int, size: int, language: str, session: str
     ) -> list[tuple[str, str]]:
-        """(href, anchor text): the pages under it, some of the popular ones, what belongs to it,
-        other hosts.
-        """
+        """Return (href, anchor text): children, popular pages, extra URLs, other hosts."""
         layout, seed = self._layout, self._seed
         targets = [
             each for each in layout.children(host, number, size) if not layout.is_orphan(host, each)
@@ -120,7 +114,9 @@ class Pages:
         if layout.plan.topics:
             return self._topic_links(host, number, targets, degree)
         targets += [
-            layout.linked_page(host, host.size, unit(seed, "link", host.number, number, each) ** 3)
+            layout.linked_page(
+                host, host.size, uniform(seed, "link", host.number, number, each) ** 3
+            )
             for each in range(degree)
         ]
         paths = [layout.path(host, each, language) for each in targets]
@@ -130,65 +126,58 @@ class Pages:
                 for path, each in zip(paths, targets, strict=True)
             ]
             return [(path, str(each)) for path, each in zip(paths, targets, strict=True)]
-        actual = [(path, path.strip("/").rpartition("/")[2]) for path in paths]
-        actual += [(path, path[1:]) for path in layout.extras(host, number)]
+        links = [(path, path.strip("/").rpartition("/")[2]) for path in paths]
+        links += [(path, path[1:]) for path in layout.extras(host, number)]
         if number == 0:
             names = [layout.hosts.get(each).name for each in layout.linked_hosts(host.number)]
-            actual += [(f"http://{name}/", name) for name in names]
-        elif unit(seed, "out", host.number, number) < _OTHER_HOST:
+            links += [(f"http://{name}/", name) for name in names]
+        elif uniform(seed, "out", host.number, number) < _OTHER_HOST:
             other = layout.hosts.get(
-                int(layout.plan.hosts * unit(seed, "other", host.number, number) ** 2)
+                int(layout.plan.hosts * uniform(seed, "other", host.number, number) ** 2)
             )
             path = layout.path(
                 other,
-                layout.linked_page(other, other.size, unit(seed, "page", host.number, number) ** 3),
+                layout.linked_page(
+                    other, other.size, uniform(seed, "page", host.number, number) ** 3
+                ),
             )
-            actual.append((f"http://{other.name}{path}", other.name))
-        return actual
+            links.append((f"http://{other.name}{path}", other.name))
+        return links
 
     def _topic_links(
         self, host: Host, number: int, children: list[int], degree: int
     ) -> list[tuple[str, str]]:
-        """The links of a page of a web with topics: children, links across the web, and from a
-        front page other hosts.
+        """Return the links of a page of a web with topics.
+
+        These are children, links across the web, and on a front page links to other hosts.
         """
         layout, seed = self._layout, self._seed
         targets = [(host, child) for child in children]
         for each in range(2 * degree):
             popular = layout.linked_page(
-                host, host.size, unit(seed, "link", host.number, number, each) ** 3
+                host, host.size, uniform(seed, "link", host.number, number, each) ** 3
             )
             targets.append(self._topics.partner(host, number, each) or (host, popular))
         if number == 0:
             targets += [(layout.hosts.get(each), 0) for each in layout.linked_hosts(host.number)]
-        actual = []
+        links = []
         for other, page in targets:
             path = layout.path(other, page)
-            named = (
-                unit(seed, "named", host.number, number, other.number, page)
-                < layout.plan.topic_named
-            )
-            text = (
-                self.title(other, page)
-                if named
-                else path.strip("/").rpartition("/")[2] or other.name
-            )
-            actual.append((path if other is host else f"http://{other.name}{path}", text))
-        return actual
+            text = path.strip("/").rpartition("/")[2] or other.name
+            chance = uniform(seed, "named", host.number, number, other.number, page)
+            if chance < layout.plan.topic_named:
+                text = self.title(other, page)
+            links.append((path if other is host else f"http://{other.name}{path}", text))
+        return links
 
-    # -- traps
-    # ------------------------------------------------------------
-
-    def trap(self, host: Host, place: Place, at: int) -> str:
-        """A page of a trap, always the same for the same URL but for those that show a real
-        page.
-        """
-        if place.trap in (Trap.SESSION_PATH, Trap.SESSION_QUERY):
-            return self.page(host, place, at)
+    def trap(self, host: Host, resource: Resource, at: int) -> str:
+        """Return a page of a trap. It does not change, unless it shows a real page."""
+        if resource.trap in (Trap.SESSION_PATH, Trap.SESSION_QUERY):
+            return self.page(host, resource, at)
         writer = self._writer(host, -1, host.language)
         text = [writer.paragraph(0, 0), writer.paragraph(1, 0)]
-        title, links = trap_links(host, place, self._seed)
-        if place.trap is Trap.FACETS:
+        title, links = trap_links(host, resource, self._seed)
+        if resource.trap is Trap.FACETS:
             text = [writer.paragraph(each, 0) for each in range(2, 5)]
         home = _anchors([("/", host.name)])
         start = _HTML.format(host.language, host.charset, title, "", home, title)
@@ -196,7 +185,7 @@ class Pages:
 
 
 def _in_session(path: str, session: str, fresh: int) -> str:
-    """A link within a session: the same kind of id, another one."""
+    """Return a link with another session id of the same kind."""
     return f"/sid-{fresh:016x}{path}" if len(session) == 16 else with_session(path, fresh)
 
 
@@ -209,10 +198,10 @@ _FACETS = {
 }
 
 
-def trap_links(host: Host, place: Place, seed: int) -> tuple[str, list[tuple[str, str]]]:
-    """Title and links of a trap's page."""
-    detail = place.detail
-    match place.trap:
+def trap_links(host: Host, resource: Resource, seed: int) -> tuple[str, list[tuple[str, str]]]:
+    """Return title and links of a page of a trap."""
+    detail = resource.detail
+    match resource.trap:
         case Trap.CALENDAR:
             year, month = int(detail[:4]), int(detail[5:7])
             before = (year, month - 1) if month > 1 else (year - 1, 12)
@@ -225,15 +214,15 @@ def trap_links(host: Host, place: Place, seed: int) -> tuple[str, list[tuple[str
             )
             return detail, [(path, path[10:]) for path in (*months, *days)]
         case Trap.FACETS:
-            chosen = dict(part.partition("=")[::2] for part in detail.split("&") if part)
+            filters = dict(part.partition("=")[::2] for part in detail.split("&") if part)
             links = []
             for facet, values in _FACETS.items():
                 for value in values:
                     query = "&".join(
-                        f"{key}={each}" for key, each in {**chosen, facet: value}.items()
+                        f"{key}={each}" for key, each in {**filters, facet: value}.items()
                     )
                     links.append((f"/shop?{query}", f"{facet} {value}"))
-            return "shop " + " ".join(chosen.values()), links
+            return "shop " + " ".join(filters.values()), links
         case Trap.LOOP:
             return "loop", [("more/", "more"), ("again/", "again")]
         case Trap.SOFT_404:
@@ -241,16 +230,16 @@ def trap_links(host: Host, place: Place, seed: int) -> tuple[str, list[tuple[str
             return "404", [(f"/lost/{each:08x}", "?") for each in fresh]
         case Trap.PERMUTATIONS:
             parts = detail.split("&")
-            turned = ["&".join((*parts[each:], *parts[:each])) for each in range(1, len(parts))]
+            rotated = ["&".join((*parts[each:], *parts[:each])) for each in range(1, len(parts))]
             swapped = ["&".join((parts[1], parts[0], *parts[2:]))] if len(parts) > 1 else []
-            return "list", [(f"/list?{query}", "sort") for query in (*turned, *swapped)]
+            return "list", [(f"/list?{query}", "sort") for query in (*rotated, *swapped)]
         case Trap.NEAR_IDENTICAL:
             number = int(detail)
             return f"item {number}", [
                 (f"/item/{each}", str(each)) for each in range(number + 1, number + 6)
             ]
         case _:
-            raise ValueError(f"{place.trap} has no pages of its own")
+            raise ValueError(f"{resource.trap} has no pages other than those of the host")
 
 
 def _anchors(links: Iterable[tuple[str, str]]) -> str:

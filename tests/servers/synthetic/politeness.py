@@ -1,16 +1,17 @@
-"""Was the robot polite? Judged from nothing but the server's own log, and from what the web's
-robots.txt files said at the time.
+"""Find violations of politeness in a server's request log.
 
-For each host: at most so many connections in use, a pause after each answer (the longest of all
-that ask for one), nothing that the robots.txt forbids which the robot had been given, nothing
-before it was given one, nothing from a copy older than a day, and within a back-off nothing but
-robots.txt. For each registrable domain: connections, a pause after answers, a distance between
-arrivals; at most so many places, each taken by a request and until the pause after it is over; and
-after 429 or 503 a rest of all its hosts.
+The rules for each host: a limit of connections, a pause after each response (the longest of all
+required pauses), no request that is disallowed by the robots.txt last received, no request before
+it is received, none with a copy older than a day, and during a back-off only requests for
+robots.txt.
 
-What a robot cannot know is not held against it: answers that it did not live to see (`unseen`),
-and, for the rules of a domain, whose hosts are asked side by side, answers that were on their way
-when it asked (`crossing_ms`).
+The rules for each registrable domain: a limit of connections, a pause after each response, an
+interval between arrivals, a limit of slots (a request occupies a slot until its pause is over), and
+after 429 or 503 a pause of all hosts.
+
+A crawler cannot consider responses that it did not receive because it was killed (`unseen`). For
+the rules of a domain, whose hosts are requested concurrently, it cannot consider responses that
+were in transit when it sent a request (`crossing_ms`).
 """
 
 from __future__ import annotations
@@ -27,52 +28,49 @@ DAY_MS = 86_400_000
 
 
 class Sites(Protocol):
-    """What is true of the hosts that were asked (`Web` is one). Times are milliseconds since
-    1970.
-    """
+    """Facts about the requested hosts; `Web` implements it. Times: milliseconds since 1970."""
 
     def robots_of(self, host_name: str, path: str, /) -> str:
-        """The host whose robots.txt lies at a path, redirects included; "" for any other path."""
+        """Return the host whose robots.txt is at a path or redirects to it; "" if none."""
 
     def robots_allows(self, url: str, at_ms: int, /) -> bool:
-        """Whether the robots.txt that the host gave at a time allows a URL."""
+        """Return whether the robots.txt that the host served at a time allows a URL."""
 
     def crawl_delay(self, host_name: str, at_ms: int, /) -> int:
-        """Milliseconds that it asked for."""
+        """Return the Crawl-delay of that robots.txt in milliseconds."""
 
     def registrable(self, host_name: str, /) -> str: ...
 
 
 @dataclass(slots=True, frozen=True)
 class Rules:
-    """What the robot promised, in milliseconds; a limit of 0 is none."""
+    """The limits and pauses (ms) of the crawler. A limit of 0 is unlimited."""
 
     sites: Sites
     delay_ms: int = 1_000
-    courtesy_factor: float = 10.0  # times the time from arrival to answer
-    # caps what the operator set, as `lycosa.frontier.politeness.delay` has it
-    max_delay_ms: int = 600_000
+    courtesy_factor: float = 10.0  # pause per duration of the response
+    max_delay_ms: int = 600_000  # of the courtesy, as in `lycosa.frontier.politeness.delay`
     connections: int = 1  # in use per host
     domain_connections: int = 0
-    domain_delay_ms: int = 0  # from an answer of any host of the domain to the next arrival at any
+    domain_delay_ms: int = 0  # from a response of any host of the domain to the next arrival
     domain_gap_ms: int = 0  # from arrival to arrival
     domain_places: int = 0
-    domain_rest: bool = False  # after 429 and 503, as long as the host rests
-    domain_cap_ms: int = 600_000  # what one host asks for binds the others no longer than that
-    backoff_ms: int = 0  # after the first failure; doubled for each further one in a row
+    domain_rest: bool = False  # whether 429 and 503 pause all hosts of the domain
+    domain_cap_ms: int = 600_000  # longest pause of the domain that one host can cause
+    backoff_ms: int = 0  # after the first failure, doubled after each consecutive one
     backoff_cap_ms: int = DAY_MS
     backoff_statuses: frozenset[int] = frozenset({429, 503})
     robots_lifetime_ms: int = DAY_MS
-    tolerance_ms: int = 2  # clocks are read in whole milliseconds
-    crossing_ms: int = 1_000  # how long before its arrival a request may have been decided on
-    # the robot was killed before it took note of these answers
+    tolerance_ms: int = 2  # clocks have a resolution of a millisecond
+    crossing_ms: int = 1_000  # longest time from the decision for a request to its arrival
+    # responses that the crawler did not process because it was killed
     unseen: frozenset[Logged] = frozenset()
-    # how much later than it happened a busy server may see that a client has left
+    # longest delay until a busy server notices that a client has closed the connection
     left_slack_ms: int = 100
 
 
 class Rule(StrEnum):
-    """What can be violated."""
+    """The rules that can be violated."""
 
     CONNECTIONS = "connections"
     DELAY = "delay"
@@ -91,9 +89,7 @@ class Rule(StrEnum):
 
 
 class Violation(NamedTuple):
-    """A request that came too early (by `early_ms`) after `before`, or that should not have come at
-    all (0).
-    """
+    """A violation: a request that was `early_ms` too early after `before`, or forbidden (0)."""
 
     rule: Rule
     request: Logged
@@ -101,151 +97,126 @@ class Violation(NamedTuple):
     early_ms: int = 0
 
 
-class _Until(NamedTuple):
-    at_ms: int
-    because: Logged
+class _Pause(NamedTuple):
+    """A pause that ends at `end_ms`, and the request that caused it."""
+
+    end_ms: int
+    cause: Logged
 
 
 @dataclass(slots=True)
-class _Clock:
-    """A host or a domain: what is in use, and until when which rule asks for peace."""
+class _State:
+    """The requests in flight and the pauses of a host or a domain."""
 
-    # heap by the time of the answer
-    in_use: list[tuple[int, int, Logged]] = field(default_factory=list)
-    until: dict[Rule, _Until] = field(default_factory=dict)
-    # places of a domain that are taken by the pause after a request
-    resting: list[_Until] = field(default_factory=list)
+    in_flight: list[tuple[int, int, Logged]] = field(default_factory=list)  # heap by response time
+    pauses: dict[Rule, _Pause] = field(default_factory=dict)
+    slot_pauses: list[_Pause] = field(default_factory=list)  # of occupied slots of a domain
     failures: int = 0
-    robots_at_ms: int = 0  # when the robots.txt that counts was asked for; 0: never
+    robots_at_ms: int = 0  # when the current robots.txt was requested; 0: never
     robots_read_ms: int = 0
     robots_failed: bool = False
 
-    def hold(self, rule: Rule, at_ms: int, because: Logged) -> None:
-        if rule not in self.until or at_ms > self.until[rule].at_ms:
-            self.until[rule] = _Until(at_ms, because)
+    def extend_pause(self, rule: Rule, end_ms: int, cause: Logged) -> None:
+        if rule not in self.pauses or end_ms > self.pauses[rule].end_ms:
+            self.pauses[rule] = _Pause(end_ms, cause)
 
 
 def violations(log: Iterable[Logged], rules: Rules) -> list[Violation]:
-    """Everything that was wrong, in the order of the arrivals.
+    """Return all violations in the order of arrival.
 
-    A request to another host that a redirected robots.txt leads to is left out: it is the one
-    exception that is allowed.
+    A request to another host that a redirected robots.txt causes is not checked: it is exempt from
+    the rules.
     """
     checker = _Checker(rules)
     for number, request in enumerate(sorted(log, key=lambda each: each.arrived_at_ms)):
         checker.check(number, request)
-    return checker.found
+    return checker.violations
 
 
 class _Checker:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._hosts: dict[str, _Clock] = {}
-        self._domains: dict[str, _Clock] = {}
-        self.found: list[Violation] = []
+        self._hosts: dict[str, _State] = {}
+        self._domains: dict[str, _State] = {}
+        self.violations: list[Violation] = []
 
     def check(self, number: int, request: Logged) -> None:
-        about = self._rules.sites.robots_of(request.host, request.path)
-        if about and about != request.host:
-            if request not in self._rules.unseen:
-                self._robots_answered(self._hosts.setdefault(about, _Clock()), request)
+        """Check the next request of the log; `number` is its position."""
+        rules = self._rules
+        robots_host = rules.sites.robots_of(request.host, request.path)
+        if robots_host and robots_host != request.host:
+            if request not in rules.unseen:
+                self._update_robots(self._hosts.setdefault(robots_host, _State()), request)
             return
-        host = self._hosts.setdefault(request.host, _Clock())
-        domain = self._domains.setdefault(self._rules.sites.registrable(request.host), _Clock())
-        now = request.arrived_at_ms + self._rules.tolerance_ms
-        for answered in _answered(host, now):
-            self._host_answered(host, answered)
-        for answered in _answered(domain, now):
-            slack = self._rules.left_slack_ms if answered.left else 0
-            end = answered.answered_at_ms - slack
-            domain.hold(Rule.DOMAIN_DELAY, end + self._rules.domain_delay_ms, answered)
-            if answered.status in (429, 503) and answered not in self._rules.unseen:
-                rest = max(self._rules.backoff_ms, answered.retry_after_ms)
-                domain.hold(Rule.DOMAIN_REST, end + min(rest, self._rules.domain_cap_ms), answered)
-            domain.resting.append(
-                _Until(
-                    end + min(self._usual_pause(answered, end), self._rules.domain_cap_ms), answered
-                )
-            )
-        self._check_connections(host, self._rules.connections, Rule.CONNECTIONS, request)
-        self._check_connections(
-            domain, self._rules.domain_connections, Rule.DOMAIN_CONNECTIONS, request
-        )
-        self._check_places(domain, request, now)
-        if self._rules.domain_rest:
-            self._check_rest(domain, request, now)
-        for rule, until in (*host.until.items(), *domain.until.items()):
+        host = self._hosts.setdefault(request.host, _State())
+        domain = self._domains.setdefault(rules.sites.registrable(request.host), _State())
+        now = request.arrived_at_ms + rules.tolerance_ms
+        for finished in _pop_finished(host, now):
+            self._update_host(host, finished)
+        for finished in _pop_finished(domain, now):
+            self._update_domain(domain, finished)
+        self._check_connections(host, rules.connections, Rule.CONNECTIONS, request)
+        self._check_connections(domain, rules.domain_connections, Rule.DOMAIN_CONNECTIONS, request)
+        self._check_slots(domain, request, now)
+        for rule, pause in (*host.pauses.items(), *domain.pauses.items()):
             if rule is Rule.DOMAIN_REST:
-                continue
-            if now < until.at_ms and not (about and rule is Rule.BACKOFF):
-                self.found.append(
-                    Violation(rule, request, until.because, until.at_ms - request.arrived_at_ms)
-                )
-        if not about:
+                applies = self._pauses_domain(pause, request)
+            else:
+                applies = rule is not Rule.BACKOFF or not robots_host
+            if applies and now < pause.end_ms:
+                self._report(rule, request, pause)
+        if not robots_host:
             self._check_robots(host, request)
-        domain.hold(Rule.DOMAIN_GAP, request.arrived_at_ms + self._rules.domain_gap_ms, request)
-        for clock in (host, domain):
-            heapq.heappush(
-                clock.in_use,
-                (
-                    request.answered_at_ms - (self._rules.left_slack_ms if request.left else 0),
-                    number,
-                    request,
-                ),
-            )
+        domain.extend_pause(Rule.DOMAIN_GAP, request.arrived_at_ms + rules.domain_gap_ms, request)
+        for state in (host, domain):
+            heapq.heappush(state.in_flight, (self._end(request), number, request))
 
-    def _check_connections(self, clock: _Clock, limit: int, rule: Rule, request: Logged) -> None:
-        if limit and len(clock.in_use) >= limit:
-            self.found.append(Violation(rule, request, clock.in_use[0][2]))
+    def _report(self, rule: Rule, request: Logged, pause: _Pause) -> None:
+        early_ms = pause.end_ms - request.arrived_at_ms
+        self.violations.append(Violation(rule, request, pause.cause, early_ms))
 
-    def _check_places(self, domain: _Clock, request: Logged, now: int) -> None:
-        domain.resting = [until for until in domain.resting if until.at_ms > now]
+    def _end(self, request: Logged) -> int:
+        """Return the earliest time at which the exchange can have ended."""
+        return request.answered_at_ms - (self._rules.left_slack_ms if request.left else 0)
+
+    def _check_connections(self, state: _State, limit: int, rule: Rule, request: Logged) -> None:
+        if limit and len(state.in_flight) >= limit:
+            self.violations.append(Violation(rule, request, state.in_flight[0][2]))
+
+    def _check_slots(self, domain: _State, request: Logged, now: int) -> None:
+        domain.slot_pauses = [pause for pause in domain.slot_pauses if pause.end_ms > now]
         limit = self._rules.domain_places
-        if limit and len(domain.in_use) + len(domain.resting) >= limit:
-            before = min(domain.resting, key=lambda until: until.at_ms, default=None)
-            early = before.at_ms - request.arrived_at_ms if before else 0
-            self.found.append(
-                Violation(
-                    Rule.DOMAIN_PLACES,
-                    request,
-                    before.because if before else domain.in_use[0][2],
-                    early,
-                )
-            )
-
-    def _check_rest(self, domain: _Clock, request: Logged, now: int) -> None:
-        until = domain.until.get(Rule.DOMAIN_REST)
-        if (
-            until is None
-            or now >= until.at_ms
-            or request.arrived_at_ms <= until.because.answered_at_ms + self._rules.crossing_ms
-        ):
+        if not limit or len(domain.in_flight) + len(domain.slot_pauses) < limit:
             return
-        self.found.append(
-            Violation(Rule.DOMAIN_REST, request, until.because, until.at_ms - request.arrived_at_ms)
-        )
+        if domain.slot_pauses:
+            first = min(domain.slot_pauses, key=lambda pause: pause.end_ms)
+            self._report(Rule.DOMAIN_PLACES, request, first)
+        else:
+            self.violations.append(Violation(Rule.DOMAIN_PLACES, request, domain.in_flight[0][2]))
 
-    def _usual_pause(self, answered: Logged, end: int) -> int:
-        """What the host wants between any two requests, as far as the robot knew when this one was
-        answered.
-        """
+    def _pauses_domain(self, pause: _Pause, request: Logged) -> bool:
+        """Return whether the crawler had received the response that pauses the domain."""
+        received_ms = pause.cause.answered_at_ms + self._rules.crossing_ms
+        return self._rules.domain_rest and request.arrived_at_ms > received_ms
+
+    def _usual_pause(self, finished: Logged) -> int:
+        """Return the pause of the host after any request, with the robots.txt it had then."""
         rules = self._rules
-        host = self._hosts[answered.host]
-        if answered in rules.unseen:
+        if finished in rules.unseen:
             return rules.delay_ms
-        asked_at = host.robots_at_ms
-        if rules.sites.robots_of(answered.host, answered.path) == answered.host:
-            asked_at = 0 if 300 <= answered.status < 400 else answered.arrived_at_ms
-        crawl_delay = rules.sites.crawl_delay(answered.host, asked_at) if asked_at else 0
-        return max(rules.delay_ms, self._courtesy(answered, end), crawl_delay)
+        robots_at_ms = self._hosts[finished.host].robots_at_ms
+        if rules.sites.robots_of(finished.host, finished.path) == finished.host:
+            robots_at_ms = 0 if 300 <= finished.status < 400 else finished.arrived_at_ms
+        crawl_delay = rules.sites.crawl_delay(finished.host, robots_at_ms) if robots_at_ms else 0
+        return max(rules.delay_ms, self._courtesy(finished), crawl_delay)
 
-    def _courtesy(self, answered: Logged, end: int) -> int:
+    def _courtesy(self, finished: Logged) -> int:
         rules = self._rules
-        asked = rules.courtesy_factor * max(end - answered.arrived_at_ms - rules.tolerance_ms, 0)
-        return int(min(asked, max(rules.max_delay_ms, rules.delay_ms)))
+        duration = max(self._end(finished) - finished.arrived_at_ms - rules.tolerance_ms, 0)
+        return int(min(rules.courtesy_factor * duration, max(rules.max_delay_ms, rules.delay_ms)))
 
-    def _check_robots(self, host: _Clock, request: Logged) -> None:
-        """The rules of the last robots.txt that was answered before this request came."""
+    def _check_robots(self, host: _State, request: Logged) -> None:
+        """Check a request against the last robots.txt received before its arrival."""
         rule = None
         if (
             not host.robots_at_ms
@@ -262,47 +233,53 @@ class _Checker:
         ):
             rule = Rule.FORBIDDEN
         if rule is not None:
-            self.found.append(Violation(rule, request))
+            self.violations.append(Violation(rule, request))
 
-    def _host_answered(self, host: _Clock, answered: Logged) -> None:
+    def _update_host(self, host: _State, finished: Logged) -> None:
         rules = self._rules
-        end = answered.answered_at_ms - (rules.left_slack_ms if answered.left else 0)
-        host.hold(Rule.DELAY, end + rules.delay_ms, answered)
-        if answered in rules.unseen:
+        end = self._end(finished)
+        host.extend_pause(Rule.DELAY, end + rules.delay_ms, finished)
+        if finished in rules.unseen:
             return
-        if rules.sites.robots_of(answered.host, answered.path):
-            self._robots_answered(host, answered)
-        elif answered.status in rules.backoff_statuses:
+        if rules.sites.robots_of(finished.host, finished.path):
+            self._update_robots(host, finished)
+        elif finished.status in rules.backoff_statuses:
             host.failures += 1
             backoff = min(rules.backoff_ms << min(host.failures - 1, 40), rules.backoff_cap_ms)
-            host.hold(Rule.BACKOFF, end + backoff, answered)
-        elif answered.status:
+            host.extend_pause(Rule.BACKOFF, end + backoff, finished)
+        elif finished.status:
             host.failures = 0
-        host.hold(Rule.COURTESY, end + self._courtesy(answered, end), answered)
-        host.hold(Rule.RETRY_AFTER, end + answered.retry_after_ms, answered)
+        host.extend_pause(Rule.COURTESY, end + self._courtesy(finished), finished)
+        host.extend_pause(Rule.RETRY_AFTER, end + finished.retry_after_ms, finished)
         if host.robots_at_ms:
-            host.hold(
-                Rule.CRAWL_DELAY,
-                end + rules.sites.crawl_delay(answered.host, host.robots_at_ms),
-                answered,
-            )
+            crawl_delay = rules.sites.crawl_delay(finished.host, host.robots_at_ms)
+            host.extend_pause(Rule.CRAWL_DELAY, end + crawl_delay, finished)
 
-    def _robots_answered(self, host: _Clock, answered: Logged) -> None:
-        """A redirect is not yet an answer; none, 429 and 5xx forbid everything (RFC 9309 section
-        2.3.1).
+    def _update_domain(self, domain: _State, finished: Logged) -> None:
+        rules = self._rules
+        end = self._end(finished)
+        domain.extend_pause(Rule.DOMAIN_DELAY, end + rules.domain_delay_ms, finished)
+        if finished.status in (429, 503) and finished not in rules.unseen:
+            backoff = max(rules.backoff_ms, finished.retry_after_ms)
+            domain.extend_pause(Rule.DOMAIN_REST, end + min(backoff, rules.domain_cap_ms), finished)
+        usual_pause = min(self._usual_pause(finished), rules.domain_cap_ms)
+        domain.slot_pauses.append(_Pause(end + usual_pause, finished))
+
+    def _update_robots(self, host: _State, finished: Logged) -> None:
+        """Record a response for robots.txt, unless it is a redirect.
+
+        No response, 429 and 5xx disallow everything (RFC 9309 section 2.3.1).
         """
-        if 300 <= answered.status < 400:
+        if 300 <= finished.status < 400:
             return
-        host.robots_at_ms = answered.arrived_at_ms
-        host.robots_read_ms = answered.answered_at_ms
-        if answered.status and answered.status < 500 and answered.status != 429:
+        host.robots_at_ms = finished.arrived_at_ms
+        host.robots_read_ms = finished.answered_at_ms
+        host.robots_failed = finished.status in (0, 429) or finished.status >= 500
+        if not host.robots_failed:
             host.failures = 0
-        host.robots_failed = (
-            answered.status == 0 or answered.status == 429 or answered.status >= 500
-        )
 
 
-def _answered(clock: _Clock, now_ms: int) -> Iterable[Logged]:
-    """Takes out what was answered by now, in the order of the answers."""
-    while clock.in_use and clock.in_use[0][0] <= now_ms:
-        yield heapq.heappop(clock.in_use)[2]
+def _pop_finished(state: _State, now_ms: int) -> Iterable[Logged]:
+    """Remove the requests that ended by now, and yield them in the order of their ends."""
+    while state.in_flight and state.in_flight[0][0] <= now_ms:
+        yield heapq.heappop(state.in_flight)[2]

@@ -12,22 +12,22 @@ from tests.servers.synthetic.draw import draw
 from tests.servers.synthetic.lexicon import LEXICONS
 
 TOPIC_WORDS = 24
-"""Content words of one page: pages differ in what they speak of, not only in the order of the same
-words.
-"""
+"""Number of content words of a page, few enough that pages differ in their words."""
 
-_SENTENCE = 7  # pairs of words
-_SHORTEST, _LONGEST = 12, 40  # pairs of a paragraph
+_SENTENCE_PAIRS = 7  # a pair is a content word and a function word
+_MIN_PARAGRAPH_PAIRS, _MAX_PARAGRAPH_PAIRS = 12, 40
 
 
 class Writer:
-    """Writes about one topic in one language."""
+    """Write the text of one page in one language."""
 
     __slots__ = ("_key", "_lexicon", "_names", "_topic")
 
     def __init__(self, language: str, key: int, about: Sequence[str] = ()) -> None:
-        """`about`: words that come first in the title, and in the text three times as often as
-        others.
+        """
+        Args:
+            key: determines the text.
+            about: words that are first in the title, and three times as frequent as others.
         """
         self._lexicon = LEXICONS[language]
         self._key = key
@@ -38,35 +38,29 @@ class Writer:
         ]
 
     def title(self) -> str:
-        """A few words and a name, the same for the whole life of a page."""
+        """Return a title of a few words and a name."""
         lexicon = self._lexicon
         words = lexicon.gap.join(self._topic[:3])
         return f"{words}{lexicon.gap}{self._names[0]}"
 
     def paragraph(self, number: int, revision: int) -> str:
-        """Paragraph `number` of the text; another `revision` has other words throughout."""
+        """Return paragraph `number` of the text. Each `revision` has different words."""
         lexicon = self._lexicon
         chance = random.Random(draw(self._key, number, revision))
-        length = _SHORTEST + int(chance.random() * (_LONGEST - _SHORTEST))
+        spread = _MAX_PARAGRAPH_PAIRS - _MIN_PARAGRAPH_PAIRS
+        length = _MIN_PARAGRAPH_PAIRS + int(chance.random() * spread)
         words = chance.choices(self._topic, k=length)
         words[int(chance.random() * length)] = self._names[number % 4]
-        glue = lexicon.glue
-        pairs = iter(
-            [
-                word + glue + binding
-                for word, binding in zip(
-                    words, chance.choices(lexicon.function, k=length), strict=True
-                )
-            ]
-        )
+        function_words = chance.choices(lexicon.function, k=length)
+        pairs = map(lexicon.glue.join, zip(words, function_words, strict=True))
         sentences = []
-        while sentence := lexicon.gap.join(islice(pairs, _SENTENCE)):
+        while sentence := lexicon.gap.join(islice(pairs, _SENTENCE_PAIRS)):
             sentences.append(sentence[0].upper() + sentence[1:])
         return lexicon.stop.join(sentences) + lexicon.stop.strip()
 
 
 def missing_text(language: str) -> str:
-    """What a server says of a page that does not exist."""
+    """Return the text of a page for a missing URL."""
     return LEXICONS[language].missing
 
 
@@ -76,10 +70,10 @@ def _slug_words(language: str) -> tuple[str, ...]:
 
 
 def slug(language: str, key: int, words: int = 3) -> str:
-    """Words joined by hyphens, percent-encoded where the language is not written in ASCII."""
-    choice = _slug_words(language)
-    picked = []
+    """Return words joined by hyphens, percent-encoded if they are not ASCII."""
+    vocabulary = _slug_words(language)
+    parts = []
     for _ in range(words):
-        key, index = divmod(key, len(choice))
-        picked.append(choice[index])
-    return "-".join(picked)
+        key, index = divmod(key, len(vocabulary))
+        parts.append(vocabulary[index])
+    return "-".join(parts)

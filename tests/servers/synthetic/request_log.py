@@ -1,6 +1,4 @@
-"""The server's own log of requests, the same from sockets and from the simulation: what politeness
-is proved with.
-"""
+"""The request log of a synthetic web, written by the server and by the simulation."""
 
 from __future__ import annotations
 
@@ -11,12 +9,12 @@ from typing import NamedTuple
 
 
 class Logged(NamedTuple):
-    """One request. `answered_at_ms`: just before the last byte was written, or when the client was
-    seen to have left.
+    """One request.
 
-    So an answer never looks later than the client can have it, but for clients that leave (`left`),
-    which are noticed when they are. `status` 0: there was no answer. `retry_after_ms`: what the
-    answer asked for, counted from `answered_at_ms`.
+    `answered_at_ms`: just before the last byte was written, so never later than the client receives
+    it. With `left`, the client closed the connection first, and it is the time at which the server
+    noticed. `status` 0: there was no response. `retry_after_ms`: the requested delay, from
+    `answered_at_ms`.
     """
 
     host: str
@@ -38,9 +36,7 @@ def write_log(path: Path, entries: Iterable[Logged]) -> None:
 
 
 def read_log(path: Path) -> Iterator[Logged]:
-    """Entries in the order in which they were answered; the torn last line of a running server is
-    left out.
-    """
+    """Yield the entries in the order of the responses, without an incomplete last line."""
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if line.endswith("\n"):

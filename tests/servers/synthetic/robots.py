@@ -1,5 +1,6 @@
-"""robots.txt of the synthetic hosts, and what it allows: written and judged from the same rules,
-independent of the crawler's reader.
+"""robots.txt of the synthetic hosts, and whether it allows a path.
+
+The evaluation of the rules is independent of the crawler's parser.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tests.servers.synthetic.draw import unit
+from tests.servers.synthetic.draw import uniform
 from tests.servers.synthetic.hosts import Host
 from tests.servers.synthetic.plan import WebPlan
 
@@ -17,9 +18,7 @@ OUR_TOKEN = "lycosa"
 
 @dataclass(slots=True, frozen=True)
 class Group:
-    """What a robots.txt tells one robot: (allow, pattern) rules and a Crawl-delay in milliseconds
-    (0: none).
-    """
+    """A group of robots.txt. `rules`: (allow, pattern). `delay_ms`: the Crawl-delay; 0: none."""
 
     agent: str
     rules: tuple[tuple[bool, str], ...]
@@ -28,7 +27,7 @@ class Group:
 
 @dataclass(slots=True, frozen=True)
 class RobotsFile:
-    """A whole file. `status` 200 unless it cannot be had."""
+    """A robots.txt; other statuses than 200 have no content."""
 
     status: int
     groups: tuple[Group, ...] = ()
@@ -48,13 +47,15 @@ class RobotsFile:
         return "\n".join(lines) + "\n"
 
     def group(self, agent: str) -> Group | None:
-        """The group that speaks to a robot: its own, else the general one."""
+        """Return the group of a crawler, else the group `*`, else None."""
         own = next((group for group in self.groups if group.agent.lower() == agent.lower()), None)
         return own or next((group for group in self.groups if group.agent == "*"), None)
 
     def allows(self, path: str, agent: str = OUR_TOKEN) -> bool:
-        """RFC 9309 section 2.2.2: the longest matching pattern decides, Allow among equals; 5xx
-        forbids all, 4xx nothing.
+        """Return whether a path is allowed (RFC 9309 section 2.2.2).
+
+        The longest matching pattern applies; with equal lengths, Allow does. 5xx and 429 disallow
+        everything, other 4xx nothing.
         """
         if path == "/robots.txt":
             return True
@@ -91,33 +92,36 @@ _NAMED = ((False, "/private/"), (False, "/tmp/"))
 
 
 def robots_file(plan: WebPlan, host: Host, at: int | None) -> RobotsFile:
-    """The file of a host at a time (milliseconds since the epoch); None: when nothing is out of
-    order.
+    """Return the robots.txt of a host at a time (ms since the plan's epoch).
+
+    Without a time, it is the file that the host serves while it does not fail.
     """
     if host.robots == "missing":
         return RobotsFile(404)
     if host.robots == "failing" and at is not None and robots_fails(plan, host, at):
         return RobotsFile(503)
     delay = host.crawl_delay_ms
-    strangers = Group("BadBot", ((False, "/"),))
+    other = Group("BadBot", ((False, "/"),))
     if host.robots == "closed":
         return RobotsFile(200, (Group("*", ((False, "/"),)),))
     groups: tuple[Group, ...]
     if host.robots == "named":
-        groups = (strangers, Group(OUR_TOKEN, _NAMED, delay), Group("*", ((False, "/"),)))
+        groups = (other, Group(OUR_TOKEN, _NAMED, delay), Group("*", ((False, "/"),)))
     else:
-        groups = (strangers, Group("*", _GENERAL, delay))
+        groups = (other, Group("*", _GENERAL, delay))
     return RobotsFile(200, groups, sitemap_urls(host))
 
 
 def robots_fails(plan: WebPlan, host: Host, at: int) -> bool:
-    """In the first window always, later in some."""
+    """Return whether it fails at a time: always in the first window, and in some others."""
     window = at // plan.window_ms
-    return window == 0 or unit(plan.seed, "robots fail", host.number, window) < plan.failing_share
+    return (
+        window == 0 or uniform(plan.seed, "robots fail", host.number, window) < plan.failing_share
+    )
 
 
 def sitemap_urls(host: Host) -> tuple[str, ...]:
-    """What the Sitemap lines name."""
+    """Return the URLs of the Sitemap lines."""
     if not host.sitemap:
         return ()
     ending = {"gzip": "sitemap.xml.gz", "text": "sitemap.txt", "news": "news-sitemap.xml"}.get(

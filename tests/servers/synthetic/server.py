@@ -1,8 +1,8 @@
-"""The synthetic web over sockets: HTTP/1.1 with keep-alive on loopback addresses and one free port.
+"""The synthetic web over sockets: HTTP/1.1 with keep-alive on loopback addresses and one port.
 
-`with WebServer(web) as server:` and `fetch.connect_to=server.connect_to`: then every name of the
-web leads here, names that do not resolve lead nowhere, and hosts that are dead refuse the
-connection. Every request is logged when it has been answered.
+Use it with `with WebServer(web) as server:` and `fetch.connect_to=server.connect_to`. The latter
+maps the hosts of the web to the server, except those that do not resolve or refuse connections.
+Requests are logged after the response.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tests.servers.synthetic.request_log import Logged, line_of
 from tests.servers.synthetic.web import Web
 
 NETWORK = "127.0.16."
-_NOBODY = "127.0.15.254"  # where nobody listens
-_NO_NAME = "nowhere.onion"  # libcurl does not even ask for it (RFC 7686)
+_REFUSING_ADDRESS = "127.0.15.254"  # without a listening socket
+_UNRESOLVABLE_NAME = "nowhere.onion"  # libcurl never resolves it (RFC 7686)
 _BACKLOG = 1_024
 _FLUSH_S = 0.1
 _PIECE_MS = 50
@@ -41,7 +41,7 @@ def _now_ms() -> int:
 
 
 class WebServer:
-    """Serves from `start` to `stop` in a thread of its own; a context manager."""
+    """A server in a separate thread, from `start` to `stop`; also a context manager."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class WebServer:
     ) -> None:
         """
         Args:
-            network: the first three numbers of the addresses, with their points.
-            addresses: how many the hosts are spread over (host number modulo addresses).
-            port: 0 takes a free one.
-            pace: latencies and transfer times are multiplied by it; 0 answers at once.
-            clock: the time of the web. The log has the machine's time, whatever this clock says.
-            tls: speak TLS with this, and nothing else.
-            log_file: where requests are logged, a line each; without it they are kept for
-                `requests`.
+            network: the prefix of the addresses, such as `127.0.16.`.
+            addresses: number of addresses. A host has the address number (host number modulo
+                addresses) + 1.
+            port: 0 selects a free one.
+            pace: factor of latencies and transfer times; with 0, responses have no delay.
+            clock: the time of the web. The log always has the system time.
+            log_file: the file to which requests are appended. Without it, `requests` returns them.
+            tls: serves TLS only.
         """
         self.web = web
         self.pace = pace
@@ -84,29 +84,26 @@ class WebServer:
 
     @property
     def connect_to(self) -> tuple[str, ...]:
-        """Entries for `fetch.connect_to`: first the hosts that cannot be reached and those of other
-        addresses, then all the rest.
+        """Entries for `fetch.connect_to`.
+
+        The last entry applies to all hosts that are reachable at the first address.
         """
         hosts = self.web.layout.hosts
+        unreachable = {
+            Access.UNRESOLVED: _UNRESOLVABLE_NAME,
+            Access.REFUSED: _REFUSING_ADDRESS,
+        }
         entries = []
         for number in range(self.web.plan.hosts):
-            access = hosts.access(number)
-            if access is Access.UNRESOLVED:
-                entries.append(f"{hosts.get(number).name}::{_NO_NAME}:{self.port}")
-            elif access is Access.REFUSED:
-                entries.append(f"{hosts.get(number).name}::{_NOBODY}:{self.port}")
-            elif number % len(self.addresses):
-                entries.append(
-                    f"{hosts.get(number).name}::{self.addresses[number % len(self.addresses)]}:{self.port}"
-                )
+            address = self.addresses[number % len(self.addresses)]
+            target = unreachable.get(hosts.access(number), address)
+            if target != self.addresses[0]:
+                entries.append(f"{hosts.get(number).name}::{target}:{self.port}")
         return (*entries, f"::{self.addresses[0]}:{self.port}")
 
     def requests(self) -> list[Logged]:
-        """What was answered so far, in the order of the answers; nothing if there is a log file."""
+        """Return the logged requests in the order of the responses; none with a log file."""
         return self._log.copy()
-
-    # -- life
-    # ------------------------------------------------------------
 
     def start(self) -> None:
         self.port = self.port or free_port(self.addresses)
@@ -159,7 +156,7 @@ class WebServer:
         self.stop()
 
     def record(self, entry: Logged) -> None:
-        """Log one request (called by connections)."""
+        """Log one request; called by connections."""
         self.served += 1
         if self._file is None:
             self._log.append(entry)
@@ -181,9 +178,7 @@ def _listen(address: str, port: int) -> socket.socket:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: a request after the other, each answered in the time that the web says it
-    takes. Hot path.
-    """
+    """One connection, which serves one request after another. Hot path."""
 
     def __init__(self, server: WebServer, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
@@ -216,10 +211,10 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         if not self.busy:
-            self._take()
+            self._next_request()
 
-    def _take(self) -> None:
-        """Begin the next request, if a whole one has come."""
+    def _next_request(self) -> None:
+        """Process the next request if its head is complete."""
         assert self._transport is not None
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
@@ -263,15 +258,15 @@ class _Connection(asyncio.Protocol):
             return
         self._status = answer.status
         head, body = head_bytes(answer), body_bytes(answer)
-        pause = answer.transfer_ms * self._server.pace
-        if pause < _PIECE_MS or not body:
+        transfer_ms = answer.transfer_ms * self._server.pace
+        if transfer_ms < _PIECE_MS or not body:
             now = _now_ms()
             self._transport.write(head + body)
             self._sent(answer, now)
             return
         self._transport.write(head)
-        pieces = min(_MAX_PIECES, max(2, round(pause) // _PIECE_MS))
-        size, pause_s = -(-len(body) // pieces), pause / pieces / 1000
+        pieces = min(_MAX_PIECES, max(2, round(transfer_ms) // _PIECE_MS))
+        size, pause_s = -(-len(body) // pieces), transfer_ms / pieces / 1000
         self._timer = self._loop.call_later(pause_s, self._drip, answer, body, size, pause_s)
 
     def _drip(self, answer: Answer, body: bytes, size: int, pause_s: float) -> None:
@@ -289,7 +284,7 @@ class _Connection(asyncio.Protocol):
             self._sent(answer, now)
 
     def _sent(self, answer: Answer, at_ms: int) -> None:
-        """All that will be written is written."""
+        """Handle the end of the response, after its last byte was written."""
         assert self._transport is not None
         if answer.fault is Fault.STALL:
             return
@@ -297,7 +292,7 @@ class _Connection(asyncio.Protocol):
         if answer.fault is Fault.CUT:
             self._transport.close()
         elif self._buffer:
-            self._take()
+            self._next_request()
 
     def _finished(self, at_ms: int, answer: Answer | None = None, *, left: bool = False) -> None:
         self.busy = False

@@ -1,7 +1,7 @@
-"""The synthetic web without sockets: a fetcher and a clock for which months pass in minutes.
+"""The synthetic web without sockets, in simulated time: months pass in minutes.
 
-`SimulatedFetcher` stands in for `lycosa.fetch.client.CurlFetcher` and makes the exchanges that it
-would make of the same answers.
+`SimulatedFetcher` replaces `lycosa.fetch.client.CurlFetcher` and returns the exchanges that the
+latter would return for the same responses.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tests.servers.synthetic.web import Web
 
 _URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
 ADDRESS = "127.0.16.1"
-"""Of every host, as `WebServer` with one address has it."""
+"""The address of all hosts, as with a `WebServer` that has one address."""
 
-_IDLE_MS = 60_000  # how long a connection is kept
+_IDLE_MS = 60_000  # maximum time for which a connection is idle
 
 _CUT_CHUNKS = "transfer closed with outstanding read data remaining"
 _NO_ANSWER = {
@@ -40,7 +40,7 @@ _NO_ANSWER = {
 
 
 class SimulatedClock(ManualClock):
-    """Stands still but for `sleep`, and for the fetcher that waits."""
+    """A clock that only `sleep` moves; the fetcher sleeps while it waits."""
 
     def sleep(self, milliseconds: int) -> None:
         self.advance(max(milliseconds, 0))
@@ -48,7 +48,7 @@ class SimulatedClock(ManualClock):
 
 @dataclass(slots=True)
 class _Running:
-    """An exchange that will have finished by `ends_at`, with what is to be logged of it."""
+    """An exchange that ends at `ends_at`, and its log entry."""
 
     exchange: Exchange
     ends_at: int
@@ -57,8 +57,9 @@ class _Running:
 
 
 class SimulatedFetcher:
-    """Starts requests and hands back exchanges in the order of their simulated ends. Same calls as
-    `CurlFetcher`.
+    """Start requests and return exchanges in the order of their simulated ends.
+
+    It has the methods of `CurlFetcher`.
     """
 
     def __init__(
@@ -72,9 +73,9 @@ class SimulatedFetcher:
     ) -> None:
         """
         Args:
-            settings: the limits and fields of requests, those of the product by default.
-            pace: latencies and transfer times are multiplied by it.
-            record: takes the log's entries as they come; without it they are kept in `log`.
+            settings: the limits and fields of requests; by default the default settings.
+            pace: factor of latencies and transfer times.
+            record: called with each log entry; by default entries are appended to `log`.
         """
         self._web = web
         self._pace = pace
@@ -94,31 +95,22 @@ class SimulatedFetcher:
         return len(self._running) + len(self._finished)
 
     def start(self, request: Request) -> None:
-        """Begin an exchange: all of it is computed now, and it ends when it would end."""
+        """Compute an exchange; `wait` returns it at its simulated end."""
         now = self._clock.now_ms()
         match = _URL.fullmatch(request.url)
         if match is None:
-            known = request.url.startswith(("http://", "https://"))
-            error = FetchError.INTERNAL if known else FetchError.UNSUPPORTED_SCHEME
-            text = "not a normalised http or https URL"
-            self._finished.append(
-                Exchange(
-                    request.url,
-                    request.kind,
-                    now,
-                    0,
-                    error=error.value,
-                    error_text=text,
-                    token=request.token,
-                )
-            )
+            is_http = request.url.startswith(("http://", "https://"))
+            exchange = Exchange(request.url, request.kind, now, 0, token=request.token)
+            error = FetchError.INTERNAL if is_http else FetchError.UNSUPPORTED_SCHEME
+            exchange.fail(error.value, "not a normalised http or https URL")
+            self._finished.append(exchange)
             return
         fields = [*self._fields, *field_lines(request.headers)]
-        read = {
+        headers = {
             name.lower(): value.strip()
             for name, value in (line.decode().split(":", 1) for line in fields)
         }
-        answer = self._web.answer(request.url, read, now)
+        answer = self._web.answer(request.url, headers, now)
         target = match[3] if match[3].startswith("/") else f"/{match[3]}"
         exchange, duration = self._exchange(request, answer, now)
         exchange.duration_ms = duration
@@ -130,8 +122,8 @@ class SimulatedFetcher:
                 "ascii"
             ) + head_end(fields)
             exchange.ip = ADDRESS
-            connection, retained = self._connect(host, now)
-            if retained and exchange.error in (FetchError.RESET, FetchError.EMPTY_REPLY):
+            connection, is_reused = self._connect(host, now)
+            if is_reused and exchange.error in (FetchError.RESET, FetchError.EMPTY_REPLY):
                 exchange.error, exchange.error_text = FetchError.RESET.value, REPEATED_TEXT
             ended = now + duration
             logged = Logged(
@@ -141,8 +133,9 @@ class SimulatedFetcher:
         heapq.heappush(self._running, (running.ends_at, next(self._order), running))
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
-        """What has finished; moves the clock to the next end, or by `timeout_ms` if that comes
-        first. At once when nothing runs.
+        """Move the clock to the next end, or by `timeout_ms`, and return the ended exchanges.
+
+        Return immediately if no exchange is active.
         """
         if not self._finished and self._running:
             now = self._clock.now_ms()
@@ -154,30 +147,22 @@ class SimulatedFetcher:
         return finished
 
     def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
-        """Let simulated time pass, unless somebody already wants attention."""
+        """Move the clock, unless `wake` is set."""
         if not wake.is_set():
             self._clock.sleep(timeout_ms)
 
     def stop(self) -> None:
-        """End everything under way; the exchanges come from the next `wait`, marked
-        `interrupted`.
-        """
+        """Interrupt all active exchanges; the next `wait` returns them as `interrupted`."""
         now = self._clock.now_ms()
         for _, _, running in sorted(self._running, key=lambda each: each[1]):
             exchange = running.exchange
             if exchange.status and now < exchange.started_at + exchange.first_byte_ms:
-                (
-                    exchange.response_head,
-                    exchange.status,
-                    exchange.protocol,
-                    exchange.first_byte_ms,
-                ) = b"", 0, "", 0
-            share = _arrived(exchange, running.ends_at, now)
-            exchange.body = exchange.body[:share] if exchange.response_head else b""
-            exchange.error, exchange.error_text = (
-                FetchError.INTERRUPTED.value,
-                "the fetch was stopped",
-            )
+                exchange.response_head, exchange.protocol = b"", ""
+                exchange.status = exchange.first_byte_ms = 0
+            received = _received_bytes(exchange, running.ends_at, now)
+            exchange.body = exchange.body[:received] if exchange.response_head else b""
+            exchange.error = FetchError.INTERRUPTED.value
+            exchange.error_text = "the fetch was stopped"
             exchange.truncated = "disconnect" if exchange.response_head else ""
             exchange.duration_ms = now - exchange.started_at
             if running.logged is not None:
@@ -186,7 +171,7 @@ class SimulatedFetcher:
         self._running.clear()
 
     def close(self) -> None:
-        """Drop everything; what was under way is logged as left by the client."""
+        """Discard all exchanges; active ones are logged with their status and end now."""
         self.stop()
         self._finished.clear()
         self._idle.clear()
@@ -213,23 +198,22 @@ class SimulatedFetcher:
                 )
 
     def _connect(self, host: str, now: int) -> tuple[int, bool]:
-        """A connection's id, and whether it is an idle one of that host, or new."""
-        retained = [each for each in self._idle.pop(host, []) if now - each[0] < _IDLE_MS]
-        if not retained:
+        """Return the id of a connection, and whether it is an idle one of that host."""
+        idle = [each for each in self._idle.pop(host, []) if now - each[0] < _IDLE_MS]
+        if not idle:
             return next(self._connections), False
-        if retained[:-1]:
-            self._idle[host] = retained[:-1]
-        return retained[-1][1], True
+        if idle[:-1]:
+            self._idle[host] = idle[:-1]
+        return idle[-1][1], True
 
     def _exchange(self, request: Request, answer: Answer, now: int) -> tuple[Exchange, int]:
-        """The exchange, without address and request, and how long it takes: what the client's
-        limits make of an answer.
+        """Apply the client's limits to a response.
+
+        Return the exchange, without address and request head, and its duration.
         """
         limits = self._settings
-        latency, transfer = (
-            round(answer.latency_ms * self._pace),
-            round(answer.transfer_ms * self._pace),
-        )
+        latency = round(answer.latency_ms * self._pace)
+        transfer = round(answer.transfer_ms * self._pace)
         exchange = Exchange(request.url, request.kind, now, 0, token=request.token)
         if answer.fault in _NO_ANSWER:
             error, text = _NO_ANSWER[answer.fault]
@@ -252,7 +236,8 @@ class SimulatedFetcher:
             if answer.fault is not Fault.STALL:
                 body = body[: len(body) * limits.slow_time // transfer]
             exchange.error, exchange.truncated = FetchError.TOO_SLOW.value, "time"
-            exchange.error_text = f"{0 if answer.fault is Fault.STALL else len(body) * 1000 // limits.slow_time} bytes a second"
+            speed = 0 if answer.fault is Fault.STALL else len(body) * 1000 // limits.slow_time
+            exchange.error_text = f"{speed} bytes a second"
             transfer = limits.slow_time
         elif answer.fault is Fault.CUT:
             exchange.error, exchange.truncated = FetchError.INCOMPLETE.value, "disconnect"
@@ -277,7 +262,7 @@ class SimulatedFetcher:
         return exchange, latency + transfer
 
 
-def _arrived(exchange: Exchange, ends_at: int, now: int) -> int:
-    """Bytes of a body that have come by now."""
+def _received_bytes(exchange: Exchange, ends_at: int, now: int) -> int:
+    """Return how many bytes of the body have been received by now."""
     begins = exchange.started_at + exchange.first_byte_ms
     return len(exchange.body) * max(now - begins, 0) // max(ends_at - begins, 1)

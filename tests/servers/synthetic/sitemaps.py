@@ -1,5 +1,7 @@
-"""Sitemaps (sitemaps.org, Google's news and hreflang extensions) and feeds (RSS 2.0, Atom RFC 4287)
-of the synthetic hosts.
+"""Sitemaps and feeds of the synthetic hosts.
+
+Sitemaps follow sitemaps.org and Google's news and hreflang extensions. Feeds are RSS 2.0 or Atom
+(RFC 4287).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from tests.servers.synthetic.layout import Layout
 from tests.servers.synthetic.pages import NEWEST, Pages
 
 ENTRIES = 1_000
-"""URLs of one sitemap; what has more pages has an index."""
+"""Maximum number of URLs in a sitemap. Larger hosts have a sitemap index."""
 
 _XMLNS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 _NEWS = 'xmlns:news="http://www.google.com/schemas/sitemap-news/0.9"'
@@ -25,7 +27,7 @@ _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 class Sitemaps:
-    """Writes a host's sitemaps and feed. Times are milliseconds since the plan's epoch."""
+    """Write the sitemaps and the feed of a host. Times: milliseconds since the plan's epoch."""
 
     def __init__(self, layout: Layout, changes: Changes, pages: Pages) -> None:
         self._layout = layout
@@ -34,9 +36,7 @@ class Sitemaps:
         self._epoch = layout.plan.epoch_ms
 
     def sitemap(self, host: Host, path: str, at: int) -> tuple[str, bytes] | None:
-        """(content type, body) of a sitemap or an index of sitemaps; None if the host has none at
-        that path.
-        """
+        """Return (content type, body) of the sitemap or sitemap index at a path, or None."""
         size = self._layout.size(host, at)
         ending = {"gzip": ".xml.gz", "text": ".txt"}.get(host.sitemap, ".xml")
         if host.sitemap == "news":
@@ -45,16 +45,15 @@ class Sitemaps:
                 if path == "/news-sitemap.xml"
                 else None
             )
-        # A text sitemap knows no index: the whole of it stands in one file, as the protocol allows
-        # up to 50,000 URLs.
+        # A text sitemap cannot be an index. The protocol allows up to 50,000 URLs in one file.
         parts = 1 if host.sitemap == "text" else -(-size // ENTRIES)
-        indexed = host.sitemap == "index" or parts > 1
+        has_index = host.sitemap == "index" or parts > 1
         if path == f"/sitemap{ending}":
-            if indexed:
+            if has_index:
                 return self._file(ending, self._index(host, parts, ending, at))
             return self._file(ending, self._entries(host, range(size), at))
         match = _PART.fullmatch(path)
-        if not indexed or match is None or not path.endswith(ending) or int(match[1]) >= parts:
+        if not has_index or match is None or not path.endswith(ending) or int(match[1]) >= parts:
             return None
         first = int(match[1]) * ENTRIES
         return self._file(ending, self._entries(host, range(first, min(first + ENTRIES, size)), at))
@@ -66,7 +65,8 @@ class Sitemaps:
 
     def _index(self, host: Host, parts: int, ending: str, at: int) -> str:
         entries = "".join(
-            f"<sitemap><loc>http://{host.name}/sitemap-{part}{ending}</loc>{self._last_modified(host, part * ENTRIES, at)}</sitemap>\n"
+            f"<sitemap><loc>http://{host.name}/sitemap-{part}{ending}</loc>"
+            f"{self._last_modified(host, part * ENTRIES, at)}</sitemap>\n"
             for part in range(parts)
         )
         return f"{_DECLARATION}<sitemapindex {_XMLNS}>\n{entries}</sitemapindex>\n"
@@ -85,7 +85,8 @@ class Sitemaps:
                     for each in host.languages
                 )
             lines.append(
-                f"<url><loc>{self._url(host, number)}</loc>{self._last_modified(host, number, at)}{alternates}</url>\n"
+                f"<url><loc>{self._url(host, number)}</loc>"
+                f"{self._last_modified(host, number, at)}{alternates}</url>\n"
             )
         return f"{_DECLARATION}<urlset {_XMLNS} {_XHTML}>\n{''.join(lines)}</urlset>\n"
 
@@ -97,7 +98,7 @@ class Sitemaps:
         return (
             f"<url><loc>{self._url(host, number)}</loc>{self._last_modified(host, number, at)}<news:news><news:publication>"
             f"<news:name>{host.name}</news:name><news:language>{host.language}</news:language></news:publication>"
-            f"<news:publication_date>{self._date(self._layout.born_at(host, number))}</news:publication_date>"
+            f"<news:publication_date>{self._date(self._layout.created_at(host, number))}</news:publication_date>"
             f"<news:title>{self._pages.title(host, number)}</news:title></news:news></url>\n"
         )
 
@@ -116,34 +117,37 @@ class Sitemaps:
         return f"{datetime.fromtimestamp((self._epoch + at) // 1000, UTC):%Y-%m-%dT%H:%M:%S+00:00}"
 
     def feed(self, host: Host, at: int) -> tuple[str, bytes]:
-        """(content type, body): the newest pages, newest first."""
+        """Return (content type, body) of the feed: the newest pages, newest first."""
         entry = self._rss_item if host.feed == "rss" else self._atom_entry
         entries = "".join(
             entry(host, number, at) for number in _newest(self._layout.size(host, at))
         )
+        title, origin = f"<title>{host.name}</title>", f"http://{host.name}/"
         if host.feed == "rss":
-            text = f'<rss version="2.0"><channel><title>{host.name}</title><link>http://{host.name}/</link>\n{entries}</channel></rss>\n'
+            start = f'<rss version="2.0"><channel>{title}<link>{origin}</link>'
+            text = f"{start}\n{entries}</channel></rss>\n"
         else:
-            text = f'<feed xmlns="http://www.w3.org/2005/Atom"><title>{host.name}</title><id>http://{host.name}/</id>\n{entries}</feed>\n'
+            start = f'<feed xmlns="http://www.w3.org/2005/Atom">{title}<id>{origin}</id>'
+            text = f"{start}\n{entries}</feed>\n"
         return f"application/{host.feed}+xml", (_DECLARATION + text).encode()
 
     def _rss_item(self, host: Host, number: int, at: int) -> str:
-        url, born = (
-            self._url(host, number),
-            (self._epoch + self._layout.born_at(host, number)) // 1000,
+        url, title = self._url(host, number), self._pages.title(host, number)
+        published = self._epoch + self._layout.created_at(host, number)
+        date = formatdate(published // 1000, usegmt=True)
+        return (
+            f"<item><title>{title}</title><link>{url}</link><guid>{url}</guid>"
+            f"<pubDate>{date}</pubDate></item>\n"
         )
-        title = self._pages.title(host, number)
-        date = formatdate(born, usegmt=True)
-        return f"<item><title>{title}</title><link>{url}</link><guid>{url}</guid><pubDate>{date}</pubDate></item>\n"
 
     def _atom_entry(self, host: Host, number: int, at: int) -> str:
-        url, born = self._url(host, number), self._date(self._layout.born_at(host, number))
-        changed = self._date(self._changes.state(host, number, at).since)
-        title = self._pages.title(host, number)
-        dates = f"<published>{born}</published><updated>{changed}</updated>"
+        url, title = self._url(host, number), self._pages.title(host, number)
+        published = self._date(self._layout.created_at(host, number))
+        updated = self._date(self._changes.state(host, number, at).since)
+        dates = f"<published>{published}</published><updated>{updated}</updated>"
         return f'<entry><title>{title}</title><link href="{url}"/><id>{url}</id>{dates}</entry>\n'
 
 
 def _newest(size: int) -> range:
-    """The numbers of the newest pages, newest first."""
+    """Return the numbers of the newest pages, newest first."""
     return range(size - 1, max(-1, size - 1 - NEWEST), -1)

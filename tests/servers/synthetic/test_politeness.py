@@ -1,7 +1,8 @@
+"""Tests of the politeness checker: with short logs, and with a crawler that breaks one rule."""
+
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import pytest
@@ -17,8 +18,10 @@ START = 1_700_000_000_000
 
 
 class FewSites:
-    """a.farm.test and b.farm.test share a domain; /private is forbidden from the second hour on;
-    a.farm.test asks for 5 s.
+    """Hosts of a log.
+
+    Hosts of farm.test share a domain. After an hour, /private is disallowed. a.farm.test has a
+    Crawl-delay of 5 s.
     """
 
     def robots_of(self, host_name: str, path: str, /) -> str:
@@ -59,11 +62,11 @@ def robots(second: float, host: str = "one.test", status: int = 200) -> Logged:
     return at(second, "/robots.txt", host=host, status=status)
 
 
-def broken(log: list[Logged], **changes: object) -> list[str]:
+def violated_rules(log: list[Logged], **changes: object) -> list[str]:
     return [violation.rule.value for violation in violations(log, replace(RULES, **changes))]  # type: ignore[arg-type]
 
 
-def test_a_polite_log() -> None:
+def test_polite_logs_have_no_violations() -> None:
     log = [
         robots(0),
         at(1.01),
@@ -73,9 +76,9 @@ def test_a_polite_log() -> None:
         at(9.54, "/private"),
         robots(3, "a.farm.test"),
     ]
-    assert broken(log) == []
-    assert broken([*log, at(8.02, host="a.farm.test"), at(13.03, host="a.farm.test")]) == []
-    assert broken([]) == []
+    assert violated_rules(log) == []
+    assert violated_rules([*log, at(8.02, host="a.farm.test"), at(13.03, host="a.farm.test")]) == []
+    assert violated_rules([]) == []
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,7 @@ def test_a_polite_log() -> None:
         ([robots(0), at(1.0)], [Rule.DELAY]),
         ([robots(0), at(2, took=1_000), at(12.9)], [Rule.COURTESY]),
         ([robots(0), at(2, took=1_100, status=0, left=True), at(12.9)], [Rule.COURTESY]),
-        ([robots(0), at(2, took=10_000), at(71.9)], [Rule.COURTESY]),  # capped at a minute
+        ([robots(0), at(2, took=10_000), at(71.9)], [Rule.COURTESY]),  # at most a minute
         ([robots(0), at(2, took=1_000), at(2.5), at(20)], [Rule.CONNECTIONS]),
         ([robots(0, "a.farm.test"), at(4, host="a.farm.test")], [Rule.CRAWL_DELAY]),
         ([robots(0), at(2, retry_after=90_000), at(60)], [Rule.RETRY_AFTER]),
@@ -99,31 +102,35 @@ def test_a_polite_log() -> None:
         ([robots(0), robots(3_601), at(3_700, "/private")], [Rule.FORBIDDEN]),
     ],
 )
-def test_each_rule_of_a_host(log: list[Logged], expected: list[Rule]) -> None:
-    assert broken(log) == expected
+def test_violations_of_each_rule_of_a_host_are_found(
+    log: list[Logged], expected: list[Rule]
+) -> None:
+    assert violated_rules(log) == expected
 
 
 @pytest.mark.parametrize(
     ("log", "changes"),
     [
-        ([robots(0), at(2, took=10_000), at(72.1)], {}),  # the operator's part has its cap
-        # robots.txt may be asked for in a back-off
+        ([robots(0), at(2, took=10_000), at(72.1)], {}),  # courtesy has a maximum
+        # robots.txt may be requested during a back-off
         ([robots(0), at(2, status=503), robots(61)], {}),
-        # a success forgives
+        # a success resets the back-off
         ([robots(0), at(2, status=503), at(63), at(124, status=503), at(185)], {}),
-        ([robots(0), at(3_700, "/private")], {}),  # the file that we were given allowed it
+        ([robots(0), at(3_700, "/private")], {}),  # allowed by the robots.txt last received
         ([robots(0, status=404), at(2)], {}),
         ([robots(0), at(2, took=1_000), at(2.5), at(20)], {"connections": 2}),
-        ([robots(0), at(1.0085)], {}),  # clocks are not exact
-        # nor is the end of what the client left
+        ([robots(0), at(1.0085)], {}),  # within the tolerance of the clocks
+        # the server notices a closed connection late
         ([robots(0), at(2, took=1_100, status=0, left=True), at(13)], {}),
     ],
 )
-def test_what_is_allowed(log: list[Logged], changes: dict[str, object]) -> None:
-    assert broken(log, **changes) == []
+def test_polite_requests_of_a_host_are_allowed(
+    log: list[Logged], changes: dict[str, object]
+) -> None:
+    assert violated_rules(log, **changes) == []
 
 
-def test_rules_of_a_registrable_domain() -> None:
+def test_connections_and_pauses_of_a_registrable_domain() -> None:
     first, second = "b.farm.test", "c.farm.test"
     log = [
         robots(0, first),
@@ -132,28 +139,31 @@ def test_rules_of_a_registrable_domain() -> None:
         at(20.2, host=second),
         at(40, host=first, took=0),
     ]
-    assert (broken(log), broken(log, domain_connections=1)) == ([], [Rule.DOMAIN_CONNECTIONS])
-    assert broken(log, domain_gap_ms=500) == [Rule.DOMAIN_GAP]
-    assert broken(log, domain_delay_ms=9_900) == []
-    assert broken(log, domain_delay_ms=9_993) == [Rule.DOMAIN_DELAY, Rule.DOMAIN_DELAY]
+    assert (violated_rules(log), violated_rules(log, domain_connections=1)) == (
+        [],
+        [Rule.DOMAIN_CONNECTIONS],
+    )
+    assert violated_rules(log, domain_gap_ms=500) == [Rule.DOMAIN_GAP]
+    assert violated_rules(log, domain_delay_ms=9_900) == []
+    assert violated_rules(log, domain_delay_ms=9_993) == [Rule.DOMAIN_DELAY, Rule.DOMAIN_DELAY]
 
 
-def test_places_of_a_registrable_domain() -> None:
+def test_slots_of_a_registrable_domain() -> None:
     a, b, c = "a.farm.test", "b.farm.test", "c.farm.test"
-    log = [robots(0, a), robots(2, b), robots(4, c)]  # a.farm.test wants 5 s
-    assert broken(log, domain_places=2) == []
-    assert broken(log, domain_places=1) == [Rule.DOMAIN_PLACES, Rule.DOMAIN_PLACES]
-    assert broken([robots(0, a), robots(2, b), robots(2.5, c)], domain_places=2) == [
+    log = [robots(0, a), robots(2, b), robots(4, c)]  # a.farm.test has a Crawl-delay of 5 s
+    assert violated_rules(log, domain_places=2) == []
+    assert violated_rules(log, domain_places=1) == [Rule.DOMAIN_PLACES, Rule.DOMAIN_PLACES]
+    assert violated_rules([robots(0, a), robots(2, b), robots(2.5, c)], domain_places=2) == [
         Rule.DOMAIN_PLACES
     ]
-    assert broken([robots(0, a), robots(2, b), robots(3.02, c)], domain_places=2) == []
+    assert violated_rules([robots(0, a), robots(2, b), robots(3.02, c)], domain_places=2) == []
     slow = [robots(0, b), robots(2, c), at(4, host=b, took=3_000), at(5, host=c), robots(6.5, a)]
-    assert broken(slow, domain_places=2) == []
-    # b's place rests for 30 s, a's for 5
-    assert broken([*slow, at(11, host=c)], domain_places=2) == [Rule.DOMAIN_PLACES]
+    assert violated_rules(slow, domain_places=2) == []
+    # the slot of b is occupied for 30 s, that of a for 5 s
+    assert violated_rules([*slow, at(11, host=c)], domain_places=2) == [Rule.DOMAIN_PLACES]
 
 
-def test_a_registrable_domain_rests_after_it_asked_to() -> None:
+def test_429_and_503_pause_all_hosts_of_a_registrable_domain() -> None:
     first, second = "b.farm.test", "c.farm.test"
     log = [
         robots(0, first),
@@ -161,47 +171,51 @@ def test_a_registrable_domain_rests_after_it_asked_to() -> None:
         at(4, host=first, status=429, retry_after=90_000),
         at(4.5, host=second),
     ]
-    assert broken(log, domain_rest=True) == []  # both were on their way
-    assert broken([*log, at(60, host=second)]) == []
-    assert broken([*log, at(60, host=second)], domain_rest=True) == [Rule.DOMAIN_REST]
-    assert broken([*log, at(95, host=second)], domain_rest=True) == []
+    assert violated_rules(log, domain_rest=True) == []  # sent before the 429 arrived
+    assert violated_rules([*log, at(60, host=second)]) == []
+    assert violated_rules([*log, at(60, host=second)], domain_rest=True) == [Rule.DOMAIN_REST]
+    assert violated_rules([*log, at(95, host=second)], domain_rest=True) == []
     long = at(4, host=first, status=503, retry_after=3_600_000)
-    # ten minutes at most
-    assert broken([*log[:2], long, at(610, host=second)], domain_rest=True) == []
+    # the pause is at most 10 minutes
+    assert violated_rules([*log[:2], long, at(610, host=second)], domain_rest=True) == []
 
 
-def test_what_a_killed_robot_never_saw_binds_it_no_more_than_any_request() -> None:
+def test_responses_that_a_killed_crawler_did_not_process_require_the_delay_only() -> None:
     seen, lost = robots(0), at(2, status=503, took=1_000, retry_after=90_000)
     log = [seen, lost, at(4.1)]
-    assert set(broken(log)) == {Rule.BACKOFF, Rule.COURTESY, Rule.RETRY_AFTER}
-    assert broken(log, unseen=frozenset({lost})) == []
-    assert broken([seen, lost, at(3.5)], unseen=frozenset({lost})) == [Rule.DELAY]
-    assert broken([seen, at(2)], unseen=frozenset({seen})) == [Rule.ROBOTS_UNKNOWN]
+    assert set(violated_rules(log)) == {Rule.BACKOFF, Rule.COURTESY, Rule.RETRY_AFTER}
+    assert violated_rules(log, unseen=frozenset({lost})) == []
+    assert violated_rules([seen, lost, at(3.5)], unseen=frozenset({lost})) == [Rule.DELAY]
+    assert violated_rules([seen, at(2)], unseen=frozenset({seen})) == [Rule.ROBOTS_UNKNOWN]
 
 
-def test_a_redirected_robots_file_counts_for_the_host_that_it_is_about() -> None:
+def test_redirected_robots_txt_applies_to_the_host_that_redirects() -> None:
     log = [
         robots(0, "two.test"),
         robots(0.5, status=302),
         at(0.6, "/robots-of/one.test", host="two.test"),
         at(2),
     ]
-    assert (broken(log), broken([*log, at(0.61, host="two.test")])) == ([], [Rule.DELAY])
+    assert (violated_rules(log), violated_rules([*log, at(0.61, host="two.test")])) == (
+        [],
+        [Rule.DELAY],
+    )
 
 
-def test_a_violation_names_what_came_before_and_by_how_much() -> None:
-    [actual] = violations([robots(0), at(0.6)], RULES)
-    assert (actual.before, actual.early_ms) == (robots(0), 410)
+def test_a_violation_has_the_previous_request_and_the_missing_time() -> None:
+    [violation] = violations([robots(0), at(0.6)], RULES)
+    assert (violation.before, violation.early_ms) == (robots(0), 410)
 
 
 @dataclass
-class Robot:
-    """A small polite robot: it knows all pages, and asks each host for them one by one. `lapse` is
-    what it forgets.
+class Crawler:
+    """A polite crawler that requests known pages of all hosts, one at a time per host.
+
+    `ignored_rule`: the rule that it violates; "all": it does not pause.
     """
 
     web: Web
-    lapse: str = ""
+    ignored_rule: str = ""
 
     def crawl(self) -> list[Logged]:
         clock = SimulatedClock(self.web.plan.epoch_ms)
@@ -232,35 +246,37 @@ class Robot:
             "/robots.txt",
             *(self.web.layout.path(host, number) for number in range(min(host.size, 6))),
         ]
-        if self.lapse == "forbidden":
+        if self.ignored_rule == "forbidden":
             paths.append("/private/1")
-        return paths[1:] if self.lapse == "robots_unknown" else paths
+        return paths[1:] if self.ignored_rule == "robots_unknown" else paths
 
-    def pause(self, name: str, exchange: Exchange, left: list[str]) -> int:
-        """Also puts a robots.txt that was not had, or led elsewhere, in front of what is left."""
+    def pause(self, name: str, exchange: Exchange, queue: list[str]) -> int:
+        """Return the pause after an exchange (ms).
+
+        A redirect, and a robots.txt that failed, are put at the start of the queue.
+        """
         head = exchange.response_head.decode()
         location = head.partition("Location: ")[2].partition("\r\n")[0]
         if location:
-            left.insert(0, location)
-        about = self.web.robots_of(exchange.url.split("/")[2], "/" + exchange.url.split("/", 3)[3])
-        backoff = 0
-        if about and exchange.status in (0, 503):
-            left.insert(0, "/robots.txt")
+            queue.insert(0, location)
+        _, _, host_name, path = exchange.url.split("/", 3)
+        is_robots = self.web.robots_of(host_name, f"/{path}") != ""
+        if is_robots and exchange.status in (0, 503):
+            queue.insert(0, "/robots.txt")
             return 600_000
-        elif exchange.status in (429, 503):
-            backoff = 3_600_000
-        parts = {
+        pauses = {
             "delay": 1_000,
             "courtesy": 10 * exchange.duration_ms,
             "crawl_delay": self.web.crawl_delay(name),
             "retry_after": self.web.plan.window_ms if "Retry-After" in head else 0,
-            "backoff": backoff,
+            "backoff": 3_600_000 if exchange.status in (429, 503) else 0,
         }
-        retained = [milliseconds for part, milliseconds in parts.items() if part != self.lapse]
-        return 0 if self.lapse == "all" else max(retained)
+        if self.ignored_rule == "all":
+            return 0
+        return max(pause for rule, pause in pauses.items() if rule != self.ignored_rule)
 
 
-LIVELY = Web(
+WEB = Web(
     WebPlan(
         seed=2,
         hosts=120,
@@ -274,31 +290,25 @@ LIVELY = Web(
 )
 
 
-def rules_for(web: Web) -> Rules:
-    return Rules(web, delay_ms=1_000, courtesy_factor=10.0, max_delay_ms=DAY_MS, backoff_ms=60_000)
+WEB_RULES = Rules(WEB, delay_ms=1_000, courtesy_factor=10.0, max_delay_ms=DAY_MS, backoff_ms=60_000)
 
 
-def test_a_polite_robot_violates_nothing() -> None:
-    log = Robot(LIVELY).crawl()
+def test_a_polite_crawler_violates_no_rule() -> None:
+    log = Crawler(WEB).crawl()
     assert len(log) > 400
     assert {429, 503, 302, 404} <= {entry.status for entry in log}
-    assert violations(log, rules_for(LIVELY)) == []
+    assert violations(log, WEB_RULES) == []
 
 
 @pytest.mark.parametrize(
-    "lapse", ["delay", "courtesy", "crawl_delay", "forbidden", "robots_unknown"]
+    "rule", ["delay", "courtesy", "crawl_delay", "forbidden", "robots_unknown"]
 )
-def test_a_lapse_is_found(lapse: str) -> None:
-    actual = Counter(
-        violation.rule.value
-        for violation in violations(Robot(LIVELY, lapse).crawl(), rules_for(LIVELY))
-    )
-    assert set(actual) == {lapse}
+def test_violation_of_one_rule_is_found(rule: str) -> None:
+    log = Crawler(WEB, ignored_rule=rule).crawl()
+    assert {violation.rule for violation in violations(log, WEB_RULES)} == {rule}
 
 
-def test_a_robot_that_never_waits_breaks_every_pause() -> None:
-    actual = Counter(
-        violation.rule.value
-        for violation in violations(Robot(LIVELY, "all").crawl(), rules_for(LIVELY))
-    )
-    assert {"delay", "courtesy", "crawl_delay", "retry_after", "backoff"} <= set(actual)
+def test_a_crawler_without_pauses_violates_every_pause() -> None:
+    log = Crawler(WEB, ignored_rule="all").crawl()
+    violated = {violation.rule for violation in violations(log, WEB_RULES)}
+    assert {"delay", "courtesy", "crawl_delay", "retry_after", "backoff"} <= violated

@@ -1,4 +1,4 @@
-"""Texts of the synthetic web: words, topics, and how pages change."""
+"""Tests of the texts of the synthetic web: languages, topics, copies and changes."""
 
 from collections import Counter
 from itertools import combinations, pairwise
@@ -21,7 +21,7 @@ AT = WebPlan().epoch_ms
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_text_is_in_its_language(language: str) -> None:
+def test_language_of_a_text_is_identified(language: str) -> None:
     texts = [
         "\n".join(Writer(language, draw(key)).paragraph(each, 0) for each in range(2))
         for key in range(50)
@@ -31,34 +31,37 @@ def test_text_is_in_its_language(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_texts_are_unlike_one_another(language: str) -> None:
-    prints = [
+def test_texts_of_pages_are_not_near_duplicates(language: str) -> None:
+    hashes = [
         simhash("\n".join(Writer(language, draw(key)).paragraph(each, 0) for each in range(4)))
         for key in range(50)
     ]
-    assert min(distance(first, second) for first, second in combinations(prints, 2)) > 8
+    assert min(distance(first, second) for first, second in combinations(hashes, 2)) > 8
 
 
 @pytest.mark.parametrize(
     "language", [language for language in LANGUAGES if LEXICONS[language].legacy]
 )
-def test_old_encodings_can_write_every_word(language: str) -> None:
+def test_legacy_encodings_contain_every_word(language: str) -> None:
     lexicon = LEXICONS[language]
     text = " ".join((*lexicon.content, *lexicon.function, *lexicon.syllables, lexicon.missing))
     assert text.encode(lexicon.legacy).decode(lexicon.legacy) == text
 
 
-def test_a_revision_changes_its_paragraph_only() -> None:
+def test_paragraphs_depend_on_number_and_revision_only() -> None:
     writer = Writer("en", 5)
     assert writer.paragraph(1, 0) == Writer("en", 5).paragraph(1, 0)
     assert (
         len({writer.paragraph(number, revision) for number in range(3) for revision in range(3)})
         == 9
     )
+
+
+def test_slugs_are_ascii() -> None:
     assert slug("ru", 77).isascii()
 
 
-def test_pages_as_the_product_reads_them_have_the_language_of_their_place() -> None:
+def test_language_and_charset_of_parsed_pages_are_those_of_the_host() -> None:
     web = Web(
         WebPlan.calm(hosts=60, pages=600, legacy=0.5, native_slugs=0.5, sitemaps=1.0, noisy=0.3)
     )
@@ -80,9 +83,9 @@ def test_pages_as_the_product_reads_them_have_the_language_of_their_place() -> N
     assert any(page.alternates for page in read.values())
 
 
-def test_copies_are_copies() -> None:
+def test_duplicates_have_the_same_text_and_near_duplicates_a_similar_one() -> None:
     web = Web(WebPlan.calm(hosts=10, pages=300, duplicates=0.3, near_duplicates=0.3))
-    named = exact = near = 0
+    with_canonical = exact = near = 0
     for host in web.open_hosts():
         for number in range(host.size):
             url = f"http://{host.name}{web.layout.path(host, number)}"
@@ -94,12 +97,12 @@ def test_copies_are_copies() -> None:
                 assert page.canonical in (url, None)
                 if web.kind(f"http://{host.name}{path}") is Kind.DUPLICATE:
                     assert page.text == text
-                    named += page.canonical is not None
+                    with_canonical += page.canonical is not None
                     exact += copy.body == original.body
                 else:
                     assert page.text != text
                     near += distance(simhash(page.text), simhash(text)) <= 6
-    assert min(named, exact) > 20
+    assert min(with_canonical, exact) > 20
     assert near > 60
 
 
@@ -113,10 +116,10 @@ def web() -> Web:
     return Web(PLAN)
 
 
-def test_links_stay_within_a_topic_as_often_as_the_plan_says(web: Web) -> None:
-    walked = walk(web, PLAN.epoch_ms)
+def test_share_of_links_within_a_topic_is_that_of_the_plan(web: Web) -> None:
+    result = walk(web, PLAN.epoch_ms)
     same = total = 0
-    for url, answer in walked.answers.items():
+    for url, answer in result.answers.items():
         for target in targets(url, answer):
             if web.topic(target) is not None and not target.endswith("/"):
                 total += 1
@@ -126,7 +129,7 @@ def test_links_stay_within_a_topic_as_often_as_the_plan_says(web: Web) -> None:
     assert same / total == pytest.approx(expected, abs=0.08)
 
 
-def test_a_page_says_what_it_is_about(web: Web) -> None:
+def test_a_page_contains_the_words_of_its_topic(web: Web) -> None:
     for url in sorted(walk(web, PLAN.epoch_ms).pages)[:100]:
         topic = web.topic(url)
         assert topic is not None
@@ -134,7 +137,7 @@ def test_a_page_says_what_it_is_about(web: Web) -> None:
         assert all(word in text for word in web.topics.words(topic)), url
 
 
-def test_topics_are_spread_evenly(web: Web) -> None:
+def test_topics_have_similar_numbers_of_pages(web: Web) -> None:
     pages = walk(web, PLAN.epoch_ms).pages
     shares = [
         sum(web.topic(url) == topic for url in pages) / len(pages) for topic in range(PLAN.topics)
@@ -142,22 +145,19 @@ def test_topics_are_spread_evenly(web: Web) -> None:
     assert max(shares) < 4 / PLAN.topics
 
 
-EPOCH = WebPlan().epoch_ms
-
-
 def text_of(url: str, answer: Answer) -> str:
     return parse_page(answer.body, url=url, content_type=answer.header("Content-Type")).text
 
 
-def test_text_changes_when_the_version_does_and_never_else() -> None:
+def test_text_changes_exactly_when_the_version_does() -> None:
     web = Web(WebPlan.calm(hosts=10, pages=200, noisy=0.5, changes_per_day=1.0))
     urls = list(web.real_pages())[::7]
     changed = 0
     for url in urls:
         states = [
             (
-                web.version(url, EPOCH + day * DAY_MS),
-                text_of(url, web.answer(url, {}, EPOCH + day * DAY_MS)),
+                web.version(url, AT + day * DAY_MS),
+                text_of(url, web.answer(url, {}, AT + day * DAY_MS)),
             )
             for day in range(6)
         ]
@@ -175,7 +175,7 @@ def conditional(answer: Answer) -> dict[str, str]:
     }
 
 
-def test_conditional_requests_are_answered_as_the_host_keeps_its_validators() -> None:
+def test_responses_to_conditional_requests_depend_on_the_validators_of_the_host() -> None:
     web = Web(
         WebPlan.calm(
             hosts=40,
@@ -187,7 +187,7 @@ def test_conditional_requests_are_answered_as_the_host_keeps_its_validators() ->
         )
     )
     outcomes: Counter[tuple[str, bool, int]] = Counter()
-    at, later = EPOCH + 3 * DAY_MS, EPOCH + 5 * DAY_MS
+    at, later = AT + 3 * DAY_MS, AT + 5 * DAY_MS
     for host in web.open_hosts():
         for number in range(min(host.size, 20)):
             url = f"http://{host.name}{web.layout.path(host, number)}"

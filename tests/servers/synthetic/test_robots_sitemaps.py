@@ -1,3 +1,5 @@
+"""Tests of robots.txt, sitemaps and feeds of the synthetic web."""
+
 from __future__ import annotations
 
 import gzip
@@ -25,7 +27,7 @@ def web() -> Web:
 
 
 def follow(web: Web, url: str, at_ms: int) -> Answer:
-    """The answer behind the redirects."""
+    """Return the response after redirects."""
     answer = web.answer(url, {}, at_ms)
     for _ in range(5):
         location = answer.header("Location")
@@ -37,8 +39,8 @@ def follow(web: Web, url: str, at_ms: int) -> Answer:
 
 
 @pytest.mark.parametrize("agent", ["lycosa", "BadBot", "another"])
-def test_the_web_and_the_product_read_robots_alike(web: Web, agent: str) -> None:
-    verdicts: Counter[bool] = Counter()
+def test_robots_rules_of_the_web_equal_those_that_lycosa_reads(web: Web, agent: str) -> None:
+    counts: Counter[bool] = Counter()
     for number in range(PLAN.hosts):
         host = web.layout.hosts.get(number)
         answer = follow(web, f"http://{host.name}/robots.txt", AT)
@@ -59,31 +61,32 @@ def test_the_web_and_the_product_read_robots_alike(web: Web, agent: str) -> None
         for path in [*paths, *web.layout.extras(host, 0), web.layout.path(host, host.size - 1)]:
             url = f"http://{host.name}{path}"
             assert web.robots_allows(url, AT, agent) == ours.allowed(url), (host.robots, path)
-            verdicts[ours.allowed(url)] += 1
+            counts[ours.allowed(url)] += 1
         assert web.crawl_delay(host.name, AT, agent) == (ours.crawl_delay_ms() or 0)
-    assert min(verdicts.values()) > 50
+    assert min(counts.values()) > 50
 
 
-def test_styles_of_robots_answer_as_they_should(web: Web) -> None:
-    seen = set()
+def test_statuses_and_redirects_of_robots_txt_depend_on_the_host(web: Web) -> None:
+    styles = set()
     for host in (web.layout.hosts.get(number) for number in range(PLAN.hosts)):
         if host.access:
             continue
-        first = [
+        statuses = {
             web.answer(
                 f"http://{host.name}/robots.txt", {}, PLAN.epoch_ms + hour * 3_600_000
             ).status
             for hour in range(50)
-        ]
+        }
         expected = {
             "missing": {404},
             "failing": {200, 503},
             "redirecting": {302},
             "foreign": {302},
         }.get(host.robots, {200})
-        assert set(first) == expected
+        assert statuses == expected
         if host.robots == "failing":
-            assert first[0] == 503
+            first = web.answer(f"http://{host.name}/robots.txt", {}, PLAN.epoch_ms)
+            assert first.status == 503
             assert not web.robots_allows(f"http://{host.name}/", PLAN.epoch_ms)
             assert web.robots_allows(f"http://{host.name}/")
         if host.robots != "closed":
@@ -93,12 +96,12 @@ def test_styles_of_robots_answer_as_they_should(web: Web) -> None:
             url = location if location.startswith("http") else f"http://{host.name}{location}"
             assert web.robots_of(url.split("/")[2], "/" + url.split("/", 3)[3]) == host.name
             assert web.kind(url) is Kind.ROBOTS
-        seen.add(host.robots)
-    assert len(seen) == 7
+        styles.add(host.robots)
+    assert len(styles) == 7
 
 
 def urls_of(web: Web, sitemap: str, kinds: Counter[str]) -> set[str]:
-    """The URLs of a sitemap and of those that it leads to; counts what was seen."""
+    """Return the URLs of a sitemap or of all sitemaps of an index; count formats and elements."""
     answer = web.answer(sitemap, {}, AT)
     assert answer.status == 200, sitemap
     assert web.kind(sitemap) is Kind.SITEMAP
@@ -122,7 +125,7 @@ def urls_of(web: Web, sitemap: str, kinds: Counter[str]) -> set[str]:
     return set(locations)
 
 
-def test_sitemaps_name_the_pages_of_their_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sitemaps_list_the_pages_of_their_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sitemaps, "ENTRIES", 50)
     web = Web(
         WebPlan.calm(hosts=24, pages=2_000, sitemaps=1.0, lastmod_lying=0.2, lastmod_absent=0.2)
@@ -130,21 +133,16 @@ def test_sitemaps_name_the_pages_of_their_host(monkeypatch: pytest.MonkeyPatch) 
     kinds: Counter[str] = Counter()
     for host in list(web.open_hosts())[1:]:
         [sitemap] = web.robots(host.name).sitemaps
-        actual = urls_of(web, sitemap, kinds)
+        urls = urls_of(web, sitemap, kinds)
         pages = {
             f"http://{host.name}{web.layout.path(host, number)}" for number in range(host.size)
         }
-        assert actual <= pages if host.sitemap == "news" else actual == pages
-    assert (
-        min(
-            kinds[kind]
-            for kind in ("gzip", "text", "urlset", "sitemapindex", "lastmod", "alternates", "news")
-        )
-        > 0
-    )
+        assert urls <= pages if host.sitemap == "news" else urls == pages
+    for kind in ("gzip", "text", "urlset", "sitemapindex", "lastmod", "alternates", "news"):
+        assert kinds[kind] > 0, kind
 
 
-def test_feeds_are_read_by_the_product() -> None:
+def test_feeds_list_the_newest_pages_first() -> None:
     web = Web(WebPlan.calm(hosts=6, pages=100, feeds=1.0))
     for host in list(web.open_hosts())[1:]:
         answer = web.answer(f"http://{host.name}/{host.feed}.xml", {}, AT)

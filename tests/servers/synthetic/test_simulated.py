@@ -1,4 +1,4 @@
-"""The synthetic web over sockets, and the same in simulated time."""
+"""Tests of the simulated fetcher and of the web server, which return the same exchanges."""
 
 import json
 import signal
@@ -32,7 +32,7 @@ from tests.servers.synthetic.web import Web
 DAY_MS = 86_400_000
 
 
-def test_wait_moves_the_clock_to_the_next_end_and_never_beyond() -> None:
+def test_wait_moves_the_clock_to_the_next_end_but_not_past_the_timeout() -> None:
     web = Web(WebPlan.calm(hosts=5, pages=50, slow=0.5))
     clock = SimulatedClock(web.plan.epoch_ms)
     fetcher = SimulatedFetcher(web, clock)
@@ -57,7 +57,7 @@ def test_wait_moves_the_clock_to_the_next_end_and_never_beyond() -> None:
     )
 
 
-def test_waiting_for_nothing_takes_no_time() -> None:
+def test_wait_without_active_exchanges_does_not_move_the_clock() -> None:
     clock = SimulatedClock(7)
     assert SimulatedFetcher(Web(WebPlan.calm()), clock).wait(10_000) == []
     assert (clock.now_ms(), clock.monotonic_ms()) == (7, 7)
@@ -66,7 +66,7 @@ def test_waiting_for_nothing_takes_no_time() -> None:
     assert clock.monotonic_ms() == 12
 
 
-def test_what_cannot_be_begun_comes_back_at_once() -> None:
+def test_wait_returns_invalid_requests_immediately() -> None:
     fetcher = SimulatedFetcher(Web(WebPlan.calm()), SimulatedClock())
     fetcher.start(Request("ftp://x/"))
     fetcher.start(Request("http://space in host/"))
@@ -74,7 +74,7 @@ def test_what_cannot_be_begun_comes_back_at_once() -> None:
     assert fetcher.log == []
 
 
-def test_what_breaks_off_on_a_kept_connection_is_a_reset() -> None:
+def test_a_reused_connection_that_closes_is_a_reset() -> None:
     web = Web(
         WebPlan.calm(hosts=3, pages=60, closing=0.4, failing_share=0.5, fault_window_ms=10_000)
     )
@@ -89,11 +89,11 @@ def test_what_breaks_off_on_a_kept_connection_is_a_reset() -> None:
         [exchange] = fetcher.wait(60_000)
         errors.append(exchange.error)
     assert set(errors) == {"", "empty_reply", "reset"}
-    for before, after in pairwise(errors):  # the connection outlives nothing but a whole answer
+    for before, after in pairwise(errors):  # only a complete response keeps the connection open
         assert after in (("", "reset") if before == "" else ("", "empty_reply"))
 
 
-def test_stop_gives_back_everything_as_interrupted() -> None:
+def test_stop_interrupts_all_active_exchanges() -> None:
     web = Web(WebPlan.calm(hosts=2, pages=20, dripping=0.5))
     clock = SimulatedClock(web.plan.epoch_ms)
     fetcher = SimulatedFetcher(web, clock)
@@ -103,16 +103,11 @@ def test_stop_gives_back_everything_as_interrupted() -> None:
     clock.sleep(answer.latency_ms + answer.transfer_ms // 2)
     fetcher.start(Request(web.seeds()[0]))
     fetcher.stop()
-    dripped, begun = fetcher.wait(0)
-    assert [dripped.error, begun.error] == ["interrupted", "interrupted"]
-    assert (
-        dripped.status,
-        dripped.truncated,
-        begun.status,
-        begun.response_head,
-        begun.protocol,
-    ) == (200, "disconnect", 0, b"", "")
-    assert 0 < len(dripped.body) < len(answer.body)
+    in_body, before_head = fetcher.wait(0)
+    assert [in_body.error, before_head.error] == ["interrupted", "interrupted"]
+    assert (in_body.status, in_body.truncated) == (200, "disconnect")
+    assert (before_head.status, before_head.response_head, before_head.protocol) == (0, b"", "")
+    assert 0 < len(in_body.body) < len(answer.body)
     assert fetcher.active == 0
     assert [entry.answered_at_ms for entry in fetcher.log] == [clock.now_ms()] * 2
 
@@ -127,12 +122,14 @@ def test_stop_gives_back_everything_as_interrupted() -> None:
         ({"slow_time": "1s", "slow_speed": "1MiB"}, "too_slow", "time"),
     ],
 )
-def test_limits_of_the_client(limits: dict[str, str], error: str, truncated: str) -> None:
+def test_limits_of_the_client_end_exchanges(
+    limits: dict[str, str], error: str, truncated: str
+) -> None:
     plan = WebPlan.calm(hosts=40, pages=40, slow=0.95, dripping=0.95)
     web = Web(plan)
     clock = SimulatedClock(plan.epoch_ms)
     url = max(
-        (url for url in web.seeds(40)),
+        web.seeds(40),
         key=lambda url: min(
             (answer := web.answer(url, {}, plan.epoch_ms)).latency_ms, answer.transfer_ms
         ),
@@ -144,7 +141,7 @@ def test_limits_of_the_client(limits: dict[str, str], error: str, truncated: str
     assert bool(exchange.response_head) == bool(truncated)
 
 
-def test_connections_are_kept_for_a_while_and_never_shared_by_two_at_once() -> None:
+def test_idle_connections_are_reused_for_a_limited_time() -> None:
     web = Web(WebPlan.calm(hosts=2, pages=40))
     clock = SimulatedClock(web.plan.epoch_ms)
     fetcher = SimulatedFetcher(web, clock)
@@ -166,7 +163,7 @@ def test_connections_are_kept_for_a_while_and_never_shared_by_two_at_once() -> N
     assert fourth not in (first, second)
 
 
-def test_a_month_of_visits_sees_changes_and_nothing_new() -> None:
+def test_conditional_requests_return_200_after_changes_only() -> None:
     web = Web(WebPlan.calm(hosts=3, pages=30, changes_per_day=0.5))
     clock = SimulatedClock(web.plan.epoch_ms)
     fetcher = SimulatedFetcher(web, clock)
@@ -190,7 +187,7 @@ def test_a_month_of_visits_sees_changes_and_nothing_new() -> None:
     assert min(changes, unchanged) > 1
 
 
-def test_the_log_in_a_file_is_the_log(tmp_path: Path) -> None:
+def test_log_file_is_read_without_its_incomplete_last_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
     entries = [Logged("a.test", "/ü", 1, 2, 200, 3), Logged("b.test", "/", 4, 5, 0, 6, 7)]
     write_log(path, entries)
@@ -199,7 +196,7 @@ def test_the_log_in_a_file_is_the_log(tmp_path: Path) -> None:
     assert list(read_log(path)) == entries
 
 
-def test_sleep_moves_the_clock_unless_it_is_to_wake() -> None:
+def test_sleep_moves_the_clock_unless_wake_is_set() -> None:
     web = Web(WebPlan.calm(hosts=2, pages=4))
     clock = SimulatedClock(web.plan.epoch_ms)
     fetcher = SimulatedFetcher(web, clock)
@@ -211,7 +208,6 @@ def test_sleep_moves_the_clock_unless_it_is_to_wake() -> None:
     assert clock.now_ms() == web.plan.epoch_ms + 1_500
 
 
-_BOUND_S = 30.0
 PLAN = WebPlan(
     seed=3,
     hosts=60,
@@ -232,24 +228,24 @@ def settings(connect_to: Iterable[str]) -> FetchSettings:
     return FetchSettings.model_validate({**LIMITS, "connect_to": tuple(connect_to)})
 
 
-def curl(connect_to: Iterable[str], urls: Iterable[str], at_once: int = 30) -> dict[str, Exchange]:
-    """All exchanges that the product's own client makes."""
+def curl(connect_to: Iterable[str], urls: Iterable[str]) -> dict[str, Exchange]:
+    """Return the exchanges of `CurlFetcher` by URL."""
     with CurlFetcher(settings(connect_to), AddressGuard(()), SystemClock()) as fetcher:
-        return {each.url: each for each in run(fetcher, list(map(Request, urls)), at_once)}
+        return {each.url: each for each in run(fetcher, list(map(Request, urls)), 30)}
 
 
-_TIMES = {"started_at", "duration_ms", "first_byte_ms", "connect_ms"}
-# libcurl names ports and times in its texts
-_WORDS_OF_ITS_OWN = {"dns", "connect_refused", "first_byte_timeout"}
+TIMES = {"started_at", "duration_ms", "first_byte_ms", "connect_ms"}
+# errors whose texts contain ports and times of libcurl
+ERRORS_WITH_OTHER_TEXT = {"dns", "connect_refused", "first_byte_timeout"}
 
 
-def test_both_uses_make_the_same_exchanges() -> None:
+def test_simulation_and_server_give_the_same_exchanges() -> None:
     web = Web(PLAN)
-    urls = sorted(walk(web, AT).met)
+    urls = sorted(walk(web, AT).discovered)
     with WebServer(web, clock=ManualClock(AT), pace=0) as server:
         real = curl(server.connect_to, urls)
         for url in [url for url in urls if real[url].error_text == REPEATED_TEXT]:
-            real.update(curl(server.connect_to, [url]))  # on a new connection, as the simulated one
+            real.update(curl(server.connect_to, [url]))  # on a new connection, like the simulation
         limits = settings(server.connect_to)
     errors: Counter[str] = Counter()
     for url in urls:
@@ -257,8 +253,8 @@ def test_both_uses_make_the_same_exchanges() -> None:
         fetcher.start(Request(url))
         [simulated] = fetcher.wait(1_000_000)
         error = real[url].error
-        left_out = _TIMES | ({"error_text"} if error in _WORDS_OF_ITS_OWN else set())
-        for name in [field.name for field in fields(Exchange) if field.name not in left_out]:
+        ignored = TIMES | ({"error_text"} if error in ERRORS_WITH_OTHER_TEXT else set())
+        for name in [field.name for field in fields(Exchange) if field.name not in ignored]:
             assert getattr(simulated, name) == getattr(real[url], name), (url, name)
         errors[error] += 1
     assert set(errors) == {
@@ -273,7 +269,7 @@ def test_both_uses_make_the_same_exchanges() -> None:
     }
 
 
-def test_the_log_tells_every_request() -> None:
+def test_the_server_logs_every_request() -> None:
     web = Web(WebPlan.calm(hosts=12, pages=100))
     urls = list(web.real_pages())
     with WebServer(web, pace=0) as server:
@@ -293,7 +289,7 @@ def test_the_log_tells_every_request() -> None:
     assert all(exchange.status == 200 for exchange in exchanges.values())
 
 
-def test_latency_and_slow_writing_take_their_time() -> None:
+def test_the_server_waits_for_latency_and_transfer_time() -> None:
     web = Web(WebPlan.calm(hosts=2, pages=2, slow=0.5, dripping=0.5))
     url = web.seeds(2)[1]
     answer = web.answer(url, {}, web.plan.epoch_ms)
@@ -309,12 +305,12 @@ def test_latency_and_slow_writing_take_their_time() -> None:
     )
 
 
-def test_stopping_ends_what_hangs_and_logs_it() -> None:
+def test_stop_ends_hanging_requests_and_logs_them() -> None:
     web = Web(WebPlan.calm(hosts=2, pages=20, hanging=0.5, failing_share=1.0))
     host = web.layout.hosts.get(1)
     with (
         WebServer(web, pace=0) as server,
-        socket.create_connection((server.addresses[0], server.port), _BOUND_S) as connection,
+        socket.create_connection((server.addresses[0], server.port), 30) as connection,
     ):
         connection.sendall(f"GET / HTTP/1.1\r\nHost: {host.name}\r\n\r\n".encode())
         while not any(each.busy for each in list(server.connections)):
@@ -323,32 +319,21 @@ def test_stopping_ends_what_hangs_and_logs_it() -> None:
     assert [(entry.status, entry.left) for entry in server.requests()] == [(0, True)]
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
-def test_in_a_process_of_its_own(tmp_path: Path, ending: signal.Signals) -> None:
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
+def test_the_server_runs_in_a_separate_process(tmp_path: Path, stop_signal: signal.Signals) -> None:
     log = tmp_path / "requests.log"
-    command = [
-        sys.executable,
-        "-W",
-        "error",
-        "-m",
-        "tests.servers.synthetic",
-        "--seed",
-        "5",
-        "--hosts",
-        "8",
-        "--pages",
-        "40",
-        "--calm",
-    ]
-    arguments = ["--set", "refused=0.2", "--pace", "0", "--log", str(log)]
-    with subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-W", "error", "-m", "tests.servers.synthetic"]
+    options = f"--seed 5 --hosts 8 --pages 40 --calm --set refused=0.2 --pace 0 --log {log}"
+    with subprocess.Popen(
+        [*command, *options.split()], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
         web = Web(WebPlan.calm(seed=5, hosts=8, pages=40, refused=0.2))
         assert ready["seeds"] == web.seeds()
         urls = list(web.real_pages())
         exchanges = curl(ready["connect_to"], urls)
-        process.send_signal(ending)
+        process.send_signal(stop_signal)
         assert process.wait(10) == 0
     assert {exchange.status for exchange in exchanges.values()} == {200}
     assert sorted(f"http://{entry.host}{entry.path}" for entry in read_log(log)) == sorted(urls)

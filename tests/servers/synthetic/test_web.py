@@ -1,3 +1,5 @@
+"""Tests of the synthetic web: its pages, hosts and traps are those of its plan."""
+
 from __future__ import annotations
 
 import os
@@ -17,7 +19,7 @@ from tests.servers.synthetic.answer import Fault
 from tests.servers.synthetic.hosts import SITEMAP_KINDS, STYLES, Access
 from tests.servers.synthetic.kinds import Kind
 from tests.servers.synthetic.plan import TRAPS, Trap, WebPlan
-from tests.servers.synthetic.walk import Walked, targets, walk
+from tests.servers.synthetic.walk import CrawlResult, targets, walk
 from tests.servers.synthetic.web import Web
 
 PLAN = WebPlan(seed=4, hosts=200, pages=1_500, failing_share=0.5)
@@ -30,21 +32,21 @@ def web() -> Web:
 
 
 @pytest.fixture(scope="module")
-def walked(web: Web) -> Walked:
+def result(web: Web) -> CrawlResult:
     return walk(web, AT)
 
 
 def fingerprint() -> str:
-    """Everything that a small web answers, in one number."""
+    """Return a digest of all responses of a small web."""
     web = Web(WebPlan(seed=9, hosts=20, pages=150, births_per_day=3.0))
     digest = sha256()
     for at in (AT, AT + 9 * 86_400_000):
-        for url in sorted(walk(web, at).met):
+        for url in sorted(walk(web, at).discovered):
             digest.update(repr((url, web.answer(url, {}, at))).encode())
     return digest.hexdigest()
 
 
-def test_the_same_in_every_process() -> None:
+def test_responses_are_the_same_in_every_process() -> None:
     command = [
         sys.executable,
         "-c",
@@ -63,44 +65,40 @@ def test_the_same_in_every_process() -> None:
     assert others == [fingerprint()] * 2
 
 
-def test_another_seed_is_another_web() -> None:
+def test_another_seed_gives_other_pages() -> None:
     first, second = (set(Web(replace(PLAN, seed=seed)).real_pages()) for seed in (1, 2))
     assert len(first & second) < len(first) / 10
 
 
-def test_a_robot_that_follows_links_finds_every_real_page_and_nothing_else(
-    web: Web, walked: Walked
-) -> None:
-    assert walked.pages == set(web.real_pages(AT))
-    assert len([url for url in walked.pages if web.kind(url) is Kind.PAGE]) == sum(
+def test_following_links_finds_exactly_the_real_pages(web: Web, result: CrawlResult) -> None:
+    assert result.pages == set(web.real_pages(AT))
+    assert len([url for url in result.pages if web.kind(url) is Kind.PAGE]) == sum(
         host.size for host in web.open_hosts()
     )
 
 
-def test_every_kind_of_url_is_met(walked: Walked) -> None:
-    met = {Kind(kind): number for kind, number in walked.kinds.items()}
-    assert set(met) == set(Kind) - {Kind.ROBOTS, Kind.SITEMAP, Kind.FEED, Kind.MISSING}
+def test_links_lead_to_every_kind_of_url(result: CrawlResult) -> None:
+    counts = {Kind(kind): number for kind, number in result.kinds.items()}
+    assert set(counts) == set(Kind) - {Kind.ROBOTS, Kind.SITEMAP, Kind.FEED, Kind.MISSING}
     for kind, share in (
         (Kind.REDIRECT, 0.04),
         (Kind.DUPLICATE, 0.04),
         (Kind.GONE, 0.025),
         (Kind.ASSET, 0.04),
     ):
-        assert 0.5 * share < met[kind] / PLAN.pages < 2 * share, kind
+        assert 0.5 * share < counts[kind] / PLAN.pages < 2 * share, kind
 
 
-def test_every_trap_and_every_fault_is_met(web: Web, walked: Walked) -> None:
-    assert {web.trap(url) for url in walked.met} == {*TRAPS, None}
-    assert set(walked.faults) == set(Fault)
-    assert {200, 301, 302, 303, 307, 308, 404, 410, 429, 500, 503} <= set(walked.statuses)
+def test_links_lead_to_every_trap_and_every_fault(web: Web, result: CrawlResult) -> None:
+    assert {web.trap(url) for url in result.discovered} == {*TRAPS, None}
+    assert set(result.faults) == set(Fault)
+    assert {200, 301, 302, 303, 307, 308, 404, 410, 429, 500, 503} <= set(result.statuses)
 
 
-def test_shares_of_hosts_are_met_exactly(web: Web) -> None:
+def test_shares_of_hosts_are_exact(web: Web) -> None:
     hosts = [web.layout.hosts.get(number) for number in range(PLAN.hosts)]
-    robots, failures = (
-        Counter(host.robots for host in hosts),
-        Counter(host.failure for host in hosts),
-    )
+    robots = Counter(host.robots for host in hosts)
+    failures = Counter(host.failure for host in hosts)
     for name in ("missing", "failing", "redirecting", "foreign", "closed", "named"):
         assert robots[name] == round(PLAN.hosts * getattr(PLAN, f"robots_{name}")), name
     for name in ("failing", "limiting", "resetting", "closing", "cutting", "hanging", "stalling"):
@@ -119,7 +117,7 @@ def test_shares_of_hosts_are_met_exactly(web: Web) -> None:
         ), flag
 
 
-def test_host_0_is_ordinary() -> None:
+def test_host_0_has_no_failures_and_no_traps() -> None:
     for seed in range(20):
         host = Web(WebPlan(seed=seed)).layout.hosts.get(0)
         assert (host.access, host.robots, host.failure, host.traps, host.crawl_delay_ms) == (
@@ -139,7 +137,7 @@ def test_sizes_follow_a_power_law_and_add_up() -> None:
     assert min(sizes) >= 1
 
 
-def test_names_and_urls_are_what_the_product_takes_them_for(web: Web) -> None:
+def test_urls_are_normalised_and_domains_match_the_public_suffix_list(web: Web) -> None:
     domains = Domains(bundled_suffix_list())
     names = [web.layout.hosts.get(number).name for number in range(PLAN.hosts)]
     assert len(set(names)) == PLAN.hosts
@@ -153,7 +151,7 @@ def test_names_and_urls_are_what_the_product_takes_them_for(web: Web) -> None:
     assert any("?" in url for url in urls)
 
 
-def test_what_is_not_there_is_missing(web: Web) -> None:
+def test_unknown_paths_and_hosts_are_missing(web: Web) -> None:
     [front] = web.seeds()
     for path in (
         "nothing",
@@ -167,30 +165,30 @@ def test_what_is_not_there_is_missing(web: Web) -> None:
     ):
         assert web.kind(front + path) in (Kind.MISSING, Kind.REDIRECT), path
         assert web.answer(front + "nothing", {}, AT).status == 404
-    assert web.kind("http://elsewhere.test/") is Kind.NOWHERE
-    assert web.kind("ftp://x/") is Kind.NOWHERE
+    assert web.kind("http://elsewhere.test/") is Kind.UNREACHABLE
+    assert web.kind("ftp://x/") is Kind.UNREACHABLE
     assert web.answer(front.replace("-0.", "-1."), {}, AT).fault is Fault.UNRESOLVED
 
 
 @pytest.mark.parametrize("trap", TRAPS)
-def test_traps_have_no_end_and_no_page(trap: Trap) -> None:
+def test_traps_are_endless_and_contain_no_real_page(trap: Trap) -> None:
     web = Web(WebPlan.calm(hosts=2, pages=60, traps=0.5, trap_kinds=(trap,)))
-    walked = walk(web, AT, traps=400)
-    trapped = {url for url in walked.met if web.is_trap(url)}
-    assert walked.kinds[Kind.TRAP] > 400
-    assert len(trapped) > 400
-    assert walked.pages == set(web.real_pages())
-    assert all(walked.answers[url].status == 200 for url in trapped if url in walked.answers)
+    result = walk(web, AT, traps=400)
+    trap_urls = {url for url in result.discovered if web.is_trap(url)}
+    assert result.kinds[Kind.TRAP] > 400
+    assert len(trap_urls) > 400
+    assert result.pages == set(web.real_pages())
+    assert all(result.answers[url].status == 200 for url in trap_urls if url in result.answers)
 
 
-def test_orphans_are_reached_by_no_link_but_stand_in_sitemaps() -> None:
+def test_no_link_leads_to_an_orphan() -> None:
     web = Web(WebPlan.calm(hosts=30, pages=900, sitemaps=0.9, orphans=0.2))
-    every, linked = set(web.real_pages()), set(web.real_pages(orphans=False))
-    assert 0.02 * len(every) < len(every - linked) < 0.2 * len(every)
+    pages, linked = set(web.real_pages()), set(web.real_pages(orphans=False))
+    assert 0.02 * len(pages) < len(pages - linked) < 0.2 * len(pages)
     assert walk(web, AT).pages == linked
 
 
-def test_few_pages_have_most_of_the_links_and_change_most() -> None:
+def test_popular_pages_have_most_links_and_change_most_often() -> None:
     web = Web(WebPlan.calm(hosts=20, pages=1_000, static=0.4))
     pages = list(web.real_pages())
     links = Counter(
@@ -207,13 +205,13 @@ def test_few_pages_have_most_of_the_links_and_change_most() -> None:
     assert max(degrees) > 4 * degrees.most_common(1)[0][0]
 
 
-def test_a_calm_web_is_calm() -> None:
-    walked = walk(Web(WebPlan.calm(hosts=20, pages=200)), AT)
-    assert (set(walked.kinds), set(walked.statuses)) == ({Kind.PAGE}, {200})
+def test_plain_web_has_only_pages_with_status_200() -> None:
+    result = walk(Web(WebPlan.calm(hosts=20, pages=200)), AT)
+    assert (set(result.kinds), set(result.statuses)) == ({Kind.PAGE}, {200})
 
 
-def calls_for(web: Web, urls: list[str]) -> int:
-    """Python calls that answering takes."""
+def count_calls(web: Web, urls: list[str]) -> int:
+    """Return the number of Python calls that the responses take."""
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:
@@ -229,13 +227,11 @@ def calls_for(web: Web, urls: list[str]) -> int:
     return calls
 
 
-def test_a_large_web_costs_nothing_until_it_is_asked_and_a_page_costs_what_it_costs_in_a_small_one() -> (
-    None
-):
+def test_cost_of_a_page_does_not_depend_on_the_size_of_the_web() -> None:
     large, small = Web(WebPlan(hosts=2_000, pages=1_000_000)), Web(WebPlan(hosts=20, pages=2_000))
     assert large.layout.hosts.get.cache_info().misses == 0
     urls = list(islice(large.real_pages(), 2_000, 3_000))
     assert large.layout.hosts.get.cache_info().misses == 1
-    few = calls_for(small, list(islice(small.real_pages(), 500, 1_500)))
-    assert calls_for(large, urls) < 2 * few
+    calls = count_calls(small, list(islice(small.real_pages(), 500, 1_500)))
+    assert count_calls(large, urls) < 2 * calls
     assert large.layout.hosts.get.cache_info().misses <= 2_000

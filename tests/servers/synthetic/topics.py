@@ -1,10 +1,9 @@
-"""What the pages of a web are about, if its plan has topics: pages of a topic link to each other
-more often, by a share that is known.
+"""The topics of pages: pages of a topic link to each other with a known probability.
 
-A page is about the topic of the page that it hangs under with the chance `topic_links`, else about
-any; of its links across the web the same share leads to pages of its own topic. So of all links
-that share, and 1/topics of the rest, stay within a topic. A page says the words of its topic in its
-title and often in its text; the words are everyday words, so others say them by chance.
+With the probability `topic_links`, a page has the topic of its parent, and a link across the web
+leads to a page of the same topic. Otherwise the topic is random. So the share of links within a
+topic is `topic_links`, and 1/topics of the rest. The words of a topic are in the titles of its
+pages and frequent in their text. Other pages contain them by chance.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from __future__ import annotations
 import random
 from functools import lru_cache
 
-from tests.servers.synthetic.draw import draw, unit
+from tests.servers.synthetic.draw import draw, uniform
 from tests.servers.synthetic.hosts import Host
 from tests.servers.synthetic.layout import Layout
 from tests.servers.synthetic.lexicon import LEXICONS
 
 WORDS = 3
-"""Words that name a topic."""
+"""Number of words of a topic."""
 
-_TRIES = 120  # pages looked at for one of the same topic
-_OWN_HOST = 0.5  # of links within a topic: to a page of the same host
+_MAX_ATTEMPTS = 120  # number of pages to examine for one of the same topic
+_OWN_HOST = 0.5  # share of links within a topic that lead to the same host
 
 
 class Topics:
-    """The topics of a web's pages; pure functions of the plan."""
+    """The topics of pages, as pure functions of the plan."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -33,31 +32,25 @@ class Topics:
         self.of = lru_cache(maxsize=65_536)(self._of)
 
     def words(self, topic: int, language: str = "en") -> list[str]:
-        """The words that name a topic: what to ask for who looks for it."""
+        """Return the words of a topic, which are a query for it."""
         return random.Random(draw(self._plan.seed, "topic words", topic, language)).sample(
             LEXICONS[language].content, WORDS
         )
 
     def partner(self, host: Host, number: int, each: int) -> tuple[Host, int] | None:
-        """Where a link across the web leads that stays within the topic; None: this one does not,
-        or no such page was met.
-        """
+        """Return the target of link `each` of a page if it stays within the topic, or None."""
         seed = self._plan.seed
-        if unit(seed, "stays", host.number, number, each) >= self._plan.topic_links:
+        if uniform(seed, "stays", host.number, number, each) >= self._plan.topic_links:
             return None
-        requested = self.of(host, number)
-        for attempt in range(_TRIES):
+        topic = self.of(host, number)
+        for attempt in range(_MAX_ATTEMPTS):
             other = host
-            if unit(seed, "own host", host.number, number, each, attempt) >= _OWN_HOST:
-                other = self._layout.hosts.get(
-                    int(
-                        self._plan.hosts
-                        * unit(seed, "partner host", host.number, number, each, attempt) ** 2
-                    )
-                )
-            page = int(other.size * unit(seed, "partner", host.number, number, each, attempt))
+            if uniform(seed, "own host", host.number, number, each, attempt) >= _OWN_HOST:
+                chance = uniform(seed, "partner host", host.number, number, each, attempt)
+                other = self._layout.hosts.get(int(self._plan.hosts * chance**2))
+            page = int(other.size * uniform(seed, "partner", host.number, number, each, attempt))
             if (
-                self.of(other, page) == requested
+                self.of(other, page) == topic
                 and (other, page) != (host, number)
                 and self._layout.is_open(other)
             ):
@@ -65,8 +58,8 @@ class Topics:
         return None
 
     def _of(self, host: Host, number: int) -> int:
-        """The topic of a page, from 0."""
+        """Return the topic of a page, from 0."""
         seed = self._plan.seed
-        if number and unit(seed, "inherits", host.number, number) < self._plan.topic_links:
+        if number and uniform(seed, "inherits", host.number, number) < self._plan.topic_links:
             return self.of(host, (number - 1) // host.branching)
         return draw(seed, "topic", host.number, number) % self._plan.topics

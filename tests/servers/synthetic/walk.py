@@ -1,11 +1,8 @@
-"""A perfect robot without a network: it follows every link that robots.txt allows, enters a trap
-only as far as it is told, and counts.
-"""
+"""A complete crawl of a synthetic web without network: it follows every allowed link."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lycosa.core.records import FOLLOWED_KINDS
@@ -19,64 +16,67 @@ _WAIT_MS = 601_000
 
 
 @dataclass
-class Walked:
-    """What was met. `answers` holds the last answer of each URL that was asked for."""
+class CrawlResult:
+    """The result of a crawl.
+
+    `discovered`: all URLs that links lead to. `answers`: the last response of each requested URL.
+    """
 
     kinds: Counter[str] = field(default_factory=Counter)
     statuses: Counter[int] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     answers: dict[str, Answer] = field(default_factory=dict)
     pages: set[str] = field(default_factory=set)
-    met: set[str] = field(default_factory=set)
+    discovered: set[str] = field(default_factory=set)
 
 
-def walk(
-    web: Web, at_ms: int, *, traps: int = 3, enough: Callable[[Walked], bool] = lambda walked: False
-) -> Walked:
-    """Everything that links and redirects lead to from the first seed; at most `traps` pages of the
-    traps of each host.
+def walk(web: Web, at_ms: int, *, traps: int = 3) -> CrawlResult:
+    """Follow links and redirects from the first seed.
+
+    Args:
+        traps: maximum number of trap pages to request per host.
     """
-    walked = Walked()
-    waiting = deque(web.seeds())
-    walked.met.update(waiting)
-    trapped: Counter[str] = Counter()
-    while waiting and not enough(walked):
-        url = waiting.popleft()
+    result = CrawlResult()
+    queue = deque(web.seeds())
+    result.discovered.update(queue)
+    trap_pages: Counter[str] = Counter()
+    while queue:
+        url = queue.popleft()
         kind = web.kind(url)
-        walked.kinds[kind] += 1
+        result.kinds[kind] += 1
         host = url.split("/")[2]
         if kind is Kind.FORBIDDEN:
             continue
         if kind is Kind.TRAP:
-            trapped[host] += 1
-            if trapped[host] > traps:
+            trap_pages[host] += 1
+            if trap_pages[host] > traps:
                 continue
-        answer = ask(web, url, at_ms, walked)
-        walked.answers[url] = answer
+        answer = _request(web, url, at_ms, result)
+        result.answers[url] = answer
         if answer.status == 200 and kind in (Kind.PAGE, Kind.TRANSLATION):
-            walked.pages.add(url)
+            result.pages.add(url)
         for target in targets(url, answer):
-            if target not in walked.met:
-                walked.met.add(target)
-                waiting.append(target)
-    return walked
+            if target not in result.discovered:
+                result.discovered.add(target)
+                queue.append(target)
+    return result
 
 
-def ask(web: Web, url: str, at_ms: int, walked: Walked) -> Answer:
-    """Asks again later as long as an answer is one of those that pass."""
+def _request(web: Web, url: str, at_ms: int, result: CrawlResult) -> Answer:
+    """Request a URL, and repeat it later after a temporary failure."""
     for attempt in range(_ATTEMPTS):
         answer = web.answer(url, {}, at_ms + attempt * _WAIT_MS)
-        walked.statuses[answer.status] += 1
-        walked.faults[answer.fault] += 1
+        result.statuses[answer.status] += 1
+        result.faults[answer.fault] += 1
         if not answer.fault and answer.status not in (429, 500, 502, 503, 504):
             break
-        if web.kind(url) in (Kind.BROKEN, Kind.NOWHERE):
+        if web.kind(url) in (Kind.BROKEN, Kind.UNREACHABLE):
             break
     return answer
 
 
 def targets(url: str, answer: Answer) -> list[str]:
-    """The URLs that an answer leads to."""
+    """Return the targets of a redirect or of the links of a page."""
     if location := answer.header("Location"):
         origin = "/".join(url.split("/")[:3])
         return [location if location.startswith("http") else origin + location]
