@@ -235,6 +235,7 @@ def test_wrong_calls_are_refused_with_a_message_and_create_no_workspace(
         "search x",
         "status",
         "explain http://h/",
+        "add http://127.0.0.1:9/",
         "sql SELECT",
         "index",
         "check",

@@ -156,8 +156,3 @@ def test_urls_added_without_a_running_crawl_are_fetched_by_the_next(
         with daemon(workspace, QUICK + collection("one", home)) as running:
             running.until_pages(2)
             assert running.stop() == 0, running.errors
-
-
-def test_add_reports_a_missing_workspace(lycosa: Lycosa, tmp_path: Path) -> None:
-    lycosa("-w", str(tmp_path / "none"), "add", HOME).expect(1, err=("is not a workspace",))
-    assert not (tmp_path / "none").exists()

@@ -197,16 +197,19 @@ def test_port_is_free_again_afterwards() -> None:
         socket.create_connection(("127.0.2.1", port), timeout=1)
 
 
-def test_link_to_an_unknown_site_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text('<a href="http://unknown.demo/">x</a>')
-    with pytest.raises(WorkError, match=r"unknown\.demo"):
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("index.html", '<a href="http://unknown.demo/">x</a>', r"unknown\.demo"),
+        ("_redirects", "/from /to\n", "_redirects"),
+    ],
+)
+def test_invalid_link_or_redirect_is_an_error(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(WorkError, match=message):
         load_site(tmp_path, dict.fromkeys(SITES, "http://127.0.2.1:1"))
-
-
-def test_invalid_redirects_file_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "_redirects").write_text("/from /to\n")
-    with pytest.raises(WorkError, match="_redirects"):
-        load_site(tmp_path, {})
 
 
 def test_every_folder_is_a_site() -> None:

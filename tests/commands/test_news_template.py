@@ -9,7 +9,7 @@ import os
 import re
 import ssl
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,10 +20,13 @@ from lycosa.cli.main import app
 from lycosa.commands.crawling.news27 import LANGUAGES, SITES
 from lycosa.commands.crawling.news_template import news_template, seeds_of
 from lycosa.config.reading import parse_config
-from lycosa.core.clock import SystemClock
+from lycosa.config.settings import Config
+from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ConfigError
 from lycosa.crawl.session.planning import make_plan, read_seeds
 from lycosa.crawl.session.session import SessionOptions, open_session
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Job
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
@@ -171,6 +174,42 @@ def path_of(url: str) -> str:
     return "/" + url.split("/", 3)[3]
 
 
+def synthetic_names(plan: WebPlan, homes: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Assign a host of the synthetic web to each host of the home pages."""
+    hosts = dict.fromkeys(hostname(home) for each in homes.values() for home in each)
+    synthetic = [host.name for host in Web(plan).open_hosts()]
+    names = dict(zip(hosts, synthetic[1:], strict=False))  # host 0 is the largest
+    assert len(names) == len(hosts)
+    return names
+
+
+def pages_by_host(plan: WebPlan) -> dict[str, set[str]]:
+    """Return the paths of all pages of the synthetic web by host."""
+    pages: dict[str, set[str]] = defaultdict(set)
+    for url in Web(plan).real_pages():
+        pages[hostname(url)].add(path_of(url))
+    return pages
+
+
+def crawl(
+    workspace: Workspace, config: Config, jobs: list[Job], options: SessionOptions, clock: Clock
+) -> tuple[Progress, dict[str, set[str]]]:
+    """Crawl until no URL is due; return the progress, and the URLs of pages by collection."""
+    session = open_session(workspace, config, jobs, options, command="run", clock=clock)
+    try:
+        session.take_up()
+        progress = session.worker.run()
+        session.claim.release()
+    finally:
+        session.close()
+    assert progress.ended == "finished"
+    urls: dict[str, set[str]] = defaultdict(set)
+    pages = LiveTables(workspace).scan("pages").select("collection", "url").collect()
+    for collection, url in pages.iter_rows():
+        urls[collection].add(url)
+    return progress, urls
+
+
 PLAN = WebPlan.calm(seed=4, hosts=170, pages=900, latency_ms=50.0)
 
 
@@ -181,68 +220,40 @@ def test_all_collections_are_crawled_completely_and_stay_on_their_sites(
     text, source = configuration(root)
     plan = make_plan(text, source, overrides=CONTACT)
     homes = {job.collection.name: [normalise(seed) for seed in job.seeds] for job in plan.jobs}
-    hosts = list(dict.fromkeys(hostname(home) for each in homes.values() for home in each))
-    own = [host.name for host in Web(PLAN).open_hosts()]
-    names = dict(zip(hosts, own[1:], strict=False))  # host 0 is the largest
-    assert len(names) == len(hosts)
+    names = synthetic_names(PLAN, homes)
     web = RenamedWeb(PLAN, names, {home for each in homes.values() for home in each})
     clock = SimulatedClock(PLAN.epoch_ms + 1_000)
     fetcher = SimulatedFetcher(web, clock, plan.config.fetch)
     workspace = Workspace.create(str(tmp_path / "w"))
-    session = open_session(
-        workspace,
-        plan.config,
-        list(plan.jobs),
-        SessionOptions(fetcher=fetcher),
-        command="run",
-        clock=clock,
-    )
-    try:
-        session.take_up()
-        progress = session.worker.run()
-        session.claim.release()
-    finally:
-        session.close()
-    assert progress.ended == "finished"
-    rows = LiveTables(workspace).scan("pages").select("collection", "url").collect()
-    pages_of = {
-        host: sorted(path_of(url) for url in Web(PLAN).real_pages() if hostname(url) == name)
-        for host, name in names.items()
-    }
-    found: dict[str, set[str]] = {}
-    for collection, url in rows.iter_rows():
-        found.setdefault(collection, set()).add(url)
+    options = SessionOptions(fetcher=fetcher)
+    _, urls = crawl(workspace, plan.config, list(plan.jobs), options, clock)
+    pages = pages_by_host(PLAN)
     for job in plan.jobs:
-        expected = set(homes[job.collection.name])
-        for home in homes[job.collection.name]:
+        name, deny = job.collection.name, job.collection.deny
+        expected = set(homes[name])
+        for host in map(hostname, homes[name]):
             for scheme in ("http", "https"):
-                pages = {f"{scheme}://{hostname(home)}{path}" for path in pages_of[hostname(home)]}
+                on_host = {f"{scheme}://{host}{path}" for path in pages[names[host]]}
                 expected |= {
-                    url
-                    for url in pages
-                    if not any(re.search(pattern, url) for pattern in job.collection.deny)
+                    url for url in on_host if not any(re.search(pattern, url) for pattern in deny)
                 }
-        mine = found[job.collection.name]
-        assert mine <= expected, f"{job.collection.name} has pages of other sites"
-        for home in homes[job.collection.name]:
-            host = hostname(home)
+        assert urls[name] <= expected, f"{name} has pages of other sites"
+        for host in map(hostname, homes[name]):
             expected_paths = {
                 path
-                for path in pages_of[host]
+                for path in pages[names[host]]
                 if f"https://{host}{path}" in expected or f"http://{host}{path}" in expected
             }
             paths = {
                 path_of(url)
-                for url in mine
-                if hostname(url) == host and url not in homes[job.collection.name]
+                for url in urls[name]
+                if hostname(url) == host and url not in homes[name]
             }
-            assert expected_paths - {"/"} <= paths, (
-                f"{job.collection.name} does not have all pages of {host}"
-            )
-    arrivals: dict[str, list[int]] = {}
+            assert expected_paths - {"/"} <= paths, f"{name} does not have all pages of {host}"
+    arrivals: dict[str, list[int]] = defaultdict(list)
     for entry in fetcher.log:
-        arrivals.setdefault(entry.host, []).append(entry.arrived_at_ms)
-    assert set(arrivals) <= set(hosts)
+        arrivals[entry.host].append(entry.arrived_at_ms)
+    assert set(arrivals) <= set(names)
     assert all(
         later - before >= 2_000
         for times in arrivals.values()
@@ -290,14 +301,11 @@ def test_collections_are_crawled_completely_over_https(
         job.collection.name: [re.sub("^http:", "https:", normalise(seed)) for seed in job.seeds]
         for job in jobs
     }
-    hosts = list(dict.fromkeys(hostname(home) for each in homes.values() for home in each))
-    own = [host.name for host in Web(plan).open_hosts()]
-    names = dict(zip(hosts, own[1:], strict=False))
-    assert len(names) == len(hosts)
+    names = synthetic_names(plan, homes)
     web = SecureWeb(plan, names, {home for each in homes.values() for home in each})
     authority = make_certificate(tmp_path, "authority", "")
     certificate = make_certificate(
-        tmp_path, "server", ",".join(f"DNS:{host}" for host in hosts), authority
+        tmp_path, "server", ",".join(f"DNS:{host}" for host in names), authority
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.certificate, certificate.key)
@@ -326,43 +334,28 @@ def test_collections_are_crawled_completely_over_https(
             )
             for job in jobs
         ]
-        session = open_session(workspace, config, fast_jobs, command="run", clock=SystemClock())
-        try:
-            session.take_up()
-            progress = session.worker.run()
-            session.claim.release()
-        finally:
-            session.close()
-    assert progress.ended == "finished"
+        progress, urls = crawl(workspace, config, fast_jobs, SessionOptions(), SystemClock())
     assert not progress.errors, dict(progress.errors)
-    found: dict[str, set[str]] = defaultdict(set)
-    for collection, url in (
-        LiveTables(workspace).scan("pages").select("collection", "url").collect().iter_rows()
-    ):
-        found[collection].add(url)
-    pages_of: dict[str, set[str]] = defaultdict(set)
-    for url in Web(plan).real_pages():
-        pages_of[hostname(url)].add(path_of(url))
+    pages = pages_by_host(plan)
     for job in jobs:
         name, deny = job.collection.name, job.collection.deny
         for home in homes[name]:
             host = hostname(home)
-            pages = {f"https://{host}{path}" for path in pages_of[names[host]] if path != "/"}
+            on_host = {f"https://{host}{path}" for path in pages[names[host]] if path != "/"}
             expected = {
-                url for url in pages if not any(re.search(pattern, url) for pattern in deny)
+                url for url in on_host if not any(re.search(pattern, url) for pattern in deny)
             }
-            assert expected <= found[name], f"{name} does not have all pages of {host}"
-            assert home in found[name]
-        allowed = {hostname(home) for home in homes[name]}
-        assert {hostname(url) for url in found[name]} <= {
+            assert expected <= urls[name], f"{name} does not have all pages of {host}"
+            assert home in urls[name]
+        assert {hostname(url) for url in urls[name]} <= {
             host
-            for host in hosts
-            if any(host == each or _share_domain(host, each) for each in allowed)
+            for host in names
+            if any(_share_domain(host, hostname(home)) for home in homes[name])
         }
-    outcome = {job.collection.name: job.collection.accept_language for job in jobs}
+    languages = {job.collection.name: job.collection.accept_language for job in jobs}
     for name in homes:
-        assert all(outcome[name] in web.languages[hostname(home)] for home in homes[name])
-    assert set().union(*web.languages.values()) <= set(outcome.values())
+        assert all(languages[name] in web.languages[hostname(home)] for home in homes[name])
+    assert set().union(*web.languages.values()) <= set(languages.values())
     assert verify(workspace, deep=True).ok
 
 

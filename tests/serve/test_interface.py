@@ -24,7 +24,7 @@ PAGES = "{n, plural, one {# page} other {# pages}}"
 
 
 @pytest.mark.parametrize(
-    ("accept", "chosen"),
+    ("accept", "language"),
     [
         ("", "en"),
         ("ru", "ru"),
@@ -38,8 +38,8 @@ PAGES = "{n, plural, one {# page} other {# pages}}"
         (";;;,=,q=", "en"),
     ],
 )
-def test_language_by_the_accept_language_header(accept: str, chosen: str) -> None:
-    assert chosen_language({}, accept) == chosen
+def test_language_by_the_accept_language_header(accept: str, language: str) -> None:
+    assert chosen_language({}, accept) == language
 
 
 def test_language_cookie_overrides_the_header() -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, ParamSpec
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lycosa.config.reading import parse_config
 from lycosa.core.errors import ConfigError
@@ -55,18 +55,32 @@ class BlockingApp:
         self._running -= 1
 
 
-async def _request(limiter: ConcurrencyLimiter, method: str, path: str, query: str = "") -> None:
+async def _request(
+    app: ASGIApp,
+    method: str,
+    path: str,
+    query: str = "",
+    messages: Iterable[Message] = (),
+    **scope: Any,
+) -> list[Message]:
+    """Call an application; return the messages that it sends.
+
+    It receives `messages`, and then waits.
+    """
+    incoming = list(messages)
+    sent: list[Message] = []
+
     async def receive() -> Message:
-        return {"type": "http.request"}
+        if not incoming:
+            await asyncio.Event().wait()
+        return incoming.pop(0)
 
     async def send(message: Message) -> None:
-        pass
+        sent.append(message)
 
-    await limiter(
-        {"type": "http", "method": method, "path": path, "query_string": query.encode()},
-        receive,
-        send,
-    )
+    request = {"type": "http", "method": method, "path": path, "query_string": query.encode()}
+    await app({**request, "headers": [], **scope}, receive, send)
+    return sent
 
 
 async def _run_pending_tasks() -> None:
@@ -124,9 +138,7 @@ async def test_started_and_failed_responses_free_their_slot(response: str) -> No
     assert len(app.started) == count
     app.release.set()
     ended = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(each) for each in ended] == [
-        ValueError if response == "fails" else type(None)
-    ] * count
+    assert [type(each) for each in ended] == [ValueError if response == "fails" else list] * count
 
 
 @pytest.mark.parametrize(
@@ -187,14 +199,6 @@ async def test_anonymous_readers_leave_places_to_those_who_signed_in() -> None:
 @in_loop
 async def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lycosa.serve.web.concurrency.MAX_WAITING", 3)
-    sent: list[Message] = []
-
-    async def receive() -> Message:
-        return {"type": "http.request"}
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
     app = BlockingApp()
     limiter = ConcurrencyLimiter(app, signed_in=lambda scope: False)
     anonymous = [
@@ -202,12 +206,7 @@ async def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.Monke
         for _ in range(3 + MAX_ANONYMOUS[RequestKind.REPORT])
     ]
     await _run_pending_tasks()
-    await limiter(
-        {"type": "http", "method": "GET", "path": "/site", "query_string": b"", "headers": []},
-        receive,
-        send,
-    )
-    assert sent[0]["status"] == 503
+    assert (await _request(limiter, "GET", "/site"))[0]["status"] == 503
     app.release.set()
     await asyncio.gather(*anonymous)
 
@@ -223,24 +222,12 @@ async def _post(
     app: BufferedBodies, pieces: Iterable[bytes], *, ends: bool = True
 ) -> list[Message]:
     """Send a POST request in pieces; without `ends` it never ends."""
-    sent: list[Message] = []
     messages: list[Message] = [
         {"type": "http.request", "body": piece, "more_body": True} for piece in pieces
     ]
     if ends:
         messages.append({"type": "http.request", "body": b"", "more_body": False})
-
-    async def receive() -> Message:
-        if not messages:
-            await asyncio.Event().wait()
-        return messages.pop(0)
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "POST", "path": "/login", "headers": [], "query_string": b""}
-    await app(scope, receive, send)
-    return sent
+    return await _request(app, "POST", "/login", messages=messages)
 
 
 @pytest.mark.proves("limits-places")
@@ -306,15 +293,9 @@ def client_and_scheme(
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         received.append((scope["client"][0], scope["scheme"]))
 
-    async def receive() -> Message:
-        return {}
-
-    async def send(message: Message) -> None:
-        pass
-
-    scope: dict[str, Any] = {"type": "http", "client": (sender, 1), "scheme": "http"}
-    scope["headers"] = [(name.encode(), value.encode()) for name, value in headers]
-    asyncio.run(TrustedProxies(app, trusted)(scope, receive, send))
+    fields = [(name.encode(), value.encode()) for name, value in headers]
+    scope: dict[str, Any] = {"client": (sender, 1), "scheme": "http", "headers": fields}
+    asyncio.run(_request(TrustedProxies(app, trusted), "GET", "/", **scope))
     return received[0]
 
 

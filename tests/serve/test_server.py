@@ -62,11 +62,6 @@ def test_accepted_connections_have_tcp_nodelay() -> None:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_unresolvable_address_is_reported() -> None:
-    with pytest.raises(UsageError, match="no-such-name"):
-        listen("no-such-name.invalid", 0)
-
-
 def test_url_of_ipv4_and_ipv6_sockets() -> None:
     with listen("127.0.0.1", 0) as ipv4:
         assert address_of(ipv4) == f"http://127.0.0.1:{ipv4.getsockname()[1]}/"
@@ -76,9 +71,18 @@ def test_url_of_ipv4_and_ipv6_sockets() -> None:
         assert address_of(ipv6) == f"http://[::1]:{ipv6.getsockname()[1]}/"
 
 
-@pytest.mark.parametrize("host", ["a" * 300, "a..b", ".a", "a\0b"])
-def test_invalid_host_name_is_reported(host: str) -> None:
-    with pytest.raises(UsageError, match=r"^cannot listen on 'a|^cannot listen on '\."):
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        ("no-such-name.invalid", "no-such-name"),
+        ("a" * 300, "^cannot listen on 'a"),
+        ("a..b", "^cannot listen on 'a"),
+        (".a", r"^cannot listen on '\."),
+        ("a\0b", "^cannot listen on 'a"),
+    ],
+)
+def test_unknown_or_invalid_host_name_is_reported(host: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         listen(host, 0)
 
 
