@@ -45,8 +45,8 @@ def test_what_is_excluded_is_hidden_at_once_and_kept(
     assert here("-w", root, "search", "moths").code == 0
     assert here("-w", root, "status", "--json").json["pages"] == 1
     assert "excluded" in here("-w", root, "explain", f"{site}/eyes.html").out
-    again = lycosa("-w", root, "crawl", "--json", "--delay", "0", "--set", "crawl.patience=3s")
-    assert again.json["pages"] == 0
+    recrawl = lycosa("-w", root, "crawl", "--json", "--delay", "0", "--set", "crawl.patience=3s")
+    assert recrawl.json["pages"] == 0
     assert "archive.warc.gz" in _files_with(root, b"A compound eye sees movement")
 
 

@@ -69,8 +69,8 @@ def test_a_signal_commits_and_ends_and_the_next_call_goes_on(
     assert status["running"] is None
     before = int(str(status["pages"]))
     assert 0 < before < PAGES + 1
-    rest = lycosa("-w", str(workspace), "crawl", "--delay", "0", "--json")
-    assert rest.json["pages"] == PAGES + 1 - before
+    resumed = lycosa("-w", str(workspace), "crawl", "--delay", "0", "--json")
+    assert resumed.json["pages"] == PAGES + 1 - before
     assert lycosa("-w", str(workspace), "check", "--deep").code == 0
 
 

@@ -28,8 +28,10 @@ def test_waiting_urls_are_counted_by_reason(
     lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
 ) -> None:
     root = str(tmp_path / "w")
-    again = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1h")
-    assert lycosa("-w", root, "crawl", site, "--max-pages", "1", "--delay", "2s", *again).code == 0
+    recrawl = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1h")
+    assert (
+        lycosa("-w", root, "crawl", site, "--max-pages", "1", "--delay", "2s", *recrawl).code == 0
+    )
     assert "waiting " in here("-w", root, "status").out
     last_visit = datetime.fromisoformat(
         str(here("-w", root, "status", "--json").json["last_visit"])

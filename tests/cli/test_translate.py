@@ -37,9 +37,9 @@ def test_dictionaries_are_added_searched_with_and_removed(lycosa: Lycosa, tmp_pa
         ), outcome.err
     assert "en-de (en, de)  dictionary, 2 pairs" in lycosa(*options, "translate", "list").out
     assert "Haus 1.00" in lycosa(*options, "translate", "lookup", "houses", "--to", "de").out
-    found = lycosa(*options, "search", "houses", "--across", "--json")
-    assert found.code == 0, found.err
-    hits = found.json["hits"]
+    results = lycosa(*options, "search", "houses", "--across", "--json")
+    assert results.code == 0, results.err
+    hits = results.json["hits"]
     assert isinstance(hits, list)
     assert {hit["url"] for hit in hits} == set(PAGES)
     edited = lycosa(

@@ -111,17 +111,17 @@ def test_strategy_applies_to_a_crawl_from_a_url(crawls: Crawls) -> None:
 
 def test_crawl_from_all_unvisited_urls(crawls: Crawls) -> None:
     assert crawls.fetched(f"{crawls.address}/", "--max-pages", "1") == ["index"]
-    rest = crawls.fetched("--from", "unvisited", "--strategy", "breadth-first")
-    assert [sorted(rest[0:2]), sorted(rest[2:4]), sorted(rest[4:6])] == [
+    remaining = crawls.fetched("--from", "unvisited", "--strategy", "breadth-first")
+    assert [sorted(remaining[0:2]), sorted(remaining[2:4]), sorted(remaining[4:6])] == [
         ["a1", "b1"],
         ["a2", "b2"],
         ["a3", "b3"],
     ]
-    assert sorted(rest[6:]) == ["a4", "a5", "a6", "old"]
-    again = crawls.fetched(
+    assert sorted(remaining[6:]) == ["a4", "a5", "a6", "old"]
+    repeated = crawls.fetched(
         "--from", "unvisited", "--set", "collection.recrawl=age", "--set", "collection.max_age=1s"
     )
-    assert again == [], "visited pages are not fetched again, even if they are due"
+    assert repeated == [], "visited pages are not fetched again, even if they are due"
     assert "index" in crawls.fetched(
         "--set", "collection.recrawl=age", "--set", "collection.max_age=1s", "--max-time", "4s"
     )

@@ -213,15 +213,15 @@ CASES = (
 def test_damage_is_found_and_named_and_mended_where_it_can_be(damaged: Path, case: Case) -> None:
     case.damage(damaged)
     report = check_workspace(str(damaged), deep=case.deep)
-    found = [
+    findings = [
         each
         for each in report.findings
         if each.where.startswith(case.where) and case.what in each.what
     ]
-    assert found, report.findings
-    assert found[0].severity == case.severity
-    assert len(found[0].remedy) > 10
-    assert (report.ok, bool(found[0].repair)) == (case.severity != "error", case.repairable)
+    assert findings, report.findings
+    assert findings[0].severity == case.severity
+    assert len(findings[0].remedy) > 10
+    assert (report.ok, bool(findings[0].repair)) == (case.severity != "error", case.repairable)
     # All cases of the index are repaired in the same way.
     if case.repairable and not case.name.startswith("the index:"):
         repaired = repair_workspace(str(damaged), deep=case.deep)

@@ -170,8 +170,8 @@ def test_head_and_revalidation(web: DemoWeb) -> None:
     full = Answer(web.seeds()[0])
     head = Answer(web.seeds()[0], "HEAD")
     assert (head.body, head.headers["Content-Length"]) == (b"", str(len(full.body)))
-    again = Answer(web.seeds()[0], headers={"If-None-Match": full.headers["ETag"]})
-    assert (again.status, again.body) == (304, b"")
+    conditional = Answer(web.seeds()[0], headers={"If-None-Match": full.headers["ETag"]})
+    assert (conditional.status, conditional.body) == (304, b"")
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ def test_every_folder_is_a_site() -> None:
 
 
 def test_free_port_skips_ports_in_use() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        first = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        first = listener.getsockname()[1]
         assert first < free_port(first, first + 50) <= first + 50
         with pytest.raises(WorkError, match="all in use"):
             free_port(first, first)
@@ -258,12 +258,16 @@ def test_crawl_finds_every_page_and_obeys_robots_txt(tmp_path: Path) -> None:
     with serve_demo_web() as web:
         lycosa("crawl", "--quiet", *web.seeds(), "--delay", "0")
     files = {str(path.relative_to(WEB)) for path in WEB.rglob("*.html")}
-    found = json.loads(lycosa("status", "--json"))
-    assert found["pages"] == len(
+    status = json.loads(lycosa("status", "--json"))
+    assert status["pages"] == len(
         files - {"wolfspiders/links-unchecked.html", "wolfspiders/private/notebook.html"}
     )
-    assert found["urls"]["excluded"] == 1  # by robots.txt
-    assert (found["urls"]["gone"], found["refused_links"]["nofollow"], set(found["languages"])) == (
+    assert status["urls"]["excluded"] == 1  # by robots.txt
+    assert (
+        status["urls"]["gone"],
+        status["refused_links"]["nofollow"],
+        set(status["languages"]),
+    ) == (
         1,
         1,
         {"en", "de", "fr", "es", "pt", "ru", "zh", "ja", "ar"},

@@ -227,15 +227,15 @@ def decide_proposals(user: User, world: World) -> None:
     user.follow("Proposed sites")
     user.assert_shown("a site with dormice", "another one")
     user.submit("Reject", "tr:has(form):first-child")
-    (left,) = proposals(world.storage)
-    assert left.note == "another one"
+    (remaining,) = proposals(world.storage)
+    assert remaining.note == "another one"
     user.submit("Accept")
     user.assert_shown("is not accepted by collection")
     # Replaces the URL by one in scope: the form refuses addresses on loopback.
-    path = f"run/moderation/{left.id}.json"
+    path = f"run/moderation/{remaining.id}.json"
     in_scope = f"http://{CRAWLED}:{world.port}/proposed-by-{user.mode}"
     world.storage.replace(
-        path, (world.storage.read(path) or b"").replace(left.url.encode(), in_scope.encode())
+        path, (world.storage.read(path) or b"").replace(remaining.url.encode(), in_scope.encode())
     )
     before = set(world.storage.names("inbox"))
     user.open("/proposals")
@@ -282,14 +282,14 @@ def test_hunt_streams_results_and_is_stopped(
         user.submit("Stop")
         chromium.wait_until(f"!({RUNNING})")
         user.assert_shown("Ended: stopped on request.")
-        found = user.texts(RESULT_TITLES)
-        assert len(found) > first_count
-        assert all("Silk of the wolf spider" in each for each in found)
+        titles = user.texts(RESULT_TITLES)
+        assert len(titles) > first_count
+        assert all("Silk of the wolf spider" in each for each in titles)
         user.clear_events()
         user.open("/hunt")
         chromium.follow(f"document.querySelector('a[href=\"{hunt_path}\"]')")
         user.check_page()
-        assert user.texts(RESULT_TITLES) == found, "the results are stored"
+        assert user.texts(RESULT_TITLES) == titles, "the results are stored"
         chromium.follow("document.querySelector('.results a.kept')")
         user.check_page()
         user.assert_shown("Captured", "silk.html")

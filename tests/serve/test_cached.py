@@ -261,21 +261,23 @@ def test_copy_of_a_redirect_shows_its_status(client: Client) -> None:
 
 
 def test_versions_api_lists_compares_and_extracts(client: Client) -> None:
-    found = client.get("/api/v1/versions", {"url": "a.example/page"}).json()
+    history = client.get("/api/v1/versions", {"url": "a.example/page"}).json()
     assert (
-        found["url"],
-        found["total"],
-        [each["status"] for each in found["versions"]],
-        found["versions"][1]["original"],
-    ) == (URL, 3, [200, 304, 200], found["versions"][2]["fetched_at"])
-    assert client.get(found["versions"][0]["cached"]).status_code == 200
+        history["url"],
+        history["total"],
+        [each["status"] for each in history["versions"]],
+        history["versions"][1]["original"],
+    ) == (URL, 3, [200, 304, 200], history["versions"][2]["fetched_at"])
+    assert client.get(history["versions"][0]["cached"]).status_code == 200
     older = client.get(
-        "/api/v1/versions", {"url": URL, "before": found["versions"][1]["at"]}
+        "/api/v1/versions", {"url": URL, "before": history["versions"][1]["at"]}
     ).json()
-    assert [each["at"] for each in older["versions"]] == [found["versions"][2]["at"]]
+    assert [each["at"] for each in older["versions"]] == [history["versions"][2]["at"]]
     changed = client.get("/api/v1/versions", {"url": URL, "changed": "true"}).json()
     assert len(changed["versions"]) == 2
-    diff = client.get("/api/v1/versions/diff", {"url": URL, "a": found["versions"][2]["at"]}).json()
+    diff = client.get(
+        "/api/v1/versions/diff", {"url": URL, "a": history["versions"][2]["at"]}
+    ).json()
     changes = diff["difference"]
     assert (diff["of"], changes["gone"], changes["came"]) == ("main text", 1, 1)
     assert [piece["blocks"] for piece in changes["stretches"][0] if piece["kind"] != " "] == [
@@ -301,8 +303,11 @@ def test_versions_page_lists_and_compares(client: Client) -> None:
     assert all(client.get(address).status_code == 200 for address in addresses)
     assert len(addresses) == 3
     times = [field["value"] for field in listed.all("input") if field.get("name") == "a"]
-    shown = Document(client.get("/versions", {"url": URL, "a": times[-1], "b": times[0]}).text)
-    assert (shown.text("del"), shown.text("ins")) == (["Second block."], ["Another block."])
+    comparison = Document(client.get("/versions", {"url": URL, "a": times[-1], "b": times[0]}).text)
+    assert (comparison.text("del"), comparison.text("ins")) == (
+        ["Second block."],
+        ["Another block."],
+    )
     same = client.get("/versions", {"url": URL, "a": times[-1], "b": times[1]})
     assert "Both versions have the same text" in same.text
 

@@ -49,9 +49,9 @@ def test_collection_page_matches_the_tables(client: Client, workspace: str) -> N
     values = {" ".join(text.split()) for text in page.text("dd")}
     assert {f"{pages.height:,}", f"{visits.height:,}"} <= values
     columns = [
-        found for title in page.text("title") if (found := re.search(r": ([\d,]+) fetch", title))
+        match for title in page.text("title") if (match := re.search(r": ([\d,]+) fetch", title))
     ]
-    assert sum(int(found[1].replace(",", "")) for found in columns) == visits.height
+    assert sum(int(match[1].replace(",", "")) for match in columns) == visits.height
     hosts = {
         link["href"].partition("name=")[2]
         for link in page.all("a")
@@ -69,24 +69,24 @@ def test_collection_page_matches_the_tables(client: Client, workspace: str) -> N
 
 def test_collection_api_matches_the_status(client: Client, workspace: str) -> None:
     status = workspace_status(workspace)
-    found = client.get("/api/v1/collections/default").json()
-    assert (found["pages"], found["fetches"], found["languages"]) == (
+    facts = client.get("/api/v1/collections/default").json()
+    assert (facts["pages"], facts["fetches"], facts["languages"]) == (
         status.pages,
         status.visits,
         status.languages,
     )
     assert (
-        found["statuses"],
-        sum(host["pages"] for host in found["hosts"]),
-        found["settings"]["delay"],
-    ) == (status.statuses, found["pages"], "0s")
-    assert not {"auth", "login"} & found["settings"].keys()
-    assert found["paused"] is None
+        facts["statuses"],
+        sum(host["pages"] for host in facts["hosts"]),
+        facts["settings"]["delay"],
+    ) == (status.statuses, facts["pages"], "0s")
+    assert not {"auth", "login"} & facts["settings"].keys()
+    assert facts["paused"] is None
     (listed,) = client.get("/api/v1/collections").json()
     assert (listed["name"], listed["pages"], listed["urls"]) == (
         "default",
-        found["pages"],
-        dict(sorted(found["states"].items())),
+        facts["pages"],
+        dict(sorted(facts["states"].items())),
     )
 
 
@@ -112,8 +112,8 @@ def test_uncrawled_collection_and_pending_settings_are_shown(
     news = writer.get("/crawl/collection/news").text
     assert "paused in lycosa.toml" in news
     assert "Nothing has been fetched yet" in news
-    found = writer.get("/api/v1/collections/news").json()
-    assert (found["configured"], found["changed"], found["seeds"]) == (
+    uncrawled = writer.get("/api/v1/collections/news").json()
+    assert (uncrawled["configured"], uncrawled["changed"], uncrawled["seeds"]) == (
         True,
         ["delay", "paused"],
         ["https://example.org/"],

@@ -102,10 +102,10 @@ def test_adding_needs_a_token_and_stays_in_scope(writer: Client, copy: str, toke
     accepted = writer.send("POST", "/api/v1/urls", body, with_token)
     assert (accepted.status_code, accepted.json()["urls"]) == (202, [f"{seed}?new=1"])
     assert len(list((Path(copy) / "inbox").iterdir())) == 1
-    outside = writer.send(
+    out_of_scope = writer.send(
         "POST", "/api/v1/urls", '{"urls": ["http://169.254.169.254/latest/meta-data"]}', with_token
     )
-    assert (outside.status_code, outside.headers["content-type"]) == (
+    assert (out_of_scope.status_code, out_of_scope.headers["content-type"]) == (
         400,
         "application/problem+json",
     )

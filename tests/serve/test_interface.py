@@ -115,10 +115,10 @@ def test_notes_are_translated_on_the_page_and_english_in_the_api(
     assert "требует хост и, при желании, путь" in russian
     assert "<bdi>!!</bdi>" in russian
     assert "no page contains all the words" in english
-    found = client.get("/api/v1/search", {"q": query}, {"accept-language": "ru"}).json()
-    assert [remark["text"] for remark in found["remarks"]] == found["notes"]
-    assert [remark["code"] for remark in found["remarks"]] == ["operator_value", "some_words"]
-    assert found["remarks"][0]["values"] == {
+    results = client.get("/api/v1/search", {"q": query}, {"accept-language": "ru"}).json()
+    assert [remark["text"] for remark in results["remarks"]] == results["notes"]
+    assert [remark["code"] for remark in results["remarks"]] == ["operator_value", "some_words"]
+    assert results["remarks"][0]["values"] == {
         "operator": "site",
         "wants": "a host and optionally a path, as in site:example.org/docs",
         "value": "!!",

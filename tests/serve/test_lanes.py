@@ -264,13 +264,13 @@ def test_large_bodies_share_a_bounded_memory_and_small_ones_are_always_taken(
     async def scenario() -> None:
         app = BufferedBodies(_echo)
         large = b"a" * 2**21
-        held = asyncio.create_task(_post(app, [large], ends=False))
+        incomplete = asyncio.create_task(_post(app, [large], ends=False))
         await asyncio.sleep(0)
         assert (await _post(app, [large]))[0]["status"] == 503
         assert (await _post(app, [b"token=x"]))[0]["status"] == 200
-        held.cancel()
+        incomplete.cancel()
         with suppress(asyncio.CancelledError):
-            await held
+            await incomplete
         assert (await _post(app, [large]))[0]["status"] == 200
 
     asyncio.run(scenario())

@@ -87,10 +87,10 @@ def test_peer_and_local_half_return_the_results_of_one_index(split: Halves, peer
     agreed = positions = 0
     for query in queries():
         request = SearchRequest(query, per_host=0, spelling=False)
-        one, both = searcher.search(request), together.search(request)
-        same, compared = agreement(one, both)
+        single, merged = searcher.search(request), together.search(request)
+        same, compared = agreement(single, merged)
         agreed, positions = agreed + same, positions + compared
-        assert both.notes == one.notes, query
+        assert merged.notes == single.notes, query
     assert agreed >= 0.95 * positions
     assert positions > 250
     hits = together.search(SearchRequest("web", 40, explain=True)).hits
@@ -154,11 +154,11 @@ def test_mutual_peers_do_not_cause_a_request_loop(split: Halves) -> None:
     with peer_server(split.second, f"search.peers=http://127.0.0.1:{port}") as other:
         options = ("--set", f"search.peers={other}", "--set", "search.hops=3", "-w", split.first)
         with server_process(*options, "serve", "--port", str(port)):
-            here = federated(split.first, f"http://127.0.0.1:{port}", other, hops=3)
-            results = here.search(SearchRequest("web", 50))
+            search = federated(split.first, f"http://127.0.0.1:{port}", other, hops=3)
+            results = search.search(SearchRequest("web", 50))
             assert results.notes == []
             assert len(set(urls(results))) == len(results.hits) == 50
-            here.close()
+            search.close()
 
 
 def test_peer_without_peer_routes_is_searched_by_the_public_api(split: Halves) -> None:

@@ -230,7 +230,7 @@ def test_no_text_breaks_out_of_the_page(
     url: str, title: str, snippet: list[tuple[str, bool]], language: str, query: str
 ) -> None:
     evil = '</p><script src="x"></script><img onerror=y>"\'>'
-    found = Hit(
+    evil_hit = Hit(
         url + evil,
         title + evil,
         [*snippet, (evil, True)],
@@ -244,7 +244,7 @@ def test_no_text_breaks_out_of_the_page(
     )
     filters = PageQuery(query + evil, language + evil, evil, evil)
     results = SearchResults(
-        query, 1, [found], 1.0, 0, 1, [evil], did_you_mean=Spelling(query + evil, 1)
+        query, 1, [evil_hit], 1.0, 0, 1, [evil], did_you_mean=Spelling(query + evil, 1)
     )
     for html in (
         TEMPLATES.get_template("results.html").render(

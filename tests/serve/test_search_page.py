@@ -36,9 +36,9 @@ def test_advanced_form_shows_the_query_or_redirects_to_the_search(client: Client
         "/advanced", {"all": "spider", "site": "127.0.2.1", "sort": "date", "go": "1"}
     )
     assert redirect.headers["location"] == "/?q=spider+site%3A127.0.2.1&sort=date"
-    found = client.get(redirect.headers["location"])
+    results = client.get(redirect.headers["location"])
     assert {
-        link["data-host"] for link in Document(found.text).all("li") if "data-host" in link
+        link["data-host"] for link in Document(results.text).all("li") if "data-host" in link
     } == {"127.0.2.1"}
 
 

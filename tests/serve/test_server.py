@@ -51,8 +51,11 @@ def test_serves_until_interrupted(workspace: str) -> None:
 
 
 def test_port_in_use_is_reported() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(WorkError, match="--port"):
-        listen("127.0.0.1", taken.getsockname()[1])
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        pytest.raises(WorkError, match="--port"),
+    ):
+        listen("127.0.0.1", listener.getsockname()[1])
 
 
 def test_accepted_connections_have_tcp_nodelay() -> None:

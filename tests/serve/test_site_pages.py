@@ -73,9 +73,9 @@ def test_changes_page_and_api(client: Client, workspace: str, site: str) -> None
     site_urls = [url for url in pages["url"] if urlsplit(url).netloc == site]
     page = Document(client.get("/site/changes", {"name": site}).text)
     assert len(page.all("tr")) - 1 == len(site_urls)
-    found = client.get("/api/v1/changes", {"name": site, "days": 3650}).json()
-    assert {change["kind"] for change in found} == {"new"}
+    changes = client.get("/api/v1/changes", {"name": site, "days": 3650}).json()
+    assert {change["kind"] for change in changes} == {"new"}
     parameters: dict[str, str | int] = {"name": site, "days": 3650, "offset": 1, "n": 2}
-    assert client.get("/api/v1/changes", parameters).json() == found[1:3]
+    assert client.get("/api/v1/changes", parameters).json() == changes[1:3]
     assert client.get("/api/v1/site", {"name": site}).json()["pages"] == len(site_urls)
     assert client.get("/site/changes", {"name": site, "days": 0}).status_code == 422

@@ -143,7 +143,7 @@ def test_outage_of_all_monitors_is_an_outage_of_the_own_network(
             client.send("POST", "/api/v1/uptime", json.dumps({"url": url}), key).status_code == 201
         )
         commit_checks(workspace, url, "u" * 10 + "c" * 10 + "u" * 10, now_ms)
-    found = client.get("/api/v1/uptime/outages", headers=key).json()
-    assert [each["offline"] for each in found] == [True, True]
+    outages = client.get("/api/v1/uptime/outages", headers=key).json()
+    assert [each["offline"] for each in outages] == [True, True]
     for monitor in client.get("/api/v1/uptime", headers=key).json()["monitors"]:
         assert monitor["windows"]["24h"]["availability"] == 1.0

@@ -54,8 +54,8 @@ def test_watch_is_added_listed_matched_and_removed(root: str) -> None:
         site.page("/", "The Wolf.")
         crawled(root, f"{site.origin}/")
         assert client.get("/api/v1/watches", headers=headers).json()[0]["id"] == watch["id"]
-        found = client.get("/api/v1/matches", {"watch": "w", "site": site.origin}, headers).json()
-    assert (found["total"], found["matches"][0]["count"], found["matches"][0]["text"]) == (
+        matches = client.get("/api/v1/matches", {"watch": "w", "site": site.origin}, headers).json()
+    assert (matches["total"], matches["matches"][0]["count"], matches["matches"][0]["text"]) == (
         1,
         1,
         "wolf",
@@ -191,13 +191,13 @@ def test_from_the_form_to_the_crawl(copy: str) -> None:
     client = Client(create_app(copy, dict, limits=ServeSettings(public_form=True)))
     seed = LiveTables(Workspace.open(copy)).scan("pages").collect()["url"][0]
     assert "Propose a site" in client.get("/propose").text
-    sent = [
+    statuses = [
         client.send(
             "POST", "/propose", f"url=https://example.org/{number}&note=x", FORM
         ).status_code
         for number in range(PROPOSALS_PER_HOUR + 2)
     ]
-    assert sent == [303] * PROPOSALS_PER_HOUR + [429] * 2
+    assert statuses == [303] * PROPOSALS_PER_HOUR + [429] * 2
     assert (
         client.send(
             "POST", "/propose", "url=https://example.org/", {**FORM, "sec-fetch-site": "cross-site"}
