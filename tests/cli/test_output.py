@@ -195,7 +195,7 @@ def _run_on_terminal(*words: str) -> str:
         "export bulk --to jsonl",
     ],
 )
-def test_data_is_escaped_run_on_terminal(crawled: tuple[str, str], command: str) -> None:
+def test_data_is_escaped_on_a_terminal(crawled: tuple[str, str], command: str) -> None:
     root, url = crawled
     words = [word.replace("URL", url).replace("/**/", " ") for word in command.split()]
     written = _run_on_terminal("-w", root, *words)
