@@ -167,7 +167,7 @@ def test_hosts_are_counted_by_day_and_software(workspace: Workspace) -> None:
     ) == (["h4.example", "h3.example"], 5, [2, 2, 1], {"apache": 2, "nginx": 2, "": 1})
 
 
-def test_the_command_prints_text_json_and_csv(workspace: Workspace) -> None:
+def test_status_by_prints_text_json_and_csv(workspace: Workspace) -> None:
     run = functools.partial(_run, "-w", workspace.root, "status", "--by")
     text = run("collection", "--sites")
     assert "total" in text

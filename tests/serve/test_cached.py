@@ -67,7 +67,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
                 head="Content-Type: text/html; charset=koi8-r",
             ),
             Taken(
-                f"{BASE}lies",
+                f"{BASE}wrong-charset",
                 0,
                 "<p>Grüße".encode("utf-16"),
                 head="Content-Type: text/html; charset=us-ascii",
@@ -180,7 +180,7 @@ def test_links_to_archived_pages_lead_to_their_cached_copies() -> None:
     ("name", "type_", "body"),
     [
         ("koi8", "text/html; charset=utf-8", "Привет, мир"),
-        ("lies", "text/html; charset=utf-8", "Grüße"),
+        ("wrong-charset", "text/html; charset=utf-8", "Grüße"),
         ("svg", "text/plain; charset=utf-8", "<svg xmlns="),
         ("text", "text/plain; charset=utf-8", "<script>alert('ü')</script>"),
         ("png", "image/png", "PNG"),
