@@ -100,6 +100,12 @@ def test_script_features_of_search_work_on_a_phone(chromium: Browser, address: s
         block_and_prefer_sites(user)
 
 
+def result_languages(user: User) -> set[str]:
+    """Return the languages of the results."""
+    titles = f"[...document.querySelectorAll('{RESULT_TITLES}')]"
+    return set(user.evaluate(f"{titles}.map(each => each.lang)"))
+
+
 def use_suggestions(user: User) -> None:
     """Select a suggestion by keyboard, undo it, and click one."""
     shown = ".suggestions:not([hidden]) li"
@@ -125,14 +131,10 @@ def narrow_and_widen(user: User) -> None:
     total = user.texts(".summary")[0].partition("pages")[0]
     user.follow("Deutsch", ".facets")
     assert query_parameters(user)["lang"] == ["de"]
-    assert set(
-        user.evaluate(f"[...document.querySelectorAll('{RESULT_TITLES}')].map(each => each.lang)")
-    ) == {"de"}
+    assert result_languages(user) == {"de"}
     user.select("Language", "ja")
     user.submit("Search", ".field")
-    assert set(
-        user.evaluate(f"[...document.querySelectorAll('{RESULT_TITLES}')].map(each => each.lang)")
-    ) == {"ja"}
+    assert result_languages(user) == {"ja"}
     user.open("/?q=spider")
     host = user.evaluate("document.querySelector('.results > li').dataset.host")
     more = next(each for each in user.texts(".facts a") if each.startswith(f"more from {host}"))
@@ -158,21 +160,15 @@ def narrow_and_widen(user: User) -> None:
 def search_other_languages(user: User) -> None:
     """Search in other languages too, with translations that the user can edit."""
     user.open("/?q=museum")
-    assert "ru" not in user.evaluate(
-        f"[...document.querySelectorAll('{RESULT_TITLES}')].map(each => each.lang)"
-    )
+    assert "ru" not in result_languages(user)
     user.follow("Also search in other languages")
     user.click("Also searched in 8 other languages: edit the translated words", kind="summary")
     user.fill("museum", "музей", "fieldset:has(legend[lang=ru])")
     user.submit("Search again")
     assert query_parameters(user)["translate"] == ["ru:museum=музей"]
-    assert "ru" in user.evaluate(
-        f"[...document.querySelectorAll('{RESULT_TITLES}')].map(each => each.lang)"
-    )
+    assert "ru" in result_languages(user)
     user.follow("Search only in the original language")
-    assert "ru" not in user.evaluate(
-        f"[...document.querySelectorAll('{RESULT_TITLES}')].map(each => each.lang)"
-    )
+    assert "ru" not in result_languages(user)
 
 
 def sort_page_and_subscribe(user: User) -> None:
