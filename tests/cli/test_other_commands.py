@@ -37,8 +37,8 @@ def test_crawl_compact_rank_export_copy_and_purge(
     )
     assert "0 new files" in lycosa("-w", workspace, "export", "xml", str(out)).out
     for kind in ("jsonl", "parquet", "text"):
-        options = ("--lang", "en", "--full", "-q")
-        assert lycosa("-w", workspace, "export", kind, str(out), *options).code == 0
+        selection = ("--lang", "en", "--full", "-q")
+        assert lycosa("-w", workspace, "export", kind, str(out), *selection).code == 0
         assert list((out / kind / "en").glob("*/*"))
     assert here("-w", workspace, "export", "xml", str(out), "--max-size", "1KiB").code == 2
     table = lycosa("-w", workspace, "status", "--by", "language", "--csv")
