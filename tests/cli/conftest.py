@@ -1,4 +1,4 @@
-"""The commands as a user types them, over a small web."""
+"""Run the `lycosa` command; a small site and a workspace with its pages."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from tests.servers.nginx import Server, nginx
 
 LYCOSA = (sys.executable, "-m", "lycosa.cli.main")
 LIMIT_S = 60.0
+NO_DELAY = ("--delay", "0", "--set", "crawl.patience=0")
+"""Options of a crawl of a test site: no delays, and an end as soon as no URL is due."""
 
 SITE = {
     "robots.txt": "User-agent: *\nDisallow: /private/\n",
@@ -42,7 +44,7 @@ SITE = {
 
 @dataclass
 class Outcome:
-    """What a command printed, and how it ended."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -61,7 +63,7 @@ class Outcome:
         absent: Sequence[str] = (),
         absent_err: Sequence[str] = (),
     ) -> None:
-        """Check the exit code (None: any), texts that are printed, and texts that are not."""
+        """Check the exit code (None: any), printed texts, and absent texts."""
         assert self.code == (self.code if code is None else code), self.err
         missing = [text for text in out if text not in self.out]
         missing += [text for text in err if text not in self.err]
@@ -75,7 +77,7 @@ Lycosa = Callable[..., Outcome]
 
 @contextmanager
 def small_site(root: Path, address: str) -> Iterator[str]:
-    """The address of a small site, which is written to a folder and served."""
+    """Write a small site to a folder and serve it; yield its origin."""
     for name, content in SITE.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(content)
@@ -91,9 +93,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def workspace(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace that holds the site."""
+    """Workspace in which the site was crawled."""
     path = tmp_path_factory.mktemp("cli") / "workspace"
-    outcome = run("-w", str(path), "crawl", site, "--delay", "0", "--set", "crawl.patience=0")
+    outcome = run("-w", str(path), "crawl", site, *NO_DELAY)
     assert outcome.code == 0, outcome.err
     return path
 
@@ -105,7 +107,7 @@ def run(
     environment: Mapping[str, str] = os.environ,
     limit_s: float = LIMIT_S,
 ) -> Outcome:
-    """Run `lycosa`."""
+    """Run `lycosa` in a process."""
     result = subprocess.run(
         [*LYCOSA, *arguments],
         capture_output=True,
@@ -125,20 +127,18 @@ def printed(
     environment: Mapping[str, str] = os.environ,
     limit_s: float = LIMIT_S,
 ) -> str:
-    """Run `lycosa`, which must succeed; return what it printed."""
+    """Run `lycosa`, which must succeed; return its standard output."""
     outcome = run(*arguments, cwd=cwd, environment=environment, limit_s=limit_s)
     assert outcome.code == 0, outcome.out + outcome.err
     return outcome.out
 
 
 def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Outcome:
-    """Run `lycosa` in this process, through its own `main`: half a second faster. For commands that
-    look and end.
-    """
+    """Run `lycosa` in this process, which saves 0.5 s per command."""
     out, err = (
         io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
     )
-    collecting, code = gc.get_threshold(), 0
+    gc_threshold, code = gc.get_threshold(), 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", [LYCOSA[-1], *arguments])
         patch.setattr(os, "environ", os.environ.copy())
@@ -150,19 +150,17 @@ def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) 
             main()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    gc.set_threshold(*collecting)
+    gc.set_threshold(*gc_threshold)
     return Outcome(code, *[stream.buffer.getvalue().decode() for stream in (out, err)])
 
 
 @pytest.fixture
 def lycosa() -> Lycosa:
-    """The program in a process of its own."""
+    """Runs `lycosa` in a process."""
     return run
 
 
 @pytest.fixture
 def here() -> Lycosa:
-    """The program in this process: where a test elsewhere runs the same command in one of its
-    own.
-    """
+    """Runs `lycosa` in this process."""
     return run_here

@@ -1,4 +1,4 @@
-"""Sites, languages and texts as arguments: every command accepts and refuses the same."""
+"""Sites, URLs, languages and texts as arguments: all commands accept the same forms."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ SITE_COMMANDS: dict[str, Callable[[str, str], tuple[str, ...]]] = {
     "find": lambda site, _: ("find", "light", "--site", site, "--json"),
     "monitor": lambda site, _: ("monitor", site, "--json"),
 }
-"""Command -> its arguments with a site and a path to write to."""
-COUNTS = {
+"""Command -> arguments for a site and an output path."""
+EMPTY_RESULTS = {
     "warc": '"captures": 0',
     "wacz": '"captures": 0',
     "search": '"total": 0',
     "terms": '"pages": 0',
     "find": '"matches": []',
 }
+"""Command -> the text in its JSON output if nothing matches."""
 
 
 @pytest.mark.parametrize("name", SITE_COMMANDS)
-def test_a_site_is_a_host_a_host_with_port_or_a_url(
+def test_site_is_a_host_a_host_with_port_or_a_url(
     name: str, here: Lycosa, workspace: Path, site: str, tmp_path: Path
 ) -> None:
     authority = site.partition("://")[2]
@@ -46,11 +47,11 @@ def test_a_site_is_a_host_a_host_with_port_or_a_url(
             "-w", str(workspace), *SITE_COMMANDS[name](form, str(tmp_path / str(number)))
         )
         assert outcome.code == 0, (form, outcome.err)
-        assert COUNTS.get(name, "\0") not in outcome.out, form
-    elsewhere = here(
+        assert EMPTY_RESULTS.get(name, "\0") not in outcome.out, form
+    other = here(
         "-w", str(workspace), *SITE_COMMANDS[name]("other.example", str(tmp_path / "none"))
     )
-    assert elsewhere.code or COUNTS.get(name, "[]") in elsewhere.out
+    assert other.code or EMPTY_RESULTS.get(name, "[]") in other.out
     wrong = here("-w", str(workspace), *SITE_COMMANDS[name]("http://[", str(tmp_path / "wrong")))
     wrong.expect(2, err=("http://[",))
 
@@ -71,15 +72,15 @@ URL_COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("name", URL_COMMANDS)
-def test_a_url_needs_no_scheme_and_a_mail_address_is_no_host(
+def test_url_needs_no_scheme_and_mailto_is_refused(
     name: str, here: Lycosa, workspace: Path, site: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "w"
     shutil.copytree(workspace, root)
-    before = () if name in ("fetch", "parse", "robots") else ("-w", str(root))
-    typed = here(*before, *URL_COMMANDS[name], f"{site}/eyes.html".removeprefix("http://"))
+    options = () if name in ("fetch", "parse", "robots") else ("-w", str(root))
+    typed = here(*options, *URL_COMMANDS[name], f"{site}/eyes.html".removeprefix("http://"))
     assert typed.code == (1 if name == "validate" else 0), typed.err  # the page has errors
-    here(*before, *URL_COMMANDS[name], "mailto:a@127.0.0.1").expect(2, absent_err=("127.0.0.1/",))
+    here(*options, *URL_COMMANDS[name], "mailto:a@127.0.0.1").expect(2, absent_err=("127.0.0.1/",))
 
 
 @pytest.mark.parametrize(
@@ -96,12 +97,12 @@ def test_a_url_needs_no_scheme_and_a_mail_address_is_no_host(
         ("[2001:db8::1]", "host:[2001:db8::1]"),
     ],
 )
-def test_an_exclusion_is_a_site_or_a_rule(typed: str, rule: str) -> None:
+def test_exclusion_is_a_site_or_a_rule(typed: str, rule: str) -> None:
     assert (parse_rule(typed), parse_rule(rule)) == (rule, rule)
 
 
 @pytest.mark.parametrize("typed", ["", " ", "http://", "*.example.org", "a b"])
-def test_what_is_no_exclusion(typed: str) -> None:
+def test_invalid_exclusion_is_refused(typed: str) -> None:
     with pytest.raises(UsageError, match="not an exclusion"):
         parse_rule(typed)
 
@@ -126,16 +127,16 @@ def test_an_unknown_language_is_refused(
     assert here("-w", str(workspace), *arguments, "--lang", "EN").code == 0
 
 
-QUIET = {
+EXPORT_TARGETS = {
     "xml": "out", "jsonl": "out", "parquet": "out", "text": "out", "warc": "out", "wacz": "out.wacz",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [*QUIET, "mirror"])
+@pytest.mark.parametrize("kind", [*EXPORT_TARGETS, "mirror"])
 def test_quiet_exports_print_nothing(
     kind: str, here: Lycosa, workspace: Path, site: str, tmp_path: Path
 ) -> None:
-    target = str(tmp_path / QUIET.get(kind, "out"))
+    target = str(tmp_path / EXPORT_TARGETS.get(kind, "out"))
     arguments = ("export", kind, *([site] if kind == "mirror" else []), target)
     outcome = here("-w", str(workspace), *arguments, "-q")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
@@ -169,7 +170,7 @@ def test_quiet_exports_print_nothing(
     ],
     ids=ascii,
 )
-def test_bytes_that_are_not_utf8_are_no_traceback(
+def test_arguments_that_are_not_utf8_are_refused_without_a_traceback(
     arguments: tuple[str, ...], workspace: Path, tmp_path: Path
 ) -> None:
     typed = [os.fsencode(each) for each in (*LYCOSA, "-w", str(workspace), *arguments)]
@@ -200,7 +201,7 @@ def test_sql_only_reads(statement: str, here: Lycosa, workspace: Path) -> None:
     assert (outcome.code, "tables can only be read" in outcome.err) == (2, True)
 
 
-def test_sql_reads_by_every_kind_of_query(here: Lycosa, workspace: Path) -> None:
+def test_sql_accepts_every_kind_of_read_query(here: Lycosa, workspace: Path) -> None:
     for query in (
         "SELECT 1",
         "/* a */ -- b\n (SELECT 1)",
@@ -211,18 +212,18 @@ def test_sql_reads_by_every_kind_of_query(here: Lycosa, workspace: Path) -> None
         assert here("-w", str(workspace), "sql", query).code == 0, query
 
 
-def test_find_and_links_end_with_1_if_nothing_matches(
+def test_find_and_links_exit_with_1_if_nothing_matches(
     here: Lycosa, workspace: Path, site: str
 ) -> None:
-    where = ("-w", str(workspace))
-    assert here(*where, "find", "drawn to light").code == 0
-    assert here(*where, "find", "no such words").code == 1
-    assert here(*where, "links", "--to", f"{site}/eyes.html").code == 0
-    assert here(*where, "links", "--to", f"{site}/nowhere.html").code == 1
-    assert here(*where, "links", "--to", f"{site}/nowhere.html", "--json").out == "[]\n"
+    options = ("-w", str(workspace))
+    assert here(*options, "find", "drawn to light").code == 0
+    assert here(*options, "find", "no such words").code == 1
+    assert here(*options, "links", "--to", f"{site}/eyes.html").code == 0
+    assert here(*options, "links", "--to", f"{site}/nowhere.html").code == 1
+    assert here(*options, "links", "--to", f"{site}/nowhere.html", "--json").out == "[]\n"
 
 
-def test_a_configuration_that_is_not_utf8_is_named_with_its_line(
+def test_configuration_that_is_not_utf8_is_reported_with_its_line(
     here: Lycosa, tmp_path: Path
 ) -> None:
     assert here("-w", str(tmp_path / "w"), "init").code == 0
@@ -234,7 +235,7 @@ def test_a_configuration_that_is_not_utf8_is_named_with_its_line(
         )
 
 
-def test_a_damaged_workspace_is_not_an_empty_one(here: Lycosa, tmp_path: Path) -> None:
+def test_damaged_workspace_is_not_treated_as_empty(here: Lycosa, tmp_path: Path) -> None:
     assert here("-w", str(tmp_path / "w"), "init").code == 0
     (tmp_path / "w" / "workspace.json").write_text("{")
     outcome = here("-w", str(tmp_path / "w"), "search", "moths")
@@ -248,18 +249,9 @@ def test_a_damaged_workspace_is_not_an_empty_one(here: Lycosa, tmp_path: Path) -
         "naïve\tna\N{LATIN SMALL LETTER I WITH DIAERESIS}v\n".encode("latin-1") * 20,
     ],
 )
-def test_a_dictionary_is_a_text(content: bytes, here: Lycosa, tmp_path: Path) -> None:
+def test_binary_dictionary_is_refused(content: bytes, here: Lycosa, tmp_path: Path) -> None:
     assert here("-w", str(tmp_path / "w"), "init").code == 0
     (tmp_path / "en-de.tsv").write_bytes(content)
-    outcome = here(
-        "-w",
-        str(tmp_path / "w"),
-        "translate",
-        "add",
-        str(tmp_path / "en-de.tsv"),
-        "--from",
-        "en",
-        "--to",
-        "de",
-    )
+    add = ("translate", "add", str(tmp_path / "en-de.tsv"), "--from", "en", "--to", "de")
+    outcome = here("-w", str(tmp_path / "w"), *add)
     assert (outcome.code, "not a text file in UTF-8" in outcome.err) == (2, True)

@@ -1,6 +1,4 @@
-"""Each command on a real workspace: what it prints, its JSON, its exit code; and what wrong calls
-say.
-"""
+"""Commands on a real workspace: text and JSON output, exit codes, and errors of wrong calls."""
 
 from __future__ import annotations
 
@@ -18,15 +16,11 @@ from typing import Any
 import pytest
 
 from lycosa.cli import main
-from tests.cli.conftest import LYCOSA, Lycosa
+from tests.cli.conftest import LYCOSA, NO_DELAY, Lycosa
 
 
-def test_crawl_prints_a_summary_that_a_person_can_read(
-    lycosa: Lycosa, site: str, tmp_path: Path
-) -> None:
-    outcome = lycosa(
-        "-w", str(tmp_path / "w"), "crawl", site, "--delay", "0", "--set", "crawl.patience=0"
-    )
+def test_crawl_prints_a_summary(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+    outcome = lycosa("-w", str(tmp_path / "w"), "crawl", site, *NO_DELAY)
     outcome.expect(
         0,
         "Finished: no URLs are due",
@@ -38,57 +32,31 @@ def test_crawl_prints_a_summary_that_a_person_can_read(
 
 
 def test_crawl_in_json_and_quiet(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
-    outcome = lycosa(
-        "crawl",
-        site,
-        "--delay",
-        "0",
-        "--json",
-        "-w",
-        str(tmp_path / "w"),
-        "--set",
-        "crawl.patience=0",
-    )
+    outcome = lycosa("crawl", site, "--json", "-w", str(tmp_path / "w"), *NO_DELAY)
     assert (outcome.json["pages"], outcome.json["states"], outcome.json["ended"]) == (
         2,
         {"visited": 2, "gone": 1, "excluded": 1},
         "finished",
     )
-    quiet = lycosa(
-        "-w",
-        str(tmp_path / "w2"),
-        "crawl",
-        site,
-        "--delay",
-        "0",
-        "--quiet",
-        "--set",
-        "crawl.patience=0",
-    )
+    quiet = lycosa("-w", str(tmp_path / "w2"), "crawl", site, "--quiet", *NO_DELAY)
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
 
 
-def test_a_host_without_scheme_and_a_seed_file(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+def test_seed_file_with_comments_and_urls_without_scheme(
+    lycosa: Lycosa, site: str, tmp_path: Path
+) -> None:
     seeds = tmp_path / "seeds.txt"
     seeds.write_text(
         f"# seeds\n\n{site.removeprefix('http://')}/eyes.html # one\n", encoding="utf-8-sig"
     )
-    outcome = lycosa(
-        "-w",
-        str(tmp_path / "w"),
-        "crawl",
-        "--seeds",
-        str(seeds),
-        "--depth",
-        "0",
-        "--json",
-        "--delay",
-        "0",
-    )
+    options = ("--seeds", str(seeds), "--depth", "0", "--json", "--delay", "0")
+    outcome = lycosa("-w", str(tmp_path / "w"), "crawl", *options)
     assert outcome.json["pages"] == 1
 
 
-def test_search_finds_marks_and_counts(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
+def test_search_prints_results_and_their_number(
+    lycosa: Lycosa, here: Lycosa, workspace: Path
+) -> None:
     outcome = lycosa("-w", str(workspace), "search", '"compound eye"')
     outcome.expect(0, "Compound eyes", "/eyes.html", err=("1 to 1 of 1 result",))
     document = here("search", "moths", "--json", "-w", str(workspace)).json
@@ -108,7 +76,7 @@ def test_search_pages_and_filters(here: Lycosa, workspace: Path) -> None:
     assert here("-w", str(workspace), "search", "moths", "--lang", "zh").code == 1
 
 
-def test_status(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
+def test_status_counts_pages_and_urls(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
     lycosa("-w", str(workspace), "status").expect(0, "4: visited 2, excluded 1, gone 1")
     document = here("-w", str(workspace), "status", "--json").json
     assert document["pages"] == 2
@@ -116,18 +84,20 @@ def test_status(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
     assert document["index"]["documents"] == 2  # type: ignore[index]
 
 
-def test_explain_says_why(lycosa: Lycosa, here: Lycosa, workspace: Path, site: str) -> None:
+def test_explain_reports_fetched_excluded_and_unknown_urls(
+    lycosa: Lycosa, here: Lycosa, workspace: Path, site: str
+) -> None:
     fetched = lycosa("-w", str(workspace), "explain", f"{site}/eyes.html")
     fetched.expect(None, "visited: fetched and processed", "'Eyes of moths'")
     forbidden = here("-w", str(workspace), "explain", f"{site}/private/x.html")
     forbidden.expect(None, "admitted earlier, then excluded: robots", "Disallow: /private/")
-    foreign = here("-w", str(workspace), "explain", "http://elsewhere.example/")
-    foreign.expect(None, "never admitted", "is not the host and port of a seed")
+    unknown = here("-w", str(workspace), "explain", "http://elsewhere.example/")
+    unknown.expect(None, "never admitted", "is not the host and port of a seed")
     document = here("-w", str(workspace), "explain", f"{site}/gone.html", "--json").json
     assert document["visits"][0]["http_status"] == 404  # type: ignore[index]
 
 
-def test_sql(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
+def test_sql_prints_tables_json_and_csv(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
     rows = json.loads(
         lycosa(
             "-w", str(workspace), "sql", "SELECT url, title FROM pages ORDER BY url", "--json"
@@ -147,25 +117,25 @@ def test_sql(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
     assert here("-w", str(workspace), "sql", "SELECT * FROM nothing").code == 2
 
 
-def test_a_terminal_that_knows_ascii_alone_gets_what_it_can_show(workspace: Path) -> None:
+def test_characters_that_the_terminal_cannot_encode_are_replaced(workspace: Path) -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    collecting = gc.get_threshold()
+    gc_threshold = gc.get_threshold()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), suppress(SystemExit):
         patch.setattr(
             sys, "argv", ["lycosa", "-w", str(workspace), "sql", "select 'caf\u00e9' as place"]
         )
         main.main()
-    gc.set_threshold(*collecting)
+    gc.set_threshold(*gc_threshold)
     out.flush()
     assert b"caf?" in out.buffer.getvalue()
 
 
-def test_a_path_that_no_library_can_open_is_refused(here: Lycosa, tmp_path: Path) -> None:
+def test_path_that_is_not_utf8_is_refused(here: Lycosa, tmp_path: Path) -> None:
     outcome = here("-w", f"{tmp_path}/n\udcff", "status")
     assert (outcome.code, "not valid UTF-8" in outcome.err) == (2, True)
 
 
-def test_looking_at_one_step_writes_nothing(
+def test_fetch_robots_and_parse_write_no_files(
     lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
 ) -> None:
     fetched = lycosa("fetch", f"{site}/eyes.html", cwd=tmp_path)
@@ -196,7 +166,7 @@ def test_parse_reads_files_and_standard_input(lycosa: Lycosa, here: Lycosa, tmp_
     assert here("parse", str(tmp_path / "missing.html")).code == 2
 
 
-def test_export_check_reparse_index(
+def test_export_check_reparse_and_index(
     lycosa: Lycosa, here: Lycosa, workspace: Path, tmp_path: Path
 ) -> None:
     exported = lycosa("-w", str(workspace), "export", "warc", str(tmp_path / "out"), "--json").json
@@ -208,9 +178,9 @@ def test_export_check_reparse_index(
     assert here("-w", str(workspace), "search", "moths").code == 0
 
 
-def test_check_finds_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+def test_check_detects_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
     root = tmp_path / "w"
-    lycosa("-w", str(root), "crawl", site, "--delay", "0", "--set", "crawl.patience=0")
+    lycosa("-w", str(root), "crawl", site, *NO_DELAY)
     warc = next(root.glob("data/*/archive.warc.gz"))
     content = bytearray(warc.read_bytes())
     content[len(content) // 2] ^= 1
@@ -218,7 +188,7 @@ def test_check_finds_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -
     lycosa("-w", str(root), "check", "--deep").expect(1, "archive.warc.gz")
 
 
-def test_init_writes_a_configuration_that_crawl_takes(
+def test_init_writes_a_configuration_that_crawl_reads(
     lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "w"
@@ -228,17 +198,8 @@ def test_init_writes_a_configuration_that_crawl_takes(
     (root / "lycosa.toml").write_text(
         '[[collection]]\nname = "moths"\ndelay = "0s"\ndepth = 0\ncourtesy_factor = 0.0\n'
     )
-    outcome = lycosa(
-        "-w",
-        str(root),
-        "crawl",
-        site,
-        "--collection",
-        "moths",
-        "--json",
-        "--set",
-        "crawl.patience=0",
-    )
+    options = ("--collection", "moths", "--json", "--set", "crawl.patience=0")
+    outcome = lycosa("-w", str(root), "crawl", site, *options)
     assert outcome.json["pages"] == 1
     text = '[[collection]]\nname = "a"\nseeds = ["http://127.0.0.1/"]\n'
     (root / "lycosa.toml").write_text(f'{text}[[collection]]\nname = "b"\nseed_file = "b.txt"\n')
@@ -248,7 +209,7 @@ def test_init_writes_a_configuration_that_crawl_takes(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("crawl",), "nothing to crawl"),
         (("crawl", "mailto:a@b"), "'mailto:a@b' cannot be used: only http"),
@@ -261,10 +222,10 @@ def test_init_writes_a_configuration_that_crawl_takes(
         (("nonsense",), "nonsense"),
     ],
 )
-def test_wrong_calls_say_what_to_do_and_leave_nothing(
-    here: Lycosa, tmp_path: Path, arguments: tuple[str, ...], says: str
+def test_wrong_calls_are_refused_with_a_message_and_create_no_workspace(
+    here: Lycosa, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    here(*arguments, cwd=tmp_path).expect(2, err=(says,), absent_err=("Traceback",))
+    here(*arguments, cwd=tmp_path).expect(2, err=(message,), absent_err=("Traceback",))
     assert not list(tmp_path.rglob("log/*"))
 
 
@@ -274,6 +235,7 @@ def test_wrong_calls_say_what_to_do_and_leave_nothing(
         "search x",
         "status",
         "explain http://h/",
+        "add http://127.0.0.1:9/",
         "sql SELECT",
         "index",
         "check",
@@ -281,13 +243,13 @@ def test_wrong_calls_say_what_to_do_and_leave_nothing(
         "serve",
     ],
 )
-def test_commands_without_a_workspace_say_so(here: Lycosa, tmp_path: Path, command: str) -> None:
+def test_commands_report_a_missing_workspace(here: Lycosa, tmp_path: Path, command: str) -> None:
     outcome = here(*command.split(), cwd=tmp_path)
     outcome.expect(1, err=("is not a workspace",), absent_err=("Traceback",))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_is_quick_and_imports_nothing_heavy() -> None:
+def test_help_imports_no_large_library() -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([*LYCOSA, "--help"], check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -309,14 +271,14 @@ def test_help_is_quick_and_imports_nothing_heavy() -> None:
     )
 
 
-def test_the_end_does_not_look_for_cycles_among_all_objects() -> None:
-    # called last
-    told = (
+def test_garbage_collector_is_frozen_at_exit() -> None:
+    # Functions registered first are called last.
+    report = (
         "import atexit, gc, sys; atexit.register(lambda: print(gc.get_freeze_count(), "
         "len(gc.get_objects())))"
     )
     program = (
-        f"{told}; from lycosa.cli.main import main; sys.argv = ['lycosa', '--version']; main()"
+        f"{report}; from lycosa.cli.main import main; sys.argv = ['lycosa', '--version']; main()"
     )
     outcome = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
@@ -325,7 +287,7 @@ def test_the_end_does_not_look_for_cycles_among_all_objects() -> None:
 
 
 def imported_by(*words: str) -> set[str]:
-    """Return the modules that a call of `lycosa` imports."""
+    """Return the modules that a `lycosa` command imports."""
     program = (
         f"import sys; from lycosa.cli.main import main; sys.argv = ['lycosa', *{words!r}]\n"
         "try: main()\nexcept SystemExit: pass\n"
@@ -364,5 +326,5 @@ def test_a_crawl_imports_only_what_it_uses(site: str, tmp_path: Path, index: boo
     assert ONLY_FOR_THE_INDEX & packages == (ONLY_FOR_THE_INDEX if index else set())
 
 
-def test_a_misspelled_command_is_an_error(here: Lycosa) -> None:
+def test_unknown_command_is_an_error(here: Lycosa) -> None:
     here("crwal").expect(2, err=("crwal",))

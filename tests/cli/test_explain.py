@@ -1,4 +1,4 @@
-"""`lycosa explain`: every rule that may stand between a URL and its fetch is named."""
+"""`lycosa explain` names every rule that may prevent or delay the fetch of a URL."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Lycosa
+from tests.cli.conftest import NO_DELAY, Lycosa, run
 from tests.servers.local_http import QuietHandler, serving_handler
 from tests.servers.nginx import Nginx, Server, nginx
 
 PAGES = {
     "robots.txt": "User-agent: *\nCrawl-delay: 0.2\nDisallow: /closed/\nSitemap: /sitemap.xml\n",
     "sitemap.xml": '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>ADDRESS/listed.html</loc></url></urlset>',
-    "index.html": '<p>Home, with words of its own.</p><a href="/one.html">1</a><a '
+    "index.html": '<p>Home, with some unique text.</p><a href="/one.html">1</a><a '
     'href="/pic.jpg">p</a><a href="/list.html?a=1&b=2">ab</a>'
     '<a href="/list.html?b=2&a=1">ba</a><a href="/cal/2099-05-05/">c</a><a href="/ad.html" '
     'rel="nofollow">ad</a><a href="/print/one.html">',
-    "one.html": '<p>The first page tells of rivers.</p><a href="/two.html">2</a>',
-    "two.html": '<p>The second page tells of hills.</p><a href="/three.html">3</a>',
+    "one.html": '<p>The first page is about rivers.</p><a href="/two.html">2</a>',
+    "two.html": '<p>The second page is about hills.</p><a href="/three.html">3</a>',
     "listed.html": "<p>Only the sitemap names this page about lakes.</p>",
-    "list.html": "<p>A list of things that were counted twice.</p>",
+    "list.html": "<p>A list of items that were counted twice.</p>",
 }
 CONFIGURATION = """
 [crawl]
@@ -52,14 +52,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
 
 @pytest.fixture(scope="module")
 def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
-    from tests.cli.conftest import run
 
     root = tmp_path_factory.mktemp("explain") / "w"
     root.mkdir()
     (root / "lycosa.toml").write_text(
         CONFIGURATION.replace("EXCLUSIONS", str(root.parent / "exclusions.txt"))
     )
-    (root.parent / "exclusions.txt").write_text("host bad.example  # they wrote to us\n")
+    (root.parent / "exclusions.txt").write_text("host bad.example  # removal requested\n")
     outcome = run(
         "-w", str(root), "crawl", f"http://127.0.4.3:{site.port}/", "--collection", "news"
     )
@@ -68,7 +67,7 @@ def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(
-    ("path", "says"),
+    ("path", "message"),
     [
         ("/pic.jpg", "refused (unindexable_image)"),
         (
@@ -84,17 +83,17 @@ def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
             "the limit (depth) is 2",
         ),
         ("/print/one.html", "refused (pattern): deny '/print/' matches"),
-        ("/nobody-links-here.html", "no link to it was found, and no rule would refuse it"),
+        ("/unlinked.html", "no link to it was found, and no rule would refuse it"),
     ],
 )
-def test_what_refuses_a_url_that_was_never_admitted(
-    here: Lycosa, workspace: str, site: Nginx, path: str, says: str
+def test_url_that_was_never_admitted_is_explained_by_the_refusing_rule(
+    here: Lycosa, workspace: str, site: Nginx, path: str, message: str
 ) -> None:
     outcome = here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}{path}")
-    outcome.expect(0, "never admitted", says)
+    outcome.expect(0, "never admitted", message)
 
 
-def test_documents_are_refused_where_the_crawl_reads_none(
+def test_documents_are_refused_if_the_crawl_does_not_read_them(
     here: Lycosa, workspace: str, site: Nginx
 ) -> None:
     url = f"http://127.0.4.3:{site.port}/report.pdf"
@@ -104,20 +103,22 @@ def test_documents_are_refused_where_the_crawl_reads_none(
     assert "refused (unindexable_document)" in outcome.out
 
 
-def test_the_other_order_of_a_query_is_named(here: Lycosa, workspace: str, site: Nginx) -> None:
-    outcome = [
+def test_known_url_with_permuted_query_parameters_is_named(
+    here: Lycosa, workspace: str, site: Nginx
+) -> None:
+    outputs = [
         here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/list.html?{query}").out
         for query in ("a=1&b=2", "b=2&a=1")
     ]
-    refused = next(text for text in outcome if "trap_query_permutation" in text)
+    refused = next(text for text in outputs if "trap_query_permutation" in text)
     assert (
         "a URL with the same query parameters in another order is already known: http://127.0.4.3"
         in refused
     )
-    assert sum("visited" in text for text in outcome) >= 1
+    assert sum("visited" in text for text in outputs) >= 1
 
 
-def test_schedule_pace_and_settings(here: Lycosa, workspace: str, site: Nginx) -> None:
+def test_schedule_delays_and_settings_are_shown(here: Lycosa, workspace: str, site: Nginx) -> None:
     address = f"http://127.0.4.3:{site.port}/one.html"
     outcome = here("-w", workspace, "explain", address).out
     assert "recrawl = age: when it is older than 2h" in outcome
@@ -131,7 +132,7 @@ def test_schedule_pace_and_settings(here: Lycosa, workspace: str, site: Nginx) -
     assert document["host_clock"][0]["rules"][0] == {"rule": "crawl_delay", "ms": 200}  # type: ignore[index]
 
 
-def test_a_sitemap_is_explained_as_what_it_is(here: Lycosa, workspace: str, site: Nginx) -> None:
+def test_sitemap_and_its_urls_are_explained(here: Lycosa, workspace: str, site: Nginx) -> None:
     outcome = here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/sitemap.xml").out
     assert "in news (sitemap)" in outcome
     assert "read periodically" in outcome
@@ -141,9 +142,9 @@ def test_a_sitemap_is_explained_as_what_it_is(here: Lycosa, workspace: str, site
     )
 
 
-def test_exclusions_are_named_with_their_reason(here: Lycosa, workspace: str) -> None:
+def test_exclusion_is_named_with_its_comment(here: Lycosa, workspace: str) -> None:
     outcome = here("-w", workspace, "explain", "http://bad.example/x").out
-    assert "crawl.exclusions: host bad.example (line 1: they wrote to us)" in outcome
+    assert "crawl.exclusions: host bad.example (line 1: removal requested)" in outcome
     assert "refused (excluded): excluded by the operator" in outcome
 
 
@@ -152,21 +153,11 @@ class _Failing(QuietHandler):
         self.send_error(503)
 
 
-def test_a_robots_txt_that_cannot_be_fetched_delays_its_urls(here: Lycosa, tmp_path: Path) -> None:
+def test_unreachable_robots_txt_defers_its_urls(here: Lycosa, tmp_path: Path) -> None:
     with serving_handler(_Failing) as origin:
         url = f"{origin}/page.html"
-        crawled = here(
-            "-w",
-            str(tmp_path / "w"),
-            "crawl",
-            url,
-            "--delay",
-            "0",
-            "--set",
-            "crawl.patience=0",
-            "--set",
-            "fetch.retries=0",
-        )
+        options = (*NO_DELAY, "--set", "fetch.retries=0")
+        crawled = here("-w", str(tmp_path / "w"), "crawl", url, *options)
     assert crawled.code == 1
     outcome = here("-w", str(tmp_path / "w"), "explain", url)
     outcome.expect(

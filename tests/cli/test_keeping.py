@@ -1,4 +1,4 @@
-"""`lycosa exclude` and `lycosa compact`: what leaves a workspace, and what keeps it small."""
+"""`lycosa exclude` and `lycosa compact`: hide, delete and compact data of a workspace."""
 
 from __future__ import annotations
 
@@ -13,36 +13,26 @@ from tests.cli.conftest import Lycosa
 
 @pytest.fixture
 def root(lycosa: Lycosa, site: str, tmp_path: Path) -> str:
-    """A workspace of its own, crawled by two calls."""
+    """Workspace in which the site was crawled by two commands."""
     path = str(tmp_path / "w")
     for limit in ("1", "10"):
-        outcome = lycosa(
-            "-w",
-            path,
-            "crawl",
-            site,
-            "--delay",
-            "0",
-            "--max-pages",
-            limit,
-            "--set",
-            "crawl.patience=3s",
-        )
+        options = ("--delay", "0", "--max-pages", limit, "--set", "crawl.patience=3s")
+        outcome = lycosa("-w", path, "crawl", site, *options)
         assert outcome.code == 0, outcome.err
     return path
 
 
-def _on_disk(root: str, text: bytes) -> list[str]:
-    """The files that hold a text as it is, or in a gzip member."""
-    found = []
+def _files_with(root: str, text: bytes) -> list[str]:
+    """Return the names of files that contain a text, also within gzip."""
+    names = []
     for path in Path(root).rglob("*"):
         if path.is_file():
             content = path.read_bytes()
             if path.suffix == ".gz":
                 content = gzip.decompress(content)
             if text in content:
-                found.append(path.name)
-    return found
+                names.append(path.name)
+    return names
 
 
 @pytest.mark.proves("politeness-exclusions", "consistency-exclusion")
@@ -55,9 +45,9 @@ def test_what_is_excluded_is_hidden_at_once_and_kept(
     assert here("-w", root, "search", "moths").code == 0
     assert here("-w", root, "status", "--json").json["pages"] == 1
     assert "excluded" in here("-w", root, "explain", f"{site}/eyes.html").out
-    again = lycosa("-w", root, "crawl", "--json", "--delay", "0", "--set", "crawl.patience=3s")
-    assert again.json["pages"] == 0
-    assert "archive.warc.gz" in _on_disk(root, b"A compound eye sees movement")
+    recrawl = lycosa("-w", root, "crawl", "--json", "--delay", "0", "--set", "crawl.patience=3s")
+    assert recrawl.json["pages"] == 0
+    assert "archive.warc.gz" in _files_with(root, b"A compound eye sees movement")
 
 
 @pytest.mark.proves("consistency-purge")
@@ -66,18 +56,18 @@ def test_a_purge_leaves_no_byte(lycosa: Lycosa, here: Lycosa, site: str, root: s
     assert report["pending"] == {}
     assert report["records"]
     assert report["rows"]["pages"] == 1  # type: ignore[index]
-    assert _on_disk(root, b"A compound eye sees movement") == []
-    assert _on_disk(root, b"Compound eyes") == []
-    assert _on_disk(root, b"Moths fly at night") != []
+    assert _files_with(root, b"A compound eye sees movement") == []
+    assert _files_with(root, b"Compound eyes") == []
+    assert _files_with(root, b"Moths fly at night") != []
     assert here("-w", root, "search", "moths").code == 0
     assert here("-w", root, "check", "--deep").code == 0
-    whole = lycosa("-w", root, "exclude", "--purge", "host:127.0.4.1")
-    whole.expect(0, "Deleted from this workspace")
-    assert _on_disk(root, b"Moths fly at night") == []
+    purged = lycosa("-w", root, "exclude", "--purge", "host:127.0.4.1")
+    purged.expect(0, "Deleted from this workspace")
+    assert _files_with(root, b"Moths fly at night") == []
     assert here("-w", root, "status", "--json").json["pages"] == 0
 
 
-def test_beside_a_running_crawl_nothing_is_promised(
+def test_purge_during_a_crawl_is_reported_as_incomplete(
     lycosa: Lycosa, here: Lycosa, site: str, root: str
 ) -> None:
     with Workspace.open(root).own("run"):
@@ -89,14 +79,16 @@ def test_beside_a_running_crawl_nothing_is_promised(
     lycosa("-w", root, "exclude", "--purge").expect(0, "Deleted from this workspace")
 
 
-def test_wrong_exclusions_change_nothing(here: Lycosa, root: str) -> None:
+def test_invalid_exclusion_changes_nothing(here: Lycosa, root: str) -> None:
     assert "this workspace has no exclusions" in here("-w", root, "exclude").err
     outcome = here("-w", root, "exclude", "*.example.org")
     outcome.expect(2, err=("domain:example.org includes all its subdomains",))
     assert here("-w", root, "exclude").code == 2
 
 
-def test_merge_folds_everything_on_request(lycosa: Lycosa, here: Lycosa, root: str) -> None:
+def test_full_compaction_reduces_the_number_of_files(
+    lycosa: Lycosa, here: Lycosa, root: str
+) -> None:
     pages = here("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out
     outcome = lycosa("-w", root, "compact", "--full", "--json").json
     assert outcome["merged"]["files_after"] < outcome["merged"]["files_before"]  # type: ignore[index]

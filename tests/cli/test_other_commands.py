@@ -1,4 +1,4 @@
-"""The library and the graph, examples in the help, several workspaces, and full disks."""
+"""The library and the graph, examples in the help, several workspaces, and disk errors."""
 
 from __future__ import annotations
 
@@ -19,26 +19,12 @@ from tests.cli.conftest import Lycosa
 from tests.servers.disks import fill, read_only, small_disk
 
 
-def test_from_a_crawl_to_a_library_and_back_to_nothing(
+def test_crawl_compact_rank_export_copy_and_purge(
     lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
 ) -> None:
     workspace, out = str(tmp_path / "w"), tmp_path / "out"
-    assert (
-        lycosa(
-            "-w",
-            workspace,
-            "crawl",
-            site,
-            "--delay",
-            "0",
-            "--collection",
-            "en",
-            "--set",
-            "collection.language=en",
-            "-q",
-        ).code
-        == 0
-    )
+    options = ("--delay", "0", "--collection", "en", "--set", "collection.language=en", "-q")
+    assert lycosa("-w", workspace, "crawl", site, *options).code == 0
     assert lycosa("-w", workspace, "compact", "--full").code == 0
     ranked = lycosa("-w", workspace, "rank", "--json")
     assert (ranked.code, ranked.json["duplicates"]) == (0, 0)
@@ -51,10 +37,8 @@ def test_from_a_crawl_to_a_library_and_back_to_nothing(
     )
     assert "0 new files" in lycosa("-w", workspace, "export", "xml", str(out)).out
     for kind in ("jsonl", "parquet", "text"):
-        assert (
-            lycosa("-w", workspace, "export", kind, str(out), "--lang", "en", "--full", "-q").code
-            == 0
-        )
+        selection = ("--lang", "en", "--full", "-q")
+        assert lycosa("-w", workspace, "export", kind, str(out), *selection).code == 0
         assert list((out / kind / "en").glob("*/*"))
     assert here("-w", workspace, "export", "xml", str(out), "--max-size", "1KiB").code == 2
     table = lycosa("-w", workspace, "status", "--by", "language", "--csv")
@@ -110,13 +94,15 @@ def test_examples_use_existing_commands_and_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("command", [["status"], ["sql", "SELECT 1"], ["versions", "http://h/"]])
-def test_other_commands_say_that_they_take_one(tmp_path: Path, command: list[str]) -> None:
+def test_other_commands_refuse_several_workspaces(tmp_path: Path, command: list[str]) -> None:
     done = CliRunner().invoke(app, ["-w", str(tmp_path / "a"), "-w", str(tmp_path / "b"), *command])
     assert isinstance(done.exception, UsageError)
     assert "only `search` and `serve`" in str(done.exception)
 
 
-def test_a_full_disk_and_a_read_only_one(tmp_path: Path, lycosa: Lycosa, workspace: Path) -> None:
+def test_full_and_read_only_disks_are_reported(
+    tmp_path: Path, lycosa: Lycosa, workspace: Path
+) -> None:
     with small_disk(tmp_path / "disk", "48m") as disk:
         copy = disk / "w"
         shutil.copytree(workspace, copy)

@@ -1,4 +1,4 @@
-"""Text from the web cannot control the terminal."""
+"""Control characters in untrusted text are escaped before they reach the terminal."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ PAGE = f"""<!doctype html><html lang=en><head><title>Title {HOSTILE}</title><met
 <a href="/b?{HOSTILE}" rel="{HOSTILE}">{HOSTILE}</a> <a href="/gone">gone {HOSTILE}</a></body></html>""".encode()
 
 
-class _Answers(QuietHandler):
-    protocol_version = "HTTP/1.0"  # the end of the connection is that of the body
+class _HostilePage(QuietHandler):
+    protocol_version = "HTTP/1.0"  # the body ends with the connection
 
     def do_GET(self) -> None:
         self.send_response(404 if self.path in ("/gone", "/robots.txt") else 200)
@@ -46,13 +46,13 @@ class _Answers(QuietHandler):
 
 @contextmanager
 def hostile_site() -> Iterator[str]:
-    with serving_handler(_Answers) as origin:
+    with serving_handler(_HostilePage) as origin:
         yield f"{origin}/"
 
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """A workspace and the site that it holds; one page was fetched before the watch was added."""
+    """Workspace and URL of its site; a watch matches later pages."""
     root = str(tmp_path_factory.mktemp("hostile") / "w")
     with hostile_site() as url:
         crawl = ["crawl", url, "--delay", "0", "--set", "crawl.patience=1s", "--max-pages"]
@@ -124,39 +124,31 @@ COMMANDS = [
     "export bulk --to jsonl --out OUT/bulk.jsonl",
     "collection copy default OUT/other",
 ]
-WITHOUT_TEXT_OF_PAGES = {
-    *(
-        "run",
-        "serve",
-        "mcp",
-        "init",
-        "demo",
-        "collection pause",
-        "collection resume",
-        "collection purge",
-    ),
+WITHOUT_UNTRUSTED_TEXT = {
+    *("run", "serve", "mcp", "init", "demo"),
+    *("collection pause", "collection resume", "collection purge"),
     *("token add", "token list", "token remove", "monitor remove", "monitor run"),
     *("translate add", "translate learn", "translate list", "translate remove"),
     *("translate lookup", "watch remove"),
 }
 
 
-def test_every_command_is_tried() -> None:
-    def names(group: Any, before: str = "") -> Iterator[str]:
+def test_every_command_is_covered() -> None:
+    def names(group: Any, prefix: str = "") -> Iterator[str]:
         for name in group.list_commands(None):
             command = group.get_command(None, name)
             if hasattr(command, "commands"):
-                yield from names(command, f"{before}{name} ")
+                yield from names(command, f"{prefix}{name} ")
             else:
-                yield before + name
+                yield prefix + name
 
-    tried = {*COMMANDS, "crawl", "watch add"}
-    untried = [
+    covered = {*COMMANDS, "crawl", "watch add"}
+    missing = [
         name
         for name in names(typer.main.get_command(app))
-        if not any(f"{each} ".startswith(f"{name} ") for each in tried)
+        if not any(f"{each} ".startswith(f"{name} ") for each in covered)
     ]
-    assert sorted(untried) == sorted(WITHOUT_TEXT_OF_PAGES)
+    assert sorted(missing) == sorted(WITHOUT_UNTRUSTED_TEXT)
 
 
 @pytest.mark.proves("access-terminal")
@@ -180,16 +172,16 @@ def test_no_command_lets_control_characters_through(
         json.loads(outcome.out)
 
 
-def _on_a_terminal(*words: str) -> str:
-    """What a command writes to a terminal."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen([*LYCOSA, *words], stdout=theirs, stderr=subprocess.PIPE) as command:
-        os.close(theirs)
+def _run_on_terminal(*words: str) -> str:
+    """Run a command on a pseudo-terminal; return its output."""
+    reader, writer = pty.openpty()
+    with subprocess.Popen([*LYCOSA, *words], stdout=writer, stderr=subprocess.PIPE) as command:
+        os.close(writer)
         written = bytearray()
         with suppress(OSError):  # EIO: the other end is closed
-            while piece := os.read(ours, 65_536):
+            while piece := os.read(reader, 65_536):
                 written += piece
-    os.close(ours)
+    os.close(reader)
     assert command.returncode == 0
     return written.decode().replace("\r\n", "\n")
 
@@ -206,12 +198,12 @@ def _on_a_terminal(*words: str) -> str:
 def test_data_is_escaped_on_a_terminal(crawled: tuple[str, str], command: str) -> None:
     root, url = crawled
     words = [word.replace("URL", url).replace("/**/", " ") for word in command.split()]
-    written = _on_a_terminal("-w", root, *words)
+    written = _run_on_terminal("-w", root, *words)
     assert not CONTROLS.search(written)
     assert "gnp" in written
 
 
-def test_the_progress_bar_escapes_what_is_printed_beside_it(
+def test_progress_bar_escapes_failures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal = _Terminal()
@@ -253,12 +245,12 @@ def test_styles_are_colours_on_a_terminal_only() -> None:
         assert stream.getvalue() == expected
 
 
-def test_json_is_printable_and_says_the_same() -> None:
+def test_json_is_printable_and_unchanged_when_parsed() -> None:
     assert not CONTROLS.search(json_text({"title": HOSTILE}))
     assert json.loads(json_text({"title": HOSTILE})) == {"title": HOSTILE}
 
 
-def test_data_for_programs_is_as_it_is(
+def test_data_for_programs_is_not_escaped(
     here: Lycosa, crawled: tuple[str, str], tmp_path: Path
 ) -> None:
     root, _ = crawled

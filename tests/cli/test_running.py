@@ -1,4 +1,4 @@
-"""A crawl and `lycosa run` while they run: signals, status, search and `lycosa add`."""
+"""Signals, status, search and `lycosa add` during `lycosa crawl` and `lycosa run`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGES = 60
 
 @pytest.fixture(scope="module")
 def slow_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A site that takes about 6 s at 100 ms a page."""
+    """Origin of a site whose crawl takes about 6 s at 100 ms per page."""
     root = tmp_path_factory.mktemp("slow")
     links = "".join(f'<a href="/{number}.html">{number}</a>' for number in range(PAGES))
     (root / "index.html").write_text(f"<title>Home</title><p>The dormouse sleeps.</p>{links}")
@@ -36,7 +36,7 @@ def slow_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @contextmanager
 def crawling(workspace: Path, seed: str) -> Iterator[subprocess.Popen[str]]:
-    """A crawl that commits and indexes twice a second."""
+    """Run a crawl that commits and indexes at least twice per second."""
     settings = (
         "crawl.commit_interval=500ms",
         "index.interval=200ms",
@@ -69,8 +69,8 @@ def test_a_signal_commits_and_ends_and_the_next_call_goes_on(
     assert status["running"] is None
     before = int(str(status["pages"]))
     assert 0 < before < PAGES + 1
-    rest = lycosa("-w", str(workspace), "crawl", "--delay", "0", "--json")
-    assert rest.json["pages"] == PAGES + 1 - before
+    resumed = lycosa("-w", str(workspace), "crawl", "--delay", "0", "--json")
+    assert resumed.json["pages"] == PAGES + 1 - before
     assert lycosa("-w", str(workspace), "check", "--deep").code == 0
 
 
@@ -81,7 +81,7 @@ def test_search_and_status_while_it_crawls(lycosa: Lycosa, slow_site: str, tmp_p
         until(lambda: lycosa("-w", str(workspace), "search", "dormouse").code == 0)
         status = lycosa("-w", str(workspace), "status", "--json").json
         refused = lycosa("-w", str(workspace), "crawl", slow_site)
-        assert process.poll() is None, "it ended before it could be looked at"
+        assert process.poll() is None, "the crawl ended before its status was read"
     assert status["running"]["pid"] == process.pid  # type: ignore[index]
     refused.expect(1, err=("crawling in",))
 
@@ -90,7 +90,7 @@ HOME = "http://127.0.0.1:9/"
 
 
 @pytest.mark.parametrize(
-    ("settings", "arguments", "says"),
+    ("settings", "arguments", "message"),
     [
         ("", (), "no [[collection]]"),
         (collection("one", "https://www.debian.org/"), (), "fetch.contact is not set"),
@@ -102,33 +102,28 @@ HOME = "http://127.0.0.1:9/"
         ),
     ],
 )
-def test_what_run_refuses(
-    lycosa: Lycosa, tmp_path: Path, settings: str, arguments: tuple[str, ...], says: str
+def test_run_refuses_invalid_configurations(
+    lycosa: Lycosa, tmp_path: Path, settings: str, arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "lycosa.toml").write_text(settings)
-    lycosa("-w", str(tmp_path), "run", *arguments).expect(2, err=(says,), absent_err=("Traceback",))
+    lycosa("-w", str(tmp_path), "run", *arguments).expect(
+        2, err=(message,), absent_err=("Traceback",)
+    )
 
 
-def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(
+def test_added_urls_are_fetched_by_the_running_crawl_even_if_known(
     lycosa: Lycosa, tmp_path: Path
 ) -> None:
     workspace = tmp_path / "w"
-    with site(tmp_path / "site", "127.0.6.11", 2, {"hidden.html": "<p>found by nobody"}) as server:
+    with site(tmp_path / "site", "127.0.6.11", 2, {"hidden.html": "<p>without inlinks"}) as server:
         home = f"http://127.0.6.11:{server.port}/"
         with daemon(
             workspace, QUICK + collection("one", home) + collection("bad", "htp:/x")
         ) as running:
             running.until_pages(3)
             lycosa("-w", str(workspace), "run").expect(1, err=(f"process {running.process.pid} ",))
-            outcome = lycosa(
-                "-w",
-                str(workspace),
-                "add",
-                f"{home.removeprefix('http://')}hidden.html",
-                home,
-                "--collection",
-                "one",
-            )
+            urls = (f"{home.removeprefix('http://')}hidden.html", home)
+            outcome = lycosa("-w", str(workspace), "add", *urls, "--collection", "one")
             outcome.expect(
                 0, f"2 URLs submitted to collection one; process {running.process.pid} fetches them"
             )
@@ -139,14 +134,16 @@ def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(
             running.until_pages(4)
             running.until(lambda: not list((workspace / "inbox").glob("*.json")))
             assert running.stop() == 0, running.errors
-    assert took < 30  # it is seconds; the machine may be busy
-    # robots.txt, three pages, one of them again, and the hidden one
+    assert took < 30  # normally a few seconds; the machine may be busy
+    # robots.txt, three pages, one of these again, and the hidden page
     assert len(rows(workspace, "visits")) == 6
 
 
-def test_add_at_rest_waits_for_the_next_run(lycosa: Lycosa, tmp_path: Path) -> None:
+def test_urls_added_without_a_running_crawl_are_fetched_by_the_next(
+    lycosa: Lycosa, tmp_path: Path
+) -> None:
     workspace = tmp_path / "w"
-    with site(tmp_path / "site", "127.0.6.12", 0, {"hidden.html": "<p>found by nobody"}) as server:
+    with site(tmp_path / "site", "127.0.6.12", 0, {"hidden.html": "<p>without inlinks"}) as server:
         home = f"http://127.0.6.12:{server.port}/"
         workspace.mkdir()
         (workspace / "lycosa.toml").write_text(QUICK + collection("one", home))
@@ -159,8 +156,3 @@ def test_add_at_rest_waits_for_the_next_run(lycosa: Lycosa, tmp_path: Path) -> N
         with daemon(workspace, QUICK + collection("one", home)) as running:
             running.until_pages(2)
             assert running.stop() == 0, running.errors
-
-
-def test_add_without_a_workspace(lycosa: Lycosa, tmp_path: Path) -> None:
-    lycosa("-w", str(tmp_path / "none"), "add", HOME).expect(1, err=("is not a workspace",))
-    assert not (tmp_path / "none").exists()

@@ -1,4 +1,4 @@
-"""`lycosa status`: what waits and why, by collection, and what a living daemon says."""
+"""`lycosa status`: waiting URLs, collections, a running daemon, traps and a cluster."""
 
 from __future__ import annotations
 
@@ -18,56 +18,54 @@ from lycosa.crawl.session.worker_status import write_live
 from lycosa.store.workspace import Workspace
 from tests.cli.conftest import Lycosa
 
-FOREVER = ("--delay", "0", "--set", "crawl.patience=3s")
 
-
-def _only(status: WorkspaceStatus) -> CollectionStatus:
+def _only_collection(status: WorkspaceStatus) -> CollectionStatus:
     (collection,) = status.collections
     return collection
 
 
-def test_what_waits_and_why(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:
+def test_waiting_urls_are_counted_by_reason(
+    lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
+) -> None:
     root = str(tmp_path / "w")
-    again = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1h")
-    assert lycosa("-w", root, "crawl", site, "--max-pages", "1", "--delay", "2s", *again).code == 0
+    recrawl = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1h")
+    assert (
+        lycosa("-w", root, "crawl", site, "--max-pages", "1", "--delay", "2s", *recrawl).code == 0
+    )
     assert "waiting " in here("-w", root, "status").out
     last_visit = datetime.fromisoformat(
         str(here("-w", root, "status", "--json").json["last_visit"])
     ).timestamp()
     at_once = workspace_status(root, ManualClock(round(last_visit * 1000) + 100))
     assert at_once.waiting == {"host_paused": 3}
-    collection = _only(at_once)
+    collection = _only_collection(at_once)
     assert (collection.recrawl, collection.strategy, collection.open_now) == (
         "age",
         "breadth-first",
         True,
     )
     then = workspace_status(root, ManualClock(round(last_visit * 1000) + 2 * 3_600_000))
-    assert (then.waiting, _only(then).due_again, collection.due_again) == ({"due": 3}, 1, 0)
+    assert (then.waiting, _only_collection(then).due_again, collection.due_again) == (
+        {"due": 3},
+        1,
+        0,
+    )
 
 
-def test_hours_and_pauses_of_collections(
+def test_schedule_of_a_collection_is_shown(
     lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
 ) -> None:
     root = str(tmp_path / "w")
-    lycosa(
-        "-w",
-        root,
-        "crawl",
-        site,
-        *FOREVER,
-        "--set",
-        "collection.schedule=22:00-06:00",
-        "--set",
-        "collection.max_pages=10",
-    )
+    settings = ("collection.schedule=22:00-06:00", "collection.max_pages=10", "crawl.patience=3s")
+    options = [part for setting in settings for part in ("--set", setting)]
+    lycosa("-w", root, "crawl", site, "--delay", "0", *options)
     night, noon = (ManualClock(hour * 3_600_000) for hour in (23, 12))
-    assert _only(workspace_status(root, night)).open_now is True
-    assert _only(workspace_status(root, noon)).open_now is False
+    assert _only_collection(workspace_status(root, night)).open_now is True
+    assert _only_collection(workspace_status(root, noon)).open_now is False
     assert "only 22:00-06:00 UTC" in here("-w", root, "status").out
 
 
-def test_what_a_living_daemon_says_is_shown(lycosa: Lycosa, workspace: Path) -> None:
+def test_status_of_a_running_daemon_is_shown(lycosa: Lycosa, workspace: Path) -> None:
     opened = Workspace.open(str(workspace))
     document = {
         "daemon": os.getpid(), "pid": 1, "since": "2026-11-21T10:00:00Z", "pages": 12, "visits": 14, "rate": 1.5, "queue": 3, "hosts": 2,
@@ -105,7 +103,7 @@ def test_traps_are_counted_by_rule() -> None:
     ]
 
 
-def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(
+def test_cluster_is_shown_while_it_runs_when_it_is_silent_and_when_it_has_ended(
     here: Lycosa, workspace: Path
 ) -> None:
     storage = Workspace.open(str(workspace)).storage
@@ -179,7 +177,9 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(
         storage.remove(CLUSTER)
 
 
-def test_partitions_are_chosen_once(lycosa: Lycosa, here: Lycosa, tmp_path: Path) -> None:
+def test_number_of_partitions_cannot_be_changed(
+    lycosa: Lycosa, here: Lycosa, tmp_path: Path
+) -> None:
     root = str(tmp_path / "w")
     assert lycosa("-w", root, "init", "--partitions", "8").code == 0
     assert Workspace.open(root).partitions == 8

@@ -1,6 +1,4 @@
-"""Dictionaries, what a crawl teaches, and searches across languages, as a user types them and as
-the API is asked.
-"""
+"""Dictionaries, learned tables, and search across languages by command and API."""
 
 from __future__ import annotations
 
@@ -23,29 +21,29 @@ PAGES = {
 }
 
 
-def test_from_a_dictionary_to_a_search_in_other_languages(lycosa: Lycosa, tmp_path: Path) -> None:
+def test_dictionaries_are_added_searched_with_and_removed(lycosa: Lycosa, tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "w"))
     corpus.commit(PAGES.items())
     with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB"})) as indexer:
         indexer.update()
-    w = ("-w", corpus.root)
+    options = ("-w", corpus.root)
     for target, rows in (("de", "house\tHaus|Gebäude\n"), ("ms", "house\trumah\n")):
         (tmp_path / f"en-{target}.tsv").write_text(rows)
-        outcome = lycosa(*w, "translate", "add", str(tmp_path / f"en-{target}.tsv"), "--json")
+        outcome = lycosa(*options, "translate", "add", str(tmp_path / f"en-{target}.tsv"), "--json")
         assert (outcome.code, outcome.json["source"], outcome.json["target"]) == (
             0,
             "en",
             target,
         ), outcome.err
-    assert "en-de (en, de)  dictionary, 2 pairs" in lycosa(*w, "translate", "list").out
-    assert "Haus 1.00" in lycosa(*w, "translate", "lookup", "houses", "--to", "de").out
-    found = lycosa(*w, "search", "houses", "--across", "--json")
-    assert found.code == 0, found.err
-    hits = found.json["hits"]
+    assert "en-de (en, de)  dictionary, 2 pairs" in lycosa(*options, "translate", "list").out
+    assert "Haus 1.00" in lycosa(*options, "translate", "lookup", "houses", "--to", "de").out
+    results = lycosa(*options, "search", "houses", "--across", "--json")
+    assert results.code == 0, results.err
+    hits = results.json["hits"]
     assert isinstance(hits, list)
     assert {hit["url"] for hit in hits} == set(PAGES)
     edited = lycosa(
-        *w, "search", "houses", "--into", "de", "--translate", "de:houses=Dach", "--json"
+        *options, "search", "houses", "--into", "de", "--translate", "de:houses=Dach", "--json"
     )
     translations = edited.json["translations"]
     assert isinstance(translations, list)
@@ -53,13 +51,13 @@ def test_from_a_dictionary_to_a_search_in_other_languages(lycosa: Lycosa, tmp_pa
     assert translations[1]["terms"] == [
         {"source": "houses", "alternatives": [{"text": "Dach", "weight": 1.0, "origin": "given"}]}
     ]
-    assert lycosa(*w, "search", "x", "--into", "de", "--translate", "nonsense").code == 2
-    assert lycosa(*w, "translate", "remove", "en-de").code == 0
-    assert lycosa(*w, "translate", "remove", "en-de").code == 2
-    answered = Client(create_app(corpus.root, dict)).get(
+    assert lycosa(*options, "search", "x", "--into", "de", "--translate", "nonsense").code == 2
+    assert lycosa(*options, "translate", "remove", "en-de").code == 0
+    assert lycosa(*options, "translate", "remove", "en-de").code == 2
+    response = Client(create_app(corpus.root, dict)).get(
         "/api/v1/search", {"q": "houses", "across": "all", "translate": "ms:houses=mahal"}
     )
-    document = answered.json()
+    document = response.json()
     assert {hit["url"] for hit in document["hits"]} == {
         "http://a.test/house",
         "http://a.test/rumah",
@@ -72,7 +70,7 @@ def test_from_a_dictionary_to_a_search_in_other_languages(lycosa: Lycosa, tmp_pa
     }
 
 
-def test_sentences_teach_a_table(tmp_path: Path) -> None:
+def test_table_is_learned_from_parallel_sentences(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "w"))
     rows = [
         ("the red house", "das rote Haus"),
@@ -80,11 +78,11 @@ def test_sentences_teach_a_table(tmp_path: Path) -> None:
         ("a book", "ein Buch"),
         ("a house", "ein Haus"),
     ] * 3
-    one, other, columns = tmp_path / "text.en", tmp_path / "text.de", tmp_path / "text.tsv"
-    one.write_text("".join(f"{row[0]}\n" for row in rows))
-    other.write_text("".join(f"{row[1]}\n" for row in rows))
+    english, german, columns = tmp_path / "text.en", tmp_path / "text.de", tmp_path / "text.tsv"
+    english.write_text("".join(f"{row[0]}\n" for row in rows))
+    german.write_text("".join(f"{row[1]}\n" for row in rows))
     columns.write_text("".join(f"{row[0]}\t{row[1]}\n" for row in rows))
-    assert learn_table(corpus.root, [one, other], "en", "de").kind == "learned"
+    assert learn_table(corpus.root, [english, german], "en", "de").kind == "learned"
     assert learn_table(corpus.root, [columns], "en", "de", "columns").pairs > 0
     for table in tables_of(corpus.root).tables:
         assert table.lookup("hous", "en", "de")[0].surface == "Haus"

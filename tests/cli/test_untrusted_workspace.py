@@ -1,4 +1,4 @@
-"""The workspace of another person: nothing in it is run."""
+"""Commands that read an untrusted workspace run no code in it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ try:
 except RuntimeError:
     sys.exit(7)
 """
-NOTICED = 7  # the program ends with this: what it unpickled itself was noticed
+HOOK_WORKS = 7  # exit code of the program: its audit hook noticed the final unpickling
 PLANTED = "import os, pathlib\npathlib.Path(os.environ['LYCOSA_MARK']).write_text(__name__)\n"
 MODULES = ("sitecustomize", "lycosa", "polars", "json", "plugin")
 
@@ -66,6 +66,6 @@ def test_reading_runs_no_code_of_the_workspace(workspace: Path, site: str, tmp_p
         check=False,
         env={**os.environ, "LYCOSA_MARK": str(tmp_path / "mark")},
     )
-    assert done.returncode == NOTICED, done.stderr
+    assert done.returncode == HOOK_WORKS, done.stderr
     assert "Moths fly at night" in done.stdout
     assert not (tmp_path / "mark").exists()

@@ -1,6 +1,4 @@
-"""`lycosa crawl --from`: the known web is walked again, and only what was never visited is
-fetched.
-"""
+"""`lycosa crawl --from`: follows stored links and fetches only URLs that were never visited."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import pytest
 from tests.cli.conftest import Lycosa, Outcome
 from tests.servers.nginx import Nginx, Server, nginx
 
-# Two branches of five and three pages below the front page; /a2 is led to by a redirect too.
+# Two branches of five and three pages below the home page; a3 links to a redirect to a6.
 LINKS = {
     "index": ("a1", "b1"),
     "a1": ("", "a2"),
@@ -35,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
             f'<a href="/{target and target + ".html"}">{target}</a>' for target in targets
         )
         (root / f"{name}.html").write_text(
-            f"<title>{name}</title><p>This is page {name}, and it says so.</p>{links}"
+            f"<title>{name}</title><p>This is the page {name} of the test site.</p>{links}"
         )
     extra = "location = /old.html { return 301 /a6.html; }"
     with nginx(
@@ -45,29 +43,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
 
 
 class Crawls:
-    """Calls of `crawl` into one workspace, and what each of them asked the server for."""
+    """Runs `lycosa crawl` in one workspace."""
 
     def __init__(self, lycosa: Lycosa, root: Path, site: Nginx) -> None:
         self._lycosa, self._root, self._site = lycosa, root, site
         self.address = f"http://127.0.4.2:{site.port}"
 
     def __call__(self, *arguments: str, code: int = 0) -> Outcome:
-        outcome = self._lycosa(
-            "-w",
-            str(self._root),
-            "crawl",
-            *arguments,
-            "--delay",
-            "0",
-            "--set",
-            "crawl.patience=3s",
-            "--json",
-        )
+        options = ("--delay", "0", "--set", "crawl.patience=3s", "--json")
+        outcome = self._lycosa("-w", str(self._root), "crawl", *arguments, *options)
         assert outcome.code == code, outcome.err
         return outcome
 
-    def asked(self, *arguments: str) -> list[str]:
-        """The pages that a call fetched, in order."""
+    def fetched(self, *arguments: str) -> list[str]:
+        """Run a crawl; return the pages that it fetched, in order."""
         mark = self._site.mark()
         self(*arguments)
         paths = [request.uri for request in self._site.requests(mark)]
@@ -83,60 +72,62 @@ def crawls(lycosa: Lycosa, tmp_path: Path, site: Nginx) -> Crawls:
     return Crawls(lycosa, tmp_path / "w", site)
 
 
-def test_from_a_url_only_what_it_reaches_is_fetched_and_nothing_twice(crawls: Crawls) -> None:
-    assert crawls.asked(f"{crawls.address}/", "--depth", "1") == ["index", "a1", "b1"]
-    assert crawls.asked("--from", f"{crawls.address}/a1.html", "--depth", "1") == ["a2"]
-    # Three links on: a4 by a2 and a3, and b2 by the front page and b1.
-    assert sorted(crawls.asked("--from", f"{crawls.address}/a1.html", "--depth", "3")) == [
+def test_crawl_from_a_url_fetches_only_unvisited_pages_within_its_depth(crawls: Crawls) -> None:
+    assert crawls.fetched(f"{crawls.address}/", "--depth", "1") == ["index", "a1", "b1"]
+    assert crawls.fetched("--from", f"{crawls.address}/a1.html", "--depth", "1") == ["a2"]
+    # Within 3 links: a4 through a2 and a3, b2 through the home page and b1.
+    assert sorted(crawls.fetched("--from", f"{crawls.address}/a1.html", "--depth", "3")) == [
         "a3",
         "a4",
         "a6",
         "b2",
         "old",
     ]
-    assert crawls.asked("--from", f"{crawls.address}/b1.html", "--depth", "0") == []
-    assert crawls.asked("--from", f"{crawls.address}/b1.html") == ["b3"]
-    assert crawls.asked("--depth", "1") == [], "the walks did not widen the collection"
-    assert crawls.asked() == ["a5"]
+    assert crawls.fetched("--from", f"{crawls.address}/b1.html", "--depth", "0") == []
+    assert crawls.fetched("--from", f"{crawls.address}/b1.html") == ["b3"]
+    assert crawls.fetched("--depth", "1") == [], "the depth of the collection is unchanged"
+    assert crawls.fetched() == ["a5"]
 
 
-def test_the_depth_of_a_walk_is_counted_by_the_shortest_way(crawls: Crawls) -> None:
-    assert crawls.asked(f"{crawls.address}/a2.html", "--depth", "2") == [
+def test_depth_from_a_url_is_the_shortest_path(crawls: Crawls) -> None:
+    assert crawls.fetched(f"{crawls.address}/a2.html", "--depth", "2") == [
         "a2",
         "a3",
         "a4",
         "old",
         "a6",
     ]
-    # From a4 everything lies one link on; the way back to a1 leads over nothing that is known.
-    assert crawls.asked("--from", f"{crawls.address}/a4.html", "--depth", "1") == ["a5"]
+    # a5 is the only unvisited page one link from a4.
+    assert crawls.fetched("--from", f"{crawls.address}/a4.html", "--depth", "1") == ["a5"]
 
 
-def test_strategies_hold_from_a_url(crawls: Crawls) -> None:
+def test_strategy_applies_to_a_crawl_from_a_url(crawls: Crawls) -> None:
     crawls(f"{crawls.address}/", "--depth", "0")
-    deep = crawls.asked("--from", f"{crawls.address}/", "--strategy", "depth-first", "--depth", "3")
+    deep = crawls.fetched(
+        "--from", f"{crawls.address}/", "--strategy", "depth-first", "--depth", "3"
+    )
     assert deep in (["a1", "a2", "a3", "b1", "b2", "b3"], ["b1", "b2", "b3", "a1", "a2", "a3"])
 
 
-def test_from_all_that_is_unvisited(crawls: Crawls) -> None:
-    assert crawls.asked(f"{crawls.address}/", "--max-pages", "1") == ["index"]
-    rest = crawls.asked("--from", "unvisited", "--strategy", "breadth-first")
-    assert [sorted(rest[0:2]), sorted(rest[2:4]), sorted(rest[4:6])] == [
+def test_crawl_from_all_unvisited_urls(crawls: Crawls) -> None:
+    assert crawls.fetched(f"{crawls.address}/", "--max-pages", "1") == ["index"]
+    remaining = crawls.fetched("--from", "unvisited", "--strategy", "breadth-first")
+    assert [sorted(remaining[0:2]), sorted(remaining[2:4]), sorted(remaining[4:6])] == [
         ["a1", "b1"],
         ["a2", "b2"],
         ["a3", "b3"],
     ]
-    assert sorted(rest[6:]) == ["a4", "a5", "a6", "old"]
-    again = crawls.asked(
+    assert sorted(remaining[6:]) == ["a4", "a5", "a6", "old"]
+    repeated = crawls.fetched(
         "--from", "unvisited", "--set", "collection.recrawl=age", "--set", "collection.max_age=1s"
     )
-    assert again == [], "visited pages rest, whatever their schedule says"
-    assert "index" in crawls.asked(
+    assert repeated == [], "visited pages are not fetched again, even if they are due"
+    assert "index" in crawls.fetched(
         "--set", "collection.recrawl=age", "--set", "collection.max_age=1s", "--max-time", "4s"
     )
 
 
-def test_wrong_starts_say_so(crawls: Crawls, tmp_path: Path) -> None:
+def test_invalid_start_of_a_crawl_is_refused(crawls: Crawls, tmp_path: Path) -> None:
     assert "is not a workspace" in crawls("--from", "unvisited", code=1).err
     crawls(f"{crawls.address}/", "--max-pages", "1")
     assert (

@@ -1,6 +1,4 @@
-"""Damage of every kind, done to a whole workspace as a stranger might: found, named with what to
-do, and mended where it can be.
-"""
+"""`check` and `repair` on damaged workspaces: findings with remedies, and repairs."""
 
 from __future__ import annotations
 
@@ -13,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.commands.crawling.import_archives import import_files
 from lycosa.commands.maintenance.check import check_workspace
 from lycosa.commands.maintenance.repair import repair_workspace
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.settings import Config
-from lycosa.core.errors import WorkspaceError
+from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.graph.builder import make_generation
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
@@ -31,11 +30,9 @@ PAGES = 6
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with more than a hundred log entries, an index, a graph, a token and a
-    configuration.
-    """
-    root = tmp_path_factory.mktemp("whole") / "w"
+def undamaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Workspace with 105 log entries, an index, a graph and a token."""
+    root = tmp_path_factory.mktemp("undamaged") / "w"
     workspace = Workspace.create(str(root), partitions=4)
     claim = workspace.claim("w1", settings={"default": {"depth": 2}})
     commit_pages(workspace, claim, range(3), cdxj=True)
@@ -54,31 +51,31 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def damaged(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / "w"))
+def damaged(undamaged: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(undamaged, tmp_path / "w"))
 
 
-def one(root: Path, pattern: str) -> Path:
-    return sorted(root.glob(pattern))[0]
+def first_file(root: Path, pattern: str) -> Path:
+    return min(root.glob(pattern))
 
 
-Harm = Callable[[Path], None]
+Damage = Callable[[Path], None]
 
 
-def on_file(harm: Harm) -> Callable[[str], Harm]:
-    """Turn harm to a file into harm to a workspace, by the pattern of the file."""
-    return lambda pattern: lambda root: harm(one(root, pattern))
+def on_file(damage: Damage) -> Callable[[str], Damage]:
+    """Apply damage to the first file of a workspace that matches a pattern."""
+    return lambda pattern: lambda root: damage(first_file(root, pattern))
 
 
 @on_file
-def flip(path: Path) -> None:
+def flip_bit(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 4
     path.write_bytes(content)
 
 
 @on_file
-def cut(path: Path) -> None:
+def truncate(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
@@ -88,45 +85,45 @@ def delete(path: Path) -> None:
 
 
 @on_file
-def unreadable(path: Path) -> None:
-    """As a file without rights is, but for root too: a link that leads to itself."""
+def make_unreadable(path: Path) -> None:
+    """Replace the file by a link to itself, which root cannot read either."""
     path.unlink()
     path.symlink_to(path.name)
 
 
-def write(path: str, content: bytes = b"x", *, at: int | None = None) -> Harm:
-    def harm(root: Path) -> None:
+def write(path: str, content: bytes = b"x", *, modified_at: int | None = None) -> Damage:
+    def damage(root: Path) -> None:
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-        if at is not None:
-            os.utime(target, (at, at))
+        if modified_at is not None:
+            os.utime(target, (modified_at, modified_at))
             if target.parent.name.startswith("."):
-                os.utime(target.parent, (at, at))
+                os.utime(target.parent, (modified_at, modified_at))
 
-    return harm
-
-
-def copy(source: str, target: str) -> Harm:
-    def harm(root: Path) -> None:
-        shutil.copyfile(one(root, source), root / target)
-
-    return harm
+    return damage
 
 
-def chmod(path: str, mode: int) -> Harm:
-    return lambda root: os.chmod(one(root, path), mode)
+def copy(source: str, target: str) -> Damage:
+    def damage(root: Path) -> None:
+        shutil.copyfile(first_file(root, source), root / target)
+
+    return damage
 
 
-def index_of_another(root: Path) -> None:
-    """The index of a workspace whose log has the same length."""
+def chmod(path: str, mode: int) -> Damage:
+    return lambda root: os.chmod(first_file(root, path), mode)
+
+
+def index_of_another_workspace(root: Path) -> None:
+    """Make the index refer to another log of the same length."""
     for path in root.glob("index/*/generation.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"attempt": "0" * 32}))
         (path.parent / "files").unlink()
 
 
-def index_that_lacks_a_page(root: Path) -> None:
-    """As one that was made before the last commit, and says that it was made after it."""
+def index_without_new_pages(root: Path) -> None:
+    """Commit pages, and make the index claim to include them."""
     workspace = Workspace.open(str(root))
     claim = workspace.claim("w2")
     commit_pages(workspace, claim, range(40, 42))
@@ -144,85 +141,89 @@ def index_that_lacks_a_page(root: Path) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """`where`: what the finding names begins so; `what`: and says so; `mended` by `--repair`;
-    `deep`: only a deep check sees it.
+    """Damage and the expected finding.
+
+    where, what: beginning of its location, and a part of its description.
+    repairable: `--repair` repairs it.
+    deep: only a deep check detects it.
     """
 
     name: str
-    harm: Harm
+    damage: Damage
     where: str
     what: str
-    mended: bool = False
+    repairable: bool = False
     deep: bool = False
     severity: str = "error"
 
 
 CASES = (
-    Case("a flipped byte of a log entry", flip("log/00000103.json"), "log/00000103.json", "bytes have changed"),
-    Case("one that a snapshot stands for", flip("log/00000050.json"), "log/00000050.json", "has the same content", mended=True),
-    Case("one that cannot be read", unreadable("log/00000050.json"), "log/00000050.json", "symbolic links", mended=True),
-    Case("a missing entry behind a snapshot", delete("log/00000050.json"), "log", "are missing", mended=True, severity="warning"),
+    Case("a changed byte of a log entry", flip_bit("log/00000103.json"), "log/00000103.json", "bytes have changed"),
+    Case("a changed entry that a snapshot includes", flip_bit("log/00000050.json"), "log/00000050.json", "has the same content", repairable=True),
+    Case("an unreadable entry that a snapshot includes", make_unreadable("log/00000050.json"), "log/00000050.json", "symbolic links", repairable=True),
+    Case("a missing entry that a snapshot includes", delete("log/00000050.json"), "log", "are missing", repairable=True, severity="warning"),
     Case("a missing entry", delete("log/00000102.json"), "log/00000102.json", "it is missing"),
-    Case("the last entry lost", delete("log/00000105.json"), "index/00000001/generation.json", "the log ends with 104"),
+    Case("the last entry is missing", delete("log/00000105.json"), "index/00000001/generation.json", "the log ends with 104"),
     Case("an entry copied to the next number", copy("log/00000105.json", "log/00000106.json"), "log/00000106.json", "contains entry 105"),
-    Case("a snapshot's byte", flip("log/*.snapshot"), "log/00000100.snapshot", "", mended=True),
-    Case("half a snapshot", cut("log/*.snapshot"), "log/00000100.snapshot", "damaged", mended=True),
+    Case("a changed byte of a snapshot", flip_bit("log/*.snapshot"), "log/00000100.snapshot", "", repairable=True),
+    Case("a truncated snapshot", truncate("log/*.snapshot"), "log/00000100.snapshot", "damaged", repairable=True),
     *(
-        Case(f"{table}: a flipped byte", flip(f"data/*/{table}.parquet"), "data/00000001-1/", "bytes have changed")
+        Case(f"{table}: a changed byte", flip_bit(f"data/*/{table}.parquet"), "data/00000001-1/", "bytes have changed")
         for table in ("visits", "pages", "urls")
     ),
-    Case("hosts: half", cut("data/*/hosts.parquet"), "data/00000001-1/hosts", "according to the log"),
+    Case("hosts: truncated", truncate("data/*/hosts.parquet"), "data/00000001-1/hosts", "according to the log"),
     Case("links: deleted", delete("data/*/links.parquet"), "data/00000001-1/links", "missing"),
-    Case("links: unreadable", unreadable("data/*/links.parquet"), "data/00000001-1/links", "cannot be read"),
-    Case("the archive's byte", flip("data/*/archive.warc.gz"), "data/00000001-1/archive.warc.gz", "bytes have changed", deep=True),
-    Case("half the archive", cut("data/*/archive.warc.gz"), "data/00000001-1/archive.warc.gz", "according to the log"),
-    Case("a half copied workspace", delete("data/00000001-2"), "data/00000001-2/", "missing"),
-    Case("the index's file list", flip("index/*/files"), "index/00000001/", "", mended=True),
+    Case("links: unreadable", make_unreadable("data/*/links.parquet"), "data/00000001-1/links", "cannot be read"),
+    Case("a changed byte of the archive", flip_bit("data/*/archive.warc.gz"), "data/00000001-1/archive.warc.gz", "bytes have changed", deep=True),
+    Case("a truncated archive", truncate("data/*/archive.warc.gz"), "data/00000001-1/archive.warc.gz", "according to the log"),
+    Case("a missing data folder", delete("data/00000001-2"), "data/00000001-2/", "missing"),
+    Case("the index's file list", flip_bit("index/*/files"), "index/00000001/", "", repairable=True),
     *(
-        Case(f"the index: {kind}", flip(f"index/*/*.{kind}"), "index/00000001/", "it was changed", mended=True)
+        Case(f"the index: {kind}", flip_bit(f"index/*/*.{kind}"), "index/00000001/", "it was changed", repairable=True)
         for kind in ("idx", "store")
     ),
-    Case("the index: texts", flip("index/*/*.texts"), "index/00000001/", "", mended=True, deep=True),
-    Case("the index: suggestions", flip("index/*/suggestions*"), "index/00000001/suggestions", "bytes have changed", mended=True),
-    Case("the index: a segment's file deleted", delete("index/*/*.pos"), "index/00000001/", "missing", mended=True),
-    Case("the index: no description", cut("index/*/generation.json"), "index", "damaged", mended=True),
-    Case("no index", delete("index"), "index", "no index", mended=True, severity="warning"),
-    Case("a broken layout", write("index/layout.json", b"{"), "index/layout.json", "damaged", mended=True),
-    Case("an index of another workspace", index_of_another, "index/00000001/generation.json", "another log", mended=True),
-    Case("an index that lacks pages", index_that_lacks_a_page, "index/00000001", "missing pages: 2", mended=True),
-    Case("the graph's rows", flip("graph/*/pages.parquet"), "graph/00000001/pages", "bytes have changed", mended=True),
-    Case("the graph's description", cut("graph/*/info.json"), "graph", "damaged", mended=True),
-    Case("a wrong setting", write("lycosa.toml", b"[crawl]\nworkerz = 3\n"), "lycosa.toml", "unknown setting 'workerz'"),
-    Case("a token's file", cut("run/tokens/*.json"), "run/tokens/reader.json", "damaged"),
-    Case("half a submission", write("inbox/a.json", b"{"), "inbox/a.json", "damaged"),
-    Case("a watch", write("watches/watch-1.json", b"{}"), "watches/watch-1.json", "damaged"),
-    Case("a table of translations", write("translations/mine/table.sqlite"), "translations/mine", "cannot be read"),
-    Case("a foreign file", write("notes.txt"), "notes.txt", "not part of a workspace", severity="warning"),
-    Case("one among the data", write("data/00000001-1/pages.csv"), "data/00000001-1/pages.csv", "not part", severity="warning"),
-    Case("a folder that no claim made", write("data/00009999-1/urls.parquet"), "data/00009999-1", "belong to a claim", severity="warning"),
-    Case("a file begun and left", write("run/tokens/.ab.aside", at=LONG_AGO), "run/tokens/.ab", "killed", mended=True, severity="note"),
-    Case("one beside the log", write(".cd.aside", at=LONG_AGO), ".cd.aside", "killed", mended=True, severity="note"),
-    Case("a folder begun and left", write("graph/.build-1/x", at=LONG_AGO), "graph/.build-1", "killed", mended=True, severity="note"),
-    Case("writable by everybody", chmod("lycosa.toml", 0o666), "lycosa.toml", "every account", severity="warning"),
-    Case("a token for everybody", chmod("run/tokens/reader.json", 0o644), "run/tokens/reader.json", "can read it", severity="warning"),
+    Case("the index: texts", flip_bit("index/*/*.texts"), "index/00000001/", "", repairable=True, deep=True),
+    Case("the index: suggestions", flip_bit("index/*/suggestions*"), "index/00000001/suggestions", "bytes have changed", repairable=True),
+    Case("the index: a segment's file deleted", delete("index/*/*.pos"), "index/00000001/", "missing", repairable=True),
+    Case("the index: a truncated description", truncate("index/*/generation.json"), "index", "damaged", repairable=True),
+    Case("no index", delete("index"), "index", "no index", repairable=True, severity="warning"),
+    Case("a broken layout", write("index/layout.json", b"{"), "index/layout.json", "damaged", repairable=True),
+    Case("an index of another workspace", index_of_another_workspace, "index/00000001/generation.json", "another log", repairable=True),
+    Case("an index that lacks pages", index_without_new_pages, "index/00000001", "missing pages: 2", repairable=True),
+    Case("the graph: changed rows", flip_bit("graph/*/pages.parquet"), "graph/00000001/pages", "bytes have changed", repairable=True),
+    Case("the graph: a truncated description", truncate("graph/*/info.json"), "graph", "damaged", repairable=True),
+    Case("an unknown setting", write("lycosa.toml", b"[crawl]\nworkerz = 3\n"), "lycosa.toml", "unknown setting 'workerz'"),
+    Case("a truncated token file", truncate("run/tokens/*.json"), "run/tokens/reader.json", "damaged"),
+    Case("an invalid submission", write("inbox/a.json", b"{"), "inbox/a.json", "damaged"),
+    Case("an invalid watch", write("watches/watch-1.json", b"{}"), "watches/watch-1.json", "damaged"),
+    Case("an invalid translation table", write("translations/mine/table.sqlite"), "translations/mine", "cannot be read"),
+    Case("an unexpected file", write("notes.txt"), "notes.txt", "not part of a workspace", severity="warning"),
+    Case("an unexpected file in a data folder", write("data/00000001-1/pages.csv"), "data/00000001-1/pages.csv", "not part", severity="warning"),
+    Case("a data folder without a claim", write("data/00009999-1/urls.parquet"), "data/00009999-1", "belong to a claim", severity="warning"),
+    Case("an abandoned temporary file", write("run/tokens/.ab.aside", modified_at=LONG_AGO), "run/tokens/.ab", "killed", repairable=True, severity="note"),
+    Case("an abandoned temporary file of the log", write(".cd.aside", modified_at=LONG_AGO), ".cd.aside", "killed", repairable=True, severity="note"),
+    Case("an abandoned temporary folder", write("graph/.build-1/x", modified_at=LONG_AGO), "graph/.build-1", "killed", repairable=True, severity="note"),
+    Case("a configuration writable by all accounts", chmod("lycosa.toml", 0o666), "lycosa.toml", "every account", severity="warning"),
+    Case("a token file readable by all accounts", chmod("run/tokens/reader.json", 0o644), "run/tokens/reader.json", "can read it", severity="warning"),
 )  # fmt: skip
 
 
 @pytest.mark.proves("consistency-check")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_damage_is_found_and_named_and_mended_where_it_can_be(damaged: Path, case: Case) -> None:
-    case.harm(damaged)
+    case.damage(damaged)
     report = check_workspace(str(damaged), deep=case.deep)
-    found = [
+    findings = [
         each
         for each in report.findings
         if each.where.startswith(case.where) and case.what in each.what
     ]
-    assert found, report.findings
-    assert found[0].severity == case.severity
-    assert len(found[0].remedy) > 10
-    assert (report.ok, bool(found[0].repair)) == (case.severity != "error", case.mended)
-    if case.mended and not case.name.startswith("the index:"):  # all of these are mended alike
+    assert findings, report.findings
+    assert findings[0].severity == case.severity
+    assert len(findings[0].remedy) > 10
+    assert (report.ok, bool(findings[0].repair)) == (case.severity != "error", case.repairable)
+    # All cases of the index are repaired in the same way.
+    if case.repairable and not case.name.startswith("the index:"):
         repaired = repair_workspace(str(damaged), deep=case.deep)
         assert repaired.not_repaired == []
         assert repaired.repaired
@@ -233,12 +234,11 @@ def test_damage_is_found_and_named_and_mended_where_it_can_be(damaged: Path, cas
         )
 
 
-def test_cdxj_files_are_written_again_as_they_were(damaged: Path) -> None:
-    """Deleted, changed, or in their place an empty folder."""
+def test_changed_and_missing_cdxj_files_are_restored(damaged: Path) -> None:
     first, second = sorted(damaged.glob("data/*/archive.cdxj"))
     before = first.read_bytes(), second.read_bytes()
     assert all(before)
-    flip("data/*/archive.cdxj")(damaged)
+    flip_bit("data/*/archive.cdxj")(damaged)
     second.unlink()
     second.mkdir()
     assert {finding.where for finding in check_workspace(str(damaged)).findings} == {
@@ -248,45 +248,39 @@ def test_cdxj_files_are_written_again_as_they_were(damaged: Path) -> None:
     assert (first.read_bytes(), second.read_bytes()) == before
 
 
-def test_a_cdxj_whose_archive_is_damaged_is_not_made_up(damaged: Path) -> None:
-    for harm in (flip("data/*/archive.warc.gz"), delete("data/*/archive.cdxj")):
-        harm(damaged)
+def test_cdxj_file_of_a_damaged_archive_is_not_restored(damaged: Path) -> None:
+    for damage in (flip_bit("data/*/archive.warc.gz"), delete("data/*/archive.cdxj")):
+        damage(damaged)
     repaired = repair_workspace(str(damaged))
     assert [where for where, _ in repaired.not_repaired] == ["data/00000001-1/archive.cdxj"]
     assert not repaired.ok
-    assert not one(damaged, "data/00000001-1").joinpath("archive.cdxj").exists()
+    assert not first_file(damaged, "data/00000001-1").joinpath("archive.cdxj").exists()
 
 
-def test_what_is_being_written_is_left_alone(damaged: Path) -> None:
+def test_recent_temporary_file_is_not_reported(damaged: Path) -> None:
     write("run/tokens/.ab.aside")(damaged)
     assert check_workspace(str(damaged)).findings == []
 
 
-def test_nothing_is_repaired_under_somebody_who_crawls(damaged: Path) -> None:
-    from lycosa.core.errors import OwnedError
-
-    write("run/.ab.aside", at=LONG_AGO)(damaged)
+def test_repair_is_refused_during_a_crawl(damaged: Path) -> None:
+    write("run/.ab.aside", modified_at=LONG_AGO)(damaged)
     with Workspace.open(str(damaged)).own("crawl"), pytest.raises(OwnedError):
         repair_workspace(str(damaged))
     assert (damaged / "run/.ab.aside").exists()
 
 
 @pytest.mark.parametrize(
-    "harm", [flip("workspace.json"), cut("workspace.json"), delete("workspace.json")]
+    "damage", [flip_bit("workspace.json"), truncate("workspace.json"), delete("workspace.json")]
 )
-def test_without_its_first_file_nothing_can_be_said(damaged: Path, harm: Harm) -> None:
-    harm(damaged)
+def test_check_without_a_valid_workspace_json_fails(damaged: Path, damage: Damage) -> None:
+    damage(damaged)
     with pytest.raises(WorkspaceError, match=r"workspace\.json"):
         check_workspace(str(damaged))
 
 
 @pytest.mark.proves("consistency-archive")
 def test_tables_that_are_lost_come_back_by_import(damaged: Path, tmp_path: Path) -> None:
-    """What the remedy of a damaged table says: the archive alone makes a new workspace, with the
-    same pages.
-    """
-    from lycosa.commands.crawling.import_archives import import_files
-
+    """The remedy for damaged tables: import the archive into a new workspace."""
     for path in damaged.glob("data/*/*.parquet"):
         path.unlink()
     report = import_files(str(tmp_path / "new"), Config(), "default", [str(damaged / "data")])

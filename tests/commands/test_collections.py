@@ -1,13 +1,9 @@
-"""Collections kept apart: each is measured, exported, copied and purged alone, and after a merge
-lies apart on disk.
-"""
+"""Collections are separate: each is counted, exported, copied, purged and compacted alone."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -50,18 +46,19 @@ PLAN = WebPlan(
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`one` has the whole web, `two` some of its hosts (fetched again), `three` what neither has:
-    another web.
+    """Workspace with three collections.
+
+    `one` has all pages of a web, `two` some of its hosts, fetched again, `three` another web.
     """
     root = tmp_path_factory.mktemp("collections") / "w"
     clock = SimulatedClock(PLAN.epoch_ms)
-    for name, web, scope, most in (
+    for name, web, scope, max_pages in (
         ("one", Web(PLAN), "any", None),
         ("two", Web(PLAN), "host", None),
         ("three", Web(WebPlan(seed=9, hosts=2, pages=20, traps=0)), "host", 5),
     ):
         collection = Collection(
-            name=name, scope=scope, delay=0, courtesy_factor=0.0, max_pages=most
+            name=name, scope=scope, delay=0, courtesy_factor=0.0, max_pages=max_pages
         )
         order = CrawlOrder(str(root), CONFIG, collection, tuple(web.seeds()), index=False)
         crawl(order, clock=clock, fetcher=SimulatedFetcher(web, clock, CONFIG.fetch))
@@ -78,25 +75,21 @@ def rows(
     root: Path | str,
     table: str,
     name: str,
-    *,
-    without: tuple[str, ...] = ("warc_file", "warc_offset"),
-) -> set[Any]:
-    """A collection's live rows, but for where their records lie."""
+) -> set[str]:
+    """Return the live rows of a collection without WARC locations."""
     frame = (
         LiveTables(Workspace.open(str(root)))
         .scan(table)
         .filter(pl.col("collection") == name)
         .collect()
     )
-    return {
-        str(row)
-        for row in frame.drop(column for column in without if column in frame.columns).rows()
-    }
+    return {str(row) for row in frame.drop("warc_file", "warc_offset", strict=False).rows()}
 
 
-def links(root: Path | str, name: str) -> set[Any]:
+def links(root: Path | str, name: str) -> set[str]:
+    """Return the links from pages of a collection."""
     tables = LiveTables(Workspace.open(str(root)))
-    mine = (
+    urls = (
         tables.scan("visits")
         .filter(pl.col("collection") == name)
         .select("host_key", "url_key")
@@ -105,18 +98,18 @@ def links(root: Path | str, name: str) -> set[Any]:
     return {
         str(row)
         for row in tables.scan("links")
-        .join(mine, on=["host_key", "url_key"], how="semi")
+        .join(urls, on=["host_key", "url_key"], how="semi")
         .collect()
         .rows()
     }
 
 
-def sound(root: Path | str) -> None:
+def assert_undamaged(root: Path | str) -> None:
     report = verify(Workspace.open(str(root)), deep=True)
     assert [finding for finding in report.findings if finding.severity != "note"] == []
 
 
-def records(root: Path | str) -> set[str]:
+def record_ids(root: Path | str) -> set[str]:
     workspace = Workspace.open(str(root))
     return {
         stored.visit.record_id
@@ -125,24 +118,24 @@ def records(root: Path | str) -> set[str]:
     }
 
 
-def test_after_a_merge_they_lie_apart_on_disk(root: Path) -> None:
+def test_compacted_files_contain_rows_of_one_collection(root: Path) -> None:
     workspace = Workspace.open(str(root))
     compact(workspace, whole=True)
     state = workspace.state()
     for table in ("visits", "pages", "urls"):
-        places = [base_place(file.path) for file in state.files[table]]
-        assert {place[0] for place in places if place} == {"one", "two", "three"}
-        for file, place in zip(state.files[table], places, strict=True):
-            assert place is not None
+        locations = [base_place(file.path) for file in state.files[table]]
+        assert {location[0] for location in locations if location} == {"one", "two", "three"}
+        for file, location in zip(state.files[table], locations, strict=True):
+            assert location is not None
             assert pl.read_parquet(workspace.path(file.path))["collection"].unique().to_list() == [
-                place[0]
+                location[0]
             ]
     listed = {each.name: each for each in list_collections(workspace, CONFIG)}
     assert all(each.on_disk > 0 for each in listed.values())
-    sound(root)
+    assert_undamaged(root)
 
 
-def test_they_are_listed(root: Path) -> None:
+def test_collections_are_listed_with_their_pages_and_urls(root: Path) -> None:
     tables = LiveTables(Workspace.open(str(root)))
     listed = {
         each.name: each
@@ -165,9 +158,9 @@ def test_they_are_listed(root: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("merged", [False, True])
-def test_a_copy_says_the_same_and_is_sound(root: Path, tmp_path: Path, merged: bool) -> None:
-    if merged:
+@pytest.mark.parametrize("compacted", [False, True])
+def test_copy_has_the_same_rows_and_no_damage(root: Path, tmp_path: Path, compacted: bool) -> None:
+    if compacted:
         compact(Workspace.open(str(root)), whole=True)
     for name in ("two", "three"):
         report = copy_to(str(root), name, str(tmp_path / "copy"))
@@ -178,35 +171,36 @@ def test_a_copy_says_the_same_and_is_sound(root: Path, tmp_path: Path, merged: b
             assert rows(copy, table, name) == rows(root, table, name)
         assert links(copy, name) == links(root, name)
     assert rows(copy, "pages", "one") == set()
-    sound(copy)
+    assert_undamaged(copy)
     state = Workspace.open(str(copy)).state()
     assert (state.counters["pages.three"], state.settings["three"]["max_pages"]) == (5, 5)
     with pytest.raises(UsageError, match="already"):
         copy_to(str(root), "two", str(copy))
     with pytest.raises(UsageError, match="has no collection"):
-        copy_to(str(root), "nobody", str(tmp_path / "other"))
+        copy_to(str(root), "unknown", str(tmp_path / "other"))
 
 
-def test_a_copy_is_exported_and_searched_like_the_original(root: Path, tmp_path: Path) -> None:
+def test_copy_is_exported_and_indexed_like_the_original(root: Path, tmp_path: Path) -> None:
     copy_to(str(root), "two", str(tmp_path / "copy"))
-    for name, where in (("a", root), ("b", tmp_path / "copy")):
+    for name, source in (("a", root), ("b", tmp_path / "copy")):
         export_library(
-            Workspace.open(str(where)),
+            Workspace.open(str(source)),
             tmp_path / name,
             FORMATS["xml"],
             LibrarySelection(collection="two"),
             READER,
         )
-    content: Callable[[str], dict[str, bytes]] = lambda name: {  # noqa: E731
-        str(path.relative_to(tmp_path / name)): path.read_bytes()
-        for path in (tmp_path / name).rglob("*.xml")
-    }
+
+    def content(name: str) -> dict[str, bytes]:
+        folder = tmp_path / name
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.xml")}
+
     assert content("a") == content("b") != {}
     with Indexer(str(tmp_path / "copy"), CONFIG.index) as indexer:
         assert indexer.update().documents > 0
 
 
-def test_a_copy_is_crawled_on(root: Path, tmp_path: Path) -> None:
+def test_crawl_of_a_copy_continues(root: Path, tmp_path: Path) -> None:
     copy_to(str(root), "three", str(tmp_path / "copy"))
     clock, web = (
         SimulatedClock(PLAN.epoch_ms + 10**9),
@@ -215,19 +209,19 @@ def test_a_copy_is_crawled_on(root: Path, tmp_path: Path) -> None:
     collection = Collection(name="three", delay=0, courtesy_factor=0.0)
     order = CrawlOrder(str(tmp_path / "copy"), CONFIG, collection, index=False)
     assert crawl(order, clock=clock, fetcher=SimulatedFetcher(web, clock, CONFIG.fetch)).pages > 5
-    sound(tmp_path / "copy")
+    assert_undamaged(tmp_path / "copy")
 
 
-@pytest.mark.parametrize("merged", [False, True])
-def test_a_purge_takes_one_and_leaves_the_others(root: Path, merged: bool) -> None:
-    if merged:
+@pytest.mark.parametrize("compacted", [False, True])
+def test_purge_deletes_one_collection_and_no_other_rows(root: Path, compacted: bool) -> None:
+    if compacted:
         compact(Workspace.open(str(root)), whole=True)
-    kept = {
+    rows_before = {
         (table, name): rows(root, table, name)
         for table in ("visits", "pages", "urls")
         for name in ("one", "three")
     }
-    kept_links = {name: links(root, name) for name in ("one", "three")}
+    links_before = {name: links(root, name) for name in ("one", "three")}
     visits = (
         LiveTables(Workspace.open(str(root)))
         .scan("visits")
@@ -243,10 +237,10 @@ def test_a_purge_takes_one_and_leaves_the_others(root: Path, merged: bool) -> No
     for table in ("visits", "pages", "urls"):
         assert rows(root, table, "two") == set()
         for name in ("one", "three"):
-            assert rows(root, table, name) == kept[table, name]
-    assert {name: links(root, name) for name in ("one", "three")} == kept_links
-    assert records(root) == set(visits.filter(pl.col("collection") != "two")["record_id"])
-    sound(root)
+            assert rows(root, table, name) == rows_before[table, name]
+    assert {name: links(root, name) for name in ("one", "three")} == links_before
+    assert record_ids(root) == set(visits.filter(pl.col("collection") != "two")["record_id"])
+    assert_undamaged(root)
     assert {each.name for each in list_collections(Workspace.open(str(root)), CONFIG)} == {
         "one",
         "three",
@@ -261,7 +255,7 @@ def test_a_purge_takes_one_and_leaves_the_others(root: Path, merged: bool) -> No
     )
 
 
-def test_the_last_collection_leaves_nothing(root: Path) -> None:
+def test_purge_of_all_collections_empties_tables_and_archive(root: Path) -> None:
     for name in ("one", "two", "three"):
         purge(str(root), name, CONFIG)
     workspace = Workspace.open(str(root))
@@ -277,18 +271,18 @@ def test_the_last_collection_leaves_nothing(root: Path) -> None:
     assert tables.scan("hosts").filter(pl.col("host") != "").collect().height == 0
     assert not workspace.state().warcs
     assert not list(root.rglob("*.warc.gz"))
-    sound(root)
+    assert_undamaged(root)
 
 
-def test_what_is_configured_is_not_purged(root: Path) -> None:
+def test_purge_of_a_configured_or_unknown_collection_is_refused(root: Path) -> None:
     with pytest.raises(UsageError, match="configured"):
         purge(str(root), "two", parse_config('[[collection]]\nname = "two"\n'))
-    with pytest.raises(UsageError, match="has no collection 'nobody'"):
-        purge(str(root), "nobody", CONFIG)
+    with pytest.raises(UsageError, match="has no collection 'unknown'"):
+        purge(str(root), "unknown", CONFIG)
     assert not Workspace.open(str(root)).state().holders, "no claim is left behind"
 
 
-def test_a_collection_is_filed_under_a_language_only_if_it_says_so(root: Path) -> None:
+def test_library_language_of_a_collection_is_the_configured_one(root: Path) -> None:
     config = parse_config(
         '[[collection]]\nname = "it"\n[[collection]]\nname = "press"\nlanguage = "de"\n'
     )

@@ -1,6 +1,4 @@
-"""The demonstration's web: served as its README says, every page reachable, every link good but the
-one that is meant to be broken.
-"""
+"""The demo sites: responses, links, encodings and redirects; the command `lycosa demo`."""
 
 from __future__ import annotations
 
@@ -38,6 +36,8 @@ OUTSIDE = {"www.example.org", "www.example.com", "www.example.net"}
 
 
 class Answer:
+    """A request and its response, without following redirects."""
+
     def __init__(
         self, url: str, method: str = "GET", headers: dict[str, str] | None = None
     ) -> None:
@@ -63,6 +63,8 @@ class Answer:
 
 
 class Anchors(HTMLParser):
+    """Link targets of a page, with and without nofollow."""
+
     def __init__(self, text: str) -> None:
         super().__init__()
         self.follow: list[str] = []
@@ -77,8 +79,9 @@ class Anchors(HTMLParser):
 
 
 def walk(web: DemoWeb) -> dict[str, Answer]:
-    """Every URL that links lead to from the front pages, with its answer; redirects are followed,
-    other machines are not asked.
+    """Return the responses of all URLs that are reachable from the home pages.
+
+    Redirects are followed; URLs of other hosts are not requested.
     """
     origins = set(web.origins.values())
     waiting, seen = list(web.seeds()), {}
@@ -86,7 +89,7 @@ def walk(web: DemoWeb) -> dict[str, Answer]:
         url = urldefrag(waiting.pop()).url
         parts = urlsplit(url)
         if url in seen or f"{parts.scheme}://{parts.netloc}" not in origins:
-            assert url in seen or parts.hostname in OUTSIDE, f"{url} leads nowhere"
+            assert url in seen or parts.hostname in OUTSIDE, f"{url} is not a URL of the demo sites"
             continue
         seen[url] = answer = Answer(url)
         if answer.headers["Location"]:
@@ -97,35 +100,39 @@ def walk(web: DemoWeb) -> dict[str, Answer]:
 
 
 @pytest.fixture(scope="module")
-def walked(web: DemoWeb) -> dict[str, Answer]:
+def responses(web: DemoWeb) -> dict[str, Answer]:
     return walk(web)
 
 
-def test_every_link_works_but_the_broken_one(web: DemoWeb, walked: dict[str, Answer]) -> None:
+def test_every_link_works_except_the_intentionally_broken_one(
+    web: DemoWeb, responses: dict[str, Answer]
+) -> None:
     statuses = {
-        url: answer.status for url, answer in walked.items() if answer.status not in (200, 301, 302)
+        url: answer.status
+        for url, answer in responses.items()
+        if answer.status not in (200, 301, 302)
     }
     assert statuses == {web.origins["wolfspiders"] + BROKEN: 404}
 
 
-def test_links_reach_every_page_that_robots_may_read(
-    web: DemoWeb, walked: dict[str, Answer]
+def test_links_reach_every_page_that_robots_txt_allows(
+    web: DemoWeb, responses: dict[str, Answer]
 ) -> None:
-    walked_bodies = {answer.body for answer in walked.values()}
+    bodies = {answer.body for answer in responses.values()}
     unreached = {
         path
         for site in web.resources.values()
         for path, resource in site.items()
-        if path.endswith(".html") and resource.body not in walked_bodies
+        if path.endswith(".html") and resource.body not in bodies
     }
-    # The notebook is linked, and a walk that does not read robots.txt finds it.
+    # The notebook is linked; `walk` does not obey robots.txt.
     assert unreached == {"/links-unchecked.html"}
-    assert walked[web.origins["wolfspiders"] + "/private/notebook.html"].status == 200
+    assert responses[web.origins["wolfspiders"] + "/private/notebook.html"].status == 200
     assert "Disallow: /private/" in Answer(web.origins["wolfspiders"] + "/robots.txt").text
 
 
-def test_size_and_languages(walked: dict[str, Answer]) -> None:
-    pages = [answer.text for answer in walked.values() if answer.status == 200]
+def test_number_and_languages_of_pages(responses: dict[str, Answer]) -> None:
+    pages = [answer.text for answer in responses.values() if answer.status == 200]
     assert 60 <= len(pages) <= 100
     languages = {found[1] for page in pages if (found := re.search(r'<html lang="([a-z]+)"', page))}
     assert languages >= {"en", "de", "fr", "es", "pt", "ru", "zh", "ja", "ar"}
@@ -139,7 +146,7 @@ def test_cross_site_links_carry_the_real_port(web: DemoWeb) -> None:
     assert ".demo" not in page
 
 
-def test_old_encodings(web: DemoWeb) -> None:
+def test_legacy_encodings(web: DemoWeb) -> None:
     french = Answer(web.origins["boulangerie"] + "/horaires.html")
     assert "forêt".encode("iso-8859-1") in french.body
     assert "ça sent la pâte brûlée" in french.text
@@ -150,7 +157,7 @@ def test_old_encodings(web: DemoWeb) -> None:
         assert answer.headers["Content-Type"] == "text/html"
 
 
-def test_redirects(web: DemoWeb) -> None:
+def test_redirect_targets(web: DemoWeb) -> None:
     moved = Answer(web.origins["wolfspiders"] + "/mothers.html")
     assert (moved.status, moved.headers["Location"]) == (301, "/life/mothers.html")
     away = Answer(web.origins["harbour"] + "/teegarten")
@@ -163,14 +170,14 @@ def test_head_and_revalidation(web: DemoWeb) -> None:
     full = Answer(web.seeds()[0])
     head = Answer(web.seeds()[0], "HEAD")
     assert (head.body, head.headers["Content-Length"]) == (b"", str(len(full.body)))
-    again = Answer(web.seeds()[0], headers={"If-None-Match": full.headers["ETag"]})
-    assert (again.status, again.body) == (304, b"")
+    conditional = Answer(web.seeds()[0], headers={"If-None-Match": full.headers["ETag"]})
+    assert (conditional.status, conditional.body) == (304, b"")
 
 
 @pytest.mark.parametrize(
     "path", ["/../pyproject.toml", "/%2e%2e/%2e%2e/pyproject.toml", "/_redirects", "/life/../../x"]
 )
-def test_serves_its_pages_and_nothing_else(web: DemoWeb, path: str) -> None:
+def test_other_files_are_not_served(web: DemoWeb, path: str) -> None:
     assert Answer(web.origins["wolfspiders"] + path).status == 404
 
 
@@ -190,48 +197,51 @@ def test_port_is_free_again_afterwards() -> None:
         socket.create_connection(("127.0.2.1", port), timeout=1)
 
 
-def test_a_link_to_no_site_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text('<a href="http://nobody.demo/">x</a>')
-    with pytest.raises(WorkError, match=r"nobody\.demo"):
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("index.html", '<a href="http://unknown.demo/">x</a>', r"unknown\.demo"),
+        ("_redirects", "/from /to\n", "_redirects"),
+    ],
+)
+def test_invalid_link_or_redirect_is_an_error(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(WorkError, match=message):
         load_site(tmp_path, dict.fromkeys(SITES, "http://127.0.2.1:1"))
-
-
-def test_a_broken_redirects_line_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "_redirects").write_text("/from /to\n")
-    with pytest.raises(WorkError, match="_redirects"):
-        load_site(tmp_path, {})
 
 
 def test_every_folder_is_a_site() -> None:
     assert {path.name for path in WEB.iterdir() if path.is_dir()} == set(SITES)
 
 
-def test_free_port_skips_what_is_taken() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        first = taken.getsockname()[1]
+def test_free_port_skips_ports_in_use() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        first = listener.getsockname()[1]
         assert first < free_port(first, first + 50) <= first + 50
         with pytest.raises(WorkError, match="all in use"):
             free_port(first, first)
 
 
-def test_a_folder_that_is_no_workspace_is_left_alone(tmp_path: Path) -> None:
-    mine = tmp_path / "demo-data" / "thesis.txt"
-    mine.parent.mkdir()
-    mine.write_text("years of work")
+def test_demo_does_not_overwrite_a_folder_that_is_not_a_workspace(tmp_path: Path) -> None:
+    file = tmp_path / "demo-data" / "thesis.txt"
+    file.parent.mkdir()
+    file.write_text("years of work")
     with pytest.raises(UsageError, match="not a Lycosa workspace"):
         run_demo(serve=False, folder=tmp_path, say=lambda line: None)
-    assert mine.read_text() == "years of work"
+    assert file.read_text() == "years of work"
 
 
-def test_the_whole_demonstration(tmp_path: Path) -> None:
+def test_demo_crawls_and_searches_over_an_earlier_demo(tmp_path: Path) -> None:
     earlier = tmp_path / "demo-data" / "workspace.json"
     earlier.parent.mkdir()
-    earlier.write_text("an earlier demonstration, of a format nobody knows")
-    said = printed("demo", "--no-serve", cwd=tmp_path, limit_s=120)
-    commands = [line for line in said.splitlines() if line.startswith("$ lycosa -w demo-data ")]
+    earlier.write_text("an earlier demo in an unknown format")
+    output = printed("demo", "--no-serve", cwd=tmp_path, limit_s=120)
+    commands = [line for line in output.splitlines() if line.startswith("$ lycosa -w demo-data ")]
     assert [line.split()[4] for line in commands] == ["crawl", "search", "search"]
     assert "--delay 50ms" in commands[0]
-    english, chinese = said.split(commands[1])[1].split(commands[2])
+    english, chinese = output.split(commands[1])[1].split(commands[2])
     assert re.search(
         r"^ 1\. Mothers with a load .*\n +http://127\.0\.2\.1:\d+/life/mothers\.html "
         r"+en ",
@@ -243,37 +253,34 @@ def test_the_whole_demonstration(tmp_path: Path) -> None:
     )
 
 
-def test_a_crawl_finds_every_page_and_obeys_robots(tmp_path: Path) -> None:
+def test_crawl_finds_every_page_and_obeys_robots_txt(tmp_path: Path) -> None:
     lycosa = functools.partial(printed, "-w", str(tmp_path / "w"), limit_s=120)
     with serve_demo_web() as web:
         lycosa("crawl", "--quiet", *web.seeds(), "--delay", "0")
     files = {str(path.relative_to(WEB)) for path in WEB.rglob("*.html")}
-    found = json.loads(lycosa("status", "--json"))
-    assert found["pages"] == len(
+    status = json.loads(lycosa("status", "--json"))
+    assert status["pages"] == len(
         files - {"wolfspiders/links-unchecked.html", "wolfspiders/private/notebook.html"}
     )
-    assert found["urls"]["excluded"] == 1  # by robots.txt
-    assert (found["urls"]["gone"], found["refused_links"]["nofollow"], set(found["languages"])) == (
+    assert status["urls"]["excluded"] == 1  # by robots.txt
+    assert (
+        status["urls"]["gone"],
+        status["refused_links"]["nofollow"],
+        set(status["languages"]),
+    ) == (
         1,
         1,
         {"en", "de", "fr", "es", "pt", "ru", "zh", "ja", "ar"},
     )
-    # GB18030
-    assert json.loads(lycosa("search", "--json", "武阳买茶"))["hits"][0]["url"].endswith(
-        "/chashi.html"
-    )
-    # ISO-8859-1
-    assert json.loads(lycosa("search", "--json", "canicule"))["hits"][0]["url"].endswith(
-        "/horaires.html"
-    )
-    nothing = run("-w", str(tmp_path / "w"), "search", "--json", "quagmirelantern")
-    assert nothing.json["total"] == 0
+    for query, path in (("武阳买茶", "/chashi.html"), ("canicule", "/horaires.html")):
+        # The first page is encoded in GB18030, the second in ISO-8859-1.
+        assert json.loads(lycosa("search", "--json", query))["hits"][0]["url"].endswith(path)
+    no_results = run("-w", str(tmp_path / "w"), "search", "--json", "quagmirelantern")
+    assert no_results.json["total"] == 0
 
 
 def test_an_installed_package_has_the_demo_sites(tmp_path: Path) -> None:
-    """The demo failed unless it was run from a clone: everything it needs is a part of the
-    package.
-    """
+    """Outside a clone of the repository, all files of the demo come from the package."""
     package = Path(lycosa.__file__).parent
     installed = tmp_path / "site-packages"
     shutil.copytree(package, installed / "lycosa", ignore=shutil.ignore_patterns("__pycache__"))

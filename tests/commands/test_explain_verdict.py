@@ -1,4 +1,4 @@
-"""`explain` and the crawl decide the same about a URL: random URLs, collections and host states."""
+"""`explain` and the crawl make the same decision: random URLs, collections and host states."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TURNS = 8
 
 
 class RecordingFetcher:
-    """Records which requests a worker starts; no response ever comes."""
+    """Records the requests that a worker starts; never returns a response."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.requests: list[Request] = []
@@ -67,7 +67,7 @@ class RecordingFetcher:
 
 @dataclass(frozen=True)
 class Target:
-    """One URL on a host of its own: how it is linked, and what is stored of it and its host."""
+    """A URL, the link to it, and the stored state of URL and host."""
 
     path: str
     rel: str
@@ -122,7 +122,7 @@ def collection(chosen: dict[str, Any]) -> Collection:
 
 
 class Stored:
-    """A workspace in which a crawl knows its seed and what that links to."""
+    """A workspace with a visited seed and the URLs that it links to."""
 
     def __init__(self, root: Path, chosen: dict[str, Any], targets: list[Target]) -> None:
         self.root, self.clock = root, ManualClock()
@@ -242,37 +242,37 @@ def _robots(target: Target, origin: str, now_ms: int) -> list[RobotsEntry]:
             return [entry]
 
 
-def _crawled(stored: Stored) -> dict[str, tuple[str, str]]:
-    """What the first turns of a worker do with each stored URL."""
+def _crawl_decisions(stored: Stored) -> dict[str, tuple[str, str]]:
+    """Return what the first turns of a worker decide about each stored URL."""
     before = {row.id.url: replace(row) for row in stored.rows()}
     session, fetcher = stored.session()
     for _ in range(TURNS):
         session.worker.turn()
-    done: dict[str, tuple[str, str]] = {}
+    decisions: dict[str, tuple[str, str]] = {}
     for url, row in before.items():
         if row.state == "excluded":
-            done[url] = ("refuse", row.reason)
+            decisions[url] = ("refuse", row.reason)
             continue
         now = session.crawl.urls.find("c", row.id) or row
         if now.state == "excluded":
-            done[url] = ("refuse", now.reason)
+            decisions[url] = ("refuse", now.reason)
         elif now.not_before > row.not_before:
-            done[url] = ("defer", now.reason)
+            decisions[url] = ("defer", now.reason)
         else:
-            done[url] = ("defer", "waits")
+            decisions[url] = ("defer", "waits")
     for request in fetcher.requests:
         assert isinstance(request.token, Task)
         if request.token.rows:
-            done[request.url] = ("fetch", "")
+            decisions[request.url] = ("fetch", "")
             continue
         waiting = [url for url in before if url.startswith(f"{request.token.origin}/")]
-        done.update(dict.fromkeys(waiting, ("defer", "robots_unknown")))
+        decisions.update(dict.fromkeys(waiting, ("defer", "robots_unknown")))
     session.close()
-    return done
+    return decisions
 
 
-def _refused(stored: Stored) -> dict[str, str]:
-    """The first refusal of each link that led to no row, by a new gate."""
+def _refusal_reasons(stored: Stored) -> dict[str, str]:
+    """Return the reason for which a new gate refuses each link, or ''."""
     session, _ = stored.session()
     gate = session.crawl.assignments["c"].gate
     seed = next(row for row in stored.rows() if row.id.url == SEED)
@@ -284,7 +284,7 @@ def _refused(stored: Stored) -> dict[str, str]:
     return refused
 
 
-_WAITS = {
+_DEFER_REASONS = {
     "budget",
     "paused",
     "recrawl",
@@ -302,22 +302,24 @@ def test_explain_decides_as_the_crawl_does(chosen: dict[str, Any], targets: list
         stored = Stored(Path(folder) / "w", chosen, targets)
         urls = {row.id.url for row in stored.rows()} - {SEED}
         outcome = {url: stored.explained(url) for url in urls}
-        crawled, after = _crawled(stored), dict[str, tuple[str, str]]()
+        crawled, after = _crawl_decisions(stored), dict[str, tuple[str, str]]()
         unpaused = [replace(each, host_pause_ms=0, domain_pause_ms=0) for each in targets]
         for url in urls:
             verdict = outcome[url]["verdict"], outcome[url]["verdict_reason"]
             if crawled[url] == ("defer", "waits"):
-                if verdict[1] in _WAITS:
+                if verdict[1] in _DEFER_REASONS:
                     assert verdict[0] == "defer", (url, outcome[url])
                 else:
-                    # the host is paused: what the rules decide when the pause is over
-                    after = after or _crawled(Stored(Path(folder) / "after", chosen, unpaused))
+                    # The host is paused: compare with the decision after the pause.
+                    after = after or _crawl_decisions(
+                        Stored(Path(folder) / "after", chosen, unpaused)
+                    )
                     assert after[url] == verdict or (
                         verdict[0] == "defer" and after[url] == ("defer", "waits")
                     ), (url, outcome[url])
             else:
                 assert verdict == crawled[url], (url, outcome[url])
-        for url, refusal in _refused(stored).items():
+        for url, refusal in _refusal_reasons(stored).items():
             if refusal and url not in urls:
                 facts = stored.explained(url)
                 assert (facts["verdict"], facts["verdict_reason"]) == ("refuse", refusal), url
@@ -338,7 +340,7 @@ def target(**values: Any) -> Target:
         ({"robots": "disallow"}, ("refuse", "robots"), "robots.txt disallows it"),
     ],
 )
-def test_state_of_the_host(
+def test_verdict_by_the_state_of_the_host(
     tmp_path: Path, changed: dict[str, Any], verdict: tuple[str, str], text: str
 ) -> None:
     stored = Stored(tmp_path / "w", {"scope": "any"}, [target(**changed)])
@@ -364,7 +366,7 @@ def test_a_paused_collection_defers(tmp_path: Path) -> None:
     assert "anna" in facts["due_by"]
 
 
-def test_the_interval_of_ranking_is_the_configured_one(tmp_path: Path) -> None:
+def test_configured_rank_interval_is_shown(tmp_path: Path) -> None:
     stored = Stored(tmp_path / "w", {"scope": "any", "recrawl": "fresh"}, [target(row="old")])
     stored.config = parse_config("", overrides=("run.rank_interval=7h",))
     assert "computed every 7h" in stored.explained(stored.links[0].target)["due_by"]

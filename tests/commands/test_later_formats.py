@@ -1,4 +1,4 @@
-"""What a later version wrote is refused, with what to do."""
+"""Data of a later version is refused with a message that names the remedy."""
 
 from __future__ import annotations
 
@@ -35,21 +35,23 @@ def search(root: Path, words: str) -> list[str]:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    made = Workspace.create(str(tmp_path / "w"), partitions=4)
-    claim = made.claim("w1")
-    commit_pages(made, claim, range(3))
+    workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
+    claim = workspace.claim("w1")
+    commit_pages(workspace, claim, range(3))
     claim.release()
-    make_generation(made)
-    Indexer(made.root).update()
-    return made
+    make_generation(workspace)
+    Indexer(workspace.root).update()
+    return workspace
 
 
-def rewrite(pattern: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    def future(root: Path) -> None:
-        path = sorted(root.glob(pattern))[-1]
+def rewrite_last(pattern: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    """Return a function that changes the last file matching a pattern."""
+
+    def upgrade(root: Path) -> None:
+        path = max(root.glob(pattern))
         path.write_bytes(change(path.read_bytes()))
 
-    return future
+    return upgrade
 
 
 def with_fields(**fields: object) -> Callable[[bytes], bytes]:
@@ -64,7 +66,7 @@ def with_sealed_fields(**fields: object) -> Callable[[bytes], bytes]:
     return change
 
 
-def snapshot_of_another_form(root: Path) -> None:
+def write_snapshot_with_unknown_fields(root: Path) -> None:
     body = zstandard.ZstdCompressor().compress(b'{"holders":{},"kinds":{}}')
     header = {"number": 100, "digest": xxh3_128_hexdigest(body), "attempts": ["x"] * 100}
     (root / "log/00000100.snapshot").write_bytes(json.dumps(header).encode() + b"\n" + body)
@@ -72,30 +74,28 @@ def snapshot_of_another_form(root: Path) -> None:
 
 @pytest.mark.proves("consistency-versions")
 @pytest.mark.parametrize(
-    "future",
+    "upgrade",
     [
-        rewrite("workspace.json", with_fields(format=2)),
-        rewrite("log/*.json", with_sealed_fields(kind="forget")),
-        rewrite("log/*.json", with_sealed_fields(epoch=3)),
-        snapshot_of_another_form,
+        rewrite_last("workspace.json", with_fields(format=2)),
+        rewrite_last("log/*.json", with_sealed_fields(kind="forget")),
+        rewrite_last("log/*.json", with_sealed_fields(epoch=3)),
+        write_snapshot_with_unknown_fields,
     ],
     ids=["workspace.json", "kind of entry", "field of an entry", "snapshot"],
 )
 def test_a_later_format_is_refused_whole(
-    workspace: Workspace, future: Callable[[Path], None]
+    workspace: Workspace, upgrade: Callable[[Path], None]
 ) -> None:
-    """Nothing is read or written on what is not understood; the message says what to install, and
-    `check` calls nothing damaged.
-    """
-    future(Path(workspace.root))
+    """Neither reads nor writes are possible; the message names the command that upgrades Lycosa."""
+    upgrade(Path(workspace.root))
     with pytest.raises(NewerError, match="pip install -U lycosa"):
         Workspace.open(workspace.root).state()
     with pytest.raises(NewerError):
         Workspace.open(workspace.root).claim("w2")
 
 
-def test_check_says_of_a_later_entry_to_upgrade(workspace: Workspace) -> None:
-    rewrite("log/*.json", with_sealed_fields(kind="forget"))(Path(workspace.root))
+def test_check_recommends_an_upgrade_for_a_later_log_entry(workspace: Workspace) -> None:
+    rewrite_last("log/*.json", with_sealed_fields(kind="forget"))(Path(workspace.root))
     [finding] = [each for each in verify(workspace).findings if each.severity == "error"]
     assert finding.where == "log/00000003.json"
     assert finding.remedy.startswith("upgrade Lycosa")
@@ -103,14 +103,14 @@ def test_check_says_of_a_later_entry_to_upgrade(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("future", "expected_text"),
+    ("upgrade", "expected_text"),
     [
         (
-            rewrite("index/*/generation.json", with_fields(format=9)),
+            rewrite_last("index/*/generation.json", with_fields(format=9)),
             "index of format 9.*lycosa index --rebuild",
         ),
         (
-            rewrite(
+            rewrite_last(
                 "index/*/*.texts", lambda content: content[:4] + struct.pack("<I", 9) + content[8:]
             ),
             "lycosa index --rebuild",
@@ -118,11 +118,11 @@ def test_check_says_of_a_later_entry_to_upgrade(workspace: Workspace) -> None:
     ],
     ids=["generation", "texts"],
 )
-def test_a_later_index_is_refused_and_built_anew(
-    workspace: Workspace, future: Callable[[Path], None], expected_text: str
+def test_later_index_is_refused_and_can_be_rebuilt(
+    workspace: Workspace, upgrade: Callable[[Path], None], expected_text: str
 ) -> None:
     root = Path(workspace.root)
-    future(root)
+    upgrade(root)
     with pytest.raises(WorkspaceError, match=expected_text):
         search(root, "page")
     assert not check_workspace(str(root)).ok
@@ -130,20 +130,20 @@ def test_a_later_index_is_refused_and_built_anew(
     assert len(search(root, "page")) == 3
 
 
-def test_suggestions_of_another_format_are_as_good_as_none(workspace: Workspace) -> None:
+def test_suggestions_of_another_format_are_ignored(workspace: Workspace) -> None:
     [file] = Path(workspace.root).glob("index/*/suggestions-*")
     file.rename(file.with_name("suggestions-999-0123456789abcdef"))
     assert len(search(Path(workspace.root), "page")) == 3
 
 
-def test_a_later_graph_is_refused(workspace: Workspace) -> None:
-    rewrite("graph/*/info.json", with_fields(format=9))(Path(workspace.root))
+def test_later_graph_is_refused(workspace: Workspace) -> None:
+    rewrite_last("graph/*/info.json", with_fields(format=9))(Path(workspace.root))
     with pytest.raises(WorkspaceError, match=r"format 9.*lycosa rank"):
         graph.newest(workspace)
     assert not check_workspace(workspace.root).ok
 
 
-def test_a_later_dictionary_is_left_out_and_named(workspace: Workspace, tmp_path: Path) -> None:
+def test_later_dictionary_is_ignored_and_reported(workspace: Workspace, tmp_path: Path) -> None:
     root = workspace.root
     words = tmp_path / "en-de.tsv"
     words.write_text("page\tSeite\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The template `news27`: it is valid, covers its list of sites, and works over TLS sockets."""
+"""The template `news27` is valid, contains the listed sites, and can be crawled over TLS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import re
 import ssl
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,10 +20,13 @@ from lycosa.cli.main import app
 from lycosa.commands.crawling.news27 import LANGUAGES, SITES
 from lycosa.commands.crawling.news_template import news_template, seeds_of
 from lycosa.config.reading import parse_config
-from lycosa.core.clock import SystemClock
+from lycosa.config.settings import Config
+from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ConfigError
 from lycosa.crawl.session.planning import make_plan, read_seeds
 from lycosa.crawl.session.session import SessionOptions, open_session
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Job
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
@@ -48,13 +51,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def plan_of(root: Path) -> tuple[str, str]:
+def configuration(root: Path) -> tuple[str, str]:
     path = root / "lycosa.toml"
     return path.read_text(encoding="utf-8"), str(path)
 
 
-def test_it_validates_and_has_a_collection_a_language(root: Path) -> None:
-    plan = make_plan(*plan_of(root), overrides=CONTACT)
+def test_template_is_valid_and_has_one_collection_per_language(root: Path) -> None:
+    plan = make_plan(*configuration(root), overrides=CONTACT)
     assert (plan.bad, plan.names, len(plan.names)) == ({}, list(LANGUAGES), 27)
     for job in plan.jobs:
         collection = job.collection
@@ -73,33 +76,33 @@ def test_it_validates_and_has_a_collection_a_language(root: Path) -> None:
     assert len({job.collection.daily_at for job in plan.jobs}) == 27
 
 
-def test_it_asks_who_you_are(root: Path) -> None:
+def test_template_requires_a_contact(root: Path) -> None:
     with pytest.raises(ConfigError, match=r"fetch\.contact"):
-        make_plan(*plan_of(root))
+        make_plan(*configuration(root))
 
 
-def test_it_is_not_written_over_a_configuration(root: Path) -> None:
+def test_existing_configuration_is_not_overwritten(root: Path) -> None:
     assert CliRunner().invoke(app, ["-w", str(root), "init", "--template", "news27"]).exit_code != 0
     assert (
         CliRunner().invoke(app, ["-w", str(root), "init", "--template", "nothing"]).exit_code != 0
     )
 
 
-@pytest.mark.skipif(not LIST.exists(), reason=f"{LIST} is not there")
-def test_it_holds_every_site_of_the_list_that_is_not_gone(root: Path) -> None:
+@pytest.mark.skipif(not LIST.exists(), reason=f"{LIST} does not exist")
+def test_template_contains_every_listed_site_that_still_exists(root: Path) -> None:
     with LIST.open(encoding="utf-8") as file:
         listed = [
             row
             for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             if not row[0].startswith("#")
         ]
-    wanted = [
+    expected_sites = [
         (language, name, home, note) for language, name, home, note in listed if note != "gone"
     ]
-    assert sorted(wanted) == sorted(
+    assert sorted(expected_sites) == sorted(
         (code, *site) for code, sites in SITES.items() for site in sites
     )
-    for language, name, home, note in wanted:
+    for language, name, home, note in expected_sites:
         path = root / "seeds" / f"{language}.txt"
         (line,) = (
             line
@@ -111,7 +114,7 @@ def test_it_holds_every_site_of_the_list_that_is_not_gone(root: Path) -> None:
         assert (home in read_seeds(str(path))) == (not note and home != "")
 
 
-def test_a_section_of_a_shared_site_stays_a_section() -> None:
+def test_sections_of_shared_sites_are_restricted_by_deny_patterns() -> None:
     text, _ = news_template(None)
     collections = {collection.name: collection for collection in parse_config(text).collection}
     for name, url, admitted in (
@@ -129,27 +132,29 @@ def test_a_section_of_a_shared_site_stays_a_section() -> None:
         assert denied != admitted, (name, url)
 
 
-class StandIn(Web):
-    """The synthetic web under the names of real hosts: `names` maps these to its own; `homes` show
-    their host's front page.
+class RenamedWeb(Web):
+    """The synthetic web under the names of real hosts.
+
+    names: real host -> synthetic host.
+    homes: URLs that show the home page of their host.
     """
 
     def __init__(self, plan: WebPlan, names: Mapping[str, str], homes: set[str]) -> None:
         super().__init__(plan)
-        self._own, self._homes = dict(names), homes
-        self._real = {own.encode(): real.encode() for real, own in names.items()}
+        self._synthetic, self._homes = dict(names), homes
+        self._real_names = {own.encode(): real.encode() for real, own in names.items()}
         self._pattern = re.compile(
-            rb"(?<![\w.-])(?:" + b"|".join(map(re.escape, self._real)) + rb")(?![\w.-])"
+            rb"(?<![\w.-])(?:" + b"|".join(map(re.escape, self._real_names)) + rb")(?![\w.-])"
         )
 
     def answer(self, url: str, request_headers: Mapping[str, str], at_ms: int) -> Answer:
         if url in self._homes:
             url = urlsplit(url)._replace(path="/", query="").geturl()
         parts = urlsplit(url)
-        asked = parts._replace(
-            netloc=self._own.get(parts.hostname or "", ""), scheme="http"
+        synthetic_url = parts._replace(
+            netloc=self._synthetic.get(parts.hostname or "", ""), scheme="http"
         ).geturl()
-        answer = super().answer(asked, {}, at_ms)
+        answer = super().answer(synthetic_url, {}, at_ms)
         body = self._renamed(answer.body)
         named = [
             (name, self._renamed(value.encode("latin-1")).decode("latin-1"))
@@ -161,42 +166,36 @@ class StandIn(Web):
         return dataclasses.replace(answer, headers=headers, body=body)
 
     def _renamed(self, content: bytes) -> bytes:
-        return self._pattern.sub(lambda match: self._real[match[0]], content)
+        return self._pattern.sub(lambda match: self._real_names[match[0]], content)
 
 
-def rest(url: str) -> str:
-    """Path and query."""
+def path_of(url: str) -> str:
+    """Return path and query of a URL."""
     return "/" + url.split("/", 3)[3]
 
 
-PLAN = WebPlan.calm(seed=4, hosts=170, pages=900, latency_ms=50.0)
-
-
-def test_every_collection_is_crawled_whole_and_stays_on_its_sites(
-    root: Path, tmp_path: Path
-) -> None:
-    """All 27 at once, by the template's own politeness; the synthetic web stands in for the real
-    hosts.
-    """
-    text, source = plan_of(root)
-    plan = make_plan(text, source, overrides=CONTACT)
-    homes = {job.collection.name: [normalise(seed) for seed in job.seeds] for job in plan.jobs}
-    hosts = list(dict.fromkeys(hostname(home) for each in homes.values() for home in each))
-    own = [host.name for host in Web(PLAN).open_hosts()]
-    names = dict(zip(hosts, own[1:], strict=False))  # host 0 is the largest
+def synthetic_names(plan: WebPlan, homes: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Assign a host of the synthetic web to each host of the home pages."""
+    hosts = dict.fromkeys(hostname(home) for each in homes.values() for home in each)
+    synthetic = [host.name for host in Web(plan).open_hosts()]
+    names = dict(zip(hosts, synthetic[1:], strict=False))  # host 0 is the largest
     assert len(names) == len(hosts)
-    web = StandIn(PLAN, names, {home for each in homes.values() for home in each})
-    clock = SimulatedClock(PLAN.epoch_ms + 1_000)
-    fetcher = SimulatedFetcher(web, clock, plan.config.fetch)
-    workspace = Workspace.create(str(tmp_path / "w"))
-    session = open_session(
-        workspace,
-        plan.config,
-        list(plan.jobs),
-        SessionOptions(fetcher=fetcher),
-        command="run",
-        clock=clock,
-    )
+    return names
+
+
+def pages_by_host(plan: WebPlan) -> dict[str, set[str]]:
+    """Return the paths of all pages of the synthetic web by host."""
+    pages: dict[str, set[str]] = defaultdict(set)
+    for url in Web(plan).real_pages():
+        pages[hostname(url)].add(path_of(url))
+    return pages
+
+
+def crawl(
+    workspace: Workspace, config: Config, jobs: list[Job], options: SessionOptions, clock: Clock
+) -> tuple[Progress, dict[str, set[str]]]:
+    """Crawl until no URL is due; return the progress, and the URLs of pages by collection."""
+    session = open_session(workspace, config, jobs, options, command="run", clock=clock)
     try:
         session.take_up()
         progress = session.worker.run()
@@ -204,46 +203,60 @@ def test_every_collection_is_crawled_whole_and_stays_on_its_sites(
     finally:
         session.close()
     assert progress.ended == "finished"
+    urls: dict[str, set[str]] = defaultdict(set)
     pages = LiveTables(workspace).scan("pages").select("collection", "url").collect()
-    pages_of = {
-        host: sorted(rest(url) for url in Web(PLAN).real_pages() if hostname(url) == name)
-        for host, name in names.items()
-    }
-    found: dict[str, set[str]] = {}
     for collection, url in pages.iter_rows():
-        found.setdefault(collection, set()).add(url)
+        urls[collection].add(url)
+    return progress, urls
+
+
+PLAN = WebPlan.calm(seed=4, hosts=170, pages=900, latency_ms=50.0)
+
+
+def test_all_collections_are_crawled_completely_and_stay_on_their_sites(
+    root: Path, tmp_path: Path
+) -> None:
+    """All 27 collections with the politeness of the template, on a synthetic web."""
+    text, source = configuration(root)
+    plan = make_plan(text, source, overrides=CONTACT)
+    homes = {job.collection.name: [normalise(seed) for seed in job.seeds] for job in plan.jobs}
+    names = synthetic_names(PLAN, homes)
+    web = RenamedWeb(PLAN, names, {home for each in homes.values() for home in each})
+    clock = SimulatedClock(PLAN.epoch_ms + 1_000)
+    fetcher = SimulatedFetcher(web, clock, plan.config.fetch)
+    workspace = Workspace.create(str(tmp_path / "w"))
+    options = SessionOptions(fetcher=fetcher)
+    _, urls = crawl(workspace, plan.config, list(plan.jobs), options, clock)
+    pages = pages_by_host(PLAN)
     for job in plan.jobs:
-        expected = set(homes[job.collection.name])
-        for home in homes[job.collection.name]:
+        name, deny = job.collection.name, job.collection.deny
+        expected = set(homes[name])
+        for host in map(hostname, homes[name]):
             for scheme in ("http", "https"):
-                whole = {f"{scheme}://{hostname(home)}{path}" for path in pages_of[hostname(home)]}
+                on_host = {f"{scheme}://{host}{path}" for path in pages[names[host]]}
                 expected |= {
-                    url
-                    for url in whole
-                    if not any(re.search(pattern, url) for pattern in job.collection.deny)
+                    url for url in on_host if not any(re.search(pattern, url) for pattern in deny)
                 }
-        mine = found[job.collection.name]
-        assert mine <= expected, f"{job.collection.name} left its sites"
-        for home in homes[job.collection.name]:
-            host = hostname(home)
-            wanted = {
+        assert urls[name] <= expected, f"{name} has pages of other sites"
+        for host in map(hostname, homes[name]):
+            expected_paths = {
                 path
-                for path in pages_of[host]
+                for path in pages[names[host]]
                 if f"https://{host}{path}" in expected or f"http://{host}{path}" in expected
             }
-            got = {
-                rest(url)
-                for url in mine
-                if hostname(url) == host and url not in homes[job.collection.name]
+            paths = {
+                path_of(url)
+                for url in urls[name]
+                if hostname(url) == host and url not in homes[name]
             }
-            assert wanted - {"/"} <= got, f"{job.collection.name} has not the whole of {host}"
-    asked: dict[str, list[int]] = {}
+            assert expected_paths - {"/"} <= paths, f"{name} does not have all pages of {host}"
+    arrivals: dict[str, list[int]] = defaultdict(list)
     for entry in fetcher.log:
-        asked.setdefault(entry.host, []).append(entry.arrived_at_ms)
-    assert set(asked) <= set(hosts)
+        arrivals[entry.host].append(entry.arrived_at_ms)
+    assert set(arrivals) <= set(names)
     assert all(
         later - before >= 2_000
-        for times in asked.values()
+        for times in arrivals.values()
         for before, later in itertools.pairwise(sorted(times)[1:])
     )
 
@@ -251,8 +264,8 @@ def test_every_collection_is_crawled_whole_and_stays_on_its_sites(
 SMALL = WebPlan.calm(seed=5, hosts=170, pages=400, latency_ms=1.0)
 
 
-class SecureStandIn(StandIn):
-    """It is asked by https alone, and remembers which languages each host was asked for."""
+class SecureWeb(RenamedWeb):
+    """A web over https; records Accept-Language values by host."""
 
     def __init__(self, plan: WebPlan, names: Mapping[str, str], homes: set[str]) -> None:
         super().__init__(plan, names, homes)
@@ -278,7 +291,7 @@ class SecureStandIn(StandIn):
         pytest.param(list(LANGUAGES), PLAN, id="all", marks=pytest.mark.prove),
     ],
 )
-def test_collections_are_crawled_whole_by_https(
+def test_collections_are_crawled_completely_over_https(
     tmp_path: Path, codes: list[str], plan: WebPlan
 ) -> None:
     text, _ = news_template(None)
@@ -288,21 +301,18 @@ def test_collections_are_crawled_whole_by_https(
         job.collection.name: [re.sub("^http:", "https:", normalise(seed)) for seed in job.seeds]
         for job in jobs
     }
-    hosts = list(dict.fromkeys(hostname(home) for each in homes.values() for home in each))
-    own = [host.name for host in Web(plan).open_hosts()]
-    names = dict(zip(hosts, own[1:], strict=False))
-    assert len(names) == len(hosts)
-    web = SecureStandIn(plan, names, {home for each in homes.values() for home in each})
+    names = synthetic_names(plan, homes)
+    web = SecureWeb(plan, names, {home for each in homes.values() for home in each})
     authority = make_certificate(tmp_path, "authority", "")
     certificate = make_certificate(
-        tmp_path, "server", ",".join(f"DNS:{host}" for host in hosts), authority
+        tmp_path, "server", ",".join(f"DNS:{host}" for host in names), authority
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.certificate, certificate.key)
     workspace = Workspace.create(str(tmp_path / "w"))
     with WebServer(web, pace=0.0, tls=context) as server:
-        # The real names must never be dialled: one entry maps every host, and the certificate's
-        # authority is the only one trusted.
+        # Real hosts must not be requested: one entry maps all hosts to the server, and only the
+        # authority of its certificate is trusted.
         assert server.connect_to[-1] == f"::{server.addresses[0]}:{server.port}"
         config = every.config.model_copy(
             update={
@@ -315,51 +325,40 @@ def test_collections_are_crawled_whole_by_https(
                 "crawl": every.config.crawl.model_copy(update={"patience": 2_000}),
             }
         )
-        quick = {"delay": 0, "courtesy_factor": 0.0, "recrawl": "never"}
-        swift = [
+        fast = {"delay": 0, "courtesy_factor": 0.0, "recrawl": "never"}
+        fast_jobs = [
             dataclasses.replace(
                 job,
-                collection=job.collection.model_copy(update=quick),
+                collection=job.collection.model_copy(update=fast),
                 seeds=tuple(homes[job.collection.name]),
             )
             for job in jobs
         ]
-        session = open_session(workspace, config, swift, command="run", clock=SystemClock())
-        try:
-            session.take_up()
-            progress = session.worker.run()
-            session.claim.release()
-        finally:
-            session.close()
-    assert progress.ended == "finished"
+        progress, urls = crawl(workspace, config, fast_jobs, SessionOptions(), SystemClock())
     assert not progress.errors, dict(progress.errors)
-    found: dict[str, set[str]] = defaultdict(set)
-    for collection, url in (
-        LiveTables(workspace).scan("pages").select("collection", "url").collect().iter_rows()
-    ):
-        found[collection].add(url)
-    pages_of: dict[str, set[str]] = defaultdict(set)
-    for url in Web(plan).real_pages():
-        pages_of[hostname(url)].add(rest(url))
+    pages = pages_by_host(plan)
     for job in jobs:
         name, deny = job.collection.name, job.collection.deny
         for home in homes[name]:
             host = hostname(home)
-            whole = {f"https://{host}{path}" for path in pages_of[names[host]] if path != "/"}
-            wanted = {url for url in whole if not any(re.search(pattern, url) for pattern in deny)}
-            assert wanted <= found[name], f"{name} has not the whole of {host}"
-            assert home in found[name]
-        allowed = {hostname(home) for home in homes[name]}
-        assert {hostname(url) for url in found[name]} <= {
-            host for host in hosts if any(host == each or _shares(host, each) for each in allowed)
+            on_host = {f"https://{host}{path}" for path in pages[names[host]] if path != "/"}
+            expected = {
+                url for url in on_host if not any(re.search(pattern, url) for pattern in deny)
+            }
+            assert expected <= urls[name], f"{name} does not have all pages of {host}"
+            assert home in urls[name]
+        assert {hostname(url) for url in urls[name]} <= {
+            host
+            for host in names
+            if any(_share_domain(host, hostname(home)) for home in homes[name])
         }
-    outcome = {job.collection.name: job.collection.accept_language for job in jobs}
+    languages = {job.collection.name: job.collection.accept_language for job in jobs}
     for name in homes:
-        assert all(outcome[name] in web.languages[hostname(home)] for home in homes[name])
-    assert set().union(*web.languages.values()) <= set(outcome.values())
+        assert all(languages[name] in web.languages[hostname(home)] for home in homes[name])
+    assert set().union(*web.languages.values()) <= set(languages.values())
     assert verify(workspace, deep=True).ok
 
 
-def _shares(host: str, other: str) -> bool:
-    """Whether two hosts may be of one domain: close enough for what the template names."""
+def _share_domain(host: str, other: str) -> bool:
+    """Return whether the last two labels of two hosts are equal."""
     return host.split(".")[-2:] == other.split(".")[-2:]

@@ -1,14 +1,15 @@
-"""`status --by` says what `sql` counts."""
+"""`status --by` returns the same counts as `sql`."""
 
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -40,8 +41,9 @@ CONFIG = (
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    """Two collections on five hosts, fetched on several days; one of them also unchanged, gone and
-    as 304.
+    """Workspace with two collections, fetched on several days.
+
+    Some URLs of `mixed` were fetched again: changed, not modified, or without content.
     """
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
     claim = workspace.claim("test")
@@ -92,7 +94,7 @@ def workspace(tmp_path: Path) -> Workspace:
     return workspace
 
 
-def test_it_says_what_sql_counts(workspace: Workspace) -> None:
+def test_groups_match_sql_before_and_after_compaction(workspace: Workspace) -> None:
     config = parse_config(CONFIG)
     for _ in range(2):
         sql = LiveTables(workspace).sql
@@ -141,7 +143,7 @@ def test_it_says_what_sql_counts(workspace: Workspace) -> None:
         compact(workspace, whole=True)
 
 
-def test_means_are_over_calendar_days(workspace: Workspace) -> None:
+def test_averages_are_per_calendar_day(workspace: Workspace) -> None:
     (mixed,) = (
         row
         for row in groups_of(workspace, "collection", parse_config(CONFIG)).rows
@@ -165,8 +167,8 @@ def test_hosts_are_counted_by_day_and_software(workspace: Workspace) -> None:
     ) == (["h4.example", "h3.example"], 5, [2, 2, 1], {"apache": 2, "nginx": 2, "": 1})
 
 
-def test_the_command_prints_text_json_and_csv(workspace: Workspace) -> None:
-    run: Callable[..., str] = lambda *words: _run("-w", workspace.root, "status", "--by", *words)  # noqa: E731
+def test_status_by_prints_text_json_and_csv(workspace: Workspace) -> None:
+    run = functools.partial(_run, "-w", workspace.root, "status", "--by")
     text = run("collection", "--sites")
     assert "total" in text
     assert "h0.example" in text
@@ -180,10 +182,10 @@ def test_the_command_prints_text_json_and_csv(workspace: Workspace) -> None:
     assert "hosts discovered per day" in run("host")
 
 
-def test_nothing_is_a_table_too(tmp_path: Path) -> None:
+def test_empty_workspace_has_empty_tables(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "w"))
-    for way in ("language", "collection", "type"):
-        table = groups_of(workspace, way, parse_config(""))
+    for key in ("language", "collection", "type"):
+        table = groups_of(workspace, key, parse_config(""))
         assert (table.rows, table.total.pages, table.total.first) == ([], 0, None)
     assert (
         _run("-w", workspace.root, "status", "--by", "language")
@@ -193,8 +195,7 @@ def test_nothing_is_a_table_too(tmp_path: Path) -> None:
     assert _run("-w", workspace.root, "status", "--by", "host")
 
 
-def test_a_tally_adds_up_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    import polars as pl
+def test_tally_aggregates_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("lycosa.commands.inspection.status_by._MAX_WAITING", 10)
     tally = Tally(["key"], ["sum"], ["low"], ["high"])

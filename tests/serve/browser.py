@@ -1,5 +1,6 @@
-"""A headless Chromium, driven over its debugging pipe (Chrome DevTools Protocol, file descriptors 3
-and 4): no driver, no port.
+"""A headless Chromium, controlled by the Chrome DevTools Protocol over a pipe.
+
+The pipe is file descriptors 3 and 4 of the browser: neither a driver nor a port is needed.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any
 
 from tests.servers.system import require_program
 
-LIMIT_S = 60.0
-_PRESSES, _HEARD_S = 3, 5.0
+TIMEOUT_S = 60.0
+_CLICK_ATTEMPTS, _CLICK_TIMEOUT_S = 3, 5.0
 FLAGS = (
     "--headless",
     "--disable-gpu",
@@ -31,32 +32,33 @@ FLAGS = (
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
-    # Nothing but loopback is even looked up, whatever the browser wants for itself.
+    # Prevents the browser's own background requests: only loopback is resolved.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
 
-
 _KEYS = {"Enter": 13, "Escape": 27, "ArrowUp": 38, "ArrowDown": 40}
-# Where to press an element: in the middle of its first line, if it is what one touches there.
-_PLACE = """(() => {
-  const found = %s;
-  if (!found) return "there is no such thing on the page";
-  found.scrollIntoView({block: "center", inline: "nearest"});
-  const box = found.getClientRects()[0];
-  if (!box) return "it is not shown";
-  const at = [box.left + box.width / 2, box.top + box.height / 2];
-  const there = document.elementFromPoint(...at);
-  return found.contains(there) ? at : `something else lies there: ${there?.outerHTML.slice(0, 200)}`;
+# Returns the centre of the first line box of an element, or why it cannot be clicked there.
+_CLICK_POINT = """(() => {
+  const element = %s;
+  if (!element) return "the element does not exist";
+  element.scrollIntoView({block: "center", inline: "nearest"});
+  const box = element.getClientRects()[0];
+  if (!box) return "the element is not shown";
+  const point = [box.left + box.width / 2, box.top + box.height / 2];
+  const top = document.elementFromPoint(...point);
+  return element.contains(top) ? point : `the element is covered by ${top?.outerHTML.slice(0, 200)}`;
 })()"""
 
 
 class Browser:
     """One page of one browser.
 
-    Of what happened since they were last cleared: `asked`, the URL of every request of pages;
-    `fonts`, those that asked for a font; `errors`, what the console and the browser complained of;
-    `shifts`, by how much things moved that nobody had touched.
+    Events since the lists were last cleared:
+        requests: URLs that pages requested.
+        font_requests: those of `requests` that are fonts.
+        errors: errors and warnings of the console and of the browser.
+        layout_shifts: scores of layout shifts without user input.
     """
 
     def __init__(self, commands: int, events: int) -> None:
@@ -65,14 +67,14 @@ class Browser:
         self._buffer = b""
         self._numbers = itertools.count(1)
         self._loads = 0
-        self._loaded: set[str] = set()  # the loaders of those pages
-        self._documents = 0  # that were asked for
+        self._loaded: set[str] = set()  # loader IDs of the loaded pages
+        self._document_requests = 0
         self._session = ""
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.errors: list[str] = []
-        self.fonts: list[str] = []
-        self.shifts: list[float] = []
-        self._taken: str | None = None
+        self.font_requests: list[str] = []
+        self.layout_shifts: list[float] = []
+        self._download: str | None = None
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)[
             "sessionId"
@@ -83,19 +85,20 @@ class Browser:
         self._call("PerformanceTimeline.enable", eventTypes=["layout-shift"])
 
     def open(self, url: str) -> None:
-        """Go to a URL and wait until it has loaded."""
+        """Open a URL and wait until it has loaded."""
         before = self._loads
         answer = self._call("Page.navigate", url=url)
         assert "errorText" not in answer, answer
-        if "loaderId" not in answer:  # the same document, another part of it
+        if "loaderId" not in answer:  # a fragment of the same document
             self._wait_for_load(before)
             return
-        # not any page: the one before may just have been coming again by itself
+        # Not just any load event: the previous page may be reloading itself.
         self._read_until(lambda: answer["loaderId"] in self._loaded)
 
     def evaluate(self, expression: str) -> Any:
-        """The value of an expression in the page, or of its promise; not bound by the page's
-        Content Security Policy.
+        """Return the value of an expression, or of its promise, in the page.
+
+        The Content Security Policy of the page does not apply.
         """
         answer = self._call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
@@ -103,17 +106,15 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
-    def until(self, expression: str) -> Any:
-        """Wait until an expression is true, on whatever page is there by then, and give its
-        value.
-        """
-        deadline = time.monotonic() + LIMIT_S
+    def wait_until(self, expression: str) -> Any:
+        """Wait until an expression is true; return its value."""
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             answer = self._send(
                 "Runtime.evaluate",
                 {"expression": expression, "returnByValue": True, "awaitPromise": True},
             )
-            # nothing, while one page gives way to another
+            # There is no result during navigation.
             value = answer.get("result", {}).get("result", {}).get("value")
             if value:
                 return value
@@ -122,57 +123,59 @@ class Browser:
 
     @property
     def loads(self) -> int:
-        """Pages that have loaded so far."""
+        """Number of pages that have loaded so far."""
         self.evaluate("0")
         return self._loads
 
-    def click(self, find: str) -> None:
-        """Press the element that an expression gives, as a finger does: it must be in sight, and
-        nothing over it.
+    def click(self, element: str) -> None:
+        """Click the element that an expression returns.
+
+        It must be visible and not covered by another element.
         """
-        place = self.evaluate(_PLACE % find)
-        assert not isinstance(place, str), f"{find}: {place}"
+        point = self.evaluate(_CLICK_POINT % element)
+        assert not isinstance(point, str), f"{element}: {point}"
         for kind in ("mousePressed", "mouseReleased"):
             self._call(
                 "Input.dispatchMouseEvent",
                 type=kind,
-                x=place[0],
-                y=place[1],
+                x=point[0],
+                y=point[1],
                 button="left",
                 clickCount=1,
             )
 
-    def follow(self, find: str) -> None:
-        """Press what leads to another page, and wait until that has loaded. Where nobody heard it,
-        it is pressed again: for a moment after a page has come, a frame that is another process may
-        take what falls where one was before.
+    def follow(self, element: str) -> None:
+        """Click an element that opens another page; wait until it has loaded.
+
+        A click without effect is repeated: shortly after a page has loaded, a frame in another
+        process may receive clicks where an earlier frame was.
         """
-        before, asked = self._loads, self._documents
-        for _ in range(_PRESSES):
-            self.click(find)
-            until = time.monotonic() + _HEARD_S
-            while self._documents == asked and self._comes(until):
+        before, requests = self._loads, self._document_requests
+        for _ in range(_CLICK_ATTEMPTS):
+            self.click(element)
+            deadline = time.monotonic() + _CLICK_TIMEOUT_S
+            while self._document_requests == requests and self._read_by(deadline):
                 pass
-            if self._documents > asked:
+            if self._document_requests > requests:
                 break
         self._wait_for_load(before)
 
-    def take(self, find: str, folder: Path) -> Path:
-        """Press what gives a file, and wait until it lies in the folder."""
+    def download(self, element: str, folder: Path) -> Path:
+        """Click a download link; return the path of the complete file."""
         behaviour = {"behavior": "allow", "downloadPath": str(folder), "eventsEnabled": True}
-        assert "error" not in self._send("Browser.setDownloadBehavior", behaviour, whole=True)
-        self._taken = None
-        self.click(find)
-        self._read_until(lambda: self._taken)
-        return Path(str(self._taken))
+        assert "error" not in self._send("Browser.setDownloadBehavior", behaviour, to_browser=True)
+        self._download = None
+        self.click(element)
+        self._read_until(lambda: self._download)
+        return Path(str(self._download))
 
-    def forget(self, origin: str) -> None:
-        """Drop the cookies and what a site has stored."""
+    def clear_site_data(self, origin: str) -> None:
+        """Delete all cookies and the local storage of an origin."""
         self._call("Network.clearBrowserCookies")
         self._call("Storage.clearDataForOrigin", origin=origin, storageTypes="local_storage")
 
-    def look(self, width: int, height: int, *, dark: bool = False) -> None:
-        """Set the window's size in CSS pixels and the preferred colour scheme."""
+    def set_window(self, width: int, height: int, *, dark: bool = False) -> None:
+        """Set the window size in CSS pixels and the preferred colour scheme."""
         self._call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -183,12 +186,12 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
 
-    def scripts(self, *, allowed: bool) -> None:
-        """Whether pages that are opened from now on may run scripts."""
+    def allow_scripts(self, allowed: bool) -> None:
+        """Allow or forbid scripts in pages that are opened from now on."""
         self._call("Emulation.setScriptExecutionDisabled", value=not allowed)
 
     def type_text(self, text: str) -> None:
-        """Type into what has the focus."""
+        """Type into the focused element."""
         self._call("Input.insertText", text=text)
 
     def key(self, name: str) -> None:
@@ -207,7 +210,7 @@ class Browser:
         self._wait_for_load(before)
 
     def screenshot(self) -> bytes:
-        """The window as PNG."""
+        """Return the window as a PNG image."""
         return base64.b64decode(
             self._call("Page.captureScreenshot", format="png", optimizeForSpeed=True)["data"]
         )
@@ -216,18 +219,18 @@ class Browser:
         self._read_until(lambda: self._loads != before)
 
     def _read_until(self, reached: Callable[[], object]) -> None:
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not reached():
             self._read(deadline)
 
-    def _comes(self, until: float) -> bool:
-        """Take the next message if it comes by then."""
+    def _read_by(self, deadline: float) -> bool:
+        """Read the next message; return False if none arrives in time."""
         if (
             b"\0" not in self._buffer
-            and not select.select([self._events], [], [], max(0.0, until - time.monotonic()))[0]
+            and not select.select([self._events], [], [], max(0.0, deadline - time.monotonic()))[0]
         ):
             return False
-        self._read(time.monotonic() + LIMIT_S)
+        self._read(time.monotonic() + TIMEOUT_S)
         return True
 
     def _call(self, method: str, **parameters: object) -> dict[str, Any]:
@@ -237,29 +240,29 @@ class Browser:
         return result
 
     def _send(
-        self, method: str, parameters: Mapping[str, object], *, whole: bool = False
+        self, method: str, parameters: Mapping[str, object], *, to_browser: bool = False
     ) -> dict[str, Any]:
-        """Have the page, or the browser as a whole, do something; its answer."""
+        """Send a command to the page or to the browser; return the response."""
         number = next(self._numbers)
         message: dict[str, object] = {"id": number, "method": method, "params": parameters}
-        if self._session and not whole:
+        if self._session and not to_browser:
             message["sessionId"] = self._session
         data = json.dumps(message).encode() + b"\0"
         while data:
             data = data[os.write(self._commands, data) :]
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             answer = self._read(deadline)
             if answer.get("id") == number:
                 return answer
 
     def _read(self, deadline: float) -> dict[str, Any]:
-        """The next message; events are noted."""
+        """Read the next message and record it if it is an event."""
         while b"\0" not in self._buffer:
             ready, _, _ = select.select(
                 [self._events], [], [], max(0.0, deadline - time.monotonic())
             )
-            assert ready, f"the browser said nothing for {LIMIT_S:.0f} s"
+            assert ready, f"the browser sent nothing for {TIMEOUT_S:.0f} s"
             piece = os.read(self._events, 1 << 16)
             assert piece, "the browser ended"
             self._buffer += piece
@@ -271,11 +274,11 @@ class Browser:
             case "Page.lifecycleEvent" if message["params"]["name"] == "load":
                 self._loaded.add(message["params"]["loaderId"])
             case "Network.requestWillBeSent":
-                self.asked.append(message["params"]["request"]["url"])
+                self.requests.append(message["params"]["request"]["url"])
                 kind = message["params"].get("type")
-                self._documents += kind == "Document"
+                self._document_requests += kind == "Document"
                 if kind == "Font":
-                    self.fonts.append(message["params"]["request"]["url"])
+                    self.font_requests.append(message["params"]["request"]["url"])
             case "Log.entryAdded" if message["params"]["entry"]["level"] == "error":
                 self.errors.append(message["params"]["entry"]["text"])
             case "Runtime.exceptionThrown":
@@ -289,43 +292,41 @@ class Browser:
             case "PerformanceTimeline.timelineEventAdded":
                 shift = message["params"]["event"].get("layoutShiftDetails", {})
                 if not shift.get("hadRecentInput"):
-                    self.shifts.append(float(shift.get("value", 0)))
+                    self.layout_shifts.append(float(shift.get("value", 0)))
             case "Browser.downloadProgress" if message["params"]["state"] == "completed":
-                self._taken = str(message["params"]["filePath"])
+                self._download = str(message["params"]["filePath"])
         return message
 
 
 @contextmanager
-def browser(folder: Path) -> Iterator[Browser]:
-    """A browser with an empty profile in `folder`; skips the test, by name, where there is no
-    Chromium.
-    """
+def launch_browser(folder: Path) -> Iterator[Browser]:
+    """Start a browser with an empty profile, or skip the test."""
     program = require_program("chromium")
     flags = [
         *FLAGS,
         f"--user-data-dir={folder / 'profile'}",
         *(["--no-sandbox"] if os.geteuid() == 0 else []),
     ]
-    their_commands, our_commands = os.pipe()
-    our_events, their_events = os.pipe()
+    command_reader, command_writer = os.pipe()
+    event_reader, event_writer = os.pipe()
     line = (
-        f"exec {shlex.join([program, *flags, 'about:blank'])} 3<&{their_commands} 4>&{their_events}"
+        f"exec {shlex.join([program, *flags, 'about:blank'])} 3<&{command_reader} 4>&{event_writer}"
     )
     with (folder / "chromium.log").open("wb") as log:
         process = subprocess.Popen(
             ["/bin/bash", "-c", line],
-            pass_fds=(their_commands, their_events),
+            pass_fds=(command_reader, event_writer),
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
-    os.close(their_commands)
-    os.close(their_events)
+    os.close(command_reader)
+    os.close(event_writer)
     try:
-        yield Browser(our_commands, our_events)
+        yield Browser(command_writer, event_reader)
     finally:
-        os.close(our_commands)  # the browser ends when its pipe does
-        os.close(our_events)
+        os.close(command_writer)  # the browser ends when its pipe does
+        os.close(event_reader)
         try:
             process.wait(timeout=15)
         finally:

@@ -1,6 +1,4 @@
-"""A workspace with real pages: the demonstration's web and one hostile site, crawled once by the
-command.
-"""
+"""Fixtures: a workspace with the demo sites and a hostile site, a server and a browser for it."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from lycosa.commands.inspection.status import workspace_status
 from lycosa.serve.app import create_app
 from lycosa.store.workspace import Workspace
 from tests.cli.conftest import printed
-from tests.serve.browser import Browser, browser
+from tests.serve.browser import Browser, launch_browser
 from tests.serve.client import Client
 from tests.servers.local_http import QuietHandler, serving_handler
 
@@ -33,14 +31,13 @@ HOSTILE_PATH = "/%22onmouseover=alert(1)//%3Cb%3E"
 
 
 def lycosa(*arguments: str) -> list[str]:
-    """The command line of the real command."""
+    """Return the command line of a `lycosa` process."""
     return [sys.executable, "-m", "lycosa.cli.main", *arguments]
 
 
 @contextmanager
 def hostile_site() -> Iterator[str]:
-    """One page whose title, text and path try to break out of ours. Gives its URL."""
-
+    """Serve a page that tries to inject markup; yield its URL."""
     page = HOSTILE_PAGE.format(title=HOSTILE_TITLE.replace("<", "&lt;")).encode()
 
     class Handler(QuietHandler):
@@ -53,7 +50,7 @@ def hostile_site() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The root of a crawled and indexed workspace."""
+    """Root of a crawled and indexed workspace."""
     root = tmp_path_factory.mktemp("serve") / "workspace"
     with serve_demo_web() as web, hostile_site() as hostile:
         seeds = (*web.seeds(), hostile)
@@ -63,7 +60,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def copy(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A copy of the workspace that may be changed."""
+    """Root of a copy of the workspace that tests may change."""
     root = tmp_path_factory.mktemp("changed") / "w"
     shutil.copytree(workspace, root)
     return str(root)
@@ -71,24 +68,23 @@ def copy(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def writer(copy: str) -> Client:
-    """The application over that copy."""
+    """Application over the copy."""
     return Client(create_app(copy, lambda: workspace_status(copy)))
+
+
+def printed_address(process: subprocess.Popen[str]) -> str:
+    """Return the address that a server process prints when it is ready."""
+    assert process.stdout is not None
+    words = process.stdout.readline().split()
+    return next(word for word in words if word.startswith("http://127.0.0.1:"))
 
 
 @contextmanager
 def server_process(*words: str, end_s: float = 15.0) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`lycosa … serve` in a process of its own, and its address."""
+    """Run `lycosa … serve` in a process; yield the process and its address."""
     with subprocess.Popen(lycosa(*words), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         try:
-            yield (
-                process,
-                next(
-                    word
-                    for word in process.stdout.readline().split()
-                    if word.startswith("http://127.0.0.1:")
-                ),
-            )
+            yield process, printed_address(process)
         finally:
             process.terminate()
             process.wait(timeout=end_s)
@@ -96,33 +92,33 @@ def server_process(*words: str, end_s: float = 15.0) -> Iterator[tuple[subproces
 
 @contextmanager
 def serving(root: str, *options: str) -> Iterator[str]:
-    """The address of `lycosa serve` over a workspace."""
+    """Run `lycosa serve` over a workspace; yield its address."""
     with server_process("-w", root, *options, "serve", "--port", "0") as (_, address):
         yield address
 
 
 @pytest.fixture(scope="session")
 def address(workspace: str) -> Iterator[str]:
-    """The address of the real server over the crawled workspace."""
+    """Address of a server process over the crawled workspace."""
     with serving(workspace) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser for one module: its cookies and its storage are nobody else's."""
-    with browser(tmp_path_factory.mktemp("chromium")) as opened:
+    """Browser whose cookies and storage are limited to one module."""
+    with launch_browser(tmp_path_factory.mktemp("chromium")) as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def client(workspace: str) -> Client:
-    """The application over that workspace."""
+    """Application over the crawled workspace."""
     return Client(create_app(workspace, lambda: workspace_status(workspace)))
 
 
 @pytest.fixture
 def empty_workspace(tmp_path: Path) -> str:
-    """A workspace in which nothing was crawled."""
+    """Root of a workspace without pages."""
     Workspace.create(str(tmp_path / "empty"))
     return str(tmp_path / "empty")

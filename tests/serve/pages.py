@@ -1,21 +1,21 @@
-"""Reading our own HTML back as a browser's tokenizer would."""
+"""Parses the HTML of Lycosa's own pages."""
 
 from __future__ import annotations
 
 from html.parser import HTMLParser
 
-OUR_SCRIPTS = [
-    # it sorts what is shown, before it is shown
+SEARCH_SCRIPTS = [
+    # It sorts the results before they are rendered.
     {"type": "module", "src": "/static/search.js", "blocking": "render"},
     {"type": "module", "src": "/static/suggest.js"},
 ]
-"""The scripts of the search page: this one, and never another."""
+"""The only scripts of the search page."""
 
 _VOID = {"meta", "link", "input", "br", "img", "path", "circle", "ellipse"}
 
 
 class Document(HTMLParser):
-    """Tags with their attributes, and the text inside elements; fails on tags that do not close."""
+    """Elements with their attributes and texts; fails if a tag is not closed."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -45,9 +45,9 @@ class Document(HTMLParser):
             self.texts[tag][-1] += data
 
     def all(self, tag: str) -> list[dict[str, str]]:
-        """The attributes of every element of that name."""
+        """Return the attributes of every element with this tag."""
         return [attributes for name, attributes in self.elements if name == tag]
 
     def text(self, tag: str) -> list[str]:
-        """The text of every element of that name, white space folded."""
+        """Return the text of every element with this tag."""
         return [" ".join(text.split()) for text in self.texts.get(tag, [])]

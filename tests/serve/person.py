@@ -1,6 +1,7 @@
-"""Somebody at our pages in a real browser, on a desk or a phone, with or without scripts: follows
-links by their words, fills in fields by their labels, presses buttons, and looks at every page that
-comes for what is never to be.
+"""A user of the web pages in a real browser, on a desktop or a phone, with or without scripts.
+
+The user clicks links and buttons by their text and fills in fields by their labels. Every page that
+loads is checked for errors, requests to other hosts, overflow and layout shifts.
 """
 
 from __future__ import annotations
@@ -18,29 +19,31 @@ import pytest
 
 from tests.serve.browser import Browser
 
-PICTURES = Path(__file__).resolve().parents[2] / "build" / "screenshots"
-"""Where a picture of every kind of page that a walk sees is kept, by walk, way and number, and of
-where one failed; git ignores it.
-"""
+SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
+"""One screenshot per kind of page and mode, and of failures; ignored by git."""
 
 MAX_SHIFT = 0.001
-"""Of the window, by how much things may move that nobody touched."""
+"""Limit of the sum of layout shift scores of a page."""
 
-_WORDS = (
+RESULT_TITLES = ".results > li h2"
+"""Selector of the titles of search results."""
+
+_LABEL = (
     "(each => (each.getAttribute('aria-label') ?? each.innerText).trim().replace(/\\s+/g, ' '))"
 )
 _CONTROL = """[...document.querySelectorAll('%s label')].find(each => each.innerText.trim().startsWith(%s) && each.control)?.control"""
 
 
 @dataclass(frozen=True)
-class Way:
-    """How somebody comes: with scripts or without, on a desk or a phone."""
+class BrowserMode:
+    """Settings of the browser."""
 
     scripts: bool
     phone: bool
 
     def __str__(self) -> str:
-        return f"{'scripts' if self.scripts else 'no-scripts'}-{'phone' if self.phone else 'desk'}"
+        device = "phone" if self.phone else "desktop"
+        return f"{'scripts' if self.scripts else 'no-scripts'}-{device}"
 
     @property
     def window(self) -> tuple[int, int]:
@@ -48,61 +51,61 @@ class Way:
         return (390, 844) if self.phone else (1280, 900)
 
 
-SCRIPTS_ON_A_PHONE = Way(True, True)
-WAYS = [Way(True, False), Way(False, True)]
-"""Those of every run: scripts at a desk, none on a phone."""
-OTHER_WAYS = [SCRIPTS_ON_A_PHONE, Way(False, False)]
-"""Those of `make prove`."""
+SCRIPTS_ON_PHONE = BrowserMode(scripts=True, phone=True)
+MODES = [BrowserMode(scripts=True, phone=False), BrowserMode(scripts=False, phone=True)]
+"""Modes of every run."""
+OTHER_MODES = [SCRIPTS_ON_PHONE, BrowserMode(scripts=False, phone=False)]
+"""Additional modes of `make prove`."""
 
 
 @pytest.fixture(
-    params=[*WAYS, *(pytest.param(way, marks=pytest.mark.prove) for way in OTHER_WAYS)], ids=str
+    params=[*MODES, *(pytest.param(mode, marks=pytest.mark.prove) for mode in OTHER_MODES)],
+    ids=str,
 )
-def way(request: pytest.FixtureRequest) -> Way:
-    found: Way = request.param
-    return found
+def mode(request: pytest.FixtureRequest) -> BrowserMode:
+    parameter: BrowserMode = request.param
+    return parameter
 
 
-class Person:
-    """See above. `within` is a selector that narrows where to look; a page that comes is looked at
-    (`look`) before anything is done.
+class User:
+    """A user of the pages.
+
+    In all methods, `within` is a selector of the elements that are searched.
     """
 
-    def __init__(self, browser: Browser, address: str, way: Way, walk: str) -> None:
+    def __init__(self, browser: Browser, address: str, mode: BrowserMode, scenario: str) -> None:
         self.browser = browser
-        self.way = way
+        self.mode = mode
         self.address = address.rstrip("/")
-        self._walk = walk
-        self._seen = 0
+        self._scenario = scenario
+        self._page_count = 0
         self._kinds: set[str] = set()
 
-    def go(self, path: str, *, refused: int = 0) -> None:
-        """Type an address of ours. `refused`: the status that the answer has, of which the browser
-        complains.
-        """
+    def open(self, path: str, *, status: int = 0) -> None:
+        """Open a path. `status` is an expected HTTP error (the browser logs it)."""
         self.browser.open(self.address + path)
-        self.look(refused=refused)
+        self.check_page(status=status)
 
-    def follow(self, words: str, within: str = "", *, refused: int = 0) -> None:
-        """Press a link by its words."""
-        self.browser.follow(self._find("a[href]", words, within))
-        self.look(refused=refused)
+    def follow(self, text: str, within: str = "", *, status: int = 0) -> None:
+        """Click a link by its text, and check the page that loads."""
+        self.browser.follow(self._find("a[href]", text, within))
+        self.check_page(status=status)
 
-    def press(self, words: str, within: str = "", *, refused: int = 0) -> None:
-        """Press a button that leads to a page."""
-        self.browser.follow(self._find("button", words, within))
-        self.look(refused=refused)
+    def submit(self, text: str, within: str = "", *, status: int = 0) -> None:
+        """Click a button that loads a page, and check that page."""
+        self.browser.follow(self._find("button", text, within))
+        self.check_page(status=status)
 
-    def take(self, words: str, folder: Path) -> Path:
-        """Press a link that gives a file."""
-        return self.browser.take(self._find("a[download]", words, ""), folder)
+    def download(self, text: str, folder: Path) -> Path:
+        """Click a download link; return the path of the file."""
+        return self.browser.download(self._find("a[download]", text, ""), folder)
 
-    def press_here(self, words: str, within: str = "", kind: str = "button") -> None:
-        """Press what changes the page that one is at."""
-        self.browser.click(self._find(kind, words, within))
+    def click(self, text: str, within: str = "", kind: str = "button") -> None:
+        """Click an element that changes the page without loading another one."""
+        self.browser.click(self._find(kind, text, within))
 
     def fill(self, label: str, text: str, within: str = "") -> None:
-        """Write into a field, over what stands in it."""
+        """Replace the content of a field."""
         control = _CONTROL % (within, json.dumps(label))
         self.browser.click(control)
         self.browser.evaluate(f"({control}).select()")
@@ -113,133 +116,132 @@ class Person:
         assert self.browser.evaluate(f"({control}).value") == text
 
     def tick(self, label: str) -> None:
-        """Press a box."""
+        """Tick a checkbox."""
         control = _CONTROL % ("", json.dumps(label))
         self.browser.click(control)
         assert self.browser.evaluate(f"({control}).checked") is True
 
-    def choose(self, label: str, value: str) -> None:
-        """Choose from a list: the list itself opens outside the page, so its value is set."""
+    def select(self, label: str, value: str) -> None:
+        """Set the value of a list; the list itself opens outside the page."""
         control = _CONTROL % ("", json.dumps(label))
         assert self.browser.evaluate(f"({control}).value = {json.dumps(value)}") == value
-        assert self.browser.evaluate(f"({control}).value") == value, f"{value} is not on the list"
+        assert self.browser.evaluate(f"({control}).value") == value, f"{value} is not in the list"
 
-    def search(self, words: str) -> None:
-        """Put words into the box and press Enter."""
+    def search(self, query: str) -> None:
+        """Type a query into the search field and press Enter."""
         self.browser.click("document.querySelector('input[name=q]')")
         self.browser.evaluate("document.querySelector('input[name=q]').select()")
-        self.browser.type_text(words)
+        self.browser.type_text(query)
         self.browser.press_enter()
-        self.look()
+        self.check_page()
 
     def texts(self, selector: str) -> list[str]:
-        """The words of all elements of a selector that are shown."""
-        shown = (
+        """Return the texts of all visible elements that match a selector."""
+        visible = (
             f"[...document.querySelectorAll({json.dumps(selector)})].filter(each => "
             "each.checkVisibility())"
         )
-        found: list[str] = self.browser.evaluate(
-            f"{shown}.map(each => each.innerText.trim().replace(/\\s+/g, ' '))"
+        texts: list[str] = self.browser.evaluate(
+            f"{visible}.map(each => each.innerText.trim().replace(/\\s+/g, ' '))"
         )
-        return found
+        return texts
 
-    def sees(self, *words: str) -> None:
-        """These words stand on the page."""
-        shown = self.browser.evaluate("document.body.innerText.replace(/\\s+/g, ' ')")
-        for each in words:
+    def assert_shown(self, *texts: str) -> None:
+        shown = self._page_text()
+        for each in texts:
             assert each in shown, f"{each!r} is not in {shown!r}"
 
-    def misses(self, words: str) -> None:
-        """These words stand nowhere on the page."""
-        assert words not in self.browser.evaluate("document.body.innerText.replace(/\\s+/g, ' ')")
+    def assert_not_shown(self, text: str) -> None:
+        assert text not in self._page_text()
 
-    def value(self, expression: str) -> Any:
-        """What the page's document says."""
+    def evaluate(self, expression: str) -> Any:
+        """Return the value of an expression in the page."""
         return self.browser.evaluate(expression)
 
     @property
-    def place(self) -> str:
-        """The address without its origin."""
-        here: str = self.browser.evaluate("location.pathname + location.search")
-        return here
+    def path(self) -> str:
+        """Path and query of the page."""
+        path: str = self.browser.evaluate("location.pathname + location.search")
+        return path
 
-    def look(self, *, refused: int = 0) -> None:
-        """What holds of every page: it fits the window, nothing complains, nothing comes from
-        elsewhere, nothing moves by itself (which is looked for where a kind of page is first seen).
+    def check_page(self, *, status: int = 0) -> None:
+        """Check width, errors and requested hosts of the page.
+
+        Layout shifts are checked on the first page of each kind, which is also saved as a
+        screenshot.
         """
         browser = self.browser
-        self._seen += 1
+        self._page_count += 1
         kind: str = browser.evaluate(
             "location.pathname + ',' + [...new URLSearchParams(location.search).keys()].sort()"
         )
         if kind not in self._kinds:
             self._kinds.add(kind)
-            # a frame is drawn for it, so that whatever moves has moved
-            self.keep(f"{self._seen:02d}{_name(kind)}")
-            assert sum(browser.shifts) <= MAX_SHIFT, f"things move at {self.place}"
-        # a phone's begins wide
-        browser.until(f"document.documentElement.clientWidth === {self.way.window[0]}")
-        wide, room = browser.evaluate(
+            # The screenshot renders a frame, so that pending layout shifts are reported.
+            self.save_screenshot(f"{self._page_count:02d}{_file_suffix(kind)}")
+            assert sum(browser.layout_shifts) <= MAX_SHIFT, f"layout shifts at {self.path}"
+        # On a phone the viewport is wide at first.
+        browser.wait_until(f"document.documentElement.clientWidth === {self.mode.window[0]}")
+        content, viewport = browser.evaluate(
             "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
         )
-        assert wide <= room == self.way.window[0], f"{self.place} is {wide} wide"
+        assert content <= viewport == self.mode.window[0], f"{self.path} is {content} pixels wide"
         assert [
-            each for each in browser.errors if not (refused and f"status of {refused}" in each)
-        ] == [], f"at {self.place}"
-        assert browser.fonts == []
-        assert {urlsplit(url).netloc for url in browser.asked if not url.startswith("data:")} <= {
-            urlsplit(self.address).netloc
-        }
-        self.clear()
+            each for each in browser.errors if not (status and f"status of {status}" in each)
+        ] == [], f"at {self.path}"
+        assert browser.font_requests == []
+        hosts = {urlsplit(url).netloc for url in browser.requests if not url.startswith("data:")}
+        assert hosts <= {urlsplit(self.address).netloc}
+        self.clear_events()
 
-    def keep(self, name: str) -> None:
-        """A picture of the window."""
-        PICTURES.mkdir(parents=True, exist_ok=True)
-        (PICTURES / f"{self._walk}-{self.way}-{name}.png").write_bytes(self.browser.screenshot())
+    def save_screenshot(self, name: str) -> None:
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        path = SCREENSHOTS / f"{self._scenario}-{self.mode}-{name}.png"
+        path.write_bytes(self.browser.screenshot())
 
-    def clear(self) -> None:
-        """Forget what the browser has said so far."""
-        for each in (
-            self.browser.asked,
-            self.browser.errors,
-            self.browser.fonts,
-            self.browser.shifts,
+    def clear_events(self) -> None:
+        """Discard the events that the browser has recorded."""
+        browser = self.browser
+        for events in (
+            browser.requests,
+            browser.errors,
+            browser.font_requests,
+            browser.layout_shifts,
         ):
-            each.clear()
+            events.clear()
 
-    def _find(self, kind: str, words: str, within: str) -> str:
-        fits = (
-            f"const said = {_WORDS}(each); return said === {json.dumps(words)} && "
-            "each.checkVisibility()"
-        )
+    def _page_text(self) -> str:
+        text: str = self.browser.evaluate("document.body.innerText.replace(/\\s+/g, ' ')")
+        return text
+
+    def _find(self, kind: str, text: str, within: str) -> str:
+        condition = f"{_LABEL}(each) === {json.dumps(text)} && each.checkVisibility()"
         selector = ", ".join(f"{within} {each}" for each in kind.split(", "))
-        return f"[...document.querySelectorAll({json.dumps(selector)})].find(each => {{ {fits} }})"
+        return f"[...document.querySelectorAll({json.dumps(selector)})].find(each => {condition})"
 
 
-def _name(kind: str) -> str:
-    """A path of ours, for the name of a file; hunts have numbers of their own."""
+def _file_suffix(kind: str) -> str:
+    """Return the words of a path, without IDs, for a file name."""
     parts = kind.partition("/")[2].partition(",")[0].split("/")
     return "".join(f"-{part}" for part in parts if re.fullmatch(r"[a-z.]+", part))
 
 
 @contextmanager
-def person(browser: Browser, address: str, way: Way, walk: str) -> Iterator[Person]:
-    """Somebody who comes for the first time. Where the walk fails, a picture and the page are kept
-    beside the others.
-    """
+def new_user(browser: Browser, address: str, mode: BrowserMode, scenario: str) -> Iterator[User]:
+    """Yield a user without cookies; save the page if the test fails."""
     browser.open("about:blank")
-    browser.scripts(allowed=way.scripts)
-    browser.look(*way.window)
-    browser.forget(re.sub(r"/$", "", address))
-    found = Person(browser, address, way, walk)
-    found.clear()
+    browser.allow_scripts(mode.scripts)
+    browser.set_window(*mode.window)
+    browser.clear_site_data(re.sub(r"/$", "", address))
+    user = User(browser, address, mode, scenario)
+    user.clear_events()
     try:
-        yield found
+        yield user
     except BaseException:
-        found.keep("failed")
-        (PICTURES / f"{walk}-{way}-failed.html").write_text(
+        user.save_screenshot("failed")
+        (SCREENSHOTS / f"{scenario}-{mode}-failed.html").write_text(
             str(browser.evaluate("document.documentElement.outerHTML")), encoding="utf-8"
         )
         raise
     finally:
-        browser.scripts(allowed=True)
+        browser.allow_scripts(True)

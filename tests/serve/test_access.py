@@ -1,5 +1,6 @@
-"""Who may write: tokens, sessions, CSRF, rates. A small application with one route that changes
-something stands in for those that do.
+"""Access control: tokens, sessions, CSRF protection and rate limits.
+
+Most tests use a route that exists only here and requires write access.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from lycosa.store.coordination.owner import own
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.cli.conftest import run
-from tests.serve.client import Client
+from tests.serve.client import FORM, Client
 
 LIMITS = ServeSettings(rate=2, writes=3)
 
@@ -46,27 +47,25 @@ def tokens(root: str) -> Tokens:
 
 @pytest.fixture
 def client(root: str) -> Client:
+    """Application with routes for a change and for a new session."""
     app = create_app(root, dict, limits=LIMITS)
-    writes = Access(Tokens(open_storage(root)), LIMITS.writes)
+    access = Access(Tokens(open_storage(root)), LIMITS.writes)
 
-    @app.post("/api/v1/thing")
-    def change(name: str = Depends(writes.writer)) -> dict[str, str]:
+    @app.post("/api/v1/change")
+    def change(name: str = Depends(access.writer)) -> dict[str, str]:
         return {"by": name}
 
-    _sharing_sessions(app, writes)
+    @app.post("/session")
+    def session(token: str) -> dict[str, str | None]:
+        return {"cookie": access.open_session(token, "127.0.0.1")}
+
     return Client(app)
 
 
-def _sharing_sessions(app: FastAPI, access: Access) -> None:
-    @app.post("/enter")
-    def enter(token: str) -> dict[str, str | None]:
-        return {"cookie": access.open_session(token, "127.0.0.1")}
-
-
-def write(client: Client, **headers: str) -> httpx.Response:
+def post_change(client: Client, **headers: str) -> httpx.Response:
     return client.request(
         "POST",
-        "/api/v1/thing",
+        "/api/v1/change",
         headers={name.replace("_", "-"): value for name, value in headers.items()},
     )
 
@@ -86,7 +85,7 @@ def test_a_token_is_shown_once_and_kept_as_a_digest(root: str, tokens: Tokens) -
     assert tokens.holder("\ud800") is None
 
 
-def test_names(tokens: Tokens) -> None:
+def test_invalid_and_duplicate_token_names_are_refused(tokens: Tokens) -> None:
     tokens.add("ada")
     for name in ("ada", "", "Ada", "../x", "a/b", "a" * 65, ".hidden"):
         with pytest.raises(UsageError):
@@ -95,7 +94,7 @@ def test_names(tokens: Tokens) -> None:
         tokens.remove("bob")
 
 
-def test_a_file_of_another_form_opens_nothing(root: str, tokens: Tokens) -> None:
+def test_invalid_token_files_are_ignored(root: str, tokens: Tokens) -> None:
     token = tokens.add("ada")
     folder = Path(root) / "run" / "tokens"
     for name, content in (
@@ -109,10 +108,10 @@ def test_a_file_of_another_form_opens_nothing(root: str, tokens: Tokens) -> None
     assert tokens.holder("é") is None
 
 
-def test_commands_on_this_machine_come_with_the_owner_s(root: str, tokens: Tokens) -> None:
+def test_owner_secret_is_valid_while_the_owner_runs(root: str, tokens: Tokens) -> None:
     storage = open_storage(root)
     with own(storage, "test") as owner:
-        assert tokens.holder("") is None  # an owner without an API has an empty one
+        assert tokens.holder("") is None  # the secret of an owner without an API is empty
         owner.publish("http://127.0.0.1:1", "secret")
         assert tokens.holder("secret") == OWNER
     assert tokens.holder("secret") is None
@@ -121,17 +120,17 @@ def test_commands_on_this_machine_come_with_the_owner_s(root: str, tokens: Token
 @pytest.mark.proves("access-token")
 def test_a_program_writes_with_its_token_and_not_without(client: Client, tokens: Tokens) -> None:
     token = tokens.add("ada")
-    refused = write(client)
+    refused = post_change(client)
     assert (
         refused.status_code,
         refused.headers["www-authenticate"],
         refused.headers["content-type"],
     ) == (401, "Bearer", "application/problem+json")
     assert "lycosa token add" in refused.json()["title"]
-    assert write(client, authorization=f"Bearer {token}").json() == {"by": "ada"}
-    assert write(client, authorization=f"bearer {token}").json() == {"by": "ada"}
-    assert write(client, authorization=f"Bearer {token}x").status_code == 401
-    assert write(client, authorization=f"Basic {token}").status_code == 401
+    assert post_change(client, authorization=f"Bearer {token}").json() == {"by": "ada"}
+    assert post_change(client, authorization=f"bearer {token}").json() == {"by": "ada"}
+    assert post_change(client, authorization=f"Bearer {token}x").status_code == 401
+    assert post_change(client, authorization=f"Basic {token}").status_code == 401
 
 
 @pytest.mark.proves("access-token", "access-session")
@@ -140,16 +139,16 @@ def test_a_revoked_token_is_worth_nothing(
 ) -> None:
     monkeypatch.setattr("lycosa.commands.maintenance.tokens._KEPT_MS", 0)
     token = tokens.add("ada")
-    cookie = client.request("POST", "/enter", {"token": token}).json()["cookie"]
-    other = Access(tokens)  # another process's key: its sessions are not ours
+    cookie = client.request("POST", "/session", {"token": token}).json()["cookie"]
+    other = Access(tokens)  # a process with another signing key
     assert other.open_session(token, "a") != cookie
-    assert write(client, authorization=f"Bearer {token}").status_code == 200
+    assert post_change(client, authorization=f"Bearer {token}").status_code == 200
     tokens.remove("ada")
-    assert write(client, authorization=f"Bearer {token}").status_code == 401
-    assert write(client, cookie=f"{COOKIE}={cookie}").status_code == 401
+    assert post_change(client, authorization=f"Bearer {token}").status_code == 401
+    assert post_change(client, cookie=f"{COOKIE}={cookie}").status_code == 401
     tokens.add("ada")
-    assert write(client, cookie=f"{COOKIE}={cookie}").status_code == 401, (
-        "a new token of that name opened the old one's session"
+    assert post_change(client, cookie=f"{COOKIE}={cookie}").status_code == 401, (
+        "the session of a deleted token is not valid for a new token of that name"
     )
 
 
@@ -157,42 +156,30 @@ def test_a_revoked_token_is_worth_nothing(
 def test_a_person_comes_in_by_the_page(root: str, tokens: Tokens) -> None:
     token = tokens.add("ada")
     client = Client(create_app(root, dict))
-    form = "application/x-www-form-urlencoded"
-    came = client.send(
-        "POST", "/login", f"token={token}&next=%2F%3Fq%3Dspider", {"content-type": form}
-    )
-    assert (came.status_code, came.headers["location"]) == (303, "/?q=spider")
-    said = came.headers["set-cookie"]
-    assert "HttpOnly" in said
-    assert "SameSite=strict" in said
-    assert token not in said
-    cookie = said.partition(";")[0]
+    login = client.send("POST", "/login", f"token={token}&next=%2F%3Fq%3Dspider", FORM)
+    assert (login.status_code, login.headers["location"]) == (303, "/?q=spider")
+    set_cookie = login.headers["set-cookie"]
+    assert "HttpOnly" in set_cookie
+    assert "SameSite=strict" in set_cookie
+    assert token not in set_cookie
+    cookie = set_cookie.partition(";")[0]
     page = client.get("/login", headers={"cookie": cookie})
     assert "Signed in as ada" in page.text
-    found = re.search(r'name="csrf" value="([0-9a-f]{64})"', page.text)
-    assert found
-    without = client.send("POST", "/logout", "", {"content-type": form, "cookie": cookie})
-    assert without.status_code == 403
-    foreign = client.send(
-        "POST",
-        "/logout",
-        f"csrf={found[1]}",
-        {"content-type": form, "cookie": cookie, "sec-fetch-site": "cross-site"},
-    )
-    assert foreign.status_code == 403
-    left = client.send(
-        "POST",
-        "/logout",
-        f"csrf={found[1]}",
-        {"content-type": form, "cookie": cookie, "sec-fetch-site": "same-origin"},
-    )
-    assert left.status_code == 303
-    assert f'{COOKIE}=""' in left.headers["set-cookie"]
+    csrf = re.search(r'name="csrf" value="([0-9a-f]{64})"', page.text)
+    assert csrf
+    headers = {**FORM, "cookie": cookie}
+    assert client.send("POST", "/logout", "", headers).status_code == 403
+    body = f"csrf={csrf[1]}"
+    cross_site = client.send("POST", "/logout", body, {**headers, "sec-fetch-site": "cross-site"})
+    assert cross_site.status_code == 403
+    logout = client.send("POST", "/logout", body, {**headers, "sec-fetch-site": "same-origin"})
+    assert logout.status_code == 303
+    assert f'{COOKIE}=""' in logout.headers["set-cookie"]
 
 
 @pytest.mark.proves("access-session")
 def test_a_forged_session_is_none(client: Client, tokens: Tokens) -> None:
-    cookie = client.request("POST", "/enter", {"token": tokens.add("ada")}).json()["cookie"]
+    cookie = client.request("POST", "/session", {"token": tokens.add("ada")}).json()["cookie"]
     until, name, signature = cookie.split(".")
     signed = f"{name}.{signature}"
     for forged in (
@@ -204,17 +191,18 @@ def test_a_forged_session_is_none(client: Client, tokens: Tokens) -> None:
         "%C3%A9.a.b",
         f"{'9' * 40}.a.b",
     ):
-        assert write(client, cookie=f"{COOKIE}={forged}").status_code == 401
+        assert post_change(client, cookie=f"{COOKIE}={forged}").status_code == 401
 
 
 @pytest.mark.proves("access-rates")
 def test_wrong_tokens_are_few(client: Client, tokens: Tokens) -> None:
     token = tokens.add("ada")
     codes = [
-        write(client, authorization="Bearer guess").status_code for _ in range(GUESSES_A_MINUTE + 3)
+        post_change(client, authorization="Bearer guess").status_code
+        for _ in range(GUESSES_A_MINUTE + 3)
     ]
     assert codes == [401] * GUESSES_A_MINUTE + [429] * 3
-    blocked = write(client, authorization=f"Bearer {token}")
+    blocked = post_change(client, authorization=f"Bearer {token}")
     assert blocked.status_code == 429
     assert int(blocked.headers["retry-after"]) >= 1
 
@@ -222,44 +210,44 @@ def test_wrong_tokens_are_few(client: Client, tokens: Tokens) -> None:
 @pytest.mark.proves("access-rates")
 def test_one_token_writes_so_often_and_no_more(client: Client, tokens: Tokens) -> None:
     token = tokens.add("ada")
-    codes = [write(client, authorization=f"Bearer {token}").status_code for _ in range(5)]
+    codes = [post_change(client, authorization=f"Bearer {token}").status_code for _ in range(5)]
     assert codes == [200, 200, 200, 429, 429]
 
 
 @pytest.mark.proves("access-rates")
 def test_readers_elsewhere_are_held_to_their_rate(client: Client) -> None:
-    far = [client.request("GET", "/healthz", address="203.0.113.9").status_code for _ in range(60)]
-    assert far[:8] == [200] * 8
-    assert 429 in far
-    household = [
+    ipv4 = [client.request("GET", "/healthz", address="203.0.113.9").status_code for _ in range(60)]
+    assert ipv4[:8] == [200] * 8
+    assert 429 in ipv4
+    ipv6_network = [
         client.request("GET", "/healthz", address=f"2001:db8::{n}").status_code
         for n in range(1, 61)
     ]
-    assert household[:8] == [200] * 8
-    assert 429 in household
+    assert ipv6_network[:8] == [200] * 8
+    assert 429 in ipv6_network
     assert all(client.request("GET", "/healthz").status_code == 200 for _ in range(20))
 
 
-def test_buckets() -> None:
+def test_rate_limiter_returns_the_time_to_wait() -> None:
     now = [0.0]
-    rates = RateLimiter(0.5, 2, lambda: now[0])
-    assert [rates.take("a") for _ in range(3)] == [0, 0, 2]
-    assert rates.take("b") == 0
+    limiter = RateLimiter(0.5, 2, lambda: now[0])
+    assert [limiter.take("a") for _ in range(3)] == [0, 0, 2]
+    assert limiter.take("b") == 0
     now[0] = 1.0
-    assert rates.take("a") == 1
+    assert limiter.take("a") == 1
     now[0] = 2.0
-    assert (rates.wait("a"), rates.take("a"), rates.take("a")) == (0, 0, 2)
-    free = RateLimiter(0, 0)
-    assert all(free.take("a") == 0 for _ in range(9))
+    assert (limiter.wait("a"), limiter.take("a"), limiter.take("a")) == (0, 0, 2)
+    unlimited = RateLimiter(0, 0)
+    assert all(unlimited.take("a") == 0 for _ in range(9))
 
 
-def test_buckets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_limited_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lycosa.serve.web.rate_limits.MAX_ADDRESSES", 3)
-    rates = RateLimiter(1, 1, lambda: 0.0)
-    for who in "abcd":
-        assert rates.take(who) == 0
-    assert rates.take("d") == 1
-    assert rates.take("a") == 0
+    limiter = RateLimiter(1, 1, lambda: 0.0)
+    for address in "abcd":
+        assert limiter.take(address) == 0
+    assert limiter.take("d") == 1
+    assert limiter.take("a") == 0
 
 
 @pytest.mark.parametrize(
@@ -273,12 +261,12 @@ def test_buckets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ("odd", "odd"),
     ],
 )
-def test_networks(address: str, network: str) -> None:
+def test_network_of_an_address(address: str, network: str) -> None:
     assert (network_of(address), is_loopback(address)) == (network, address == "::1")
 
 
 @pytest.mark.parametrize(
-    "given",
+    "target",
     [
         "//evil.example",
         "/\\evil.example",
@@ -289,8 +277,8 @@ def test_networks(address: str, network: str) -> None:
         "/" + "a" * 3000,
     ],
 )
-def test_after_the_login_we_stay_here(given: str) -> None:
-    assert own_path(given) == "/"
+def test_redirect_after_sign_in_stays_on_this_server(target: str) -> None:
+    assert own_path(target) == "/"
 
 
 def test_token_command(root: str, tokens: Tokens) -> None:
@@ -311,17 +299,17 @@ PRIVATE = {
     "/api/v1/watches": ("/watch",),
     "/api/v1/matches": ("/watch/matches?site=a.test",),
 }
-"""What only those with a token may read: by the API, and as pages."""
+"""API route -> pages with the same content; both require a token."""
 
 PRIVATE_PAGES = ("/crawl/exclude", "/proposals")
-"""Pages about changes that only those with a token may make; the API has no such resource."""
+"""Pages that require a token and have no API route with the same content."""
 
 OPEN_WRITES = {"/login", "/propose"}
-"""What anybody may send; and the questions of peers, which change nothing."""
+"""Routes that change something and require no token."""
 
 
 def _routes(app: FastAPI) -> Iterator[tuple[str, str]]:
-    """Method and path of every route, with something in place of its parameters."""
+    """Yield method and path of every route, with `x` for parameters."""
     routers = [getattr(route, "original_router", None) for route in app.routes]
     for router in [app, *filter(None, routers)]:
         for route in router.routes:

@@ -1,6 +1,4 @@
-"""Every page, in a real browser, on a desk and on a phone: axe-core finds nothing, nothing sticks
-out, nothing breaks.
-"""
+"""Every page in a real browser, on desktop and phone: axe-core, overflow and errors."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ from tests.serve.test_browser import WIDTH
 pytestmark = pytest.mark.slow
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-RUN = """axe.run(document, {iframes: false, resultTypes: ["violations"]}).then(found => JSON.stringify(
-    found.violations.map(each => [each.id, each.help, each.nodes.slice(0, 3).map(node => node.html.slice(0, 200))])))"""
+RUN_AXE = """axe.run(document, {iframes: false, resultTypes: ["violations"]}).then(result => JSON.stringify(
+    result.violations.map(each => [each.id, each.help, each.nodes.slice(0, 3).map(node => node.html.slice(0, 200))])))"""
 
 PAGES = (
     "/",
@@ -59,7 +57,7 @@ PAGES = (
 
 @pytest.fixture(scope="module")
 def values(workspace: str) -> dict[str, str]:
-    """What the paths above name, as this workspace has it."""
+    """Values for the placeholders in `PAGES`."""
     pages = LiveTables(Workspace.open(workspace)).scan("pages").collect()
     url = next(url for url in pages["url"].sort() if "//127.0.2.1:" in url)
     return {
@@ -69,22 +67,22 @@ def values(workspace: str) -> dict[str, str]:
     }
 
 
-def complaints(chromium: Browser) -> list[object]:
-    """What axe-core finds on the page that is shown."""
+def axe_violations(chromium: Browser) -> list[object]:
+    """Return the violations that axe-core finds on the current page."""
     chromium.evaluate(AXE + "; 0")
-    found: list[object] = json.loads(chromium.evaluate(RUN))
-    return found
+    violations: list[object] = json.loads(chromium.evaluate(RUN_AXE))
+    return violations
 
 
-_PHONE_AT_NIGHT, _DESK_BY_DAY = (390, 800, True), (1280, 900, False)
-_LOOKS = [(path, _PHONE_AT_NIGHT) for path in PAGES] + [
-    pytest.param(path, _DESK_BY_DAY, marks=() if number % 4 == 1 else pytest.mark.prove)
+_PHONE_DARK, _DESKTOP_LIGHT = (390, 800, True), (1280, 900, False)
+_CASES = [(path, _PHONE_DARK) for path in PAGES] + [
+    pytest.param(path, _DESKTOP_LIGHT, marks=() if number % 4 == 1 else pytest.mark.prove)
     for number, path in enumerate(PAGES)
 ]
 
 
-@pytest.mark.parametrize(("path", "window"), _LOOKS)
-def test_axe_finds_nothing(
+@pytest.mark.parametrize(("path", "window"), _CASES)
+def test_pages_have_no_axe_violations(
     chromium: Browser,
     address: str,
     values: dict[str, str],
@@ -92,30 +90,32 @@ def test_axe_finds_nothing(
     window: tuple[int, int, bool],
 ) -> None:
     width, height, dark = window
-    chromium.look(width, height, dark=dark)
+    chromium.set_window(width, height, dark=dark)
     chromium.errors.clear()
     chromium.open(address.rstrip("/") + path.format(**values))
-    assert complaints(chromium) == []
-    assert chromium.evaluate(WIDTH) <= width, "something sticks out"
+    assert axe_violations(chromium) == []
+    assert chromium.evaluate(WIDTH) <= width, "the page is wider than the window"
     assert [error for error in chromium.errors if path != "/nowhere" or "404" not in error] == []
 
 
 @pytest.mark.parametrize("path", ["/", "/?q=spider", "/library", "/crawl"])
-def test_right_to_left(chromium: Browser, address: str, path: str) -> None:
-    chromium.look(390, 800)
+def test_right_to_left_pages_have_no_axe_violations(
+    chromium: Browser, address: str, path: str
+) -> None:
+    chromium.set_window(390, 800)
     chromium.open(f"{address}language?to=ar&next={quote(path, safe='')}")
     try:
         assert chromium.evaluate("document.documentElement.dir") == "rtl"
-        assert complaints(chromium) == []
+        assert axe_violations(chromium) == []
         assert chromium.evaluate(WIDTH) <= 390
     finally:
         chromium.open(f"{address}language?to=en")
 
 
-def test_axe_finds_nothing_on_the_pages_of_those_who_signed_in(
+def test_pages_of_signed_in_users_have_no_axe_violations(
     chromium: Browser, address: str, workspace: str
 ) -> None:
-    chromium.look(1280, 900)
+    chromium.set_window(1280, 900)
     chromium.open(f"{address}login?next=%2Fcrawl")
     chromium.evaluate("document.querySelector('[name=token]').focus()")
     chromium.type_text(Tokens(open_storage(workspace)).add("browser"))
@@ -123,4 +123,4 @@ def test_axe_finds_nothing_on_the_pages_of_those_who_signed_in(
     assert chromium.evaluate("location.pathname") == "/crawl"
     for path in ("crawl", "hunt", "watch", "watch/matches", "uptime"):
         chromium.open(f"{address}{path}")
-        assert complaints(chromium) == [], path
+        assert axe_violations(chromium) == [], path

@@ -1,5 +1,6 @@
-"""What somebody with a token does, in a real browser: with and without scripts, on a desk and on a
-phone; and what is stored afterwards.
+"""Tasks of a signed-in user in a real browser, and what is stored afterwards.
+
+Each runs with and without scripts, on desktop and phone.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from tests.cli.conftest import printed
 from tests.daemon.daemons import QUICK, collection, daemon, rows
 from tests.serve.browser import Browser
 from tests.serve.conftest import serving
-from tests.serve.person import OTHER_WAYS, WAYS, Person, Way, person
-from tests.serve.person import way as way
+from tests.serve.person import MODES, OTHER_MODES, RESULT_TITLES, BrowserMode, User, new_user
+from tests.serve.person import mode as mode
 from tests.serve.test_uptime import MINUTE, commit_checks
 from tests.servers.nginx import Server, nginx
 
@@ -37,15 +38,14 @@ pytestmark = pytest.mark.slow
 
 CRAWLED, HUNTED = "127.0.6.44", "127.0.6.45"
 until = functools.partial(waiting.until, limit_s=180.0)
-LEAVES = 400  # at four a second more than enough to be stopped among
-WATCHED = "http://example.org/"
-TITLES = ".results > li h2"
+LEAVES = 400  # at 4 pages per second the hunt cannot fetch all before it is stopped
+MONITORED = "http://example.org/"
 RUNNING = "document.querySelector('[role=status]').dataset.state === 'running'"
 
 
 @dataclass(frozen=True)
 class World:
-    """A workspace that is served, and the sites that it may fetch from."""
+    """A served workspace, its token, and the port of the sites that it crawls."""
 
     root: str
     address: str
@@ -57,21 +57,21 @@ class World:
     def storage(self) -> Storage:
         return open_storage(self.root)
 
-    def fresh(self, way: Way) -> str:
-        """A page that no link leads to, one for each way."""
-        return f"http://{CRAWLED}:{self.port}/{way}.html"
+    def unlinked_page(self, mode: BrowserMode) -> str:
+        """Return the URL of a page without inlinks, one per mode."""
+        return f"http://{CRAWLED}:{self.port}/{mode}.html"
 
 
 def write_sites(folder: Path) -> None:
-    """One site with a home page and pages that nobody links to; one with many pages about silk."""
+    """Write a site with unlinked pages, and one with many linked pages."""
     for name in (CRAWLED, HUNTED):
         (folder / name).mkdir(parents=True)
         (folder / name / "index.html").write_text(
-            "<html lang=en><title>Home</title><p>A home page that says welcome to all of you."
+            "<html lang=en><title>Home</title><p>A home page that welcomes all of you."
         )
-    for each in (*WAYS, *OTHER_WAYS):
+    for each in (*MODES, *OTHER_MODES):
         text = (
-            f"<html lang=en><title>The dormouse of {each}</title><p>The dormouse {code(each)} "
+            f"<html lang=en><title>The dormouse of {each}</title><p>The dormouse {unique_word(each)} "
             "sleeps through the winter in a hollow tree."
         )
         (folder / CRAWLED / f"{each}.html").write_text(text)
@@ -90,9 +90,9 @@ def write_sites(folder: Path) -> None:
         (folder / HUNTED / f"{number}.html").write_text(text)
 
 
-def code(way: Way) -> str:
-    """A word of its own."""
-    return f"quiggle{(*WAYS, *OTHER_WAYS).index(way)}"
+def unique_word(mode: BrowserMode) -> str:
+    """Return a word that only the pages of a mode contain."""
+    return f"quiggle{(*MODES, *OTHER_MODES).index(mode)}"
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         printed("-w", str(root), "crawl", "--quiet", *homes, limit_s=120)
         commit_checks(
             Workspace.open(str(root)),
-            WATCHED,
+            MONITORED,
             "u" * 10 + "ssss" + "u" * 6,
             round(time.time() * 1000) // MINUTE * MINUTE,
         )
@@ -128,251 +128,261 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             )
 
 
-def come_in(someone: Person, world: World, path: str) -> None:
-    """By the form, and on to where one wanted to go."""
-    someone.go(f"/login?next={path}")
-    someone.fill("Token", world.token)
-    someone.press("Sign in")
-    assert someone.place == path
-    someone.sees("ada")
+def sign_in(user: User, world: World, path: str) -> None:
+    """Sign in by the form, which then opens a path."""
+    user.open(f"/login?next={path}")
+    user.fill("Token", world.token)
+    user.submit("Sign in")
+    assert user.path == path
+    user.assert_shown("ada")
 
 
-def test_coming_in_and_changing_things(
-    chromium: Browser, world: World, way: Way, tmp_path: Path
+def test_sign_in_and_change_monitors_watches_proposals_and_files(
+    chromium: Browser, world: World, mode: BrowserMode, tmp_path: Path
 ) -> None:
-    with person(chromium, world.address, way, "inside") as someone:
-        someone.go("/hunt")
-        someone.follow("Sign in with a token to start a hunt.")
-        someone.fill("Token", "not a token")
-        someone.press("Sign in", refused=401)
-        someone.sees("This token is unknown")
-        someone.fill("Token", world.token)
-        someone.press("Sign in")
-        assert someone.place == "/hunt", "one comes to where one wanted to go"
-        monitors(someone, world)
-        watches(someone, world)
-        proposed(someone, world)
-        files(someone, tmp_path)
-        someone.follow("ada", ".around")
-        someone.press("Sign out")
-        someone.go("/crawl")
-        someone.misses("Add URLs")
-        someone.go("/watch")
-        assert someone.place == "/login?next=%2Fwatch"
+    with new_user(chromium, world.address, mode, "inside") as user:
+        user.open("/hunt")
+        user.follow("Sign in with a token to start a hunt.")
+        user.fill("Token", "not a token")
+        user.submit("Sign in", status=401)
+        user.assert_shown("This token is unknown")
+        user.fill("Token", world.token)
+        user.submit("Sign in")
+        assert user.path == "/hunt", "the requested page opens after sign-in"
+        add_and_remove_monitor(user, world)
+        add_and_remove_watch(user, world)
+        decide_proposals(user, world)
+        create_and_download_files(user, tmp_path)
+        user.follow("ada", ".around")
+        user.submit("Sign out")
+        user.open("/crawl")
+        user.assert_not_shown("Add URLs")
+        user.open("/watch")
+        assert user.path == "/login?next=%2Fwatch"
 
 
-def monitors(someone: Person, world: World) -> None:
-    someone.follow("Uptime", ".around")
-    someone.sees("No monitors yet.")
-    someone.fill("URL", f"http://{CRAWLED}:{world.port}/")
-    someone.press("Add", refused=400)
-    someone.sees("not a public address")
-    someone.go("/uptime")
-    someone.fill("URL", WATCHED)
-    someone.fill("Name", "Example")
-    someone.fill("Check interval", "30s")
-    someone.press("Add")
-    (kept,) = monitors_of(world.storage, Config()).values()
-    assert (kept.monitor.url, kept.monitor.name, kept.monitor.every) == (WATCHED, "Example", 30_000)
-    (row,) = someone.texts("tbody tr")
-    # four of twenty minutes, and those since
+def add_and_remove_monitor(user: User, world: World) -> None:
+    user.follow("Uptime", ".around")
+    user.assert_shown("No monitors yet.")
+    user.fill("URL", f"http://{CRAWLED}:{world.port}/")
+    user.submit("Add", status=400)
+    user.assert_shown("not a public address")
+    user.open("/uptime")
+    user.fill("URL", MONITORED)
+    user.fill("Name", "Example")
+    user.fill("Check interval", "30s")
+    user.submit("Add")
+    (stored,) = monitors_of(world.storage, Config()).values()
+    assert (stored.monitor.url, stored.monitor.name, stored.monitor.every) == (
+        MONITORED,
+        "Example",
+        30_000,
+    )
+    (row,) = user.texts("tbody tr")
+    # 4 of 20 checks failed, and the time since has no checks
     assert 75 < float(row.removeprefix("Example up ").partition("%")[0]) < 99
-    assert someone.value("document.querySelectorAll('svg.spark title').length") == 24
-    someone.follow("Example")
-    someone.sees("Outages in the last 30 days", "http 500")
-    someone.go("/uptime")
-    someone.press(f"Remove {WATCHED}")
-    someone.sees("No monitors yet.")
-    someone.fill("Host or URL", CRAWLED)
-    someone.press("Show")
-    someone.sees("Pages of this host in the crawl", "Successful")
+    assert user.evaluate("document.querySelectorAll('svg.spark title').length") == 24
+    user.follow("Example")
+    user.assert_shown("Outages in the last 30 days", "http 500")
+    user.open("/uptime")
+    user.submit(f"Remove {MONITORED}")
+    user.assert_shown("No monitors yet.")
+    user.fill("Host or URL", CRAWLED)
+    user.submit("Show")
+    user.assert_shown("Pages of this host in the crawl", "Successful")
     assert monitors_of(world.storage, Config()) == {}
 
 
-def watches(someone: Person, world: World) -> None:
-    someone.follow("Watches", ".around")
-    someone.fill("Patterns, one per line", "hollow oak\nwolf spider")
-    someone.fill("Name", "trees")
-    someone.tick("accents")
-    someone.press("Add")
-    (kept,) = [each for each in list_watches(world.root) if each.name == "trees"]
-    assert (kept.name, kept.texts, kept.ignore) == (
+def add_and_remove_watch(user: User, world: World) -> None:
+    user.follow("Watches", ".around")
+    user.fill("Patterns, one per line", "hollow oak\nwolf spider")
+    user.fill("Name", "trees")
+    user.tick("accents")
+    user.submit("Add")
+    (stored,) = [each for each in list_watches(world.root) if each.name == "trees"]
+    assert (stored.name, stored.texts, stored.ignore) == (
         "trees",
         ("hollow oak", "wolf spider"),
         ("accents",),
     )
-    someone.follow("trees")
-    someone.sees("No matches yet.")
-    someone.fill("Host or URL prefix", CRAWLED)
-    someone.press("Filter")
-    someone.follow("Watches", "main")
-    someone.press("Remove trees")
-    someone.misses("trees")
+    user.follow("trees")
+    user.assert_shown("No matches yet.")
+    user.fill("Host or URL prefix", CRAWLED)
+    user.submit("Filter")
+    user.follow("Watches", "main")
+    user.submit("Remove trees")
+    user.assert_not_shown("trees")
     assert "trees" not in {each.name for each in list_watches(world.root)}
 
 
-def proposed(someone: Person, world: World) -> None:
-    """Anybody proposes; somebody with a token drops it, or takes it, if a collection may."""
+def decide_proposals(user: User, world: World) -> None:
+    """Reject a proposal, and accept one in the scope of a collection."""
     for number, note in enumerate(("a site with dormice", "another one")):
-        someone.go("/propose")
-        someone.fill("URL of the site", f"https://example.org/{code(someone.way)}/{number}")
-        someone.fill("Reason", note)
-        someone.press("Submit")
-        someone.sees("Thank you.")
-    someone.go("/crawl")
-    someone.follow("Proposed sites")
-    someone.sees("a site with dormice", "another one")
-    someone.press("Reject", "tr:has(form):first-child")
-    (left,) = proposals(world.storage)
-    assert left.note == "another one"
-    someone.press("Accept")
-    someone.sees("is not accepted by collection")
-    # As if its name had been a public one of a site that is in scope.
-    path = f"run/moderation/{left.id}.json"
-    there = f"http://{CRAWLED}:{world.port}/proposed-by-{someone.way}"
+        user.open("/propose")
+        user.fill("URL of the site", f"https://example.org/{unique_word(user.mode)}/{number}")
+        user.fill("Reason", note)
+        user.submit("Submit")
+        user.assert_shown("Thank you.")
+    user.open("/crawl")
+    user.follow("Proposed sites")
+    user.assert_shown("a site with dormice", "another one")
+    user.submit("Reject", "tr:has(form):first-child")
+    (remaining,) = proposals(world.storage)
+    assert remaining.note == "another one"
+    user.submit("Accept")
+    user.assert_shown("is not accepted by collection")
+    # Replaces the URL by one in scope: the form refuses addresses on loopback.
+    path = f"run/moderation/{remaining.id}.json"
+    in_scope = f"http://{CRAWLED}:{world.port}/proposed-by-{user.mode}"
     world.storage.replace(
-        path, (world.storage.read(path) or b"").replace(left.url.encode(), there.encode())
+        path, (world.storage.read(path) or b"").replace(remaining.url.encode(), in_scope.encode())
     )
     before = set(world.storage.names("inbox"))
-    someone.go("/proposals")
-    someone.press("Accept")
-    someone.sees("No open proposals.")
+    user.open("/proposals")
+    user.submit("Accept")
+    user.assert_shown("No open proposals.")
     (submitted,) = set(world.storage.names("inbox")) - before
-    assert there.encode() in (world.storage.read(f"inbox/{submitted}") or b"")
+    assert in_scope.encode() in (world.storage.read(f"inbox/{submitted}") or b"")
 
 
-def files(someone: Person, folder: Path) -> None:
-    """A day's files are made and taken."""
-    someone.follow("Library", ".around")
-    someone.follow("English")
-    someone.follow(
-        next(each for each in someone.texts("tbody th a") if re.fullmatch(r"\d{4}-\d\d-\d\d", each))
+def create_and_download_files(user: User, folder: Path) -> None:
+    """Create the files of a day and download one."""
+    user.follow("Library", ".around")
+    user.follow("English")
+    user.follow(
+        next(each for each in user.texts("tbody th a") if re.fullmatch(r"\d{4}-\d\d-\d\d", each))
     )
-    someone.choose("Format", "jsonl")
-    someone.press("Create files")
-    name = next(each for each in someone.texts("a[download]") if ".jsonl" in each)
-    assert someone.take(name, folder).stat().st_size > 0
+    user.select("Format", "jsonl")
+    user.submit("Create files")
+    name = next(each for each in user.texts("a[download]") if ".jsonl" in each)
+    assert user.download(name, folder).stat().st_size > 0
 
 
-def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way) -> None:
-    until(lambda: owner_of(world.storage) is None)  # of the hunt before
-    with person(chromium, world.address, way, "hunt") as someone:
-        come_in(someone, world, "/hunt")
-        someone.fill("Query", "wolf spider silk")
-        someone.fill("Seed URLs", f"http://{HUNTED}:{world.port}/silk.html")
-        someone.fill("Time limit", "5m")
-        someone.fill("Maximum number of results", "300")
-        someone.press("Start hunt")
-        where, loads = someone.place, chromium.loads
-        chromium.until(f"document.querySelectorAll('{TITLES}').length > 0")
-        some = len(someone.texts(TITLES))
-        chromium.until(f"document.querySelectorAll('{TITLES}').length > {some}")
-        assert (chromium.loads == loads) is way.scripts, (
-            "it grows where it stands, or the page comes again"
+def test_hunt_streams_results_and_is_stopped(
+    chromium: Browser, world: World, mode: BrowserMode
+) -> None:
+    until(lambda: owner_of(world.storage) is None)  # until the previous hunt has ended
+    with new_user(chromium, world.address, mode, "hunt") as user:
+        sign_in(user, world, "/hunt")
+        user.fill("Query", "wolf spider silk")
+        user.fill("Seed URLs", f"http://{HUNTED}:{world.port}/silk.html")
+        user.fill("Time limit", "5m")
+        user.fill("Maximum number of results", "300")
+        user.submit("Start hunt")
+        hunt_path, loads = user.path, chromium.loads
+        chromium.wait_until(f"document.querySelectorAll('{RESULT_TITLES}').length > 0")
+        first_count = len(user.texts(RESULT_TITLES))
+        chromium.wait_until(f"document.querySelectorAll('{RESULT_TITLES}').length > {first_count}")
+        assert (chromium.loads == loads) is mode.scripts, (
+            "with scripts results are added to the page, without them it reloads"
         )
-        someone.keep("rising")
-        someone.value("window.stop()")  # without scripts: not while one presses
-        someone.clear()
-        someone.press("Stop")
-        chromium.until(f"!({RUNNING})")
-        someone.sees("Ended: stopped on request.")
-        found = someone.texts(TITLES)
-        assert len(found) > some
-        assert all("Silk of the wolf spider" in each for each in found)
-        someone.clear()
-        someone.go("/hunt")
-        chromium.follow(f"document.querySelector('a[href=\"{where}\"]')")
-        someone.look()
-        assert someone.texts(TITLES) == found, "it is kept"
+        user.save_screenshot("rising")
+        user.evaluate("window.stop()")  # without scripts the page must not reload during a click
+        user.clear_events()
+        user.submit("Stop")
+        chromium.wait_until(f"!({RUNNING})")
+        user.assert_shown("Ended: stopped on request.")
+        titles = user.texts(RESULT_TITLES)
+        assert len(titles) > first_count
+        assert all("Silk of the wolf spider" in each for each in titles)
+        user.clear_events()
+        user.open("/hunt")
+        chromium.follow(f"document.querySelector('a[href=\"{hunt_path}\"]')")
+        user.check_page()
+        assert user.texts(RESULT_TITLES) == titles, "the results are stored"
         chromium.follow("document.querySelector('.results a.kept')")
-        someone.look()
-        someone.sees("Captured", "silk.html")
-    assert where.rpartition("/")[2] in {
+        user.check_page()
+        user.assert_shown("Captured", "silk.html")
+    assert hunt_path.rpartition("/")[2] in {
         name.removesuffix(".jsonl") for name in world.storage.names("run/hunts")
     }
 
 
 @pytest.mark.parametrize(
-    "ways", [WAYS, pytest.param(OTHER_WAYS, marks=pytest.mark.prove)], ids=["usual", "other"]
+    "modes", [MODES, pytest.param(OTHER_MODES, marks=pytest.mark.prove)], ids=["usual", "other"]
 )
-def test_a_crawl_that_goes_on(chromium: Browser, world: World, ways: list[Way]) -> None:
-    """Beside one daemon: what is added is fetched, watched for, found; then paused, resumed,
-    excluded.
-    """
+def test_control_of_a_running_crawl(
+    chromium: Browser, world: World, modes: list[BrowserMode]
+) -> None:
+    """An added URL is fetched, matched and found; then the crawl is paused, resumed, excluded."""
     until(lambda: owner_of(world.storage) is None)
-    add_watch(world.root, Config(), [code(way) for way in ways], name="dormice")
+    add_watch(world.root, Config(), [unique_word(mode) for mode in modes], name="dormice")
     with daemon(Path(world.root), world.settings) as running:
         running.until(lambda: running.live.get("collections") is not None or running.worker)
         until(lambda: "active hosts" in httpx.get(f"{world.address}crawl").text)
-        for way in ways:
-            with person(chromium, world.address, way, "crawl") as someone:
-                come_in(someone, world, "/crawl")
-                add_and_find(someone, world, way)
-                pause_and_resume(someone, world)
-                exclude(someone, world, way)
+        for mode in modes:
+            with new_user(chromium, world.address, mode, "crawl") as user:
+                sign_in(user, world, "/crawl")
+                add_and_find(user, world, mode)
+                pause_and_resume(user, world)
+                exclude(user, world, mode)
         assert running.stop() == 0, running.errors
     remove_watch(world.root, "dormice")
 
 
-def add_and_find(someone: Person, world: World, way: Way) -> None:
-    url = world.fresh(way)
-    someone.sees("Pages per second", "URLs queued in memory", "Active hosts")
-    before = ",".join(someone.texts("#live dd"))
-    someone.fill("One URL per line", url)
-    someone.press("Add")
-    someone.sees("The URLs have been added and are queued for fetching.")
-    someone.value("document.querySelector('#live dl').id = 'as-it-came'")
-    loads = someone.browser.loads
+def add_and_find(user: User, world: World, mode: BrowserMode) -> None:
+    url = world.unlinked_page(mode)
+    user.assert_shown("Pages per second", "URLs queued in memory", "Active hosts")
+    before = ",".join(user.texts("#live dd"))
+    user.fill("One URL per line", url)
+    user.submit("Add")
+    user.assert_shown("The URLs have been added and are queued for fetching.")
+    user.evaluate("document.querySelector('#live dl').id = 'first-figures'")
+    loads = user.browser.loads
     until(lambda: url in {row["url"] for row in rows(Path(world.root), "pages")})
-    if way.scripts:
+    if mode.scripts:
         figures = "[...document.querySelectorAll('#live dd')].map(each => each.innerText).join()"
-        someone.browser.until(f"!document.getElementById('as-it-came') && {figures} !== '{before}'")
-        assert someone.browser.loads == loads, "it grows where it stands"
-        someone.clear()
-    someone.fill("URL", url)
-    someone.press("Explain")
-    someone.sees("State and schedule", "visited", url)
-    someone.go("/watch")
-    someone.follow("dormice")
-    (match,) = [each for each in someone.texts("tbody tr") if code(way) in each]
+        user.browser.wait_until(
+            f"!document.getElementById('first-figures') && {figures} !== '{before}'"
+        )
+        assert user.browser.loads == loads, "the figures are updated without a reload"
+        user.clear_events()
+    user.fill("URL", url)
+    user.submit("Explain")
+    user.assert_shown("State and schedule", "visited", url)
+    user.open("/watch")
+    user.follow("dormice")
+    (match,) = [each for each in user.texts("tbody tr") if unique_word(mode) in each]
     assert "sleeps through the winter" in match
-    someone.follow("cached copy", f'tr:has(a[href*="{way}.html"])')
-    someone.sees("Captured")
-    until(lambda: found(world, way))
-    someone.go(f"/?q={code(way)}")
-    assert someone.texts(TITLES) == [f"The dormouse of {way}"]
+    user.follow("cached copy", f'tr:has(a[href*="{mode}.html"])')
+    user.assert_shown("Captured")
+    until(lambda: is_searchable(world, mode))
+    user.open(f"/?q={unique_word(mode)}")
+    assert user.texts(RESULT_TITLES) == [f"The dormouse of {mode}"]
 
 
-def found(world: World, way: Way) -> bool:
-    """Whether the search has the page by now; asked without a browser, which costs more."""
-    return bool(httpx.get(f"{world.address}api/v1/search", params={"q": code(way)}).json()["total"])
+def is_searchable(world: World, mode: BrowserMode) -> bool:
+    """Return whether the search API finds the page."""
+    return bool(
+        httpx.get(f"{world.address}api/v1/search", params={"q": unique_word(mode)}).json()["total"]
+    )
 
 
-def pause_and_resume(someone: Person, world: World) -> None:
-    someone.go("/crawl")
-    someone.press("Pause")
-    someone.sees("Paused. Requests in flight are completed.", "paused")
+def pause_and_resume(user: User, world: World) -> None:
+    user.open("/crawl")
+    user.submit("Pause")
+    user.assert_shown("Paused. Requests in flight are completed.", "paused")
     assert paused(world.storage)["default"]["by"] == "ada"
-    someone.follow("default", "tbody")
-    someone.sees("paused")
-    someone.press("Resume")
-    someone.sees("Resumed.")
-    assert someone.place.startswith("/crawl/collection/default")
+    user.follow("default", "tbody")
+    user.assert_shown("paused")
+    user.submit("Resume")
+    user.assert_shown("Resumed.")
+    assert user.path.startswith("/crawl/collection/default")
     assert paused(world.storage) == {}
 
 
-def exclude(someone: Person, world: World, way: Way) -> None:
-    rule = f"prefix:{world.fresh(way)}"
-    someone.follow("Crawl", ".around")
-    someone.fill("Rule", rule)
-    someone.press("Continue")
-    someone.sees(rule, "The rule matches 1 stored page.")
-    someone.follow("Cancel")
-    someone.fill("Rule", rule)
-    someone.press("Continue")
-    someone.press("Exclude")
-    someone.sees("Excluded.")
+def exclude(user: User, world: World, mode: BrowserMode) -> None:
+    rule = f"prefix:{world.unlinked_page(mode)}"
+    user.follow("Crawl", ".around")
+    user.fill("Rule", rule)
+    user.submit("Continue")
+    user.assert_shown(rule, "The rule matches 1 stored page.")
+    user.follow("Cancel")
+    user.fill("Rule", rule)
+    user.submit("Continue")
+    user.submit("Exclude")
+    user.assert_shown("Excluded.")
     assert rule.replace("http://", "") in Workspace.open(world.root).state().exclusions.rules
-    until(lambda: not found(world, way))  # the daemon's indexer may be at work, and follows then
-    someone.go(f"/?q={code(way)}")
-    assert someone.texts(TITLES) == []
+    until(lambda: not is_searchable(world, mode))  # until the indexer of the daemon has updated
+    user.open(f"/?q={unique_word(mode)}")
+    assert user.texts(RESULT_TITLES) == []

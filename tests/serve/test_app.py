@@ -1,4 +1,4 @@
-"""The application over a real index: page, API, errors, headers."""
+"""The web application over a real index: search page, API, errors and headers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lycosa.serve.app import create_app
 from lycosa.serve.web.security import SECURITY_HEADERS, allowed_hosts, host_of
 from tests.serve.client import Client
 from tests.serve.conftest import HOSTILE_TITLE
-from tests.serve.pages import OUR_SCRIPTS, Document
+from tests.serve.pages import SEARCH_SCRIPTS, Document
 
 HTML = {"accept": "text/html,application/xhtml+xml"}
 
@@ -27,7 +27,7 @@ def test_start_page_offers_the_languages_of_the_index(client: Client) -> None:
     assert any(name.startswith("中文 (") for name in page.text("option"))
 
 
-def test_results_show_what_was_found(client: Client) -> None:
+def test_results_show_title_matches_date_and_url(client: Client) -> None:
     page = Document(client.get("/", params={"q": "egg sac"}, headers=HTML).text)
     assert "Mothers with a load · The Wolf Spider Pages" in page.text("h2")
     assert {"egg", "sac"} <= {word for text in page.text("mark") for word in text.lower().split()}
@@ -46,7 +46,7 @@ def test_results_in_chinese_and_arabic_carry_language_and_direction(client: Clie
     assert {"lang": "ar", "dir": "rtl"} in arabic.all("h2")
 
 
-def test_language_and_site_narrow_the_search(client: Client) -> None:
+def test_language_and_site_filter_the_search(client: Client) -> None:
     german = client.get("/api/v1/search", params={"q": "Siel", "lang": "de"}).json()
     assert german["total"] > 0
     assert {hit["language"] for hit in german["hits"]} == {"de"}
@@ -57,7 +57,7 @@ def test_language_and_site_narrow_the_search(client: Client) -> None:
     assert {hit["host"] for hit in one_site["hits"]} == {"127.0.2.2"}
 
 
-def test_api_answers_what_the_page_shows(client: Client) -> None:
+def test_api_returns_the_results_of_the_page(client: Client) -> None:
     answer = client.get("/api/v1/search", params={"q": "egg sac", "n": 3}).json()
     assert answer["query"] == "egg sac"
     assert answer["generation"] >= 1
@@ -72,8 +72,8 @@ def test_api_answers_what_the_page_shows(client: Client) -> None:
 
 
 def test_paging_shows_every_result_once(client: Client) -> None:
-    wanted = client.get("/api/v1/search", params={"q": "lang:en", "n": 100}).json()
-    assert wanted["total"] > 10
+    expected = client.get("/api/v1/search", params={"q": "lang:en", "n": 100}).json()
+    assert expected["total"] > 10
     shown: list[str] = []
     address: str | None = "/?q=lang%3Aen"
     for _ in range(20):
@@ -82,11 +82,11 @@ def test_paging_shows_every_result_once(client: Client) -> None:
         page = Document(client.get(address, headers=HTML).text)
         shown += [link["href"] for link in page.all("a") if "noreferrer" in link.get("rel", "")]
         address = next((link["href"] for link in page.all("a") if link.get("rel") == "next"), None)
-    assert shown == [hit["url"] for hit in wanted["hits"]]
+    assert shown == [hit["url"] for hit in expected["hits"]]
 
 
 def test_api_counts_explains_and_sorts(client: Client) -> None:
-    asked: dict[str, str | int] = {
+    parameters: dict[str, str | int] = {
         "q": "spider",
         "n": 5,
         "facets": "language,host,type,nonsense",
@@ -94,15 +94,15 @@ def test_api_counts_explains_and_sorts(client: Client) -> None:
         "sort": "relevance",
         "per_host": 1,
     }
-    answer = client.get("/api/v1/search", params=asked).json()
+    answer = client.get("/api/v1/search", params=parameters).json()
     assert set(answer["facets"]) == {"language", "host", "type"}
     for values in answer["facets"].values():
         counts = [each["count"] for each in values]
         assert counts == sorted(counts, reverse=True)
         assert sum(counts) >= answer["total"]
     first = answer["hits"][0]
-    told = first["explanation"]
-    assert told["words"] * told["prior"] * told["freshness"] == pytest.approx(
+    explanation = first["explanation"]
+    assert explanation["words"] * explanation["prior"] * explanation["freshness"] == pytest.approx(
         first["score"], rel=1e-3
     )
     assert {"copies", "from_host", "type"} <= set(first)
@@ -116,7 +116,7 @@ def test_api_counts_explains_and_sorts(client: Client) -> None:
     assert client.get("/api/v1/search", params={"q": "spider", "sort": "size"}).status_code == 422
 
 
-def test_page_narrows_by_facets(client: Client) -> None:
+def test_facets_of_the_page_link_to_filtered_results(client: Client) -> None:
     page = Document(client.get("/", params={"q": "spider"}, headers=HTML).text)
     links = {link["href"] for link in page.all("a")}
     narrowed = {link for link in links if link.startswith("/?q=spider&site=")}
@@ -126,13 +126,13 @@ def test_page_narrows_by_facets(client: Client) -> None:
         assert client.get(address, headers=HTML).status_code == 200
 
 
-def test_page_past_the_end_leads_back(client: Client) -> None:
+def test_page_number_beyond_the_results_reports_no_more_results(client: Client) -> None:
     response = client.get("/", params={"q": "egg sac", "page": 90}, headers=HTML)
     assert response.status_code == 200
     assert "No more results" in Document(response.text).text("h2")
 
 
-def test_nothing_found_offers_to_drop_the_filters(client: Client) -> None:
+def test_page_without_results_links_to_the_unfiltered_search(client: Client) -> None:
     page = Document(
         client.get(
             "/", params={"q": "egg sac", "lang": "ja", "site": "127.0.2.1"}, headers=HTML
@@ -154,7 +154,7 @@ def test_nothing_found_offers_to_drop_the_filters(client: Client) -> None:
 )
 def test_hostile_text_stays_text(client: Client, query: str) -> None:
     page = Document(client.get("/", params={"q": query}, headers=HTML).text)
-    assert page.all("script") == OUR_SCRIPTS
+    assert page.all("script") == SEARCH_SCRIPTS
     assert page.all("img") == page.all("b") == []
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
     assert page.all("input")[0]["value"] == query
@@ -162,7 +162,7 @@ def test_hostile_text_stays_text(client: Client, query: str) -> None:
         assert any(HOSTILE_TITLE in title for title in page.text("h2"))
 
 
-def test_page_asks_nothing_of_other_machines(client: Client) -> None:
+def test_page_loads_nothing_from_other_hosts(client: Client) -> None:
     for address in ("/", "/?q=spider", "/nowhere"):
         page = Document(client.get(address, headers=HTML).text)
         loaded = [
@@ -207,7 +207,7 @@ def test_every_answer_carries_the_security_headers(client: Client, path: str) ->
         ({"q": "x", "offset": "-1"}, "offset"),
     ],
 )
-def test_wrong_parameters_are_a_problem_that_names_them(
+def test_invalid_parameters_are_named_in_the_problem(
     client: Client, parameters: dict[str, str], wrong: str
 ) -> None:
     response = client.get("/api/v1/search", params=parameters)
@@ -218,7 +218,7 @@ def test_wrong_parameters_are_a_problem_that_names_them(
     assert [fault["parameter"] for fault in problem["faults"]] == [wrong]
 
 
-def test_unknown_paths(client: Client) -> None:
+def test_unknown_paths_are_not_found(client: Client) -> None:
     problem = client.get("/api/v1/nothing", headers=HTML)
     assert (problem.status_code, problem.headers["content-type"]) == (
         404,
@@ -230,13 +230,13 @@ def test_unknown_paths(client: Client) -> None:
     assert (posted.status_code, posted.headers["allow"]) == (405, "GET")
 
 
-def test_status_is_the_workspace_s(client: Client) -> None:
+def test_status_reports_pages_and_languages(client: Client) -> None:
     status = client.get("/api/v1/status").json()
     assert status["pages"] > 60
     assert status["languages"]["zh"] >= 8
 
 
-def test_nothing_indexed_yet(empty_workspace: str) -> None:
+def test_search_without_an_index_reports_that_no_pages_are_indexed(empty_workspace: str) -> None:
     client = Client(create_app(empty_workspace, dict))
     assert client.get("/", headers=HTML).status_code == 200
     page = client.get("/", params={"q": "spider"}, headers=HTML)
@@ -246,7 +246,7 @@ def test_nothing_indexed_yet(empty_workspace: str) -> None:
     assert (answer["total"], answer["generation"], answer["hits"]) == (0, 0, [])
 
 
-def test_no_workspace_is_said(tmp_path: object) -> None:
+def test_missing_workspace_is_reported_as_unavailable(tmp_path: object) -> None:
     def status() -> dict[str, object]:
         raise WorkspaceError("not a workspace")
 
@@ -306,11 +306,11 @@ def test_no_input_is_our_fault(
 
 
 def test_openapi_describes_the_api(client: Client) -> None:
-    described = client.get("/api/v1/openapi.json").json()
-    assert {"/api/v1/search", "/api/v1/status", "/healthz"} <= set(described["paths"])
-    assert "/" not in described["paths"]
+    document = client.get("/api/v1/openapi.json").json()
+    assert {"/api/v1/search", "/api/v1/status", "/healthz"} <= set(document["paths"])
+    assert "/" not in document["paths"]
     names = {
-        parameter["name"] for parameter in described["paths"]["/api/v1/search"]["get"]["parameters"]
+        parameter["name"] for parameter in document["paths"]["/api/v1/search"]["get"]["parameters"]
     }
     assert names == {
         "q",
@@ -360,12 +360,12 @@ def test_host_of(header: str, host: str) -> None:
     assert host_of(header) == host
 
 
-def test_only_loopback_is_guarded() -> None:
+def test_host_header_is_checked_only_on_loopback() -> None:
     assert allowed_hosts("0.0.0.0") is None
     assert "127.0.0.5" in (allowed_hosts("127.0.0.5") or ())
 
 
-def test_the_words_of_the_pages(client: Client) -> None:
+def test_terms_api_counts_terms_by_language_and_time(client: Client) -> None:
     answer = client.get("/api/v1/terms", {"lang": "en", "n": 5}).json()
     assert (len(answer["terms"]), {term["language"] for term in answer["terms"]}) == (5, {"en"})
     assert answer["pages"] == answer["languages"]["en"] > 3

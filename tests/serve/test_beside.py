@@ -1,4 +1,4 @@
-"""`lycosa run --serve`: the pages beside a crawl that goes on, in a process that may die."""
+"""`lycosa run --serve`: the web server runs in a process next to the crawl."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.core.errors import WorkError
-from lycosa.serve import processes as beside
+from lycosa.serve import processes
 from lycosa.serve.processes import ServerProcesses
 from lycosa.serve.server import ServerOptions
 from lycosa.store.storage.storage import open_storage
@@ -31,7 +31,7 @@ LIMIT_S = 90.0
 until = functools.partial(waiting.until, limit_s=LIMIT_S)
 
 
-def test_pages_beside_a_crawl(tmp_path: Path) -> None:
+def test_server_process_is_restarted_during_a_crawl(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     workspace.mkdir()
     errors = tmp_path / "stderr"
@@ -39,32 +39,30 @@ def test_pages_beside_a_crawl(tmp_path: Path) -> None:
         (workspace / "lycosa.toml").write_text(
             QUICK + collection("one", f"http://127.0.6.42:{server.port}/")
         )
-        with errors.open("wb") as said:
+        with errors.open("wb") as log:
             process = subprocess.Popen(
-                [*RUN, "-w", str(workspace), "run", "--serve", "--port", "0"], stderr=said
+                [*RUN, "-w", str(workspace), "run", "--serve", "--port", "0"], stderr=log
             )
         try:
             until(lambda: "Serving the search page at" in errors.read_text())
-            found = re.search(r"at (http://127\.0\.0\.1:\d+/)", errors.read_text())
-            assert found
+            address = re.search(r"at (http://127\.0\.0\.1:\d+/)", errors.read_text())
+            assert address
 
-            def ask(path: str) -> bytes:
-                with urllib.request.urlopen(found[1] + path, timeout=30) as answer:
+            def get(path: str) -> bytes:
+                with urllib.request.urlopen(address[1] + path, timeout=30) as answer:
                     content: bytes = answer.read()
                 return content
 
             def hits() -> int:
                 try:
-                    return int(json.loads(ask("api/v1/search?q=dormouse"))["total"])
+                    return int(json.loads(get("api/v1/search?q=dormouse"))["total"])
                 except OSError:
                     return 0
 
             until(lambda: hits() >= 1)
-            assert b"URLs queued in memory" in ask("crawl")
-            pages = next(
-                child for child in psutil.Process(process.pid).children() if _listens(child)
-            )
-            os.kill(pages.pid, signal.SIGKILL)
+            assert b"URLs queued in memory" in get("crawl")
+            (server_pid,) = listening_children(process.pid)
+            os.kill(server_pid, signal.SIGKILL)
             until(lambda: "the web server process ended: killed by signal 9" in errors.read_text())
             until(lambda: errors.read_text().count("Serving the search page at") == 2)
             process.send_signal(signal.SIGTERM)
@@ -75,11 +73,16 @@ def test_pages_beside_a_crawl(tmp_path: Path) -> None:
             process.wait()
 
 
-def _listens(process: psutil.Process) -> bool:
-    return any(each.status == psutil.CONN_LISTEN for each in process.net_connections("tcp"))
+def listening_children(pid: int) -> list[int]:
+    """Return the IDs of child processes that listen on a TCP port."""
+    return [
+        child.pid
+        for child in psutil.Process(pid).children()
+        if any(each.status == psutil.CONN_LISTEN for each in child.net_connections("tcp"))
+    ]
 
 
-def test_a_port_that_is_taken_is_said_before_anything_is_done(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_before_the_crawl_starts(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     workspace.mkdir()
     with site(tmp_path / "site", "127.0.6.43", 1) as server:
@@ -93,25 +96,21 @@ def test_a_port_that_is_taken_is_said_before_anything_is_done(tmp_path: Path) ->
     assert run("-w", str(workspace), "run", "--port", "1", limit_s=LIMIT_S).code == 2
 
 
-def test_several_processes_serve_as_one(tmp_path: Path) -> None:
+def test_several_processes_share_sessions_and_port(tmp_path: Path) -> None:
     root = tmp_path / "w"
     Workspace.create(str(root))
     token = Tokens(open_storage(str(root))).add("ada")
     words = ("-w", str(root), "serve", "--processes", "2", "--port")
     with server_process(*words, "0", end_s=30) as (process, address):
-
-        def listening() -> list[psutil.Process]:
-            return [child for child in psutil.Process(process.pid).children() if _listens(child)]
-
-        until(lambda: len(listening()) == 2)
-        came = httpx.post(f"{address}login", data={"token": token}, timeout=60)
-        cookie = came.headers["set-cookie"].partition(";")[0]
+        until(lambda: len(listening_children(process.pid)) == 2)
+        login = httpx.post(f"{address}login", data={"token": token}, timeout=60)
+        cookie = login.headers["set-cookie"].partition(";")[0]
         answers = [
             httpx.get(f"{address}login", headers={"cookie": cookie}, timeout=60).text
             for _ in range(24)
         ]
         assert all("Signed in as ada" in answer for answer in answers), (
-            "a session is good at every process"
+            "a session is valid in every process"
         )
         port = address.rstrip("/").rpartition(":")[2]
         run(*words, port, limit_s=LIMIT_S).expect(1, err=("cannot listen",))
@@ -121,7 +120,7 @@ def test_several_processes_serve_as_one(tmp_path: Path) -> None:
 def test_a_server_that_does_not_start_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beside, "_START_S", 0.01)
+    monkeypatch.setattr(processes, "_START_S", 0.01)
     Workspace.create(str(tmp_path / "w"))
     with (
         pytest.raises(WorkError, match="did not accept connections within"),

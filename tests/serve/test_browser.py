@@ -1,6 +1,4 @@
-"""The search page in a real browser: used as a person uses it, and watched for what it asks of
-whom.
-"""
+"""The search page in a real browser: hostile text, requests, layout and colours."""
 
 from __future__ import annotations
 
@@ -14,16 +12,16 @@ from tests.serve.conftest import HOSTILE_TITLE
 
 pytestmark = pytest.mark.slow
 
-# not innerWidth: a phone's grows with what sticks out
+# Not innerWidth, which on a phone grows with overflowing content.
 WIDTH = "document.documentElement.scrollWidth"
 TITLES = "[...document.querySelectorAll('.results h2')].map(title => title.innerText)"
 
 
 @pytest.fixture
 def page(chromium: Browser, address: str) -> Browser:
-    """The start page, just opened, at desktop width."""
-    chromium.look(1280, 900)
-    chromium.asked.clear()
+    """Start page at desktop width, just opened."""
+    chromium.set_window(1280, 900)
+    chromium.requests.clear()
     chromium.errors.clear()
     chromium.open(address)
     return chromium
@@ -31,7 +29,7 @@ def page(chromium: Browser, address: str) -> Browser:
 
 @pytest.mark.proves("access-escaping")
 def test_nothing_of_a_hostile_page_runs(page: Browser, address: str) -> None:
-    page.asked.clear()
+    page.requests.clear()
     page.open(f"{address}?q=venomous+paragraph")
     assert HOSTILE_TITLE in page.evaluate(TITLES)
     assert page.evaluate("document.title") == "venomous paragraph · Lycosa"
@@ -42,7 +40,7 @@ def test_nothing_of_a_hostile_page_runs(page: Browser, address: str) -> None:
         )
         == 0
     )
-    assert {urlsplit(url).netloc for url in page.asked} == {urlsplit(address).netloc}
+    assert {urlsplit(url).netloc for url in page.requests} == {urlsplit(address).netloc}
 
 
 @pytest.mark.proves("access-policy")
@@ -58,12 +56,12 @@ def test_the_policy_stops_scripts_even_if_one_got_in(page: Browser) -> None:
     assert any("/beacon" in text for text in refused)
 
 
-def test_the_measure_of_width_can_fail(page: Browser) -> None:
-    page.look(390, 800)
+def test_overflow_is_measured(page: Browser) -> None:
+    page.set_window(390, 800)
     page.evaluate(
         "document.body.insertAdjacentHTML('beforeend', '<pre style=width:900px>wide</pre>')"
     )
-    # the policy drops the attribute
+    # The Content Security Policy removes the style attribute.
     page.evaluate("document.querySelector('pre').style.width = '900px'")
     assert page.evaluate(WIDTH) > 390
 
@@ -72,13 +70,13 @@ def test_the_measure_of_width_can_fail(page: Browser) -> None:
     "query", ["", "龙井茶", "القمر", "lang:en", "nothinglikethis", "venomous", "x" * 300]
 )
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
-def test_fits_the_window(page: Browser, address: str, query: str, width: int) -> None:
-    page.look(width, 800)
+def test_search_page_fits_the_window(page: Browser, address: str, query: str, width: int) -> None:
+    page.set_window(width, 800)
     page.open(f"{address}?q={query}")
     assert page.evaluate(WIDTH) <= width
 
 
-def test_right_to_left_reads_from_the_right(page: Browser, address: str) -> None:
+def test_arabic_query_and_results_are_right_to_left(page: Browser, address: str) -> None:
     page.open(f"{address}?q=القمر")
     assert page.evaluate("getComputedStyle(document.querySelector('h2')).direction") == "rtl"
     assert (
@@ -91,9 +89,11 @@ def test_right_to_left_reads_from_the_right(page: Browser, address: str) -> None
 @pytest.mark.parametrize(
     ("width", "height", "dark"), [(1280, 900, False), (390, 844, False), (390, 844, True)]
 )
-def test_light_and_dark(page: Browser, address: str, width: int, height: int, dark: bool) -> None:
-    page.look(width, height, dark=dark)
+def test_colours_follow_the_preferred_scheme(
+    page: Browser, address: str, width: int, height: int, dark: bool
+) -> None:
+    page.set_window(width, height, dark=dark)
     page.open(f"{address}?q=龙井茶")
     assert struct.unpack(">II", page.screenshot()[16:24]) == (width, height)
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert ground == ("rgb(22, 21, 26)" if dark else "rgb(251, 249, 245)")
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(22, 21, 26)" if dark else "rgb(251, 249, 245)")

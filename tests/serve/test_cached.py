@@ -1,6 +1,4 @@
-"""Cached copies: whatever is in the archive, what we serve of it can do nothing; and versions by
-page and API.
-"""
+"""Cached copies of untrusted content are harmless; versions in pages, API and command."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ import gzip
 import json
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -27,7 +26,7 @@ from tests.serve.pages import Document
 from tests.store.builders import START_MS
 
 BASE = "http://a.example/"
-EVIL_NAME = normalise(f"{BASE}%22;evil%0d%0aX:%20y/..%2f..%2frm%20-rf.exe")
+EVIL_URL = normalise(f"{BASE}%22;evil%0d%0aX:%20y/..%2f..%2frm%20-rf.exe")
 HOSTILE = """<!doctype html><html lang="en" onload="alert(1)"><head><title>Venom</title>
 <meta http-equiv="refresh" content="0;url=http://127.0.2.9/refresh"><base href="http://127.0.2.9/base/">
 <link rel="stylesheet" href="http://127.0.2.9/style"><link rel="dns-prefetch" href="//127.0.2.9"><link rel="preconnect" href="http://127.0.2.9">
@@ -68,7 +67,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
                 head="Content-Type: text/html; charset=koi8-r",
             ),
             Taken(
-                f"{BASE}lies",
+                f"{BASE}wrong-charset",
                 0,
                 "<p>Grüße".encode("utf-16"),
                 head="Content-Type: text/html; charset=us-ascii",
@@ -93,7 +92,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
                 "<script>alert('ü')</script>".encode("latin-1"),
                 head="Content-Type: text/plain; charset=latin-1",
             ),
-            Taken(EVIL_NAME, 0, b"MZ\x00\x01", head="Content-Type: application/x-msdownload"),
+            Taken(EVIL_URL, 0, b"MZ\x00\x01", head="Content-Type: application/x-msdownload"),
             Taken(f"{BASE}moved", 0, b"", 301, head="Location: http://a.example/page"),
             Taken(f"{BASE}secret/page", 0, b"<p>secret"),
         ],
@@ -107,7 +106,7 @@ def client(root: str) -> Client:
     return Client(create_app(root, lambda: workspace_status(root)))
 
 
-def test_the_frame_says_what_it_is(client: Client) -> None:
+def test_frame_shows_a_sandboxed_copy_and_the_versions(client: Client) -> None:
     answer = client.get("/cached", {"url": URL})
     assert (
         answer.status_code,
@@ -162,7 +161,7 @@ def test_a_hostile_page_is_only_text_and_links(client: Client) -> None:
     assert "Deadly text." in " ".join(page.text("p"))
 
 
-def test_links_to_pages_that_the_index_has_lead_to_our_copy() -> None:
+def test_links_to_archived_pages_lead_to_their_cached_copies() -> None:
     def refer(target: str) -> str:
         return cached_address(target, START_MS) if target.endswith("/known?a=1&b=2") else target
 
@@ -181,7 +180,7 @@ def test_links_to_pages_that_the_index_has_lead_to_our_copy() -> None:
     ("name", "type_", "body"),
     [
         ("koi8", "text/html; charset=utf-8", "Привет, мир"),
-        ("lies", "text/html; charset=utf-8", "Grüße"),
+        ("wrong-charset", "text/html; charset=utf-8", "Grüße"),
         ("svg", "text/plain; charset=utf-8", "<svg xmlns="),
         ("text", "text/plain; charset=utf-8", "<script>alert('ü')</script>"),
         ("png", "image/png", "PNG"),
@@ -195,18 +194,18 @@ def test_every_type_in_its_safe_way(client: Client, name: str, type_: str, body:
     assert client.get("/cached", {"url": BASE + name}).status_code == 200
 
 
-def test_what_poses_as_a_picture_is_never_html(client: Client) -> None:
+def test_html_declared_as_an_image_is_not_served_as_html(client: Client) -> None:
     answer = client.get("/cached/raw", {"url": f"{BASE}fake.png"})
     assert "<script" not in answer.text or answer.headers["content-type"].startswith(
         ("text/plain", "application/octet-stream")
     )
 
 
-def test_files_are_saved_under_harmless_names(client: Client) -> None:
-    answer = client.get("/cached/raw", {"url": EVIL_NAME})
+def test_downloads_have_safe_file_names(client: Client) -> None:
+    answer = client.get("/cached/raw", {"url": EVIL_URL})
     assert answer.headers["content-type"] == "application/octet-stream"
     assert answer.headers["content-disposition"] == 'attachment; filename="rm_-rf.exe.bin"'
-    assert "download the file" in client.get("/cached", {"url": EVIL_NAME}).text
+    assert "download the file" in client.get("/cached", {"url": EVIL_URL}).text
     assert file_name("http://h/%E6%96%87.pdf", b"%PDF-1.4\n1 0 obj") == "file.pdf"
     assert file_name("http://h/", b"") == "file.bin"
     assert file_name("http://h/" + "a" * 300, b"") == "a" * 60 + ".bin"
@@ -224,7 +223,7 @@ def test_a_bomb_stays_small(client: Client) -> None:
     ["<div>" * 60_000, "<b><p>" * 20_000, "<font color=red>".join(["<p>x"] * 1_000) * 10, "<a href='" * 50_000, "<style>" * 20_000,
      "".join(f"<font color='{number}{'x' * 900}'>" for number in range(600)) + "<p>x" * 600, "<table>" * 20_000, "<!--" * 100_000],
 )  # fmt: skip
-def test_markup_that_grows_stays_bounded(html: str) -> None:
+def test_size_of_the_sanitized_page_is_bounded(html: str) -> None:
     assert len(safe_page(html.encode(), "text/html", BASE, lambda target: target)) < 64 * 2**20
 
 
@@ -249,36 +248,38 @@ def test_excluded_and_unknown_pages_are_not_found(client: Client) -> None:
     assert client.get("/cached", {"url": "http://" + "a" * 5_000}).status_code == 422
 
 
-def test_the_text_alone(client: Client) -> None:
+def test_text_view_has_neither_frame_nor_scripts(client: Client) -> None:
     page = Document(client.get("/cached", {"url": f"{BASE}venom", "text": "1"}).text)
     assert "Deadly text." in " ".join(page.text("main"))
     assert (page.all("iframe"), page.all("script")) == ([], [])
 
 
-def test_a_redirect_says_where_it_led(client: Client) -> None:
+def test_copy_of_a_redirect_shows_its_status(client: Client) -> None:
     answer = client.get("/cached", {"url": f"{BASE}moved"})
     assert answer.status_code == 200
     assert "HTTP status 301" in answer.text
 
 
-def test_versions_by_api(client: Client) -> None:
-    found = client.get("/api/v1/versions", {"url": "a.example/page"}).json()
+def test_versions_api_lists_compares_and_extracts(client: Client) -> None:
+    history = client.get("/api/v1/versions", {"url": "a.example/page"}).json()
     assert (
-        found["url"],
-        found["total"],
-        [each["status"] for each in found["versions"]],
-        found["versions"][1]["original"],
-    ) == (URL, 3, [200, 304, 200], found["versions"][2]["fetched_at"])
-    assert client.get(found["versions"][0]["cached"]).status_code == 200
+        history["url"],
+        history["total"],
+        [each["status"] for each in history["versions"]],
+        history["versions"][1]["original"],
+    ) == (URL, 3, [200, 304, 200], history["versions"][2]["fetched_at"])
+    assert client.get(history["versions"][0]["cached"]).status_code == 200
     older = client.get(
-        "/api/v1/versions", {"url": URL, "before": found["versions"][1]["at"]}
+        "/api/v1/versions", {"url": URL, "before": history["versions"][1]["at"]}
     ).json()
-    assert [each["at"] for each in older["versions"]] == [found["versions"][2]["at"]]
+    assert [each["at"] for each in older["versions"]] == [history["versions"][2]["at"]]
     changed = client.get("/api/v1/versions", {"url": URL, "changed": "true"}).json()
     assert len(changed["versions"]) == 2
-    told = client.get("/api/v1/versions/diff", {"url": URL, "a": found["versions"][2]["at"]}).json()
-    changes = told["difference"]
-    assert (told["of"], changes["gone"], changes["came"]) == ("main text", 1, 1)
+    diff = client.get(
+        "/api/v1/versions/diff", {"url": URL, "a": history["versions"][2]["at"]}
+    ).json()
+    changes = diff["difference"]
+    assert (diff["of"], changes["gone"], changes["came"]) == ("main text", 1, 1)
     assert [piece["blocks"] for piece in changes["stretches"][0] if piece["kind"] != " "] == [
         ["Second block."],
         ["Another block."],
@@ -286,14 +287,14 @@ def test_versions_by_api(client: Client) -> None:
     text = client.get("/api/v1/versions/text", {"url": URL, "at": "20231115"}).json()
     assert text["text"].split("\n")[1] == "Second block."
     for mode in ("main", "full", "citations"):
-        asked = {"url": URL, "at": "20231115", "mode": mode}
-        written = client.get("/api/v1/versions/markdown", asked).json()
-        assert (written["mode"], written["title"]) == (mode, text["title"])
-        assert "Second block." in written["markdown"].split("\n")
+        parameters = {"url": URL, "at": "20231115", "mode": mode}
+        document = client.get("/api/v1/versions/markdown", parameters).json()
+        assert (document["mode"], document["title"]) == (mode, text["title"])
+        assert "Second block." in document["markdown"].split("\n")
     assert client.get("/api/v1/versions/markdown", {"url": URL, "mode": "x"}).status_code == 422
 
 
-def test_versions_by_page(client: Client) -> None:
+def test_versions_page_lists_and_compares(client: Client) -> None:
     listed = Document(client.get("/versions", {"url": URL}).text)
     assert len(listed.all("tr")) == 4
     addresses = [
@@ -302,13 +303,16 @@ def test_versions_by_page(client: Client) -> None:
     assert all(client.get(address).status_code == 200 for address in addresses)
     assert len(addresses) == 3
     times = [field["value"] for field in listed.all("input") if field.get("name") == "a"]
-    shown = Document(client.get("/versions", {"url": URL, "a": times[-1], "b": times[0]}).text)
-    assert (shown.text("del"), shown.text("ins")) == (["Second block."], ["Another block."])
+    comparison = Document(client.get("/versions", {"url": URL, "a": times[-1], "b": times[0]}).text)
+    assert (comparison.text("del"), comparison.text("ins")) == (
+        ["Second block."],
+        ["Another block."],
+    )
     same = client.get("/versions", {"url": URL, "a": times[-1], "b": times[1]})
     assert "Both versions have the same text" in same.text
 
 
-def test_other_answers_keep_their_policy(client: Client) -> None:
+def test_other_pages_have_the_default_security_policy(client: Client) -> None:
     for path in ("/", "/healthz", "/versions?url=a.example/page"):
         assert (
             client.get(path).headers["content-security-policy"]
@@ -316,29 +320,22 @@ def test_other_answers_keep_their_policy(client: Client) -> None:
         )
 
 
-def test_the_command(root: str) -> None:
-    run = CliRunner()
-    listed = run.invoke(program, ["-w", root, "versions", "a.example/page"])
+def test_versions_command_lists_compares_and_extracts(root: str) -> None:
+    def versions(*arguments: str) -> Any:
+        return CliRunner().invoke(program, ["-w", root, "versions", *arguments])
+
+    listed = versions("a.example/page")
     assert listed.exit_code == 0
     assert [line.split()[3] for line in listed.stdout.splitlines()] == ["200", "304", "200"]
-    document = json.loads(run.invoke(program, ["-w", root, "versions", URL, "--json"]).stdout)
+    document = json.loads(versions(URL, "--json").stdout)
     assert [each["number"] for each in document["versions"]] == [1, 2, 3]
-    told = run.invoke(program, ["-w", root, "versions", URL, "--diff", "3", "1"]).stdout
-    assert "-Second block.\n+Another block.\n" in told
-    assert (
-        "Second block."
-        in run.invoke(program, ["-w", root, "versions", URL, "--text", "--at", "2"]).stdout
-    )
-    assert (
-        run.invoke(program, ["-w", root, "versions", URL, "--diff", "3", "9"]).exception is not None
-    )
-    assert (
-        run.invoke(program, ["-w", root, "versions", "http://a.example/secret/page"]).exception
-        is not None
-    )
+    assert "-Second block.\n+Another block.\n" in versions(URL, "--diff", "3", "1").stdout
+    assert "Second block." in versions(URL, "--text", "--at", "2").stdout
+    assert versions(URL, "--diff", "3", "9").exception is not None
+    assert versions("http://a.example/secret/page").exception is not None
 
 
-def test_gzip_that_is_kept_as_transferred_is_unpacked(tmp_path: Path) -> None:
+def test_body_archived_with_gzip_encoding_is_decoded(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
     archive(
         workspace,

@@ -1,6 +1,4 @@
-"""A hostile page in the archive, shown in a real browser: it runs nothing and asks nobody but
-us.
-"""
+"""Cached copies of a hostile page in a real browser: no script runs, no other host is requested."""
 
 from __future__ import annotations
 
@@ -20,56 +18,53 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
-VENOM = f"{BASE}venom"
-FRAMES = "document.querySelector('iframe')"
-PICTURE = base64.b64decode("R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==")
+HOSTILE_URL = f"{BASE}venom"
+IMAGE = base64.b64decode("R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==")
 
 
 class Listener:
-    """Where a hostile page wants its requests to go. `asked`: paths; `page` is the page itself,
-    which it serves at `/hostile`.
-    """
+    """The server that the hostile page requests; serves it at `/hostile`."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.paths: list[str] = []
         self.connections = 0
         self.address, self.page = "", b""
 
 
 @pytest.fixture(scope="module")
 def listener() -> Iterator[Listener]:
-    found = Listener()
+    server = Listener()
 
     class Handler(QuietHandler):
         def setup(self) -> None:
             super().setup()
-            found.connections += 1
+            server.connections += 1
 
         def do_GET(self) -> None:
-            found.asked.append(self.path)
-            # a dialogue would hold the browser up
-            body = found.page.replace(b"alert(1)", b"0") if self.path == "/hostile" else b""
+            server.paths.append(self.path)
+            # A dialogue would block the browser.
+            body = server.page.replace(b"alert(1)", b"0") if self.path == "/hostile" else b""
             self.answer(200, body, "text/html")
 
         do_POST = do_GET
 
     with serving_handler(Handler) as origin:
-        found.address = origin.removeprefix("http://")
-        found.page = HOSTILE.replace("127.0.2.9", found.address).encode()
-        yield found
+        server.address = origin.removeprefix("http://")
+        server.page = HOSTILE.replace("127.0.2.9", server.address).encode()
+        yield server
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory, listener: Listener) -> Iterator[str]:
-    """The real server over a workspace with a hostile page."""
+    """Address of a server over a workspace with the hostile page."""
     workspace = Workspace.create(str(tmp_path_factory.mktemp("venom") / "w"), partitions=4)
     archive(
         workspace,
         [
             Taken(URL, 0, HTML.format("Second block.").encode()),
             Taken(URL, 2, HTML.format("Another block.").encode()),
-            Taken(VENOM, 0, listener.page),
-            Taken(f"{BASE}picture", 0, PICTURE, head="Content-Type: text/html"),
+            Taken(HOSTILE_URL, 0, listener.page),
+            Taken(f"{BASE}picture", 0, IMAGE, head="Content-Type: text/html"),
             Taken(
                 f"{BASE}svg",
                 0,
@@ -84,8 +79,8 @@ def address(tmp_path_factory: pytest.TempPathFactory, listener: Listener) -> Ite
 
 @pytest.fixture
 def page(chromium: Browser) -> Browser:
-    chromium.look(1280, 900)
-    chromium.asked.clear()
+    chromium.set_window(1280, 900)
+    chromium.requests.clear()
     chromium.errors.clear()
     return chromium
 
@@ -94,27 +89,27 @@ def page(chromium: Browser) -> Browser:
 def test_a_hostile_page_runs_nothing_and_asks_nobody(
     page: Browser, address: str, listener: Listener
 ) -> None:
-    listener.asked.clear()
+    listener.paths.clear()
     listener.connections = 0
-    page.open(f"{address}cached?url={quote(VENOM, safe='')}")
+    page.open(f"{address}cached?url={quote(HOSTILE_URL, safe='')}")
     assert page.evaluate("document.title").startswith("Cached copy of")
-    assert page.evaluate(f"{FRAMES}.contentDocument") is None  # an origin of its own
-    assert any("/cached/raw?" in url for url in page.asked)
-    page.open(f"{address}cached/raw?url={quote(VENOM, safe='')}")  # without our frame
+    assert page.evaluate("document.querySelector('iframe').contentDocument") is None
+    assert any("/cached/raw?" in url for url in page.requests)
+    page.open(f"{address}cached/raw?url={quote(HOSTILE_URL, safe='')}")  # without the frame
     assert page.evaluate("document.title") == ""
     assert page.evaluate("self.origin") == "null"
     assert page.evaluate("document.body.innerText").startswith("Deadly text.")
-    # its own style is there
+    # The style sheet of the page applies.
     assert page.evaluate("getComputedStyle(document.querySelector('p')).color") == "rgb(0, 128, 0)"
-    page.open(f"{address}healthz")  # by now what was asked for would have come
-    assert (listener.asked, listener.connections) == ([], 0)
+    page.open(f"{address}healthz")  # any other request would have arrived before this one
+    assert (listener.paths, listener.connections) == ([], 0)
 
 
 @pytest.mark.proves("access-cached-copies")
 def test_the_policy_holds_even_where_the_cleaning_failed(page: Browser, address: str) -> None:
-    """What is put into the document by force is stopped by the policy that came with it."""
-    page.open(f"{address}cached/raw?url={quote(VENOM, safe='')}")
-    page.asked.clear()
+    """The Content Security Policy blocks elements that the test inserts into the copy."""
+    page.open(f"{address}cached/raw?url={quote(HOSTILE_URL, safe='')}")
+    page.requests.clear()
     page.errors.clear()
     page.evaluate(
         "document.body.insertAdjacentHTML('beforeend', '<img src=\"/static/icon.svg\"><form "
@@ -128,8 +123,8 @@ def test_the_policy_holds_even_where_the_cleaning_failed(page: Browser, address:
     assert any("icon.svg" in text for text in page.errors)
 
 
-def test_a_link_in_the_copy_leads_out_of_the_frame(page: Browser, address: str) -> None:
-    page.open(f"{address}cached/raw?url={quote(VENOM, safe='')}")
+def test_links_in_the_copy_open_outside_the_frame(page: Browser, address: str) -> None:
+    page.open(f"{address}cached/raw?url={quote(HOSTILE_URL, safe='')}")
     assert page.evaluate("[...document.querySelectorAll('a[href]')].map(link => link.target)") == [
         "_top",
         "_top",
@@ -137,14 +132,13 @@ def test_a_link_in_the_copy_leads_out_of_the_frame(page: Browser, address: str) 
     ]
 
 
-def test_a_picture_is_a_picture_and_a_drawing_is_text(page: Browser, address: str) -> None:
+def test_raster_image_is_shown_and_svg_is_served_as_text(page: Browser, address: str) -> None:
     page.open(f"{address}cached?url={quote(f'{BASE}picture', safe='')}")
     assert page.evaluate("document.querySelector('main img').naturalWidth") == 1
     page.open(f"{address}cached/raw?url={quote(f'{BASE}svg', safe='')}")
     assert page.evaluate("document.contentType") == "text/plain"
 
 
-@pytest.mark.parametrize("width", [320])
 @pytest.mark.parametrize(
     "path",
     [
@@ -153,16 +147,16 @@ def test_a_picture_is_a_picture_and_a_drawing_is_text(page: Browser, address: st
         "versions?url=a.example/page",
     ],
 )
-def test_fits_the_window(page: Browser, address: str, path: str, width: int) -> None:
-    page.look(width, 800)
+def test_copies_and_versions_fit_the_window(page: Browser, address: str, path: str) -> None:
+    page.set_window(320, 800)
     page.open(f"{address}{path}")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
-def test_the_same_page_unprotected_does_its_worst(page: Browser, listener: Listener) -> None:
-    """That the first test can fail: as the site serves it, the page asks for all kinds of
-    things.
-    """
-    listener.asked.clear()
+def test_hostile_page_sends_requests_when_it_is_not_sanitized(
+    page: Browser, listener: Listener
+) -> None:
+    """Shows that the first test can fail: the original page requests the other server."""
+    listener.paths.clear()
     page.evaluate(f"location.href = 'http://{listener.address}/hostile'")
-    until(lambda: {"/script", "/style", "/pixel", "/frame", "/refresh"} <= set(listener.asked))
+    until(lambda: {"/script", "/style", "/pixel", "/frame", "/refresh"} <= set(listener.paths))

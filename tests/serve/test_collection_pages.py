@@ -1,6 +1,4 @@
-"""A collection's own page and its JSON, over a workspace that was really crawled, and one that is
-only configured.
-"""
+"""The page of a collection and its JSON: crawled, and only configured."""
 
 from __future__ import annotations
 
@@ -18,9 +16,8 @@ from lycosa.store.storage.storage import open_storage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.index.corpus import Corpus, page
-from tests.serve.client import Client
+from tests.serve.client import Client, sign_in
 from tests.serve.pages import Document
-from tests.serve.test_crawl_pages import FORM, come_in
 
 CONFIG = """
 [[collection]]
@@ -38,22 +35,23 @@ depth = 3
 
 @pytest.fixture(scope="module")
 def copy(copy: str) -> str:
+    """Copy of the crawled workspace with a new configuration."""
     (Path(copy) / "lycosa.toml").write_text(CONFIG)
     return copy
 
 
-def test_the_page_says_what_the_tables_say(client: Client, workspace: str) -> None:
+def test_collection_page_matches_the_tables(client: Client, workspace: str) -> None:
     tables = LiveTables(Workspace.open(workspace))
     pages, visits = tables.scan("pages").collect(), tables.scan("visits").collect()
     answer = client.get("/crawl/collection/default")
     page = Document(answer.text)
     assert (answer.status_code, page.text("h1")) == (200, ["default"])
-    said = {" ".join(text.split()) for text in page.text("dd")}
-    assert {f"{pages.height:,}", f"{visits.height:,}"} <= said
+    values = {" ".join(text.split()) for text in page.text("dd")}
+    assert {f"{pages.height:,}", f"{visits.height:,}"} <= values
     columns = [
-        found for title in page.text("title") if (found := re.search(r": ([\d,]+) fetch", title))
+        match for title in page.text("title") if (match := re.search(r": ([\d,]+) fetch", title))
     ]
-    assert sum(int(found[1].replace(",", "")) for found in columns) == visits.height
+    assert sum(int(match[1].replace(",", "")) for match in columns) == visits.height
     hosts = {
         link["href"].partition("name=")[2]
         for link in page.all("a")
@@ -61,38 +59,38 @@ def test_the_page_says_what_the_tables_say(client: Client, workspace: str) -> No
     }
     assert hosts == {re.sub(r"^\w+://([^/:]+).*", r"\1", url) for url in pages["url"]}
     assert "courtesy_factor" in page.text("code"), (
-        "a setting of that crawl that is not as by default"
+        "settings of the crawl that differ from the defaults are shown"
     )
-    assert page.all("form") == [], "a form that only those with a token may send"
+    assert page.all("form") == [], "forms require a token"
     assert "/crawl/collection/default" in {
         link["href"] for link in Document(client.get("/crawl").text).all("a")
     }
 
 
-def test_the_same_as_json(client: Client, workspace: str) -> None:
+def test_collection_api_matches_the_status(client: Client, workspace: str) -> None:
     status = workspace_status(workspace)
-    found = client.get("/api/v1/collections/default").json()
-    assert (found["pages"], found["fetches"], found["languages"]) == (
+    facts = client.get("/api/v1/collections/default").json()
+    assert (facts["pages"], facts["fetches"], facts["languages"]) == (
         status.pages,
         status.visits,
         status.languages,
     )
     assert (
-        found["statuses"],
-        sum(host["pages"] for host in found["hosts"]),
-        found["settings"]["delay"],
-    ) == (status.statuses, found["pages"], "0s")
-    assert not {"auth", "login"} & found["settings"].keys()
-    assert found["paused"] is None
+        facts["statuses"],
+        sum(host["pages"] for host in facts["hosts"]),
+        facts["settings"]["delay"],
+    ) == (status.statuses, facts["pages"], "0s")
+    assert not {"auth", "login"} & facts["settings"].keys()
+    assert facts["paused"] is None
     (listed,) = client.get("/api/v1/collections").json()
     assert (listed["name"], listed["pages"], listed["urls"]) == (
         "default",
-        found["pages"],
-        dict(sorted(found["states"].items())),
+        facts["pages"],
+        dict(sorted(facts["states"].items())),
     )
 
 
-def test_what_is_not_there(client: Client) -> None:
+def test_unknown_collection_is_not_found(client: Client) -> None:
     for path in ("/crawl/collection/nowhere", "/api/v1/collections/nowhere"):
         assert client.get(path).status_code == 404
     assert (
@@ -108,25 +106,25 @@ def test_what_is_not_there(client: Client) -> None:
     assert client.get("/crawl/collection/..%2Fx").status_code in (404, 422)
 
 
-def test_a_collection_that_waits_to_be_crawled_and_one_that_was_configured_anew(
+def test_uncrawled_collection_and_pending_settings_are_shown(
     writer: Client,
 ) -> None:
     news = writer.get("/crawl/collection/news").text
     assert "paused in lycosa.toml" in news
     assert "Nothing has been fetched yet" in news
-    found = writer.get("/api/v1/collections/news").json()
-    assert (found["configured"], found["changed"], found["seeds"]) == (
+    uncrawled = writer.get("/api/v1/collections/news").json()
+    assert (uncrawled["configured"], uncrawled["changed"], uncrawled["seeds"]) == (
         True,
         ["delay", "paused"],
         ["https://example.org/"],
     )
-    anew = writer.get("/api/v1/collections/default").json()
-    assert anew["settings"]["depth"] is None, "in force is what the last crawl had"
-    assert anew["pending"] == ["depth", "delay", "courtesy_factor"]
+    changed = writer.get("/api/v1/collections/default").json()
+    assert changed["settings"]["depth"] is None, "the settings of the last crawl apply"
+    assert changed["pending"] == ["depth", "delay", "courtesy_factor"]
     assert "depth, delay, courtesy_factor" in writer.get("/crawl/collection/default").text
 
 
-def test_pages_of_a_collection_that_nobody_configured_are_shown(tmp_path: Path) -> None:
+def test_facts_of_a_collection_without_configuration(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "w"))
     corpus.commit([("http://h.test/", page("A spider."))])
     facts = collection_facts(corpus.root, read_config(corpus.root), "default")
@@ -135,27 +133,27 @@ def test_pages_of_a_collection_that_nobody_configured_are_shown(tmp_path: Path) 
     assert collection_facts(corpus.root, read_config(corpus.root), "other") is None
 
 
-def test_pausing_leads_back_to_the_page(writer: Client, copy: str) -> None:
-    headers, csrf = come_in(writer, Tokens(open_storage(copy)).add("ada"))
-    for wanted, button, said in (("yes", "Resume", "Paused"), ("no", "Pause", "Resumed.")):
-        body = f"collection=default&back=collection&paused={wanted}&csrf={csrf}"
-        done = writer.send("POST", "/crawl/pause", body, {**FORM, **headers})
+def test_pause_and_resume_return_to_the_collection_page(writer: Client, copy: str) -> None:
+    headers, csrf = sign_in(writer, Tokens(open_storage(copy)).add("ada"))
+    for pausing, button, notice in (("yes", "Resume", "Paused"), ("no", "Pause", "Resumed.")):
+        body = f"collection=default&back=collection&paused={pausing}&csrf={csrf}"
+        done = writer.send("POST", "/crawl/pause", body, headers)
         assert done.status_code == 303
         page = writer.get(done.headers["location"], headers=headers).text
         assert button in Document(page).text("button")
-        assert said in page
-        assert ("default" in paused(open_storage(copy))) == (wanted == "yes")
+        assert notice in page
+        assert ("default" in paused(open_storage(copy))) == (pausing == "yes")
 
 
-def test_what_is_held(workspace: str) -> None:
+def test_holdings_match_tables_and_archive(workspace: str) -> None:
     tables = LiveTables(Workspace.open(workspace))
-    held = holdings(workspace, "default")
-    assert held.captures == tables.scan("visits").collect().height
-    assert held.archived_bytes <= sum(
+    totals = holdings(workspace, "default")
+    assert totals.captures == tables.scan("visits").collect().height
+    assert totals.archived_bytes <= sum(
         path.stat().st_size for path in Path(workspace).rglob("*.warc.gz")
     )
     links = tables.scan("links").collect()
-    assert held.links == links.filter(links["kind"] != "redirect").height, (
-        "what redirects is no page"
+    assert totals.links == links.filter(links["kind"] != "redirect").height, (
+        "redirects are not counted as links"
     )
     assert holdings(workspace, "nowhere").pages == 0

@@ -1,8 +1,7 @@
-"""The crawl's pages and the API that changes a crawl, over a workspace that was really crawled."""
+"""The crawl pages and the API that controls a crawl, over a crawled workspace."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,8 @@ from lycosa.serve.web.ttl_cache import TtlCache
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.serve.client import Client
+from tests.serve.client import JSON, Client, sign_in
 from tests.serve.pages import Document
-
-FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture(scope="module")
@@ -28,22 +25,11 @@ def token(copy: str) -> str:
     return Tokens(open_storage(copy)).add("ada")
 
 
-def come_in(client: Client, token: str) -> tuple[dict[str, str], str]:
-    """The headers of somebody who came in, and the CSRF text."""
-    came = client.send("POST", "/login", f"token={token}", FORM)
-    headers = {"cookie": came.headers["set-cookie"].partition(";")[0]}
-    found = re.search(
-        r'name="csrf" value="([0-9a-f]{64})"', client.get("/login", headers=headers).text
-    )
-    assert found
-    return headers, found[1]
-
-
 def hosts_of(root: str) -> list[str]:
     return sorted(LiveTables(Workspace.open(root)).scan("hosts").collect()["host"].to_list())
 
 
-def test_the_overview_says_what_the_tables_say(client: Client, workspace: str) -> None:
+def test_overview_matches_the_status(client: Client, workspace: str) -> None:
     status = workspace_status(workspace)
     answer = client.get("/crawl")
     page = Document(answer.text)
@@ -53,10 +39,10 @@ def test_the_overview_says_what_the_tables_say(client: Client, workspace: str) -
     assert {host.host for host in status.hosts.largest} <= set(page.text("a"))
     assert "No crawl is running" in answer.text
     assert page.all("form")
-    assert "/crawl/add" not in answer.text, "a form that only those with a token may send"
+    assert "/crawl/add" not in answer.text, "forms require a token"
 
 
-def test_the_picture_adds_up(workspace: str) -> None:
+def test_fetches_over_time_match_the_visits(workspace: str) -> None:
     history = visits_over_time(workspace)
     visits = LiveTables(Workspace.open(workspace)).scan("visits").collect()
     assert sum(bucket.visits for bucket in history.buckets) == visits.height
@@ -73,17 +59,14 @@ def test_the_picture_adds_up(workspace: str) -> None:
     )
 
 
-def test_an_empty_workspace_says_what_to_do(empty_workspace: str) -> None:
-    page = (
-        Client(create_app(empty_workspace, lambda: workspace_status(empty_workspace)))
-        .get("/crawl")
-        .text
-    )
+def test_empty_workspace_shows_how_to_start(empty_workspace: str) -> None:
+    client = Client(create_app(empty_workspace, lambda: workspace_status(empty_workspace)))
+    page = client.get("/crawl").text
     assert "Nothing has been fetched yet" in page
     assert "lycosa run" in page
 
 
-def test_hosts_one_by_one(client: Client, workspace: str) -> None:
+def test_hosts_are_listed_filtered_and_shown(client: Client, workspace: str) -> None:
     names = [name for name in hosts_of(workspace) if name]
     page = Document(client.get("/crawl/hosts").text)
     assert set(names) <= set(page.text("a"))
@@ -99,7 +82,7 @@ def test_hosts_one_by_one(client: Client, workspace: str) -> None:
     assert (listed["total"], len(listed["hosts"])) == (len(names), 2)
 
 
-def test_a_url_is_explained(client: Client, workspace: str) -> None:
+def test_explain_page_and_api(client: Client, workspace: str) -> None:
     url = LiveTables(Workspace.open(workspace)).scan("pages").collect()["url"][0]
     page = client.get("/crawl/explain", {"url": url})
     assert "State and schedule" in page.text
@@ -114,35 +97,32 @@ def test_a_url_is_explained(client: Client, workspace: str) -> None:
 def test_adding_needs_a_token_and_stays_in_scope(writer: Client, copy: str, token: str) -> None:
     seed = LiveTables(Workspace.open(copy)).scan("pages").collect()["url"][0]
     body = f'{{"urls": ["{seed}?new=1"]}}'
-    json = {"content-type": "application/json"}
-    assert writer.send("POST", "/api/v1/urls", body, json).status_code == 401
-    inside = {**json, "authorization": f"Bearer {token}"}
-    taken = writer.send("POST", "/api/v1/urls", body, inside)
-    assert (taken.status_code, taken.json()["urls"]) == (202, [f"{seed}?new=1"])
+    assert writer.send("POST", "/api/v1/urls", body, JSON).status_code == 401
+    with_token = {**JSON, "authorization": f"Bearer {token}"}
+    accepted = writer.send("POST", "/api/v1/urls", body, with_token)
+    assert (accepted.status_code, accepted.json()["urls"]) == (202, [f"{seed}?new=1"])
     assert len(list((Path(copy) / "inbox").iterdir())) == 1
-    outside = writer.send(
-        "POST", "/api/v1/urls", '{"urls": ["http://169.254.169.254/latest/meta-data"]}', inside
+    out_of_scope = writer.send(
+        "POST", "/api/v1/urls", '{"urls": ["http://169.254.169.254/latest/meta-data"]}', with_token
     )
-    assert (outside.status_code, outside.headers["content-type"]) == (
+    assert (out_of_scope.status_code, out_of_scope.headers["content-type"]) == (
         400,
         "application/problem+json",
     )
-    assert writer.send("POST", "/api/v1/urls", '{"urls": []}', inside).status_code == 422
+    assert writer.send("POST", "/api/v1/urls", '{"urls": []}', with_token).status_code == 422
     assert len(list((Path(copy) / "inbox").iterdir())) == 1
-    headers, csrf = come_in(writer, token)
+    headers, csrf = sign_in(writer, token)
     assert "/crawl/add" in writer.get("/crawl", headers=headers).text
-    assert writer.send("POST", "/crawl/add", f"urls={seed}", {**FORM, **headers}).status_code == 403
-    added = writer.send(
-        "POST", "/crawl/add", f"urls={seed}?a%0A%0A{seed}?b&csrf={csrf}", {**FORM, **headers}
-    )
+    assert writer.send("POST", "/crawl/add", f"urls={seed}", headers).status_code == 403
+    added = writer.send("POST", "/crawl/add", f"urls={seed}?a%0A%0A{seed}?b&csrf={csrf}", headers)
     assert (added.status_code, added.headers["location"]) == (303, "/crawl?notice=added")
     assert len(list((Path(copy) / "inbox").iterdir())) == 2
 
 
-def test_pausing(writer: Client, copy: str, token: str) -> None:
-    headers, csrf = come_in(writer, token)
+def test_pause_and_resume_by_page_and_api(writer: Client, copy: str, token: str) -> None:
+    headers, csrf = sign_in(writer, token)
     done = writer.send(
-        "POST", "/crawl/pause", f"collection=default&paused=yes&csrf={csrf}", {**FORM, **headers}
+        "POST", "/crawl/pause", f"collection=default&paused=yes&csrf={csrf}", headers
     )
     assert done.headers["location"] == "/crawl?notice=paused"
     assert paused(open_storage(copy))["default"]["by"] == "ada"
@@ -159,7 +139,7 @@ def test_pausing(writer: Client, copy: str, token: str) -> None:
     )
 
 
-def test_excluding_says_what_it_will_do_first(writer: Client, copy: str, token: str) -> None:
+def test_exclusion_is_previewed_before_it_is_applied(writer: Client, copy: str, token: str) -> None:
     host = next(name for name in hosts_of(copy) if name)
     tables = LiveTables(Workspace.open(copy)).scan("pages").collect()
     pages = sum(url.startswith(f"http://{host}:") for url in tables["url"])
@@ -168,13 +148,11 @@ def test_excluding_says_what_it_will_do_first(writer: Client, copy: str, token: 
         .headers["location"]
         .startswith("/login?")
     )
-    headers, csrf = come_in(writer, token)
-    asked = writer.get("/crawl/exclude", {"rule": f"host:{host}"}, headers)
-    assert f"The rule matches {pages} stored pages" in asked.text
+    headers, csrf = sign_in(writer, token)
+    preview = writer.get("/crawl/exclude", {"rule": f"host:{host}"}, headers)
+    assert f"The rule matches {pages} stored pages" in preview.text
     assert writer.get("/crawl/exclude", {"rule": "host:"}, headers).status_code == 400
-    done = writer.send(
-        "POST", "/crawl/exclude", f"rule=host:{host}&csrf={csrf}", {**FORM, **headers}
-    )
+    done = writer.send("POST", "/crawl/exclude", f"rule=host:{host}&csrf={csrf}", headers)
     assert (done.status_code, done.headers["location"]) == (303, "/crawl?notice=excluded")
     assert f"host:{host}" in Workspace.open(copy).state().exclusions.rules
     assert writer.get("/api/v1/search", {"q": f"site:{host}"}).json()["total"] == 0

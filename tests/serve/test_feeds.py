@@ -1,6 +1,4 @@
-"""Feeds of a search and the OpenSearch description, read by lxml (another parser than ours) by the
-rules of their formats.
-"""
+"""Feeds of a search and the OpenSearch description: valid by their formats, parsed with lxml."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ BASE = "http://127.0.0.1"
 QUERY = "night OR spider OR page"
 
 
-def urls(client: Client, **parameters: str) -> list[str]:
+def result_urls(client: Client, **parameters: str) -> list[str]:
     return [
         hit["url"]
         for hit in client.get(
@@ -30,21 +28,21 @@ def urls(client: Client, **parameters: str) -> list[str]:
     ]
 
 
-def test_an_rss_feed_holds_what_the_search_finds(client: Client) -> None:
+def test_rss_feed_contains_the_search_results(client: Client) -> None:
     response = client.get("/search.rss", {"q": QUERY})
     assert response.headers["content-type"].startswith("application/rss+xml")
     root = etree.fromstring(response.content)
     (channel,) = root
     assert (root.tag, root.get("version"), channel.tag) == ("rss", "2.0", "channel")
     assert all(channel.findtext(name) for name in ("title", "link", "description"))
-    assert [item.findtext("guid") for item in channel.iter("item")] == urls(client)
+    assert [item.findtext("guid") for item in channel.iter("item")] == result_urls(client)
     times = [parsedate_to_datetime(item.findtext("pubDate")) for item in channel.iter("item")]
     assert all(time.tzinfo for time in times)
     assert int(channel.findtext(f"{OPENSEARCH}totalResults")) >= len(times) > 3
     assert parse_qs(urlsplit(channel.find(f"{ATOM}link").get("href")).query)["q"] == [QUERY]
 
 
-def test_an_atom_feed_has_what_rfc_4287_asks_for(client: Client) -> None:
+def test_atom_feed_has_the_elements_that_rfc_4287_requires(client: Client) -> None:
     response = client.get("/search.atom", {"q": QUERY, "lang": "en", "n": 5})
     assert response.headers["content-type"].startswith("application/atom+xml")
     feed = etree.fromstring(response.content)
@@ -53,7 +51,7 @@ def test_an_atom_feed_has_what_rfc_4287_asks_for(client: Client) -> None:
         assert len(feed.findall(f"{ATOM}{name}")) == 1
     assert feed.findtext(f"{ATOM}author/{ATOM}name")
     entries = feed.findall(f"{ATOM}entry")
-    assert [entry.findtext(f"{ATOM}id") for entry in entries] == urls(client, lang="en")[:5]
+    assert [entry.findtext(f"{ATOM}id") for entry in entries] == result_urls(client, lang="en")[:5]
     for entry in entries:
         assert [len(entry.findall(f"{ATOM}{name}")) for name in ("id", "title", "updated")] == [
             1,
@@ -65,7 +63,7 @@ def test_an_atom_feed_has_what_rfc_4287_asks_for(client: Client) -> None:
         assert entry.get("{http://www.w3.org/XML/1998/namespace}lang") == "en"
 
 
-def test_text_of_strangers_stays_text(client: Client) -> None:
+def test_untrusted_text_is_escaped_in_feeds(client: Client) -> None:
     """Titles and snippets that look like markup, and characters that XML cannot hold."""
     for path in ("/search.rss", "/search.atom"):
         root = etree.fromstring(client.get(path, {"q": "venomous"}).content)
@@ -95,7 +93,7 @@ def test_text_of_strangers_stays_text(client: Client) -> None:
         assert "x]]>" in text
 
 
-def test_the_description_leads_to_the_search(client: Client) -> None:
+def test_opensearch_templates_and_feed_links_work(client: Client) -> None:
     page = html.fromstring(client.get("/", {"q": QUERY}).text)
     (link,) = page.xpath('//link[@rel="search"]/@href')
     root = etree.fromstring(client.get(link).content)
@@ -119,6 +117,6 @@ def test_the_description_leads_to_the_search(client: Client) -> None:
         assert client.get(feed).status_code == 200
 
 
-def test_a_feed_without_a_query_is_a_wrong_call(client: Client) -> None:
+def test_feed_with_invalid_parameters_is_refused(client: Client) -> None:
     assert client.get("/search.rss").status_code == 422
     assert client.get("/search.atom", {"q": "x", "n": 1000}).status_code == 422

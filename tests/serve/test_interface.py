@@ -1,4 +1,4 @@
-"""Languages, plurals, numbers and days of the interface; contrast of its colours (WCAG 2.2, 1.4.3)."""
+"""Language, plurals, numbers and dates of the interface; colour contrast (WCAG 2.2, 1.4.3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGES = "{n, plural, one {# page} other {# pages}}"
 
 
 @pytest.mark.parametrize(
-    ("accept", "chosen"),
+    ("accept", "language"),
     [
         ("", "en"),
         ("ru", "ru"),
@@ -38,16 +38,16 @@ PAGES = "{n, plural, one {# page} other {# pages}}"
         (";;;,=,q=", "en"),
     ],
 )
-def test_a_browser_s_wish(accept: str, chosen: str) -> None:
-    assert chosen_language({}, accept) == chosen
+def test_language_by_the_accept_language_header(accept: str, language: str) -> None:
+    assert chosen_language({}, accept) == language
 
 
-def test_a_choice_made_here_counts_more() -> None:
+def test_language_cookie_overrides_the_header() -> None:
     assert chosen_language({COOKIE: "ru"}, "es") == "ru"
     assert chosen_language({COOKIE: "tlh"}, "es") == "es"
 
 
-def test_plurals_numbers_and_days_by_each_language_s_rules() -> None:
+def test_plurals_numbers_and_dates_follow_the_language() -> None:
     english, russian = interface("en"), interface("ru")
     assert [english.t(PAGES, n=n) for n in (0, 1, 1234)] == ["0 pages", "1 page", "1,234 pages"]
     assert [russian.t(PAGES, n=n).rpartition("\u00a0")[2].split()[-1] for n in (1, 2, 5, 21)] == [
@@ -64,7 +64,7 @@ def test_plurals_numbers_and_days_by_each_language_s_rules() -> None:
     assert interface("tlh").code == "en"
 
 
-def test_days_are_utc_wherever_the_server_stands() -> None:
+def test_dates_are_utc_in_every_time_zone() -> None:
     # 23:30 UTC
     code = "from lycosa.serve.web.i18n import interface; print(interface('en').time(1772580600000))"
     for zone in ("Asia/Tokyo", "Pacific/Kiritimati", "America/Los_Angeles"):
@@ -78,14 +78,14 @@ def test_days_are_utc_wherever_the_server_stands() -> None:
         assert done.stdout.strip() == "3 Mar 2026, 23:30"
 
 
-def test_values_are_escaped_and_markup_of_ours_is_not() -> None:
+def test_values_are_escaped_except_markup() -> None:
     html = interface("en").html("Results for {query}", query="<script>")
     assert html == "Results for &lt;script&gt;"
     assert interface("en").html("only {site}", site=Markup("<bdi>a</bdi>")) == "only <bdi>a</bdi>"
     assert interface("en").html("{a}{b}", a="{b}", b="{a}") == "{b}{a}"
 
 
-def test_every_message_is_there_in_every_language() -> None:
+def test_every_message_is_translated() -> None:
     done = subprocess.run(
         [sys.executable, "scripts/make_translations.py", "--check"],
         cwd=ROOT,
@@ -97,14 +97,14 @@ def test_every_message_is_there_in_every_language() -> None:
 
 
 @pytest.mark.parametrize("code", list(LANGUAGES))
-def test_a_page_in_each_language(client: Client, code: str) -> None:
+def test_start_page_in_each_language(client: Client, code: str) -> None:
     answer = client.get("/", {"q": "spider"}, {"accept-language": code})
     assert f'<html lang="{code}" dir="{"rtl" if code == "ar" else "ltr"}">' in answer.text
     assert answer.headers["content-language"] == code
     assert ("Search crawled pages" in answer.text) == (code == "en")
 
 
-def test_notes_of_searches_are_in_the_reader_s_language_and_the_api_s_in_english(
+def test_notes_are_translated_on_the_page_and_english_in_the_api(
     client: Client,
 ) -> None:
     query = "spider xyzzyplugh site:!! <b>"
@@ -115,27 +115,27 @@ def test_notes_of_searches_are_in_the_reader_s_language_and_the_api_s_in_english
     assert "требует хост и, при желании, путь" in russian
     assert "<bdi>!!</bdi>" in russian
     assert "no page contains all the words" in english
-    found = client.get("/api/v1/search", {"q": query}, {"accept-language": "ru"}).json()
-    assert [remark["text"] for remark in found["remarks"]] == found["notes"]
-    assert [remark["code"] for remark in found["remarks"]] == ["operator_value", "some_words"]
-    assert found["remarks"][0]["values"] == {
+    results = client.get("/api/v1/search", {"q": query}, {"accept-language": "ru"}).json()
+    assert [remark["text"] for remark in results["remarks"]] == results["notes"]
+    assert [remark["code"] for remark in results["remarks"]] == ["operator_value", "some_words"]
+    assert results["remarks"][0]["values"] == {
         "operator": "site",
         "wants": "a host and optionally a path, as in site:example.org/docs",
         "value": "!!",
     }
 
 
-def test_what_is_known_of_a_url_is_in_the_reader_s_language(client: Client, workspace: str) -> None:
+def test_explain_page_is_translated_and_the_api_is_english(client: Client, workspace: str) -> None:
     url = LiveTables(Workspace.open(workspace)).scan("pages").collect()["url"][0]
-    for asked, said in (
+    for explained, text_start in (
         (url, "загружена и обработана"),
         ("http://outside.example/<b>", "не принималась: отклонено (scope): "),
     ):
         page = Document(
-            client.get("/crawl/explain", {"url": asked}, {"accept-language": "ru"}).text
+            client.get("/crawl/explain", {"url": explained}, {"accept-language": "ru"}).text
         )
-        assert any(text.startswith(said) for text in page.text("dd"))
-        # settings are called as in lycosa.toml
+        assert any(text.startswith(text_start) for text in page.text("dd"))
+        # Names of settings are not translated.
         names = set(page.text("dt")) - set(page.text("code"))
         assert not [
             name for name in names - {"Last-Modified", "ETag"} if re.search("[a-z]{4}", name)
@@ -145,7 +145,7 @@ def test_what_is_known_of_a_url_is_in_the_reader_s_language(client: Client, work
     assert english["collections"][0]["why"] == "fetched and processed"
 
 
-def test_the_choice_is_kept(client: Client) -> None:
+def test_chosen_language_is_stored_in_a_cookie(client: Client) -> None:
     chosen = client.get("/language", {"to": "ru", "next": "/?q=spider"})
     assert (chosen.status_code, chosen.headers["location"]) == (303, "/?q=spider")
     assert (
@@ -160,13 +160,13 @@ def test_the_choice_is_kept(client: Client) -> None:
 
 @pytest.mark.parametrize("code", [code for code in LANGUAGES if code != "en"])
 def test_every_translation_can_be_formatted(code: str) -> None:
-    words = interface(code)
+    messages = interface(code)
     for entry in polib.pofile(str(ROOT / "src/lycosa/serve/web/translations" / f"{code}.po")):
         numbers = re.findall(r"\{(\w+), (?:number|plural)", entry.msgid)
         values: dict[str, str | float] = dict.fromkeys(re.findall(r"\{(\w+)\}", entry.msgid), "x")
         for number in (0, 1, 2, 5, 21, 1000.5):
             values |= dict.fromkeys(numbers, number)
-            shown = words.t(entry.msgid, **values)
+            shown = messages.t(entry.msgid, **values)
             assert "x" in shown or not set(values) - set(numbers), (
                 f"{entry.msgid}: a value is not shown"
             )
@@ -176,7 +176,7 @@ STYLE = (Path(lycosa.serve.__path__[0]) / "web" / "static" / "style.css").read_t
     encoding="utf-8"
 )
 PAIRS = [
-    (text, ground) for text in ("ink", "soft", "link", "seen", "accent") for ground in ("paper", "panel")
+    (text, background) for text in ("ink", "soft", "link", "seen", "accent") for background in ("paper", "panel")
 ] + [("on-accent", "accent"), ("on-mark", "mark")]  # fmt: skip
 
 
@@ -195,17 +195,17 @@ def contrast(one: str, other: str) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def test_contrast_is_measured_right() -> None:
+def test_contrast_of_known_colours() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-@pytest.mark.parametrize(("text", "ground"), PAIRS)
-def test_text_is_readable(scheme: int, text: str, ground: str) -> None:
+@pytest.mark.parametrize(("text", "background"), PAIRS)
+def test_text_has_enough_contrast(scheme: int, text: str, background: str) -> None:
     colours = dict(
         re.findall(
             r"--([\w-]+): (#[0-9a-f]{6});", STYLE.split("prefers-color-scheme: dark")[scheme]
         )
     )
-    assert contrast(colours[text], colours[ground]) >= 4.5
+    assert contrast(colours[text], colours[background]) >= 4.5

@@ -1,4 +1,4 @@
-"""Requests: concurrency without starvation, bounded bodies, and clients behind reverse proxies."""
+"""Requests: concurrency limits per kind, bounded bodies, and clients behind reverse proxies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, ParamSpec
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lycosa.config.reading import parse_config
 from lycosa.core.errors import ConfigError
@@ -30,51 +30,66 @@ from tests.serve.client import Client
 P = ParamSpec("P")
 
 
-class Works:
-    """An application whose requests go on until they are told to; notes who began, and how many
-    were at work at once.
+class BlockingApp:
+    """An application whose requests last until `release` is set.
+
+    `started`: paths with queries, in order; `max_running`: the most requests at once.
     """
 
     def __init__(self) -> None:
-        self.begun: list[str] = []
-        self.most = 0
-        self._now = 0
-        self.gate = asyncio.Event()
+        self.started: list[str] = []
+        self.max_running = 0
+        self._running = 0
+        self.release = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.begun.append(scope["path"] + scope["query_string"].decode())
-        self._now += 1
-        self.most = max(self.most, self._now)
+        self.started.append(scope["path"] + scope["query_string"].decode())
+        self._running += 1
+        self.max_running = max(self.max_running, self._running)
         if scope["query_string"] == b"fails":
-            self._now -= 1
+            self._running -= 1
             raise ValueError
         if scope["query_string"] == b"streams":
             await send({"type": "http.response.start", "status": 200, "headers": []})
-        await self.gate.wait()
-        self._now -= 1
+        await self.release.wait()
+        self._running -= 1
 
 
-async def _ask(lanes: ConcurrencyLimiter, method: str, path: str, query: str = "") -> None:
+async def _request(
+    app: ASGIApp,
+    method: str,
+    path: str,
+    query: str = "",
+    messages: Iterable[Message] = (),
+    **scope: Any,
+) -> list[Message]:
+    """Call an application; return the messages that it sends.
+
+    It receives `messages`, and then waits.
+    """
+    incoming = list(messages)
+    sent: list[Message] = []
+
     async def receive() -> Message:
-        return {"type": "http.request"}
+        if not incoming:
+            await asyncio.Event().wait()
+        return incoming.pop(0)
 
     async def send(message: Message) -> None:
-        pass
+        sent.append(message)
 
-    await lanes(
-        {"type": "http", "method": method, "path": path, "query_string": query.encode()},
-        receive,
-        send,
-    )
+    request = {"type": "http", "method": method, "path": path, "query_string": query.encode()}
+    await app({**request, "headers": [], **scope}, receive, send)
+    return sent
 
 
-async def _settle() -> None:
+async def _run_pending_tasks() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 def in_loop(scenario: Callable[P, Coroutine[None, None, None]]) -> Callable[P, None]:
-    """Run an asynchronous test in an event loop of its own, for at most 30 s."""
+    """Run an asynchronous test in a new event loop, for at most 30 s."""
 
     @functools.wraps(scenario)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -86,45 +101,48 @@ def in_loop(scenario: Callable[P, Coroutine[None, None, None]]) -> Callable[P, N
 @pytest.mark.proves("limits-places")
 @in_loop
 async def test_a_crowd_is_let_in_in_turn() -> None:
-    works = Works()
-    lanes = ConcurrencyLimiter(works, signed_in=lambda scope: True)
-    crowd = [
-        asyncio.create_task(_ask(lanes, "GET", "/api/v1/search", str(number)))
+    app = BlockingApp()
+    limiter = ConcurrencyLimiter(app, signed_in=lambda scope: True)
+    tasks = [
+        asyncio.create_task(_request(limiter, "GET", "/api/v1/search", str(number)))
         for number in range(200)
     ]
-    await _settle()
-    assert len(works.begun) == MAX_CONCURRENT[RequestKind.SEARCH]
-    change = asyncio.create_task(_ask(lanes, "POST", "/api/v1/urls"))
-    report = asyncio.create_task(_ask(lanes, "GET", "/api/v1/status"))
-    typing = asyncio.create_task(_ask(lanes, "GET", "/api/v1/suggest"))
-    await _settle()
-    assert works.begun[-3:] == ["/api/v1/urls", "/api/v1/status", "/api/v1/suggest"], (
-        "they do not wait for searches"
+    await _run_pending_tasks()
+    assert len(app.started) == MAX_CONCURRENT[RequestKind.SEARCH]
+    change = asyncio.create_task(_request(limiter, "POST", "/api/v1/urls"))
+    report = asyncio.create_task(_request(limiter, "GET", "/api/v1/status"))
+    typing = asyncio.create_task(_request(limiter, "GET", "/api/v1/suggest"))
+    await _run_pending_tasks()
+    assert app.started[-3:] == ["/api/v1/urls", "/api/v1/status", "/api/v1/suggest"], (
+        "other kinds of requests do not wait for searches"
     )
-    works.most = 0
-    works.gate.set()
-    await asyncio.gather(*crowd, change, report, typing)
-    searches = [each for each in works.begun if each.startswith("/api/v1/search")]
+    app.max_running = 0
+    app.release.set()
+    await asyncio.gather(*tasks, change, report, typing)
+    searches = [each for each in app.started if each.startswith("/api/v1/search")]
     assert searches == [f"/api/v1/search{number}" for number in range(200)]
-    assert works.most <= MAX_CONCURRENT[RequestKind.SEARCH] + 3
+    assert app.max_running <= MAX_CONCURRENT[RequestKind.SEARCH] + 3
 
 
-@pytest.mark.parametrize("how", ["streams", "fails"])
+@pytest.mark.parametrize("response", ["streams", "fails"])
 @in_loop
-async def test_an_answer_that_has_begun_holds_no_place(how: str) -> None:
-    works = Works()
-    lanes = ConcurrencyLimiter(works, signed_in=lambda scope: True)
+async def test_started_and_failed_responses_free_their_slot(response: str) -> None:
+    app = BlockingApp()
+    limiter = ConcurrencyLimiter(app, signed_in=lambda scope: True)
     count = 3 * MAX_CONCURRENT[RequestKind.CHANGE]
-    tasks = [asyncio.create_task(_ask(lanes, "POST", "/api/v1/hunts", how)) for _ in range(count)]
-    await _settle()
-    assert len(works.begun) == count
-    works.gate.set()
+    tasks = [
+        asyncio.create_task(_request(limiter, "POST", "/api/v1/hunts", response))
+        for _ in range(count)
+    ]
+    await _run_pending_tasks()
+    assert len(app.started) == count
+    app.release.set()
     ended = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(each) for each in ended] == [ValueError if how == "fails" else type(None)] * count
+    assert [type(each) for each in ended] == [ValueError if response == "fails" else list] * count
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "lane"),
+    ("method", "path", "kind"),
     [
         ("GET", "/", RequestKind.SEARCH),
         ("GET", "/api/v1/search", RequestKind.SEARCH),
@@ -138,11 +156,11 @@ async def test_an_answer_that_has_begun_holds_no_place(how: str) -> None:
         ("GET", "/static/style.css", RequestKind.NONE),
     ],
 )
-def test_lanes(method: str, path: str, lane: RequestKind) -> None:
-    assert request_kind(method, path) is lane
+def test_kind_of_a_request(method: str, path: str, kind: RequestKind) -> None:
+    assert request_kind(method, path) is kind
 
 
-def test_whoever_comes_while_a_new_index_is_opened_gets_the_old_one(workspace: str) -> None:
+def test_requests_use_the_old_index_while_a_new_one_is_opened(workspace: str) -> None:
     source = SearchSource(workspace)
     before = source.languages()
     with source._reloading:
@@ -152,58 +170,45 @@ def test_whoever_comes_while_a_new_index_is_opened_gets_the_old_one(workspace: s
 @pytest.mark.proves("limits-places")
 @in_loop
 async def test_anonymous_readers_leave_places_to_those_who_signed_in() -> None:
-    works = Works()
-    lanes = ConcurrencyLimiter(works, signed_in=lambda scope: scope["query_string"] == b"token")
-    crowd = [asyncio.create_task(_ask(lanes, "GET", "/api/v1/terms")) for _ in range(50)]
-    logins = [asyncio.create_task(_ask(lanes, "POST", "/login")) for _ in range(50)]
-    await _settle()
+    app = BlockingApp()
+    limiter = ConcurrencyLimiter(app, signed_in=lambda scope: scope["query_string"] == b"token")
+    anonymous = [asyncio.create_task(_request(limiter, "GET", "/api/v1/terms")) for _ in range(50)]
+    logins = [asyncio.create_task(_request(limiter, "POST", "/login")) for _ in range(50)]
+    await _run_pending_tasks()
     assert (
-        works.begun.count("/api/v1/terms")
+        app.started.count("/api/v1/terms")
         == MAX_ANONYMOUS[RequestKind.REPORT]
         < MAX_CONCURRENT[RequestKind.REPORT]
     )
     assert (
-        works.begun.count("/login")
+        app.started.count("/login")
         == MAX_ANONYMOUS[RequestKind.CHANGE]
         < MAX_CONCURRENT[RequestKind.CHANGE]
     )
     signed = [
-        asyncio.create_task(_ask(lanes, method, path, "token"))
+        asyncio.create_task(_request(limiter, method, path, "token"))
         for method, path in (("GET", "/api/v1/terms"), ("POST", "/watch"))
     ]
-    await _settle()
-    assert works.begun[-2:] == ["/api/v1/termstoken", "/watchtoken"]
-    works.gate.set()
-    await asyncio.gather(*crowd, *logins, *signed)
+    await _run_pending_tasks()
+    assert app.started[-2:] == ["/api/v1/termstoken", "/watchtoken"]
+    app.release.set()
+    await asyncio.gather(*anonymous, *logins, *signed)
 
 
 @pytest.mark.proves("limits-places")
 @in_loop
 async def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lycosa.serve.web.concurrency.MAX_WAITING", 3)
-    sent: list[Message] = []
-
-    async def receive() -> Message:
-        return {"type": "http.request"}
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    works = Works()
-    lanes = ConcurrencyLimiter(works, signed_in=lambda scope: False)
-    crowd = [
-        asyncio.create_task(_ask(lanes, "GET", "/site"))
+    app = BlockingApp()
+    limiter = ConcurrencyLimiter(app, signed_in=lambda scope: False)
+    anonymous = [
+        asyncio.create_task(_request(limiter, "GET", "/site"))
         for _ in range(3 + MAX_ANONYMOUS[RequestKind.REPORT])
     ]
-    await _settle()
-    await lanes(
-        {"type": "http", "method": "GET", "path": "/site", "query_string": b"", "headers": []},
-        receive,
-        send,
-    )
-    assert sent[0]["status"] == 503
-    works.gate.set()
-    await asyncio.gather(*crowd)
+    await _run_pending_tasks()
+    assert (await _request(limiter, "GET", "/site"))[0]["status"] == 503
+    app.release.set()
+    await asyncio.gather(*anonymous)
 
 
 async def _echo(scope: Scope, receive: Receive, send: Send) -> None:
@@ -216,25 +221,13 @@ async def _echo(scope: Scope, receive: Receive, send: Send) -> None:
 async def _post(
     app: BufferedBodies, pieces: Iterable[bytes], *, ends: bool = True
 ) -> list[Message]:
-    """Send a POST in pieces; without `ends` the client then sends nothing more."""
-    sent: list[Message] = []
+    """Send a POST request in pieces; without `ends` it never ends."""
     messages: list[Message] = [
         {"type": "http.request", "body": piece, "more_body": True} for piece in pieces
     ]
     if ends:
         messages.append({"type": "http.request", "body": b"", "more_body": False})
-
-    async def receive() -> Message:
-        if not messages:
-            await asyncio.Event().wait()
-        return messages.pop(0)
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "POST", "path": "/login", "headers": [], "query_string": b""}
-    await app(scope, receive, send)
-    return sent
+    return await _request(app, "POST", "/login", messages=messages)
 
 
 @pytest.mark.proves("limits-places")
@@ -271,13 +264,13 @@ def test_large_bodies_share_a_bounded_memory_and_small_ones_are_always_taken(
     async def scenario() -> None:
         app = BufferedBodies(_echo)
         large = b"a" * 2**21
-        held = asyncio.create_task(_post(app, [large], ends=False))
+        incomplete = asyncio.create_task(_post(app, [large], ends=False))
         await asyncio.sleep(0)
         assert (await _post(app, [large]))[0]["status"] == 503
         assert (await _post(app, [b"token=x"]))[0]["status"] == 200
-        held.cancel()
+        incomplete.cancel()
         with suppress(asyncio.CancelledError):
-            await held
+            await incomplete
         assert (await _post(app, [large]))[0]["status"] == 200
 
     asyncio.run(scenario())
@@ -291,26 +284,22 @@ def test_no_route_reads_more_than_the_limit(workspace: str, path: str) -> None:
     assert client.send("POST", path, b'"' + b"a" * MAX_BODY_BYTES, kind).status_code == 413
 
 
-def seen(trusted: tuple[str, ...], sender: str, *headers: tuple[str, str]) -> tuple[str, str]:
-    """The client and the scheme that the application sees."""
-    found: list[tuple[str, str]] = []
+def client_and_scheme(
+    trusted: tuple[str, ...], sender: str, *headers: tuple[str, str]
+) -> tuple[str, str]:
+    """Return the client address and the scheme that the application receives."""
+    received: list[tuple[str, str]] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        found.append((scope["client"][0], scope["scheme"]))
+        received.append((scope["client"][0], scope["scheme"]))
 
-    async def receive() -> Message:
-        return {}
-
-    async def send(message: Message) -> None:
-        pass
-
-    scope: dict[str, Any] = {"type": "http", "client": (sender, 1), "scheme": "http"}
-    scope["headers"] = [(name.encode(), value.encode()) for name, value in headers]
-    asyncio.run(TrustedProxies(app, trusted)(scope, receive, send))
-    return found[0]
+    fields = [(name.encode(), value.encode()) for name, value in headers]
+    scope: dict[str, Any] = {"client": (sender, 1), "scheme": "http", "headers": fields}
+    asyncio.run(_request(TrustedProxies(app, trusted), "GET", "/", **scope))
+    return received[0]
 
 
-PROXY = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
+PROXIES = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
 
 
 @pytest.mark.proves("access-proxies")
@@ -318,7 +307,7 @@ PROXY = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
     ("sender", "headers", "client"),
     [
         ("127.0.0.1", [("x-forwarded-for", "192.0.2.7")], "192.0.2.7"),
-        # what the client made up is before it
+        # The client can forge the addresses before its own.
         ("127.0.0.1", [("x-forwarded-for", "203.0.113.9, 192.0.2.7, 10.1.2.3")], "192.0.2.7"),
         ("::ffff:127.0.0.1", [("x-forwarded-for", "192.0.2.7")], "192.0.2.7"),
         (
@@ -334,30 +323,30 @@ PROXY = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
         ("127.0.0.1", [("forwarded", "for=192.0.2.7, for=unknown")], "127.0.0.1"),
         ("127.0.0.1", [("forwarded", ";;;=")], "127.0.0.1"),
         ("127.0.0.1", [], "127.0.0.1"),
-        ("198.51.100.1", [("x-forwarded-for", "192.0.2.7")], "198.51.100.1"),  # no proxy of ours
+        ("198.51.100.1", [("x-forwarded-for", "192.0.2.7")], "198.51.100.1"),  # not a trusted proxy
     ],
 )
 def test_the_last_address_that_is_no_proxy_is_the_client(
     sender: str, headers: list[tuple[str, str]], client: str
 ) -> None:
-    assert seen(PROXY, sender, *headers)[0] == client
-    assert seen((), sender, *headers)[0] == sender, "nothing is trusted by default"
+    assert client_and_scheme(PROXIES, sender, *headers)[0] == client
+    assert client_and_scheme((), sender, *headers)[0] == sender, "no proxy is trusted by default"
 
 
-def test_the_scheme_is_the_proxys() -> None:
-    assert seen(PROXY, "10.0.0.1", ("forwarded", "for=192.0.2.7;proto=https")) == (
+def test_scheme_is_taken_from_the_proxy() -> None:
+    assert client_and_scheme(PROXIES, "10.0.0.1", ("forwarded", "for=192.0.2.7;proto=https")) == (
         "192.0.2.7",
         "https",
     )
-    assert seen(
-        PROXY, "10.0.0.1", ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "https")
+    assert client_and_scheme(
+        PROXIES, "10.0.0.1", ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "https")
     ) == ("192.0.2.7", "https")
-    assert seen(
-        PROXY, "10.0.0.1", ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "gopher")
+    assert client_and_scheme(
+        PROXIES, "10.0.0.1", ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "gopher")
     ) == ("192.0.2.7", "http")
 
 
-def test_what_is_no_network_is_refused() -> None:
+def test_invalid_network_of_proxies_is_refused() -> None:
     assert parse_config('[serve]\ntrusted_proxies = ["10.0.0.1/8"]').serve.trusted_proxies == (
         "10.0.0.1/8",
     )

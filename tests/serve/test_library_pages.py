@@ -1,6 +1,4 @@
-"""The library's pages: from a language to a page's record, and the files of a day, over a workspace
-that was really crawled.
-"""
+"""The library pages and API: languages, days, page records and files, over a crawled workspace."""
 
 from __future__ import annotations
 
@@ -26,10 +24,9 @@ from lycosa.store.exclusion.purge import exclude
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.serve.client import Client
+from tests.serve.client import FORM, JSON, Client, bearer_headers, sign_in
 from tests.serve.conftest import HOSTILE_TITLE
 from tests.serve.pages import Document
-from tests.serve.test_crawl_pages import FORM, come_in
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +35,7 @@ def client(writer: Client) -> Client:
 
 
 def links(client: Client, path: str, start: str) -> list[str]:
+    """Return the links of a page that begin with a path."""
     return [
         link["href"]
         for link in Document(client.get(path).text).all("a")
@@ -45,7 +43,7 @@ def links(client: Client, path: str, start: str) -> list[str]:
     ]
 
 
-def test_from_a_language_to_a_page(client: Client, copy: str) -> None:
+def test_links_lead_from_languages_to_days_to_page_records(client: Client, copy: str) -> None:
     pages = LiveTables(Workspace.open(copy)).scan("pages").collect()
     languages = links(client, "/library", "/library/days?")
     assert {parse_qs(urlsplit(href).query)["lang"][0] for href in languages} == set(
@@ -66,11 +64,13 @@ def test_from_a_language_to_a_page(client: Client, copy: str) -> None:
     assert any(heading.startswith("Linked from: ") for heading in record.text("h2"))
 
 
-def test_what_a_collection_holds(client: Client, copy: str) -> None:
+def test_collection_page_counts_visits_and_links_to_its_days(client: Client, copy: str) -> None:
     visits = LiveTables(Workspace.open(copy)).scan("visits").collect()
-    (place,) = links(client, "/library", "/library/collection?")
-    assert f"{visits.height:,}" in Document(client.get(place).text).text("td")
-    german = next(link for link in links(client, place, "/library/day?") if "lang=de" in link)
+    (collection_page,) = links(client, "/library", "/library/collection?")
+    assert f"{visits.height:,}" in Document(client.get(collection_page).text).text("td")
+    german = next(
+        link for link in links(client, collection_page, "/library/day?") if "lang=de" in link
+    )
     assert "collection=default" in german
     assert links(client, german, "/library/page?") == links(
         client, german.replace("&collection=default", ""), "/library/page?"
@@ -80,12 +80,12 @@ def test_what_a_collection_holds(client: Client, copy: str) -> None:
 
 
 def size(count: float) -> str:
-    """Bytes as a page shows them."""
+    """Format a number of bytes as the pages do."""
     return re.sub(r"(?<=\d)(?=[A-Z])", " ", format_size(count))
 
 
-def test_every_statistic_is_there_and_drawn(client: Client, copy: str) -> None:
-    """What `lycosa status --by` prints, by language, type and host."""
+def test_library_page_shows_all_statistics_and_charts(client: Client, copy: str) -> None:
+    """The page shows the figures of `lycosa status --by` for language, type and host."""
     workspace = Workspace.open(copy)
     config = read_config(copy)
     page = Document(client.get("/library").text)
@@ -105,7 +105,7 @@ def test_every_statistic_is_there_and_drawn(client: Client, copy: str) -> None:
     assert {f"{day}: {number}" for day, number in hosts.new_by_day.items()} <= set(page.text("li"))
     assert {f"{day}: {number}" for day, number in hosts.new_by_day.items()} <= set(
         page.text("title")
-    ), "the picture"
+    ), "the chart shows new hosts per day"
     assert set(hosts.servers) <= set(page.text("th"))
     sites = {
         site.host
@@ -117,29 +117,34 @@ def test_every_statistic_is_there_and_drawn(client: Client, copy: str) -> None:
     )
 
 
-def test_the_same_as_json(client: Client, copy: str) -> None:
+def test_library_api_matches_the_tables(client: Client, copy: str) -> None:
     tables = LiveTables(Workspace.open(copy))
     pages = tables.scan("pages").collect()
     table = client.get("/api/v1/library", {"by": "collection", "sites": "true"}).json()
     assert (table["rows"][0]["name"], table["total"]["pages"]) == ("default", pages.height)
     assert sum(site["pages"] for site in table["sites"]) == pages.height
     assert table["totals"] == {"rows": len(table["rows"]), "sites": len(table["sites"])}
-    asked: dict[str, str | int] = {"by": "collection", "sites": "true", "offset": 1, "n": 2}
-    assert client.get("/api/v1/library", asked).json()["sites"] == table["sites"][1:3]
+    parameters: dict[str, str | int] = {"by": "collection", "sites": "true", "offset": 1, "n": 2}
+    assert client.get("/api/v1/library", parameters).json()["sites"] == table["sites"][1:3]
     assert client.get("/api/v1/hosts").json()["total"] == table["total"]["sites"]
-    held = client.get("/api/v1/library/collections/default").json()
-    assert (held["documents"], held["links"]) == (pages.height, holdings(copy, "default").links)
-    assert held["days"] == client.get("/api/v1/library/days").json()
-    assert client.get("/api/v1/library/days", {"offset": 1, "n": 1}).json() == held["days"][1:2]
+    collection = client.get("/api/v1/library/collections/default").json()
+    assert (collection["documents"], collection["links"]) == (
+        pages.height,
+        holdings(copy, "default").links,
+    )
+    assert collection["days"] == client.get("/api/v1/library/days").json()
+    assert (
+        client.get("/api/v1/library/days", {"offset": 1, "n": 1}).json() == collection["days"][1:2]
+    )
     assert client.get("/api/v1/library/days", {"n": 1_001}).status_code == 422
     (day,) = client.get("/api/v1/library/days", {"lang": "de"}).json()
-    assert day in held["days"]
-    shelf = {"lang": "de", "day": day["day"]}
-    listed = client.get("/api/v1/library/documents", {**shelf, "n": 4, "offset": 1}).json()
-    whole = client.get("/api/v1/library/documents", shelf).json()
-    assert listed["total"] == whole["total"] == day["documents"]
-    assert listed["documents"] == whole["documents"][1:5]
-    record = client.get("/api/v1/library/page", {"url": whole["documents"][0]["url"]}).json()
+    assert day in collection["days"]
+    edition = {"lang": "de", "day": day["day"]}
+    listed = client.get("/api/v1/library/documents", {**edition, "n": 4, "offset": 1}).json()
+    complete = client.get("/api/v1/library/documents", edition).json()
+    assert listed["total"] == complete["total"] == day["documents"]
+    assert listed["documents"] == complete["documents"][1:5]
+    record = client.get("/api/v1/library/page", {"url": complete["documents"][0]["url"]}).json()
     row = pages.filter(pages["url"] == record["url"]).row(0, named=True)
     assert (record["main_text"], record["charset"], record["headline"]) == (
         row["main_text"],
@@ -160,7 +165,7 @@ def test_the_same_as_json(client: Client, copy: str) -> None:
         )
 
 
-def test_a_file_is_made_and_taken_by_the_api(copy: str) -> None:
+def test_files_are_created_and_downloaded_by_the_api(copy: str) -> None:
     client = Client(
         create_app(
             copy,
@@ -169,31 +174,28 @@ def test_a_file_is_made_and_taken_by_the_api(copy: str) -> None:
         )
     )
     (day,) = client.get("/api/v1/library/days", {"lang": "fr"}).json()
-    shelf = {"lang": "fr", "day": day["day"]}
-    assert client.get("/api/v1/library/files", shelf).json() == []
-    body, kind = json.dumps({**shelf, "kind": "jsonl"}), {"content-type": "application/json"}
-    assert client.send("POST", "/api/v1/library/files", body, kind).status_code == 401
-    bearer = {"authorization": f"Bearer {Tokens(open_storage(copy)).add('eva')}"}
-    (made,) = client.send("POST", "/api/v1/library/files", body, {**kind, **bearer}).json()
-    assert client.get("/api/v1/library/files", shelf).json() == [made]
-    taken = client.get(made["href"])
-    assert (taken.headers["content-type"], len(taken.content)) == (
+    edition = {"lang": "fr", "day": day["day"]}
+    assert client.get("/api/v1/library/files", edition).json() == []
+    body, headers = json.dumps({**edition, "kind": "jsonl"}), bearer_headers(copy, "eva")
+    assert client.send("POST", "/api/v1/library/files", body, JSON).status_code == 401
+    (file,) = client.send("POST", "/api/v1/library/files", body, headers).json()
+    assert client.get("/api/v1/library/files", edition).json() == [file]
+    download = client.get(file["href"])
+    assert (download.headers["content-type"], len(download.content)) == (
         "application/octet-stream",
-        made["bytes"],
+        file["bytes"],
     )
-    assert len(taken.text.splitlines()) == day["documents"]
-    wrong = json.dumps({**shelf, "kind": "exe"})
-    assert (
-        client.send("POST", "/api/v1/library/files", wrong, {**kind, **bearer}).status_code == 422
-    )
+    assert len(download.text.splitlines()) == day["documents"]
+    wrong = json.dumps({**edition, "kind": "exe"})
+    assert client.send("POST", "/api/v1/library/files", wrong, headers).status_code == 422
 
 
-def test_the_kinds_of_files_are_those_of_exports(client: Client) -> None:
+def test_kinds_of_files_are_the_export_formats(client: Client) -> None:
     schema = client.get("/api/v1/openapi.json").json()["components"]["schemas"]["FilesRequest"]
     assert set(schema["properties"]["kind"]["enum"]) == set(FORMATS)
 
 
-def test_what_is_not_there(client: Client) -> None:
+def test_unknown_and_invalid_parameters(client: Client) -> None:
     for path, query, status in (
         ("days", {"lang": "kk"}, 404),
         ("days", {"lang": "../x"}, 422),
@@ -205,12 +207,14 @@ def test_what_is_not_there(client: Client) -> None:
         assert client.get(f"/library/{path}", query).status_code == status, query
 
 
-def test_an_empty_workspace(empty_workspace: str) -> None:
+def test_empty_workspace_reports_no_archived_pages(empty_workspace: str) -> None:
     client = Client(create_app(empty_workspace, lambda: workspace_status(empty_workspace)))
     assert "No pages are archived yet" in client.get("/library").text
 
 
-def test_files_are_made_by_those_with_a_token_and_taken_by_all(client: Client, copy: str) -> None:
+def test_creating_files_requires_a_token_and_downloading_does_not(
+    client: Client, copy: str
+) -> None:
     (day,) = links(client, "/library/days?lang=de", "/library/day?")
     date = parse_qs(urlsplit(day).query)["day"][0]
     assert links(client, day, "/library/file?") == []
@@ -218,34 +222,29 @@ def test_files_are_made_by_those_with_a_token_and_taken_by_all(client: Client, c
         client.send("POST", "/library/day", f"lang=de&day={date}&kind=jsonl", FORM).status_code
         == 401
     )
-    headers, csrf = come_in(client, Tokens(open_storage(copy)).add("ada"))
+    headers, csrf = sign_in(client, Tokens(open_storage(copy)).add("ada"))
     for kind in ("jsonl", "xml"):
-        made = client.send(
-            "POST",
-            "/library/day",
-            f"lang=de&day={date}&kind={kind}&csrf={csrf}",
-            {**FORM, **headers},
+        created = client.send(
+            "POST", "/library/day", f"lang=de&day={date}&kind={kind}&csrf={csrf}", headers
         )
-        assert made.status_code == 303, made.text
+        assert created.status_code == 303, created.text
     for wrong in (
         f"lang=de&day={date}&kind=exe",
         "lang=de&day=x&kind=xml",
         f"lang=../de&day={date}&kind=xml",
     ):
-        assert (
-            client.send(
-                "POST", "/library/day", f"{wrong}&csrf={csrf}", {**FORM, **headers}
-            ).status_code
-            == 400
-        )
+        refused = client.send("POST", "/library/day", f"{wrong}&csrf={csrf}", headers)
+        assert refused.status_code == 400
     json_lines, xml = links(client, day, "/library/file?")
-    taken = client.get(json_lines)
-    assert taken.headers["content-disposition"] == f'attachment; filename="de-{date}-00000.jsonl"'
-    assert taken.headers["x-content-type-options"] == "nosniff"
-    assert len(taken.text.splitlines()) == len(links(client, day, "/library/page?"))
+    download = client.get(json_lines)
+    assert (
+        download.headers["content-disposition"] == f'attachment; filename="de-{date}-00000.jsonl"'
+    )
+    assert download.headers["x-content-type-options"] == "nosniff"
+    assert len(download.text.splitlines()) == len(links(client, day, "/library/page?"))
     assert b"<?xml" in client.get(xml).content[:100]
-    place = Path(copy) / "run" / "library" / "jsonl" / "de" / date
-    (place / "secret").write_text("x")
+    folder = Path(copy) / "run" / "library" / "jsonl" / "de" / date
+    (folder / "secret").write_text("x")
     for name in (
         "secret",
         "index.json",
@@ -253,22 +252,15 @@ def test_files_are_made_by_those_with_a_token_and_taken_by_all(client: Client, c
         ".lock",
         f"de-{date}-00001.jsonl",
     ):
-        assert (
-            client.get(
-                "/library/file", {"lang": "de", "day": date, "kind": "jsonl", "name": name}
-            ).status_code
-            == 404
-        )
-    assert (
-        client.get(
-            "/library/file",
-            {"lang": "de", "day": date, "kind": "..", "name": f"de-{date}-00000.jsonl"},
-        ).status_code
-        == 404
-    )
+        parameters = {"lang": "de", "day": date, "kind": "jsonl", "name": name}
+        assert client.get("/library/file", parameters).status_code == 404
+    parameters = {"lang": "de", "day": date, "kind": "..", "name": f"de-{date}-00000.jsonl"}
+    assert client.get("/library/file", parameters).status_code == 404
 
 
-def test_strangers_words_stay_words_and_what_is_excluded_is_gone(client: Client, copy: str) -> None:
+def test_untrusted_text_is_escaped_and_excluded_pages_are_not_found(
+    client: Client, copy: str
+) -> None:
     pages = LiveTables(Workspace.open(copy)).scan("pages").collect()
     hostile = pages.filter(pages["title"] == HOSTILE_TITLE)["url"][0]
     page = client.get("/library/page", {"url": hostile})

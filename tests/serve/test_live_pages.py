@@ -1,6 +1,4 @@
-"""Hunts, watches and uptime as pages: asked for by forms, followed, stopped, read again; over real
-sites and a real workspace.
-"""
+"""The pages of hunts, watches and monitors: forms, progress and stored results."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from lycosa.commands.maintenance.tokens import Tokens
@@ -20,9 +19,8 @@ from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor, monitors_of
 from lycosa.watch.watches import list_watches
 from tests.hunt.test_session import QUESTION, go, site
-from tests.serve.client import Client
+from tests.serve.client import FORM, Client, sign_in
 from tests.serve.pages import Document
-from tests.serve.test_crawl_pages import FORM, come_in
 from tests.waiting import until
 
 LIMIT_S = 60.0
@@ -36,7 +34,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def root(web: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A workspace that knows the site's home page."""
+    """Root of a workspace in which the home page of the site was fetched."""
     folder = tmp_path_factory.mktemp("live") / "w"
     go(folder, HuntRequest("welcome", (f"{web}/",), delay="0", pages=1))
     return str(folder)
@@ -48,16 +46,15 @@ def client(root: str) -> Client:
 
 
 @pytest.fixture(scope="module")
-def inside(client: Client, root: str) -> tuple[dict[str, str], str]:
-    """The headers and the CSRF text of somebody who came in."""
-    headers, csrf = come_in(client, Tokens(open_storage(root)).add("ada"))
-    return {**FORM, **headers}, csrf
+def session(client: Client, root: str) -> tuple[dict[str, str], str]:
+    """Headers and CSRF token of a signed-in user."""
+    return sign_in(client, Tokens(open_storage(root)).add("ada"))
 
 
-def test_a_hunt_by_the_form(
-    client: Client, web: str, root: str, inside: tuple[dict[str, str], str]
+def test_hunt_is_started_by_the_form_and_its_results_are_stored(
+    client: Client, web: str, root: str, session: tuple[dict[str, str], str]
 ) -> None:
-    headers, csrf = inside
+    headers, csrf = session
     assert "Sign in with a token to start a hunt" in client.get("/hunt").text
     assert client.send("POST", "/hunt", f"query={QUESTION}&seeds={web}/", FORM).status_code == 401
     for wrong in (
@@ -70,12 +67,12 @@ def test_a_hunt_by_the_form(
         assert client.send("POST", "/hunt", f"{wrong}&csrf={csrf}", headers).status_code == 400, (
             wrong
         )
-    asked = f"query={QUESTION.replace(' ', '+')}&seeds={web}/spiders/index.html&time=20s&enough=3&csrf={csrf}"
-    begun = client.send("POST", "/hunt", asked, headers)
-    assert begun.status_code == 303, begun.text
-    where = begun.headers["location"]
+    form = f"query={QUESTION.replace(' ', '+')}&seeds={web}/spiders/index.html&time=20s&enough=3&csrf={csrf}"
+    started = client.send("POST", "/hunt", form, headers)
+    assert started.status_code == 303, started.text
+    location = started.headers["location"]
     deadline = time.monotonic() + LIMIT_S
-    while 'data-state="running"' in (page := client.get(where, headers=headers).text):
+    while 'data-state="running"' in (page := client.get(location, headers=headers).text):
         assert time.monotonic() < deadline, page
         assert "/stop" in page
         time.sleep(0.2)
@@ -83,14 +80,14 @@ def test_a_hunt_by_the_form(
     assert "Ended: enough results found." in ended.text("p")
     assert len(ended.all("article")) == 3
     assert all("silk" in title.lower() for title in ended.text("h2"))
-    again = Client(create_app(root, dict))
-    assert len(Document(again.get(where).text).all("article")) == 3, "it is kept"
-    assert where in client.get("/hunt").text
+    restarted = Client(create_app(root, dict))
+    assert len(Document(restarted.get(location).text).all("article")) == 3, "results are stored"
+    assert location in client.get("/hunt").text
     assert client.get("/hunt/0000000000000-" + "0" * 32).status_code == 404
     assert client.get("/hunt/..%2f..%2fworkspace").status_code == 404
 
 
-def test_a_hunt_is_stopped_and_keeps_what_it_found(web: str, root: str) -> None:
+def test_stopped_hunt_keeps_its_results(web: str, root: str) -> None:
     history = HuntHistory(root)
     hunt = history.begin(HuntRequest("ferry", (f"{web}/",), time_ms=60_000, scope="host"), "ada")
     until(lambda: (view := history.view(hunt)) and view.results)
@@ -102,19 +99,19 @@ def test_a_hunt_is_stopped_and_keeps_what_it_found(web: str, root: str) -> None:
     assert view.results
 
 
-def test_a_workspace_that_is_crawled_says_so(
-    client: Client, web: str, root: str, inside: tuple[dict[str, str], str]
+def test_hunt_is_refused_while_a_crawl_runs(
+    client: Client, web: str, root: str, session: tuple[dict[str, str], str]
 ) -> None:
-    headers, csrf = inside
+    headers, csrf = session
     with Workspace.open(root).own("crawl"):
         busy = client.send("POST", "/hunt", f"query=silk&seeds={web}/&csrf={csrf}", headers)
     assert busy.status_code == 409
 
 
-def test_watches_are_added_seen_and_removed(
-    client: Client, root: str, inside: tuple[dict[str, str], str]
+def test_watches_are_added_shown_and_removed(
+    client: Client, root: str, session: tuple[dict[str, str], str]
 ) -> None:
-    headers, csrf = inside
+    headers, csrf = session
     assert client.get("/watch").headers["location"] == "/login?next=%2Fwatch"
     assert client.get("/watch/matches").status_code == 303
     added = client.send(
@@ -137,15 +134,15 @@ def test_watches_are_added_seen_and_removed(
     assert list_watches(root) == []
 
 
-def test_monitors_are_added_seen_and_removed(
-    client: Client, web: str, root: str, inside: tuple[dict[str, str], str]
+def test_monitors_are_added_shown_and_removed(
+    client: Client, web: str, root: str, session: tuple[dict[str, str], str]
 ) -> None:
-    headers, csrf = inside
+    headers, csrf = session
     assert client.get("/uptime").headers["location"] == "/login?next=%2Fuptime"
     assert "No monitors yet" in client.get("/uptime", headers=headers).text
     assert client.send("POST", "/uptime", f"url={web}/", FORM).status_code == 401
-    inward = client.send("POST", "/uptime", f"url={web}/&csrf={csrf}", headers)
-    assert (inward.status_code, "not a public address" in inward.text) == (400, True)
+    private = client.send("POST", "/uptime", f"url={web}/&csrf={csrf}", headers)
+    assert (private.status_code, "not a public address" in private.text) == (400, True)
     added = client.send(
         "POST", "/uptime", f"url=https://example.org/&name=Example&every=30s&csrf={csrf}", headers
     )
@@ -155,24 +152,20 @@ def test_monitors_are_added_seen_and_removed(
         "https://example.org/",
         f"{web}/",
     }
-    fresh = Client(create_app(root, dict))  # what is listed is kept for some seconds
-    signed_in, _ = come_in(fresh, Tokens(open_storage(root)).add("eve"))
+    fresh = Client(create_app(root, dict))  # the list is cached for some seconds
+    signed_in, _ = sign_in(fresh, Tokens(open_storage(root)).add("eve"))
+
+    def details(name: str) -> httpx.Response:
+        return fresh.get("/uptime/of", {"name": name}, headers=signed_in)
+
     shown = fresh.get("/uptime", headers=signed_in)
     assert shown.status_code == 200, shown.text
     page = Document(shown.text)
     assert {"Home", "Example"} <= set(page.text("a"))
     assert "not checked yet" in page.text("td")
-    assert (
-        "Outages in the last 30 days"
-        in fresh.get("/uptime/of", {"name": f"{web}/"}, headers=signed_in).text
-    )
-    assert (
-        "Pages of this host in the crawl"
-        in fresh.get("/uptime/of", {"name": "127.0.6.41"}, headers=signed_in).text
-    )
-    assert (
-        fresh.get("/uptime/of", {"name": "nowhere.example"}, headers=signed_in).status_code == 404
-    )
+    assert "Outages in the last 30 days" in details(f"{web}/").text
+    assert "Pages of this host in the crawl" in details("127.0.6.41").text
+    assert details("nowhere.example").status_code == 404
     for wrong in (
         "url=nonsense",
         "url=https://example.com/&every=never",
@@ -189,6 +182,6 @@ def test_monitors_are_added_seen_and_removed(
     assert monitors_of(open_storage(root), read_config(root)) == {}
 
 
-def test_the_history_lists_only_hunts(root: str) -> None:
+def test_damaged_file_is_not_listed_as_a_hunt(root: str) -> None:
     (Path(root) / "run" / "hunts" / ("0" * 13 + "-" + "a" * 32 + ".jsonl")).write_text("{")
     assert all(view.state == "ended" for view in HuntHistory(root).all())

@@ -1,6 +1,4 @@
-"""`/metrics`: what Prometheus' own parser makes of it, and whether the figures are those of the
-workspace.
-"""
+"""`/metrics`: valid for the parser of Prometheus, and equal to the figures of the workspace."""
 
 from __future__ import annotations
 
@@ -31,12 +29,10 @@ NOW_MS = 1_790_000_000_000
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-def parsed(text: str) -> Samples:
-    """The samples by name and labels. What the format forbids (two families or samples of a name, a
-    type after its samples) fails.
-    """
+def parse_metrics(text: str) -> Samples:
+    """Return the samples by name and labels; fail on duplicates."""
     assert text.endswith("\n")
-    found: Samples = {}
+    samples: Samples = {}
     families: set[str] = set()
     for family in text_string_to_metric_families(text):
         assert family.name not in families, family.name
@@ -47,14 +43,14 @@ def parsed(text: str) -> Samples:
             assert sample.name.startswith("lycosa_")
             assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
             key = (sample.name, tuple(sorted(sample.labels.items())))
-            assert key not in found, key
+            assert key not in samples, key
             assert math.isfinite(sample.value)
-            found[key] = sample.value
+            samples[key] = sample.value
     assert text.count("# TYPE") == text.count("# HELP") == len(families)
-    return found
+    return samples
 
 
-def figure(samples: Samples, name: str, **labels: str) -> float:
+def value(samples: Samples, name: str, **labels: str) -> float:
     return samples[f"lycosa_{name}", tuple(sorted(labels.items()))]
 
 
@@ -90,100 +86,97 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace.create(str(tmp_path / "crawl"), partitions=4)
 
 
-def test_the_route(workspace: Workspace) -> None:
+def test_metrics_route_returns_current_figures(workspace: Workspace) -> None:
     commit_pages(workspace, workspace.claim("w", settings={}), range(7))
     client = Client(create_app(workspace.root, lambda: workspace_status(workspace.root)))
     answer = client.get("/metrics")
     assert (answer.status_code, answer.headers["content-type"]) == (200, CONTENT_TYPE)
-    samples = parsed(answer.text)
-    assert (figure(samples, "pages_total"), figure(samples, "daemon_up")) == (7, 0)
+    samples = parse_metrics(answer.text)
+    assert (value(samples, "pages_total"), value(samples, "daemon_up")) == (7, 0)
     commit_pages(workspace, workspace.claim("w"), range(7, 9))
-    assert figure(parsed(client.get("/metrics").text), "pages_total") == 9
+    assert value(parse_metrics(client.get("/metrics").text), "pages_total") == 9
     assert "/metrics" in client.get("/api/v1/openapi.json").json()["paths"]
 
 
-def test_a_workspace_that_cannot_be_read(tmp_path: Path) -> None:
+def test_metrics_of_a_missing_workspace_are_unavailable(tmp_path: Path) -> None:
     assert Client(create_app(f"{tmp_path}/nowhere", dict)).get("/metrics").status_code == 503
 
 
-def test_figures_of_the_log_the_index_and_the_disk(workspace: Workspace) -> None:
+def test_metrics_of_log_tables_archive_index_and_disk(workspace: Workspace) -> None:
     meter = Meter(workspace.root)
     claim = workspace.claim("w", range(3))
     commit_pages(workspace, claim, range(5))
     with Indexer(workspace.root) as indexer:
         indexer.update()
     head = commit_pages(workspace, claim, range(5, 9))
-    samples = parsed(meter.text())
-    assert (figure(samples, "log_head"), figure(samples, "visits_total")) == (head, 9)
+    samples = parse_metrics(meter.text())
+    assert (value(samples, "log_head"), value(samples, "visits_total")) == (head, 9)
     assert (
-        figure(samples, "partitions", state="held"),
-        figure(samples, "partitions", state="free"),
+        value(samples, "partitions", state="held"),
+        value(samples, "partitions", state="free"),
     ) == (3, 1)
-    assert figure(samples, "table_files", table="pages") == 2
-    assert figure(samples, "table_rows", table="pages") == 9
-    assert figure(samples, "archive_files") == 2
+    assert value(samples, "table_files", table="pages") == 2
+    assert value(samples, "table_rows", table="pages") == 9
+    assert value(samples, "archive_files") == 2
     assert (
-        figure(samples, "archive_bytes")
+        value(samples, "archive_bytes")
         == sum(file.bytes for file in workspace.state().warcs.values())
         > 0
     )
-    assert (figure(samples, "index_documents"), figure(samples, "index_lag_entries")) == (5, 1)
-    assert figure(samples, "disk_free_bytes") > 0
-    assert 0 <= figure(samples, "last_commit_age_seconds") < 3_600
+    assert (value(samples, "index_documents"), value(samples, "index_lag_entries")) == (5, 1)
+    assert value(samples, "disk_free_bytes") > 0
+    assert 0 <= value(samples, "last_commit_age_seconds") < 3_600
     compact(workspace, whole=True)
-    after = parsed(meter.text())
-    assert (figure(after, "table_files", table="pages"), figure(after, "pages_total")) == (1, 9)
-    assert figure(after, "log_head") > head
+    after = parse_metrics(meter.text())
+    assert (value(after, "table_files", table="pages"), value(after, "pages_total")) == (1, 9)
+    assert value(after, "log_head") > head
 
 
-def test_a_daemon_and_its_worker(workspace: Workspace) -> None:
+def test_metrics_of_a_daemon_and_its_worker(workspace: Workspace) -> None:
     live = {
         "daemon": os.getpid(), "pid": 1, "since": "2026-11-21T10:00:00Z", "pages": 12, "visits": 14, "rate": 1.5, "queue": 3, "hosts": 2,
         "in_flight": 1, "errors": {"timeout": 2, "http_503": 4}, "collections": {}, "message": "", "last_commit": None, "bad": {},
     }  # fmt: skip
     with workspace.own("run"):
         write_live(workspace.storage, live)
-        samples = parsed(Meter(workspace.root).text())
-    assert (figure(samples, "daemon_up"), figure(samples, "workers")) == (1, 1)
-    assert figure(samples, "worker_pages_total", worker="local", node="") == 12
-    assert figure(samples, "worker_errors_total", worker="local", node="", kind="http_503") == 4
-    assert figure(samples, "worker_pages_per_second", worker="local", node="") == 1.5
-    assert figure(parsed(Meter(workspace.root).text()), "daemon_up") == 0
+        samples = parse_metrics(Meter(workspace.root).text())
+    assert (value(samples, "daemon_up"), value(samples, "workers")) == (1, 1)
+    assert value(samples, "worker_pages_total", worker="local", node="") == 12
+    assert value(samples, "worker_errors_total", worker="local", node="", kind="http_503") == 4
+    assert value(samples, "worker_pages_per_second", worker="local", node="") == 1.5
+    assert value(parse_metrics(Meter(workspace.root).text()), "daemon_up") == 0
 
 
-def test_a_cluster(workspace: Workspace) -> None:
+def test_metrics_of_a_cluster(workspace: Workspace) -> None:
     workspace.storage.make_folder("run")
     workspace.storage.replace(FILE, json.dumps(cluster_document()).encode())
-    samples = parsed(Meter(workspace.root, ManualClock(NOW_MS)).text())
-    assert figure(samples, "cluster_up") == figure(samples, "daemon_up") == 1
-    assert (figure(samples, "nodes", state="alive"), figure(samples, "nodes", state="dead")) == (
+    samples = parse_metrics(Meter(workspace.root, ManualClock(NOW_MS)).text())
+    assert value(samples, "cluster_up") == value(samples, "daemon_up") == 1
+    assert (value(samples, "nodes", state="alive"), value(samples, "nodes", state="dead")) == (
         1,
         1,
     )
-    assert figure(samples, "node_pages_per_second", node="a") == 4.0
-    assert figure(samples, "node_workers", node='b"\\\n') == 1
-    assert figure(samples, "worker_lag_entries", worker="w2", node="a") == 3
-    assert figure(samples, "worker_ping_age_seconds", worker="w2", node="a") == 0.4
-    assert figure(samples, "granted_pages", collection="news") == 500
-    assert figure(samples, "partitions_unassigned") == 2
-    silent = parsed(Meter(workspace.root, ManualClock(NOW_MS + 60_000)).text())
+    assert value(samples, "node_pages_per_second", node="a") == 4.0
+    assert value(samples, "node_workers", node='b"\\\n') == 1
+    assert value(samples, "worker_lag_entries", worker="w2", node="a") == 3
+    assert value(samples, "worker_ping_age_seconds", worker="w2", node="a") == 0.4
+    assert value(samples, "granted_pages", collection="news") == 500
+    assert value(samples, "partitions_unassigned") == 2
+    silent = parse_metrics(Meter(workspace.root, ManualClock(NOW_MS + 60_000)).text())
     assert (
-        figure(silent, "cluster_up")
-        == figure(silent, "daemon_up")
-        == figure(silent, "workers")
-        == 0
+        value(silent, "cluster_up") == value(silent, "daemon_up") == value(silent, "workers") == 0
     )
-    assert figure(silent, "cluster_heard_age_seconds") == 61
+    assert value(silent, "cluster_heard_age_seconds") == 61
     assert not [name for name, _ in silent if name.startswith("lycosa_worker_")]
     workers = [worker | {"partitions": 0} for worker in cluster_document()["workers"]]
     workspace.storage.replace(
         FILE, json.dumps(cluster_document(ended=True, workers=workers)).encode()
     )
-    over = parsed(Meter(workspace.root, ManualClock(NOW_MS)).text())
-    assert figure(over, "daemon_up") == 0
+    ended = parse_metrics(Meter(workspace.root, ManualClock(NOW_MS)).text())
+    assert value(ended, "daemon_up") == 0
     assert not [
         name
-        for name, _ in over
+        for name, _ in ended
         if name.startswith(("lycosa_cluster", "lycosa_node", "lycosa_worker_"))
     ]
 
@@ -198,17 +191,19 @@ def test_a_cluster(workspace: Workspace) -> None:
         {"written_at": format_time(NOW_MS), "workers": [{}], "nodes": [{}]},
     ],
 )
-def test_a_file_of_the_cluster_that_is_not_whole(workspace: Workspace, document: object) -> None:
+def test_invalid_cluster_status_does_not_break_metrics(
+    workspace: Workspace, document: object
+) -> None:
     workspace.storage.make_folder("run")
     workspace.storage.replace(FILE, json.dumps(document).encode())
-    assert parsed(Meter(workspace.root, ManualClock(NOW_MS)).text())
+    assert parse_metrics(Meter(workspace.root, ManualClock(NOW_MS)).text())
 
 
-def test_text_of_nothing() -> None:
-    assert figure(parsed(metrics_text(Measured(0))), "pages_total") == 0
+def test_metrics_without_measurements() -> None:
+    assert value(parse_metrics(metrics_text(Measured(0))), "pages_total") == 0
 
 
-def test_figures_that_the_handbook_names_exist(workspace: Workspace) -> None:
+def test_documented_metrics_exist(workspace: Workspace) -> None:
     commit_pages(workspace, workspace.claim("w"), range(3))
     with Indexer(workspace.root) as indexer:
         indexer.update()
@@ -218,12 +213,12 @@ def test_figures_that_the_handbook_names_exist(workspace: Workspace) -> None:
     measured = meter.measure()
     measured.counters = {**measured.counters, "pages.news": 3, "refused.scope": 1}
     measured.exports = [("opensearch", "http://127.0.0.1:9200/pages", 1)]
-    emitted = {name for name, _ in parsed(metrics_text(measured))}
+    emitted = {name for name, _ in parse_metrics(metrics_text(measured))}
     docs = Path(__file__).resolve().parents[2] / "docs"
-    handbook = "".join(
+    documentation = "".join(
         (docs / name).read_text(encoding="utf-8")
         for name in ("reference/metrics.md", "how-to/monitoring.md")
     )
-    named = set(re.findall(r"\blycosa_[a-z_]+\b", handbook))
-    assert len(named) >= 30
-    assert named <= emitted | {ENCODER_FAILURES}
+    documented = set(re.findall(r"\blycosa_[a-z_]+\b", documentation))
+    assert len(documented) >= 30
+    assert documented <= emitted | {ENCODER_FAILURES}

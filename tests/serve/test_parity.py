@@ -1,4 +1,4 @@
-"""`--json` of a command and the HTTP API answer the same question with the same document."""
+"""`--json` of a command and the HTTP API return the same document."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ VERSIONED = "http://a.example/page"
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question to both. `varying`: fields that differ between two calls; both must have them.
-    `filled`: lists and objects that must not be empty, so that their fields are compared.
+class ReadCase:
+    """A query by command and API.
+
+    varying: fields whose values differ between two calls.
+    filled: lists and objects that must not be empty, so that their fields are compared.
     """
 
     name: str
@@ -46,8 +48,8 @@ class Question:
     filled: tuple[str, ...] = ()
 
 
-READ = (
-    Question(
+READ_CASES = (
+    ReadCase(
         "search",
         ("search", "-n", "5", "--explain", "--facets", "language,host,date", "spider OR Siel"),
         "search",
@@ -55,7 +57,7 @@ READ = (
         frozenset({"took_ms"}),
         filled=("hits", "facets"),
     ),
-    Question(
+    ReadCase(
         "search, misspelt",
         ("search", "spidre"),
         "search",
@@ -63,7 +65,7 @@ READ = (
         frozenset({"took_ms"}),
         filled=("did_you_mean",),
     ),
-    Question(
+    ReadCase(
         "search with a note",
         ("search", 'similar:"http://nowhere.test/"'),
         "search",
@@ -71,7 +73,7 @@ READ = (
         frozenset({"took_ms"}),
         filled=("notes", "remarks"),
     ),
-    Question(
+    ReadCase(
         "search across languages",
         ("search", "--across", "--translate", "de:lighthouse=Leuchtturm", "lighthouse"),
         "search",
@@ -79,7 +81,7 @@ READ = (
         frozenset({"took_ms"}),
         filled=("hits", "translations"),
     ),
-    Question(
+    ReadCase(
         "passages",
         ("search", "--passages", "-n", "3", "--max-tokens", "60", "spider"),
         "passages",
@@ -87,7 +89,7 @@ READ = (
         frozenset({"took_ms"}),
         filled=("passages",),
     ),
-    Question(
+    ReadCase(
         "similar",
         ("search", "--no-spelling", 'similar:"{page}"'),
         "similar",
@@ -95,16 +97,16 @@ READ = (
         frozenset({"took_ms"}),
         filled=("hits",),
     ),
-    Question("status", ("status",), "status", filled=("hosts", "collections", "index")),
-    Question(
+    ReadCase("status", ("status",), "status", filled=("hosts", "collections", "index")),
+    ReadCase(
         "explain",
         ("explain", "{page}"),
         "explain",
         {"url": "{page}"},
         filled=("collections", "host_clock", "visits", "page", "referrers"),
     ),
-    Question("collections", ("collection", "list"), "collections"),
-    Question(
+    ReadCase("collections", ("collection", "list"), "collections"),
+    ReadCase(
         "hosts",
         ("status", "--by", "host"),
         "hosts",
@@ -112,7 +114,7 @@ READ = (
         filled=("hosts", "new_by_day", "servers"),
     ),
     *(
-        Question(
+        ReadCase(
             f"library by {by}",
             ("status", "--by", by, "--sites"),
             "library",
@@ -121,44 +123,44 @@ READ = (
         )
         for by in ("language", "collection", "type")
     ),
-    Question(
+    ReadCase(
         "terms", ("terms", "--lang", "en"), "terms", {"lang": "en"}, filled=("terms", "languages")
     ),
-    Question("rising terms", ("terms", "--rising"), "terms", {"rising": "true"}),
-    Question(
+    ReadCase("rising terms", ("terms", "--rising"), "terms", {"rising": "true"}),
+    ReadCase(
         "site",
         ("site", "{host}"),
         "site",
         {"name": "{host}"},
         filled=("page_list", "tree", "totals"),
     ),
-    Question(
+    ReadCase(
         "changes",
         ("changes", "--no-diff", "--since", "3650d", "--site", "{host}"),
         "changes",
         {"name": "{host}", "days": 3650},
     ),
-    Question("uptime", ("monitor", "show"), "uptime", filled=("monitors",)),
-    Question(
+    ReadCase("uptime", ("monitor", "show"), "uptime", filled=("monitors",)),
+    ReadCase(
         "uptime of a URL",
         ("monitor", "show", MONITORED),
         "uptime",
         {"url": MONITORED},
         filled=("monitors",),
     ),
-    Question("watches", ("watch", "list"), "watches"),
-    Question("matches", ("watch", "matches"), "matches", filled=("matches",)),
-    Question(
+    ReadCase("watches", ("watch", "list"), "watches"),
+    ReadCase("matches", ("watch", "matches"), "matches", filled=("matches",)),
+    ReadCase(
         "versions", ("versions", VERSIONED), "versions", {"url": VERSIONED}, filled=("versions",)
     ),
-    Question(
+    ReadCase(
         "difference",
         ("versions", VERSIONED, "--diff", "1", "2"),
         "versions/diff",
         {"url": VERSIONED, "a": 1, "b": 2},
         filled=("difference", "before"),
     ),
-    Question(
+    ReadCase(
         "text of a version",
         ("versions", VERSIONED, "--text", "--at", "2"),
         "versions/text",
@@ -168,8 +170,8 @@ READ = (
 
 
 @dataclass(frozen=True)
-class Order:
-    """A change that both make, each in a workspace of its own."""
+class WriteCase:
+    """A change by command and API, each in its own copy of the workspace."""
 
     name: str
     command: tuple[str, ...]
@@ -178,28 +180,28 @@ class Order:
     varying: frozenset[str] = frozenset()
 
 
-WRITE = (
-    Order(
+WRITE_CASES = (
+    WriteCase(
         "add",
         ("add", "{page}"),
         "urls",
         {"urls": ["{page}"]},
         frozenset({"workspace", "file"}),
     ),
-    Order(
+    WriteCase(
         "watch",
         ("watch", "add", "wolf", "--ignore", "case", "--notify", "webhook https://hooks.example/x"),
         "watches",
         {"texts": ["wolf"], "ignore": ["case"], "notify": ["webhook https://hooks.example/x"]},
         frozenset({"id", "created_at"}),
     ),
-    Order(
+    WriteCase(
         "monitor",
         ("monitor", "add", "https://example.org/new", "--expect", "Welcome"),
         "uptime",
         {"url": "https://example.org/new", "expect": "Welcome"},
     ),
-    Order(
+    WriteCase(
         "exclude",
         ("exclude", "host:{host}", "--purge"),
         "exclusions",
@@ -220,11 +222,11 @@ class Served:
     host: str
 
     def fill(self, text: str) -> str:
-        """Return text with the names of a page and of a host in it."""
+        """Replace the placeholders for a page and a host."""
         return text.format(page=self.page, host=self.host)
 
 
-def ask_command(root: str, words: Collection[str]) -> Any:
+def command_json(root: str, words: Collection[str]) -> Any:
     """Return the document that a command prints with `--json`."""
     done = run("-w", root, *words, "--json")
     assert done.code in (0, 1), done.err  # 1: no results
@@ -232,7 +234,7 @@ def ask_command(root: str, words: Collection[str]) -> Any:
 
 
 def comparable(document: object, varying: Collection[str]) -> object:
-    """Return a document without the values of fields that differ between two calls."""
+    """Return a document without the values of varying fields."""
     if isinstance(document, list):
         return [comparable(each, varying) for each in document]
     if isinstance(document, dict):
@@ -255,7 +257,7 @@ def served(copy: str) -> Iterator[Served]:
         site.page("/", "The Wolf.")
         crawled(copy, f"{site.origin}/")
     add_monitor(copy, Config(), {"url": MONITORED})
-    # Far from the ends of all windows, which move between the two answers that are compared.
+    # Far from the ends of all time windows, which move between the two calls.
     minute_ms = time.time_ns() // 60_000_000_000 * 60_000
     commit_checks(opened, MONITORED, "uuuussssuuuu", minute_ms - 20 * 60_000)
     token = Tokens(open_storage(copy)).add("parity")
@@ -264,32 +266,34 @@ def served(copy: str) -> Iterator[Served]:
         yield Served(copy, address, {"authorization": f"Bearer {token}"}, hit["url"], hit["host"])
 
 
-@pytest.mark.parametrize("question", READ, ids=lambda question: question.name)
-def test_a_command_and_the_api_answer_alike(served: Served, question: Question) -> None:
+@pytest.mark.parametrize("case", READ_CASES, ids=lambda case: case.name)
+def test_command_and_api_return_the_same_document(served: Served, case: ReadCase) -> None:
     parameters = {
         name: served.fill(value) if isinstance(value, str) else value
-        for name, value in question.parameters.items()
+        for name, value in case.parameters.items()
     }
     answer = httpx.get(
-        f"{served.address}api/v1/{question.path}", params=parameters, headers=served.headers
+        f"{served.address}api/v1/{case.path}", params=parameters, headers=served.headers
     )
     assert answer.status_code == 200, answer.text
-    printed = ask_command(served.root, [served.fill(word) for word in question.command])
+    printed = command_json(served.root, [served.fill(word) for word in case.command])
     assert printed, "an empty document has no fields to compare"
-    for name in question.filled:
+    for name in case.filled:
         assert printed[name], f"{name} is empty: its fields are not compared"
-    assert comparable(answer.json(), question.varying) == comparable(printed, question.varying)
+    assert comparable(answer.json(), case.varying) == comparable(printed, case.varying)
 
 
-@pytest.mark.parametrize("order", WRITE, ids=lambda order: order.name)
-def test_a_change_is_reported_alike(served: Served, order: Order, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", WRITE_CASES, ids=lambda case: case.name)
+def test_command_and_api_report_a_change_alike(
+    served: Served, case: WriteCase, tmp_path: Path
+) -> None:
     roots = [str(tmp_path / name) for name in ("api", "command")]
     for root in roots:
         shutil.copytree(served.root, root)
     client = Client(create_app(roots[0], lambda: workspace_status(roots[0])))
-    body = json.dumps(order.body).replace("{page}", served.page).replace("{host}", served.host)
+    body = json.dumps(case.body).replace("{page}", served.page).replace("{host}", served.host)
     headers = {**served.headers, "content-type": "application/json"}
-    answer = client.send("POST", f"/api/v1/{order.path}", body, headers)
+    answer = client.send("POST", f"/api/v1/{case.path}", body, headers)
     assert answer.is_success, answer.text
-    printed = ask_command(roots[1], [served.fill(word) for word in order.command])
-    assert comparable(answer.json(), order.varying) == comparable(printed, order.varying)
+    printed = command_json(roots[1], [served.fill(word) for word in case.command])
+    assert comparable(answer.json(), case.varying) == comparable(printed, case.varying)

@@ -1,4 +1,4 @@
-"""Peers: real servers that are asked, and servers that are silent, slow, wrong or hostile."""
+"""Federated search over peers: real servers, and silent, slow, invalid or hostile ones."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ TIMEOUT_S = 0.7
 
 
 @contextmanager
-def served(root: str, *more: str) -> Iterator[str]:
-    """The address of a real server over a workspace, without a slash at its end."""
-    with serving(root, *(("--set", more[0]) if more else ())) as address:
+def peer_server(root: str, *settings: str) -> Iterator[str]:
+    """Run a server; yield its address without a trailing slash."""
+    with serving(root, *(part for setting in settings for part in ("--set", setting))) as address:
         yield address.rstrip("/")
 
 
 @contextmanager
-def answering(act: Callable[[QuietHandler], None]) -> Iterator[str]:
-    """A server that does to every request what it is told."""
+def scripted_server(respond: Callable[[QuietHandler], None]) -> Iterator[str]:
+    """Run a server that passes every request to a function; yield its origin."""
 
     class Handler(QuietHandler):
-        protocol_version = "HTTP/1.0"  # the end of the connection is that of the body
+        protocol_version = "HTTP/1.0"  # the body ends with the connection
 
         def do_GET(self) -> None:
-            with contextlib.suppress(OSError):  # the other side has had enough
-                act(self)
+            with contextlib.suppress(OSError):  # the client has closed the connection
+                respond(self)
 
         do_POST = do_GET
 
@@ -60,19 +60,20 @@ def answering(act: Callable[[QuietHandler], None]) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Halves:
+def split(tmp_path_factory: pytest.TempPathFactory) -> Halves:
     return halves(tmp_path_factory.mktemp("peers"))
 
 
 @pytest.fixture(scope="module")
-def peer(made: Halves) -> Iterator[str]:
-    with served(made.second) as address:
+def peer(split: Halves) -> Iterator[str]:
+    with peer_server(split.second) as address:
         yield address
 
 
-def many(
+def federated(
     root: str, *peers: str, timeout_s: float = 20.0, hops: int = 1, rest_s: float = 0.0
 ) -> FederatedSearch:
+    """Return a search over a workspace, named `here`, and peers."""
     return FederatedSearch(
         [LocalBackend("here", Searcher(root))],
         [PeerBackend(address, FetchSettings(), rest_s) for address in peers],
@@ -81,29 +82,29 @@ def many(
     )
 
 
-def test_a_peer_is_searched_as_a_shard_is(made: Halves, peer: str) -> None:
-    """The half that is elsewhere and the one that is here answer as one index."""
-    together, searcher, agreed, places = many(made.first, peer), Searcher(made.whole), 0, 0
+def test_peer_and_local_half_return_the_results_of_one_index(split: Halves, peer: str) -> None:
+    together, searcher = federated(split.first, peer), Searcher(split.whole)
+    agreed = positions = 0
     for query in queries():
         request = SearchRequest(query, per_host=0, spelling=False)
-        one, both = searcher.search(request), together.search(request)
-        same, of = agreement(one, both)
-        agreed, places = agreed + same, places + of
-        assert both.notes == one.notes, query
-    assert agreed >= 0.95 * places
-    assert places > 250
+        single, merged = searcher.search(request), together.search(request)
+        same, compared = agreement(single, merged)
+        agreed, positions = agreed + same, positions + compared
+        assert merged.notes == single.notes, query
+    assert agreed >= 0.95 * positions
+    assert positions > 250
     hits = together.search(SearchRequest("web", 40, explain=True)).hits
     assert {hit.source for hit in hits} == {"here", peer}
     assert all(hit.snippet and hit.explanation for hit in hits)
     assert (
         together.search(SearchRequest("web", hops=0)).total
-        == Searcher(made.first).search(SearchRequest("web")).total
+        == Searcher(split.first).search(SearchRequest("web")).total
     )
     together.close()
 
 
-def test_facets_and_languages_with_a_peer(made: Halves, peer: str) -> None:
-    together = many(made.first, peer)
+def test_facets_and_cross_language_search_include_the_peer(split: Halves, peer: str) -> None:
+    together = federated(split.first, peer)
     results = together.search(SearchRequest("web OR netz", facets=("language", "date")))
     assert sum(results.facets["language"].values()) >= results.total
     across = together.search(SearchRequest("web", 20, across=Across(("en", "de"))))
@@ -112,42 +113,31 @@ def test_facets_and_languages_with_a_peer(made: Halves, peer: str) -> None:
     together.close()
 
 
-def test_the_command_and_the_settings(
-    made: Halves, peer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_search_command_uses_peers_and_workspaces(
+    split: Halves, peer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = CliRunner()
-    document = json.loads(
-        run.invoke(
-            program, ["search", "-w", made.first, "--peer", peer, "web", "--json", "-n", "30"]
-        ).stdout
-    )
-    assert {hit["source"] for hit in document["hits"]} == {made.first, peer}
-    document = json.loads(
-        run.invoke(
-            program, ["search", "-w", made.first, "-w", made.second, "web", "--json", "-n", "30"]
-        ).stdout
-    )
-    assert {hit["source"] for hit in document["hits"]} == {made.first, made.second}
-    text = run.invoke(
-        program, ["--set", f"search.peers={peer}", "-w", made.first, "search", "web"]
-    ).stdout
-    assert f"from {peer}" in text
-    assert (
-        f"from {peer}"
-        not in run.invoke(
-            program, ["--set", f"search.peers={peer}", "-w", made.first, "search", "web", "--alone"]
-        ).stdout
-    )
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(program, arguments)
+
+    def sources(*arguments: str) -> set[str]:
+        document = json.loads(run("search", *arguments, "web", "--json").stdout)
+        return {hit["source"] for hit in document["hits"]}
+
+    assert sources("-w", split.first, "--peer", peer, "-n", "30") == {split.first, peer}
+    both = sources("-w", split.first, "-w", split.second, "-n", "30")
+    assert both == {split.first, split.second}
+    configured = ("--set", f"search.peers={peer}", "-w", split.first, "search", "web")
+    assert f"from {peer}" in run(*configured).stdout
+    assert f"from {peer}" not in run(*configured, "--alone").stdout
     monkeypatch.chdir(tmp_path)
-    document = json.loads(run.invoke(program, ["search", "--peer", peer, "web", "--json"]).stdout)
-    assert {hit["source"] for hit in document["hits"]} == {peer}
-    wrong = run.invoke(program, ["search", "-w", made.first, "--peer", "ftp://h", "web"])
+    assert sources("--peer", peer) == {peer}
+    wrong = run("search", "-w", split.first, "--peer", "ftp://h", "web")
     assert isinstance(wrong.exception, UsageError)
 
 
-def test_the_api_asks_peers_and_says_so(made: Halves, peer: str) -> None:
-    source = open_federated_search([made.first], [peer], Config(), own_name="")
-    client = Client(create_app(made.first, dict, source=source))
+def test_api_and_page_show_the_source_of_results(split: Halves, peer: str) -> None:
+    source = open_federated_search([split.first], [peer], Config(), own_name="")
+    client = Client(create_app(split.first, dict, source=source))
     hits = client.get("/api/v1/search", {"q": "web", "n": 40}).json()["hits"]
     assert Counter(hit["source"] for hit in hits).keys() == {"", peer}
     assert all(hit["cached"].startswith(f"{hit['source']}/cached?url=") for hit in hits)
@@ -157,43 +147,33 @@ def test_the_api_asks_peers_and_says_so(made: Halves, peer: str) -> None:
     source.close()
 
 
-def test_two_that_name_each_other_do_not_go_round(made: Halves) -> None:
-    """A asks B, which has A as its peer, with as many hops as there can be."""
-    with socket.create_server(("127.0.0.1", 0)) as kept:
-        port = kept.getsockname()[1]
-    with served(made.second, f"search.peers=http://127.0.0.1:{port}") as other:
-        command = [
-            "--set",
-            f"search.peers={other}",
-            "--set",
-            "search.hops=3",
-            "-w",
-            made.first,
-            "serve",
-            "--port",
-            str(port),
-        ]
-        with server_process(*command):
-            here = many(made.first, f"http://127.0.0.1:{port}", other, hops=3)
-            results = here.search(SearchRequest("web", 50))
+def test_mutual_peers_do_not_cause_a_request_loop(split: Halves) -> None:
+    """A has B as a peer and B has A, with the maximum number of hops."""
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    with peer_server(split.second, f"search.peers=http://127.0.0.1:{port}") as other:
+        options = ("--set", f"search.peers={other}", "--set", "search.hops=3", "-w", split.first)
+        with server_process(*options, "serve", "--port", str(port)):
+            search = federated(split.first, f"http://127.0.0.1:{port}", other, hops=3)
+            results = search.search(SearchRequest("web", 50))
             assert results.notes == []
             assert len(set(urls(results))) == len(results.hits) == 50
-            here.close()
+            search.close()
 
 
-def test_of_another_version_a_whole_answer_is_asked(made: Halves, peer: str) -> None:
-    """An older Lycosa: it has the API and no route for peers. Lists are joined by rank."""
-    client = Client(create_app(made.second, dict))
+def test_peer_without_peer_routes_is_searched_by_the_public_api(split: Halves) -> None:
+    """An older Lycosa has only the public API. Result lists are merged by rank."""
+    client = Client(create_app(split.second, dict))
 
-    def act(request: QuietHandler) -> None:
+    def respond(request: QuietHandler) -> None:
         if request.path.startswith(PATH):
             request.answer(404, b"{}")
             return
         path, _, query = request.path.partition("?")
         request.answer(200, client.get(f"{path}?{query}").content)
 
-    with answering(act) as address:
-        together = many(made.first, address)
+    with scripted_server(respond) as address:
+        together = federated(split.first, address)
         results = together.search(SearchRequest("web night", 10, facets=("language",)))
         assert (
             {hit.source for hit in results.hits},
@@ -232,44 +212,47 @@ def _headers(request: QuietHandler) -> None:
         request.wfile.write(b"X-%d: %s\r\n" % (number, b"y" * 1_000))
 
 
-def _says(status: int, body: bytes, **fields: str) -> Callable[[QuietHandler], None]:
+def _fixed_response(status: int, body: bytes, **fields: str) -> Callable[[QuietHandler], None]:
     return lambda request: request.answer(status, body, **fields)
 
 
 ACROSS = Across(("en", "de"))
-GARBAGE, NOT_FOUND = _says(200, b"<html>\x00\xff not json"), _says(404, b"{}")
-WRONG = {
+INVALID_JSON, NOT_FOUND = (
+    _fixed_response(200, b"<html>\x00\xff not json"),
+    _fixed_response(404, b"{}"),
+)
+INVALID_RESPONSES = {
     "silent": _silent,
     "drip": _drip,
-    "garbage": GARBAGE,
-    "deep": _says(200, b"[" * 500_000),
+    "garbage": INVALID_JSON,
+    "deep": _fixed_response(200, b"[" * 500_000),
     "gigabyte": _gigabyte,
-    "elsewhere": _says(302, b"", Location="http://169.254.169.254/"),
+    "redirect": _fixed_response(302, b"", Location="http://169.254.169.254/"),
     "headers": _headers,
-    "compressed": _says(200, b"\x1f\x8b" + b"\0" * 100, **{"Content-Encoding": "gzip"}),
+    "compressed": _fixed_response(200, b"\x1f\x8b" + b"\0" * 100, **{"Content-Encoding": "gzip"}),
     "not found": NOT_FOUND,
 }
 
 
 @pytest.mark.proves("limits-peers")
 @pytest.mark.parametrize(
-    ("act", "across"),
+    ("respond", "across"),
     [
-        *(pytest.param(act, None, id=name) for name, act in WRONG.items()),
+        *(pytest.param(respond, None, id=name) for name, respond in INVALID_RESPONSES.items()),
         pytest.param(_silent, ACROSS, id="silent, across"),
-        pytest.param(GARBAGE, ACROSS, id="garbage, across"),
+        pytest.param(INVALID_JSON, ACROSS, id="garbage, across"),
         pytest.param(NOT_FOUND, ACROSS, id="not found, across"),
     ],
 )
 def test_a_peer_that_is_wrong_costs_its_results_and_a_note(
-    made: Halves, act: Callable[[QuietHandler], None], across: Across | None
+    split: Halves, respond: Callable[[QuietHandler], None], across: Across | None
 ) -> None:
-    alone = Searcher(made.first).search(SearchRequest("web", across=across))
-    with answering(act) as address:
-        together = many(made.first, address, timeout_s=TIMEOUT_S)
-        begin = time.monotonic()
+    alone = Searcher(split.first).search(SearchRequest("web", across=across))
+    with scripted_server(respond) as address:
+        together = federated(split.first, address, timeout_s=TIMEOUT_S)
+        started = time.monotonic()
         results = together.search(SearchRequest("web", across=across))
-        took = time.monotonic() - begin
+        took = time.monotonic() - started
         assert (results.total, urls(results)) == (alone.total, urls(alone))
         assert len(results.notes) == len(alone.notes) + 1
         assert results.notes[-1].startswith(address)
@@ -277,8 +260,8 @@ def test_a_peer_that_is_wrong_costs_its_results_and_a_note(
         together.close()
 
 
-def _lying(field: str, value: Any) -> Callable[[str, Any], Any]:
-    """What an honest peer says, with one field changed wherever it stands."""
+def _replace_field(field: str, value: Any) -> Callable[[str, Any], Any]:
+    """Return a function that replaces a field at any depth."""
 
     def changed(path: str, document: Any) -> Any:
         if isinstance(document, dict):
@@ -293,9 +276,9 @@ def _lying(field: str, value: Any) -> Callable[[str, Any], Any]:
     return changed
 
 
-LIES: dict[str, Callable[[str, Any], Any]] = {
-    "negative documents": _lying("documents", -5),
-    "endless documents": _lying("documents", 10**30),
+FORGERIES: dict[str, Callable[[str, Any], Any]] = {
+    "negative documents": _replace_field("documents", -5),
+    "endless documents": _replace_field("documents", 10**30),
     "not a number": lambda path, document: (
         document
         if not path.endswith("find")
@@ -306,17 +289,17 @@ LIES: dict[str, Callable[[str, Any], Any]] = {
         if not path.endswith("find")
         else {"total": 1, "pages": [[float("inf"), 0, 0, 0, 0]]}
     ),
-    "more than was asked": lambda path, document: (
+    "more pages than requested": lambda path, document: (
         document
         if not path.endswith("find")
         else {"total": 9_999, "pages": [[1.0, 0, number, 1, 0] for number in range(9_999)]}
     ),
-    "too few weights": _lying("scores", []),
-    "too few hits": _lying("hits", []),
-    "script for a URL": _lying("url", "javascript:alert(1)"),
-    "terminal codes in a URL": _lying("url", "http://a/\x1b[31m"),
-    "a title of megabytes": _lying("title", "x" * 3_000_000),
-    "wrong types": _lying("total", "many"),
+    "too few weights": _replace_field("scores", []),
+    "too few hits": _replace_field("hits", []),
+    "script for a URL": _replace_field("url", "javascript:alert(1)"),
+    "terminal codes in a URL": _replace_field("url", "http://a/\x1b[31m"),
+    "a title of megabytes": _replace_field("title", "x" * 3_000_000),
+    "wrong types": _replace_field("total", "many"),
     "huge frequencies": lambda path, document: (
         document
         if "statistics" not in document
@@ -332,20 +315,20 @@ LIES: dict[str, Callable[[str, Any], Any]] = {
 
 
 @pytest.mark.proves("limits-peers")
-@pytest.mark.parametrize("lie", LIES)
-def test_a_peer_that_lies_is_left_out_or_harmless(made: Halves, peer: str, lie: str) -> None:
-    """Between us and an honest peer stands one that changes what it says."""
-    honest = PeerBackend(peer, FetchSettings())._http
-    change = LIES[lie]
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_peer_that_lies_is_left_out_or_harmless(split: Halves, peer: str, forgery: str) -> None:
+    """A proxy in front of a valid peer changes its responses."""
+    valid = PeerBackend(peer, FetchSettings())._http
+    forge = FORGERIES[forgery]
 
-    def act(request: QuietHandler) -> None:
+    def respond(request: QuietHandler) -> None:
         length = int(request.headers.get("Content-Length") or 0)
         body = request.rfile.read(length) if length else None
-        status, answer, _ = honest._client.exchange(request.path, body, 20.0)
-        request.answer(status, json.dumps(change(request.path, json.loads(answer))).encode())
+        status, answer, _ = valid._client.exchange(request.path, body, 20.0)
+        request.answer(status, json.dumps(forge(request.path, json.loads(answer))).encode())
 
-    with answering(act) as address:
-        together = many(made.first, address)
+    with scripted_server(respond) as address:
+        together = federated(split.first, address)
         results = together.search(SearchRequest("web night", 30))
         assert results.hits
         for hit in results.hits:
@@ -358,21 +341,21 @@ def test_a_peer_that_lies_is_left_out_or_harmless(made: Halves, peer: str, lie: 
             assert {hit.source for hit in results.hits} == {"here"}
             assert address in results.notes[-1]
         together.close()
-    honest.close()
+    valid.close()
 
 
-def test_a_peer_that_failed_is_left_alone_for_a_while(made: Halves) -> None:
-    asked: list[str] = []
+def test_failed_peer_is_not_requested_again_during_its_pause(split: Halves) -> None:
+    paths: list[str] = []
 
-    def act(request: QuietHandler) -> None:
-        asked.append(request.path)
+    def respond(request: QuietHandler) -> None:
+        paths.append(request.path)
         _silent(request)
 
-    with answering(act) as address:
-        together = many(made.first, address, timeout_s=0.3, rest_s=60.0)
+    with scripted_server(respond) as address:
+        together = federated(split.first, address, timeout_s=0.3, rest_s=60.0)
         for _ in range(5):
             assert len(together.search(SearchRequest("web")).notes) == 1
-        assert len(asked) == 1
+        assert len(paths) == 1
         together.close()
 
 
@@ -400,17 +383,17 @@ def test_a_peer_that_failed_is_left_alone_for_a_while(made: Halves) -> None:
         ("nothing", b"{}"),
     ],
 )
-def test_what_is_asked_of_us_is_checked(made: Halves, route: str, body: Any) -> None:
-    """Places that are none would make tantivy panic."""
-    client = Client(create_app(made.first, dict))
+def test_what_is_asked_of_us_is_checked(split: Halves, route: str, body: Any) -> None:
+    """Invalid document addresses would make tantivy panic."""
+    client = Client(create_app(split.first, dict))
     described = client.get(PATH).json()
     if isinstance(body, dict):
-        nothing = {"documents": 0, "counted": 0, "frequencies": [], "lengths": {}, "having": {}}
-        whole = {
+        statistics = {"documents": 0, "counted": 0, "frequencies": [], "lengths": {}, "having": {}}
+        valid = {
             "question": {"text": "web", "languages": ["en"]}, "generation": described["generation"], "stage": -1.0, "limit": 5,
-            "everywhere": nothing,
+            "everywhere": statistics,
         }  # fmt: skip
-        body = json.dumps(whole | body).encode()
+        body = json.dumps(valid | body).encode()
     answer = client.send("POST", f"{PATH}/{route}", body)
     assert answer.status_code in (404, 405, 410, 413, 422), answer.text
     assert client.get("/healthz").status_code == 200
@@ -429,6 +412,6 @@ def test_what_is_asked_of_us_is_checked(made: Halves, route: str, body: Any) -> 
         "h:80",
     ],
 )
-def test_addresses_that_are_none(address: str) -> None:
+def test_invalid_peer_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError):
         PeerBackend(address, FetchSettings())

@@ -1,4 +1,4 @@
-"""What the page makes of results, case by case."""
+"""Presentation of results: links, dates, titles, facets and page numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lycosa.serve.search.views import (
 from lycosa.serve.web.i18n import interface
 from lycosa.serve.web.languages import direction, language_name
 from lycosa.serve.web.rendering import TEMPLATES
-from tests.serve.pages import OUR_SCRIPTS, Document
+from tests.serve.pages import SEARCH_SCRIPTS, Document
 
 NOON = 1_772_539_200_000  # 2026-03-03T12:00:00Z
 
@@ -49,7 +49,7 @@ def hit(
     )
 
 
-def test_facets_that_would_narrow_the_search_are_links() -> None:
+def test_facets_that_filter_the_search_are_links() -> None:
     facets = {
         "language": {"en": 4, "de": 2},
         "host": {"a.example": 6},
@@ -117,12 +117,12 @@ def test_only_web_addresses_become_links(url: str, href: str | None) -> None:
         ("https://a.example/100%", "https://a.example/100%"),
     ],
 )
-def test_readable_url(url: str, shown: str) -> None:
+def test_readable_url_decodes_printable_characters(url: str, shown: str) -> None:
     assert readable_url(url) == shown
 
 
 @given(st.text(max_size=30))
-def test_readable_url_hides_nothing(text: str) -> None:
+def test_readable_url_keeps_invisible_characters_encoded(text: str) -> None:
     shown = readable_url("https://a.example/" + quote(text, errors="replace"))
     assert unquote(shown) == unquote("https://a.example/" + quote(text, errors="replace"))
     assert not any(
@@ -140,21 +140,21 @@ def test_readable_url_hides_nothing(text: str) -> None:
         (-(10**18), ("", "")),
     ],
 )
-def test_day(at_ms: int, shown: tuple[str, str]) -> None:
+def test_formatted_day(at_ms: int, shown: tuple[str, str]) -> None:
     assert (iso_day(at_ms), interface("en").day(at_ms)) == shown
 
 
 @given(st.text(max_size=40), st.text(max_size=8), st.text(max_size=20))
-def test_addresses_read_back(query: str, language: str, site: str) -> None:
+def test_address_of_a_query_contains_its_parameters(query: str, language: str, site: str) -> None:
     values = parse_qs(
         urlsplit(PageQuery(query, language, site).address(page=3)).query, keep_blank_values=True
     )
-    wanted = {
+    expected = {
         name: [value]
         for name, value in {"q": query, "lang": language, "site": site, "page": "3"}.items()
         if value
     }
-    assert values == wanted
+    assert values == expected
 
 
 @pytest.mark.parametrize(
@@ -170,31 +170,26 @@ def test_addresses_read_back(query: str, language: str, site: str) -> None:
         (10**9, 100, [92, 93, 94, 95, 96, 97, 98, 99, 100]),
     ],
 )
-def test_page_links(total: int, page: int, numbers: list[int]) -> None:
+def test_numbers_of_page_links(total: int, page: int, numbers: list[int]) -> None:
     links = page_links(total, page, PageQuery("x"), last_page=100)
     assert [link.number for link in links] == numbers
     assert [link.number for link in links if link.current] == ([page] if numbers else [])
 
 
-def test_published_date_wins_over_fetched() -> None:
-    assert (
-        result_view(hit(), PageQuery("x")).published,
-        result_view(hit(), PageQuery("x")).date,
-    ) == (
-        False,
-        "2026-03-03",
-    )
+def test_publication_date_takes_precedence_over_fetch_date() -> None:
+    view = result_view(hit(), PageQuery("x"))
+    assert (view.published, view.date) == (False, "2026-03-03")
     view = result_view(hit(published_at=0), PageQuery("x"))
     assert (view.published, view.date) == (True, "1970-01-01")
 
 
-def test_a_page_without_title_is_named_by_its_address() -> None:
+def test_url_replaces_a_missing_title() -> None:
     assert result_view(hit("https://a.example/%E8%8C%B6", title="  "), PageQuery("x")).title == [
         ("https://a.example/茶", False)
     ]
 
 
-def test_neighbouring_matches_are_marked_as_one() -> None:
+def test_adjacent_matches_are_joined() -> None:
     assert joined([("喝", False), ("龙井", True), ("茶", True), ("，", False)]) == [
         ("喝", False),
         ("龙井茶", True),
@@ -203,7 +198,7 @@ def test_neighbouring_matches_are_marked_as_one() -> None:
     assert joined([]) == []
 
 
-def test_directions() -> None:
+def test_direction_and_name_of_languages() -> None:
     assert [direction(code) for code in ("ar", "fa", "he", "en", "zh", "")] == [
         "rtl",
         "rtl",
@@ -215,7 +210,7 @@ def test_directions() -> None:
     assert (language_name("zh"), language_name("tlh")) == ("中文", "tlh")
 
 
-def test_languages_are_those_of_the_index_and_the_chosen_one() -> None:
+def test_offered_languages_are_those_of_the_index_and_the_selected_one() -> None:
     assert languages_offered({"en": 2, "zh": 1300, "": 5}, "fr") == [
         ("zh", "中文 (1,300)"),
         ("en", "English (2)"),
@@ -235,7 +230,7 @@ def test_no_text_breaks_out_of_the_page(
     url: str, title: str, snippet: list[tuple[str, bool]], language: str, query: str
 ) -> None:
     evil = '</p><script src="x"></script><img onerror=y>"\'>'
-    found = Hit(
+    evil_hit = Hit(
         url + evil,
         title + evil,
         [*snippet, (evil, True)],
@@ -249,7 +244,7 @@ def test_no_text_breaks_out_of_the_page(
     )
     filters = PageQuery(query + evil, language + evil, evil, evil)
     results = SearchResults(
-        query, 1, [found], 1.0, 0, 1, [evil], did_you_mean=Spelling(query + evil, 1)
+        query, 1, [evil_hit], 1.0, 0, 1, [evil], did_you_mean=Spelling(query + evil, 1)
     )
     for html in (
         TEMPLATES.get_template("results.html").render(
@@ -270,7 +265,7 @@ def test_no_text_breaks_out_of_the_page(
         TEMPLATES.get_template("error.html").render(status=400, title=evil, detail=evil),
     ):
         page = Document(html)
-        assert all(script in OUR_SCRIPTS for script in page.all("script"))
+        assert all(script in SEARCH_SCRIPTS for script in page.all("script"))
         assert page.all("img") == []
         assert {
             href

@@ -1,6 +1,4 @@
-"""Requests made from the API's own description: whatever they hold, the answer is one that the
-description names, and never our fault.
-"""
+"""Requests generated from the OpenAPI schema: every response conforms to it, none has status 5xx."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ from lycosa.serve.app import create_app
 from lycosa.store.storage.storage import open_storage
 
 BRIEF, LONG = 6, 400
-"""Examples a route: in the plain suite, and as a proof."""
-LEFT_OUT = {("post", "/api/v1/hunts")}
-"""It goes out into the web; tests/hunt/test_session.py asks it."""
+"""Examples per route: in the default suite, and in `make prove`."""
+EXCLUDED = {("post", "/api/v1/hunts")}
+"""Sends requests to the web; covered by tests/hunt/test_session.py."""
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +36,15 @@ def token(copy: str) -> str:
     return Tokens(open_storage(copy)).add("schema")
 
 
-def _try_all(
+def _test_routes(
     api: schemathesis.BaseSchema, headers: dict[str, str], examples: int, *, derandomize: bool
 ) -> int:
-    """Make requests of every route's description and check the answers; how many routes there
-    were.
-    """
+    """Send generated requests to every route; return the number of routes."""
     routes = 0
-    for found in api.get_all_operations():
-        assert isinstance(found, Ok), found
-        operation = found.ok()
-        if (operation.method, operation.path) in LEFT_OUT:
+    for result in api.get_all_operations():
+        assert isinstance(result, Ok), result
+        operation = result.ok()
+        if (operation.method, operation.path) in EXCLUDED:
             continue
         routes += 1
 
@@ -72,15 +68,17 @@ def _try_all(
 @pytest.mark.proves("access-errors")
 @pytest.mark.slow
 def test_nobody_s_requests(api: schemathesis.BaseSchema) -> None:
-    assert _try_all(api, {}, BRIEF, derandomize=True) > 15
+    assert _test_routes(api, {}, BRIEF, derandomize=True) > 15
 
 
 @pytest.mark.slow
-def test_requests_with_a_token(api: schemathesis.BaseSchema, token: str) -> None:
-    assert _try_all(api, {"Authorization": f"Bearer {token}"}, BRIEF, derandomize=True) > 15
+def test_requests_with_a_token_conform_to_the_schema(
+    api: schemathesis.BaseSchema, token: str
+) -> None:
+    assert _test_routes(api, {"Authorization": f"Bearer {token}"}, BRIEF, derandomize=True) > 15
 
 
 @pytest.mark.proves("access-errors")
 @pytest.mark.prove
 def test_many_requests(api: schemathesis.BaseSchema, token: str) -> None:
-    assert _try_all(api, {"Authorization": f"Bearer {token}"}, LONG, derandomize=False) > 15
+    assert _test_routes(api, {"Authorization": f"Bearer {token}"}, LONG, derandomize=False) > 15

@@ -1,4 +1,4 @@
-"""The search page whole: other languages and their edited translations, the advanced form."""
+"""The search page: the advanced form, edited translations, and the size of its files."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from tests.serve.pages import Document
         ({"all": "x", "site": "a.org b.org/x", "lang": "de"}, "x site:a.org site:b.org/x lang:de"),
     ],
 )
-def test_the_advanced_form_writes_the_query(fields: dict[str, str], query: str) -> None:
+def test_advanced_form_builds_the_query(fields: dict[str, str], query: str) -> None:
     assert built_query(fields) == query
 
 
-def test_the_advanced_form_shows_it_and_goes(client: Client) -> None:
+def test_advanced_form_shows_the_query_or_redirects_to_the_search(client: Client) -> None:
     shown = Document(client.get("/advanced", {"all": "spider", "lang": "en", "show": "1"}).text)
     assert shown.text("output") == ["spider lang:en"]
-    gone = client.get(
+    redirect = client.get(
         "/advanced", {"all": "spider", "site": "127.0.2.1", "sort": "date", "go": "1"}
     )
-    assert gone.headers["location"] == "/?q=spider+site%3A127.0.2.1&sort=date"
-    found = client.get(gone.headers["location"])
+    assert redirect.headers["location"] == "/?q=spider+site%3A127.0.2.1&sort=date"
+    results = client.get(redirect.headers["location"])
     assert {
-        link["data-host"] for link in Document(found.text).all("li") if "data-host" in link
+        link["data-host"] for link in Document(results.text).all("li") if "data-host" in link
     } == {"127.0.2.1"}
 
 
-def test_other_languages_are_asked_and_their_words_mended(client: Client) -> None:
+def test_edited_translations_are_used_for_the_search(client: Client) -> None:
     assert "/?q=museum&amp;across=all" in client.get("/", {"q": "museum"}).text
     page = client.get("/", {"q": "museum", "across": "all"})
     assert page.status_code == 200
@@ -52,12 +52,12 @@ def test_other_languages_are_asked_and_their_words_mended(client: Client) -> Non
         if field.get("name", "").startswith(("w.", "o."))
     }
     assert "w.ru.museum" in fields
-    asked = {"q": "museum", "across": "all", "from": "en", **fields, "w.ru.museum": "музей"}
-    mended_page = client.get("/", asked)
-    assert mended_page.status_code == 303
-    where = parse_qs(urlsplit(mended_page.headers["location"]).query)
-    assert where["translate"] == ["ru:museum=музей"]
-    answer = client.get(mended_page.headers["location"])
+    parameters = {"q": "museum", "across": "all", "from": "en", **fields, "w.ru.museum": "музей"}
+    redirect = client.get("/", parameters)
+    assert redirect.status_code == 303
+    query = parse_qs(urlsplit(redirect.headers["location"]).query)
+    assert query["translate"] == ["ru:museum=музей"]
+    answer = client.get(redirect.headers["location"])
     assert "ru" in {item.get("lang") for item in Document(answer.text).all("h2")}
     assert (
         client.get("/", {"q": "museum", "across": "all", "translate": "nonsense"}).status_code,
@@ -65,7 +65,7 @@ def test_other_languages_are_asked_and_their_words_mended(client: Client) -> Non
     ) == (200, 200)
 
 
-def test_mending_twice() -> None:
+def test_edited_translations_replace_earlier_ones() -> None:
     before = ("ru:museum=музей", "de:house=Haus")
     assert edited_translations({}, before) is None
     assert edited_translations({"w.ru.museum": "a", "o.ru.museum": "a"}, before) == before
@@ -76,12 +76,12 @@ def test_mending_twice() -> None:
     assert edited_translations({"w.RU.Museum": "", "o.RU.Museum": "a"}, ()) == ("RU:Museum=",)
 
 
-def test_what_is_sent_is_small(client: Client) -> None:
+def test_search_page_with_its_files_is_smaller_than_60_kb(client: Client) -> None:
     page = client.get("/", {"q": "spider"})
     scripts = [link["src"] for link in Document(page.text).all("script")]
-    others = ["/static/style.css", "/static/preferences.js", "/static/icon.svg", *scripts]
+    files = ["/static/style.css", "/static/preferences.js", "/static/icon.svg", *scripts]
     assert (
-        len(page.content) + sum(len(client.get(path).content) for path in dict.fromkeys(others))
+        len(page.content) + sum(len(client.get(path).content) for path in dict.fromkeys(files))
         < 60_000
     )
     assert quote("spider") in page.text

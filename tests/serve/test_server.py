@@ -1,4 +1,4 @@
-"""`lycosa serve` on a real socket, alone and over replicas of shards."""
+"""`lycosa serve` on a real socket: start, stop, ports, addresses and shard replicas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lycosa.index.indexer import Indexer
 from lycosa.serve.server import address_of, listen
 from tests.cli.conftest import run
 from tests.index.corpus import Corpus, page
-from tests.serve.conftest import lycosa, server_process
+from tests.serve.conftest import lycosa, printed_address, server_process
 
 
 @pytest.mark.proves("access-loopback")
@@ -29,25 +29,19 @@ def test_serves_until_interrupted(workspace: str) -> None:
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
         assert process.stderr is not None
         try:
-            address = next(
-                word
-                for word in process.stdout.readline().split()
-                if word.startswith("http://127.0.0.1:")
-            )
-            with httpx.Client(base_url=address, timeout=10) as client:
+            with httpx.Client(base_url=printed_address(process), timeout=10) as client:
                 page = client.get("/", params={"q": "龙井茶"})
                 assert page.status_code == 200
                 assert "<mark>龙井茶</mark>" in page.text
                 assert "server" not in page.headers
                 assert client.head("/", params={"q": "龙井茶"}).content == b""
                 assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 421
-                with contextlib.ExitStack() as idle:  # a crowd that asks nothing keeps nobody out
-                    where = (client.base_url.host, client.base_url.port or 0)
+                with contextlib.ExitStack() as idle:  # idle connections do not block requests
+                    endpoint = (client.base_url.host, client.base_url.port or 0)
                     for _ in range(300):
-                        idle.enter_context(socket.create_connection(where))
+                        idle.enter_context(socket.create_connection(endpoint))
                     assert client.get("/api/v1/search", params={"q": "龙井茶"}).status_code == 200
                 process.send_signal(signal.SIGINT)
             assert process.wait(timeout=15) == 0
@@ -56,39 +50,46 @@ def test_serves_until_interrupted(workspace: str) -> None:
             process.kill()
 
 
-def test_a_taken_port_is_said() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(WorkError, match="--port"):
-        listen("127.0.0.1", taken.getsockname()[1])
+def test_port_in_use_is_reported() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        pytest.raises(WorkError, match="--port"),
+    ):
+        listen("127.0.0.1", listener.getsockname()[1])
 
 
-def test_answers_do_not_wait_for_acknowledgements() -> None:
+def test_accepted_connections_have_tcp_nodelay() -> None:
     with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         accepted, _ = listener.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_an_address_that_is_not_ours_is_said() -> None:
-    with pytest.raises(UsageError, match="no-such-name"):
-        listen("no-such-name.invalid", 0)
-
-
-def test_address_of_both_families() -> None:
-    with listen("127.0.0.1", 0) as four:
-        assert address_of(four) == f"http://127.0.0.1:{four.getsockname()[1]}/"
+def test_url_of_ipv4_and_ipv6_sockets() -> None:
+    with listen("127.0.0.1", 0) as ipv4:
+        assert address_of(ipv4) == f"http://127.0.0.1:{ipv4.getsockname()[1]}/"
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
-    with listen("::1", 0) as six:
-        assert address_of(six) == f"http://[::1]:{six.getsockname()[1]}/"
+    with listen("::1", 0) as ipv6:
+        assert address_of(ipv6) == f"http://[::1]:{ipv6.getsockname()[1]}/"
 
 
-@pytest.mark.parametrize("host", ["a" * 300, "a..b", ".a", "a\0b"])
-def test_what_is_no_name_of_a_host_is_told(host: str) -> None:
-    with pytest.raises(UsageError, match=r"^cannot listen on 'a|^cannot listen on '\."):
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        ("no-such-name.invalid", "no-such-name"),
+        ("a" * 300, "^cannot listen on 'a"),
+        ("a..b", "^cannot listen on 'a"),
+        (".a", r"^cannot listen on '\."),
+        ("a\0b", "^cannot listen on 'a"),
+    ],
+)
+def test_unknown_or_invalid_host_name_is_reported(host: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         listen(host, 0)
 
 
-def test_a_server_over_replicas(tmp_path: Path) -> None:
+def test_server_searches_shard_replicas_and_a_second_workspace(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "workspace"))
     corpus.commit(
         [
@@ -124,7 +125,7 @@ def test_a_server_over_replicas(tmp_path: Path) -> None:
     assert not alive
 
 
-def test_ray_is_named_when_an_address_has_no_use(tmp_path: Path) -> None:
+def test_ray_address_without_engine_ray_is_refused(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "workspace"))
     engine = ("--engine", "local", "--address", "127.0.0.1:6379")
     result = run("serve", "-w", corpus.root, *engine, limit_s=120)

@@ -1,4 +1,4 @@
-"""Sites as pages: what they say is what the report says, and the map is harmless."""
+"""The pages of sites match the site report, and the map is safe."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.serve.pages import Document
 
 @pytest.fixture(scope="module")
 def site(workspace: str) -> str:
-    """The demonstration's first site, which has broken links."""
+    """Host and port of the first demo site, which has broken links."""
     pages = LiveTables(Workspace.open(workspace)).scan("pages").collect()
     return next(str(urlsplit(url).netloc) for url in pages["url"] if "//127.0.2.1:" in url)
 
 
-def test_the_overview_and_every_list(client: Client, workspace: str, site: str) -> None:
+def test_overview_and_lists_match_the_report(client: Client, workspace: str, site: str) -> None:
     report = report_of(workspace, site)
-    assert report.broken, "the demonstration's site has broken links on purpose"
+    assert report.broken, "the demo site has a broken link on purpose"
     assert f"{report.pages}" in Document(client.get("/site", {"name": site}).text).text("dd")
     for listing in LISTS:
         rows = getattr(report, listing.key)
@@ -35,7 +35,7 @@ def test_the_overview_and_every_list(client: Client, workspace: str, site: str) 
     assert report.broken[0].target in broken.text("bdi")
 
 
-def test_sites_are_listed_and_unknown_ones_are_not_there(client: Client, site: str) -> None:
+def test_sites_are_listed_and_unknown_sites_are_not_found(client: Client, site: str) -> None:
     host = site.partition(":")[0]
     assert host in Document(client.get("/sites").text).text("a")
     assert host not in Document(client.get("/sites", {"like": "nowhere"}).text).text("a")
@@ -44,7 +44,7 @@ def test_sites_are_listed_and_unknown_ones_are_not_there(client: Client, site: s
         assert client.get(path).status_code == 422
 
 
-def test_the_map_is_a_picture_that_can_do_nothing(client: Client, workspace: str) -> None:
+def test_map_is_an_svg_image_without_scripts(client: Client, workspace: str) -> None:
     pages = LiveTables(Workspace.open(workspace)).scan("pages").collect()
     hostile = next(urlsplit(url).netloc for url in pages["url"] if url.endswith(HOSTILE_PATH))
     answer = client.get("/site/map.svg", {"name": hostile})
@@ -54,28 +54,28 @@ def test_the_map_is_a_picture_that_can_do_nothing(client: Client, workspace: str
     assert tags <= {"svg", "title", "style", "rect", "text", "g"}
 
 
-def test_the_map_speaks_the_reader_s_language(client: Client, site: str) -> None:
+def test_map_is_translated(client: Client, site: str) -> None:
     english, spanish = (
         client.get("/site/map.svg", {"name": site}, {"accept-language": code}).text
         for code in ("en", "es")
     )
-    for said, instead in (
+    for text, translation in (
         ("not reachable", "inaccesibles"),
         ("outgoing links", "enlaces salientes"),
     ):
-        assert said in english
-        assert said not in spanish
-        assert instead in spanish
+        assert text in english
+        assert text not in spanish
+        assert translation in spanish
 
 
-def test_changes(client: Client, workspace: str, site: str) -> None:
+def test_changes_page_and_api(client: Client, workspace: str, site: str) -> None:
     pages = LiveTables(Workspace.open(workspace)).scan("pages").collect()
-    here = [url for url in pages["url"] if urlsplit(url).netloc == site]
+    site_urls = [url for url in pages["url"] if urlsplit(url).netloc == site]
     page = Document(client.get("/site/changes", {"name": site}).text)
-    assert len(page.all("tr")) - 1 == len(here)
-    found = client.get("/api/v1/changes", {"name": site, "days": 3650}).json()
-    assert {change["kind"] for change in found} == {"new"}
-    asked: dict[str, str | int] = {"name": site, "days": 3650, "offset": 1, "n": 2}
-    assert client.get("/api/v1/changes", asked).json() == found[1:3]
-    assert client.get("/api/v1/site", {"name": site}).json()["pages"] == len(here)
+    assert len(page.all("tr")) - 1 == len(site_urls)
+    changes = client.get("/api/v1/changes", {"name": site, "days": 3650}).json()
+    assert {change["kind"] for change in changes} == {"new"}
+    parameters: dict[str, str | int] = {"name": site, "days": 3650, "offset": 1, "n": 2}
+    assert client.get("/api/v1/changes", parameters).json() == changes[1:3]
+    assert client.get("/api/v1/site", {"name": site}).json()["pages"] == len(site_urls)
     assert client.get("/site/changes", {"name": site, "days": 0}).status_code == 422

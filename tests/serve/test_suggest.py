@@ -1,9 +1,8 @@
-"""Suggestions and similar pages over HTTP, and in a real browser as a person uses them."""
+"""Suggestions, similar pages and spelling over HTTP and in a real browser."""
 
 from __future__ import annotations
 
 import json
-import time
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
@@ -20,22 +19,19 @@ SHOWN = (
 
 @pytest.fixture(scope="module")
 def page(chromium: Browser) -> Browser:
-    chromium.look(1280, 900)
+    chromium.set_window(1280, 900)
     return chromium
 
 
-def suggested(page: Browser, text: str) -> list[str]:
-    """Type a text into the field, and wait until suggestions are shown."""
-    page.evaluate("document.querySelector('input[name=q]').focus()")
+def type_query(page: Browser, text: str) -> list[str]:
+    """Type into the search field; wait for suggestions and return them."""
+    page.evaluate(f"{FIELD}.focus()")
     page.type_text(text)
-    for _ in range(400):
-        if found := page.evaluate(SHOWN):
-            return [str(each) for each in found]
-        time.sleep(0.05)
-    raise AssertionError(f"nothing is suggested for {text!r}")
+    page.wait_until(f"{SHOWN}.length")
+    return [str(each) for each in page.evaluate(SHOWN)]
 
 
-def test_the_api_suggests(client: Client) -> None:
+def test_suggest_api(client: Client) -> None:
     answer = client.get("/api/v1/suggest", {"q": "WOLF sp"}).json()
     assert answer["query"] == "WOLF sp"
     assert any(each["text"].lower().startswith("wolf sp") for each in answer["suggestions"])
@@ -47,7 +43,7 @@ def test_the_api_suggests(client: Client) -> None:
     ) == (2, [], 422)
 
 
-def test_opensearch_names_the_suggestions(client: Client) -> None:
+def test_opensearch_description_has_suggestions(client: Client) -> None:
     description = ElementTree.fromstring(client.get("/opensearch.xml").content)
     (url,) = [each for each in description if each.get("rel") == "suggestions"]
     assert url.get("type") == "application/x-suggestions+json"
@@ -59,7 +55,7 @@ def test_opensearch_names_the_suggestions(client: Client) -> None:
     assert any("wolf" in text.lower() for text in texts)
 
 
-def test_similar_pages_and_other_spellings(client: Client) -> None:
+def test_similar_pages_and_spelling_correction(client: Client) -> None:
     wolf = client.get("/api/v1/search", {"q": "wolf spider mother"}).json()["hits"][0]["url"]
     similar = client.get("/api/v1/similar", {"url": wolf}).json()
     assert similar["total"]
@@ -80,19 +76,12 @@ def test_similar_pages_and_other_spellings(client: Client) -> None:
 
 
 @pytest.mark.slow
-def test_typing_suggests_and_a_choice_is_searched_for(page: Browser, address: str) -> None:
+def test_suggestion_is_selected_with_the_keyboard_and_searched(page: Browser, address: str) -> None:
     page.open(address)
-    shown = suggested(page, "wolf")
+    shown = type_query(page, "wolf")
     assert all("wolf" in text.lower() for text in shown)
     assert page.evaluate(f"{FIELD}.getAttribute('aria-expanded')") == "true"
-    for kind in ("keyDown", "keyUp"):
-        page._call(
-            "Input.dispatchKeyEvent",
-            type=kind,
-            key="ArrowDown",
-            code="ArrowDown",
-            windowsVirtualKeyCode=40,
-        )
+    page.key("ArrowDown")
     assert page.evaluate(f"{FIELD}.value") == shown[0]
     assert page.evaluate("document.querySelector('[aria-selected=true]').id") == page.evaluate(
         f"{FIELD}.getAttribute('aria-activedescendant')"
@@ -100,22 +89,21 @@ def test_typing_suggests_and_a_choice_is_searched_for(page: Browser, address: st
     page.press_enter()
     assert page.evaluate(f"{FIELD}.value") == shown[0]
     assert page.evaluate("document.querySelectorAll('ol.results li').length") > 0
-    assert {urlsplit(url).netloc for url in page.asked} == {urlsplit(address).netloc}
+    assert {urlsplit(url).netloc for url in page.requests} == {urlsplit(address).netloc}
     assert page.errors == []
 
 
 @pytest.mark.slow
-def test_a_suggestion_is_text(page: Browser, address: str) -> None:
-    """What looks like markup is shown as it was written, and nothing of it runs."""
+def test_markup_in_a_suggestion_is_shown_as_text(page: Browser, address: str) -> None:
     page.open(address)
-    page.asked.clear()
+    page.requests.clear()
     evil = (
         "</li><img src=http://127.0.2.9/pixel "
         'onerror=document.title="owned"><script>document.title="owned"</script>'
     )
     answer = json.dumps({"suggestions": [{"text": evil, "language": '"><b>'}]})
     page.evaluate(f"void (window.fetch = async () => new Response({json.dumps(answer)}))")
-    assert suggested(page, "venom") == [evil]
+    assert type_query(page, "venom") == [evil]
     assert page.evaluate("document.querySelectorAll('.suggestions *:not(li)').length") == 0
     assert page.evaluate("document.title") != "owned"
-    assert page.asked == []
+    assert page.requests == []

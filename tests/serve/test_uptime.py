@@ -1,4 +1,4 @@
-"""The API of what is watched: who may read and write, what it says, what it refuses."""
+"""The uptime API: access, reports, and refused monitors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.settings import Config
 from lycosa.core.records import CHECKS, Visit, VisitKind
 from lycosa.serve.app import create_app
@@ -17,14 +16,17 @@ from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import monitors_of
 from lycosa.url.keys import Identifier
-from tests.serve.client import Client
+from tests.serve.client import JSON, Client, bearer_headers
 
 URL = "http://example.org/"
 MINUTE = 60_000
 
 
 def commit_checks(workspace: Workspace, url: str, verdicts: str, until_ms: int) -> None:
-    """One check a minute up to `until_ms`: u up, s a bad status, c no connection."""
+    """Commit one check per minute up to `until_ms`.
+
+    Verdicts: u is up, s an HTTP error, c no connection.
+    """
     identity = Identifier(workspace.domains, workspace.partitions).identify(url)
     buffers = Buffers()
     for place, letter in enumerate(verdicts):
@@ -67,41 +69,36 @@ def client(workspace: Workspace) -> Client:
 
 @pytest.fixture
 def key(workspace: Workspace) -> dict[str, str]:
-    """The headers of a client with a token."""
-    token = Tokens(workspace.storage).add("somebody")
-    return {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    """Headers of a request with a token."""
+    return bearer_headers(workspace.root)
 
 
-def test_reading_and_writing_take_a_token_and_reports_say_what_was_committed(
+def test_monitor_is_added_reported_and_removed_with_a_token(
     workspace: Workspace, client: Client, key: dict[str, str]
 ) -> None:
     assert client.get("/api/v1/uptime").status_code == 401
-    assert (
-        client.send(
-            "POST", "/api/v1/uptime", json.dumps({"url": URL}), {"Content-Type": "application/json"}
-        ).status_code
-        == 401
-    )
-    asked = {
+    refused = client.send("POST", "/api/v1/uptime", json.dumps({"url": URL}), JSON)
+    assert refused.status_code == 401
+    monitor = {
         "url": URL,
         "every": "60s",
         "expect": "well",
         "notify": ["webhook https://hooks.example/x"],
     }
-    made = client.send("POST", "/api/v1/uptime", json.dumps(asked), key)
-    assert (made.status_code, made.json()["monitor"]["url"], made.json()["running"]) == (
+    added = client.send("POST", "/api/v1/uptime", json.dumps(monitor), key)
+    assert (added.status_code, added.json()["monitor"]["url"], added.json()["running"]) == (
         201,
         URL,
         False,
     )
-    (kept,) = monitors_of(workspace.storage, Config()).values()
-    assert (kept.monitor.expect, kept.private, kept.monitor.every) == ("well", False, 60_000)
+    (stored,) = monitors_of(workspace.storage, Config()).values()
+    assert (stored.monitor.expect, stored.private, stored.monitor.every) == ("well", False, 60_000)
 
     now_ms = round(time.time() * 1000) // MINUTE * MINUTE
     commit_checks(workspace, URL, "u" * 10 + "ssss" + "u" * 6, now_ms)
-    (monitor,) = client.get("/api/v1/uptime", headers=key).json()["monitors"]
-    assert (monitor["windows"]["24h"]["checks"], monitor["windows"]["24h"]["failed"]) == (20, 4)
-    assert 0.78 < monitor["windows"]["24h"]["availability"] < 0.80
+    (report,) = client.get("/api/v1/uptime", headers=key).json()["monitors"]
+    assert (report["windows"]["24h"]["checks"], report["windows"]["24h"]["failed"]) == (20, 4)
+    assert 0.78 < report["windows"]["24h"]["availability"] < 0.80
     (outage,) = client.get("/api/v1/uptime/outages", {"url": URL}, key).json()
     assert (outage["cause"], outage["text"], outage["checks"], outage["offline"]) == (
         "status",
@@ -110,9 +107,9 @@ def test_reading_and_writing_take_a_token_and_reports_say_what_was_committed(
         False,
     )
     assert outage["until"] is not None
-    whole = client.get("/api/v1/uptime", {"url": "example.org"}, key).json()
-    assert set(whole["monitors"][0]["windows"]) == {"24h", "7d", "30d"}
-    assert client.get("/api/v1/uptime", {"url": "nobody.example"}, key).status_code == 400
+    single = client.get("/api/v1/uptime", {"url": "example.org"}, key).json()
+    assert set(single["monitors"][0]["windows"]) == {"24h", "7d", "30d"}
+    assert client.get("/api/v1/uptime", {"url": "unknown.example"}, key).status_code == 400
 
     assert client.request("DELETE", "/api/v1/uptime", {"url": URL}, key).status_code == 204
     assert monitors_of(workspace.storage, Config()) == {}
@@ -123,7 +120,7 @@ def test_reading_and_writing_take_a_token_and_reports_say_what_was_committed(
 def test_what_only_the_operator_may_watch_or_tell_is_refused(
     workspace: Workspace, client: Client, key: dict[str, str]
 ) -> None:
-    for asked, status in (
+    for monitor, status in (
         ({"url": "http://169.254.169.254/latest"}, 400),
         ({"url": "http://[::1]/"}, 400),
         ({"url": URL, "notify": ["command /bin/sh"]}, 422),
@@ -132,13 +129,12 @@ def test_what_only_the_operator_may_watch_or_tell_is_refused(
         ({"url": URL, "every": "1ms"}, 400),
         ({"url": "ftp://example.org/"}, 400),
     ):
-        assert (
-            client.send("POST", "/api/v1/uptime", json.dumps(asked), key).status_code == status
-        ), asked
+        refused = client.send("POST", "/api/v1/uptime", json.dumps(monitor), key)
+        assert refused.status_code == status, monitor
     assert monitors_of(workspace.storage, Config()) == {}
 
 
-def test_when_nothing_else_answers_it_was_our_own_network(
+def test_outage_of_all_monitors_is_an_outage_of_the_own_network(
     workspace: Workspace, client: Client, key: dict[str, str]
 ) -> None:
     now_ms = round(time.time() * 1000) // MINUTE * MINUTE
@@ -147,7 +143,7 @@ def test_when_nothing_else_answers_it_was_our_own_network(
             client.send("POST", "/api/v1/uptime", json.dumps({"url": url}), key).status_code == 201
         )
         commit_checks(workspace, url, "u" * 10 + "c" * 10 + "u" * 10, now_ms)
-    found = client.get("/api/v1/uptime/outages", headers=key).json()
-    assert [each["offline"] for each in found] == [True, True]
+    outages = client.get("/api/v1/uptime/outages", headers=key).json()
+    assert [each["offline"] for each in outages] == [True, True]
     for monitor in client.get("/api/v1/uptime", headers=key).json()["monitors"]:
         assert monitor["windows"]["24h"]["availability"] == 1.0

@@ -1,4 +1,4 @@
-"""Watches, matches and proposals of the public, over a workspace that was really crawled."""
+"""The API of watches and matches, and proposals of anonymous users."""
 
 from __future__ import annotations
 
@@ -17,12 +17,9 @@ from lycosa.serve.services import PROPOSALS_PER_HOUR
 from lycosa.store.storage.storage import Storage, open_storage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.serve.client import Client
-from tests.serve.test_crawl_pages import FORM, come_in
+from tests.serve.client import FORM, JSON, Client, bearer_headers, sign_in
 from tests.servers.disks import read_only, small_disk
 from tests.site.paper import crawled, paper
-
-JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
@@ -30,16 +27,16 @@ def root(tmp_path: Path) -> str:
     return Workspace.create(str(tmp_path / "w")).root
 
 
-def test_a_watch_is_added_listed_matched_and_removed(root: str) -> None:
+def test_watch_is_added_listed_matched_and_removed(root: str) -> None:
     client = Client(create_app(root, lambda: workspace_status(root)))
-    token = JSON | {"authorization": f"Bearer {Tokens(open_storage(root)).add('ada')}"}
+    headers = bearer_headers(root)
     new = {
         "texts": ["wolf"],
         "ignore": ["case"],
         "name": "w",
         "notify": ["webhook https://hooks.example/secret"],
     }
-    added = client.send("POST", "/api/v1/watches", json.dumps(new), token)
+    added = client.send("POST", "/api/v1/watches", json.dumps(new), headers)
     assert added.status_code == 201, added.text
     watch = added.json()
     assert watch["notify"] == [
@@ -56,27 +53,29 @@ def test_a_watch_is_added_listed_matched_and_removed(root: str) -> None:
     with paper("127.0.7.91") as site:
         site.page("/", "The Wolf.")
         crawled(root, f"{site.origin}/")
-        assert client.get("/api/v1/watches", headers=token).json()[0]["id"] == watch["id"]
-        found = client.get("/api/v1/matches", {"watch": "w", "site": site.origin}, token).json()
-    assert (found["total"], found["matches"][0]["count"], found["matches"][0]["text"]) == (
+        assert client.get("/api/v1/watches", headers=headers).json()[0]["id"] == watch["id"]
+        matches = client.get("/api/v1/matches", {"watch": "w", "site": site.origin}, headers).json()
+    assert (matches["total"], matches["matches"][0]["count"], matches["matches"][0]["text"]) == (
         1,
         1,
         "wolf",
     )
     assert (
-        client.get("/api/v1/matches", {"since": "2100-01-01T00:00:00"}, token).json()["total"] == 0
+        client.get("/api/v1/matches", {"since": "2100-01-01T00:00:00"}, headers).json()["total"]
+        == 0
     )
     assert (
-        client.request("DELETE", f"/api/v1/watches/{watch['id']}", headers=token).status_code == 204
+        client.request("DELETE", f"/api/v1/watches/{watch['id']}", headers=headers).status_code
+        == 204
     )
-    assert client.get("/api/v1/watches", headers=token).json() == []
-    assert client.request("DELETE", "/api/v1/watches/w", headers=token).status_code == 400
+    assert client.get("/api/v1/watches", headers=headers).json() == []
+    assert client.request("DELETE", "/api/v1/watches/w", headers=headers).status_code == 400
 
 
 @pytest.mark.proves("access-remote-targets")
 def test_nobody_without_a_token_and_nothing_that_runs_here(root: str) -> None:
     client = Client(create_app(root, lambda: workspace_status(root)))
-    token = JSON | {"authorization": f"Bearer {Tokens(open_storage(root)).add('ada')}"}
+    headers = bearer_headers(root)
     for method, path in (
         ("GET", "/api/v1/watches"),
         ("DELETE", "/api/v1/watches/x"),
@@ -94,7 +93,7 @@ def test_nobody_without_a_token_and_nothing_that_runs_here(root: str) -> None:
         "webhook ftp://x.example/",
     ):
         answer = client.send(
-            "POST", "/api/v1/watches", json.dumps({"texts": ["x"], "notify": [target]}), token
+            "POST", "/api/v1/watches", json.dumps({"texts": ["x"], "notify": [target]}), headers
         )
         assert answer.status_code in (400, 422), target
     wrong = (
@@ -105,31 +104,29 @@ def test_nobody_without_a_token_and_nothing_that_runs_here(root: str) -> None:
         "[]",
     )
     for content in wrong:
-        assert client.send("POST", "/api/v1/watches", content, token).status_code == 422
+        assert client.send("POST", "/api/v1/watches", content, headers).status_code == 422
     assert not list(Path(root).glob("watches/*"))
 
 
-def test_a_disk_that_takes_nothing_is_said_and_is_no_fault_of_ours(
+def test_read_only_disk_is_reported_with_status_507(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with small_disk(tmp_path / "disk", "8m") as disk:
         root = Workspace.create(str(disk / "w")).root
         client = Client(create_app(root, lambda: workspace_status(root)))
-        token = JSON | {"authorization": f"Bearer {Tokens(open_storage(root)).add('ada')}"}
+        headers = bearer_headers(root)
         with read_only(disk):
-            answer = client.send("POST", "/api/v1/watches", json.dumps({"texts": ["wolf"]}), token)
+            answer = client.send(
+                "POST", "/api/v1/watches", json.dumps({"texts": ["wolf"]}), headers
+            )
         assert (answer.status_code, answer.json()["title"]) == (507, "The server cannot store this")
         assert str(disk) not in answer.text
         assert (
             f"POST /api/v1/watches: {root}/watches: Read-only file system"
             in capsys.readouterr().err
         )
-        assert (
-            client.send(
-                "POST", "/api/v1/watches", json.dumps({"texts": ["wolf"]}), token
-            ).status_code
-            == 201
-        )
+        answer = client.send("POST", "/api/v1/watches", json.dumps({"texts": ["wolf"]}), headers)
+        assert answer.status_code == 201
 
 
 @pytest.fixture
@@ -194,13 +191,13 @@ def test_from_the_form_to_the_crawl(copy: str) -> None:
     client = Client(create_app(copy, dict, limits=ServeSettings(public_form=True)))
     seed = LiveTables(Workspace.open(copy)).scan("pages").collect()["url"][0]
     assert "Propose a site" in client.get("/propose").text
-    sent = [
+    statuses = [
         client.send(
             "POST", "/propose", f"url=https://example.org/{number}&note=x", FORM
         ).status_code
         for number in range(PROPOSALS_PER_HOUR + 2)
     ]
-    assert sent == [303] * PROPOSALS_PER_HOUR + [429] * 2
+    assert statuses == [303] * PROPOSALS_PER_HOUR + [429] * 2
     assert (
         client.send(
             "POST", "/propose", "url=https://example.org/", {**FORM, "sec-fetch-site": "cross-site"}
@@ -208,40 +205,36 @@ def test_from_the_form_to_the_crawl(copy: str) -> None:
         == 403
     )
     assert client.get("/proposals").headers["location"] == "/login?next=%2Fproposals"
-    headers, csrf = come_in(client, Tokens(open_storage(copy)).add("ada"))
+    headers, csrf = sign_in(client, Tokens(open_storage(copy)).add("ada"))
     storage = open_storage(copy)
-    waiting = proposals(storage)
-    body = f"decision=take&collection=default&proposal={waiting[0].id}"
-    assert client.send("POST", "/proposals", body, {**FORM, **headers}).status_code == 403
-    refused = client.send("POST", "/proposals", f"{body}&csrf={csrf}", {**FORM, **headers})
+    pending = proposals(storage)
+    body = f"decision=take&collection=default&proposal={pending[0].id}"
+    assert client.send("POST", "/proposals", body, headers).status_code == 403
+    refused = client.send("POST", "/proposals", f"{body}&csrf={csrf}", headers)
     assert "is+not+accepted+by+collection" in refused.headers["location"], (
-        "it lies outside the scope, and waits on"
+        "a proposal out of scope stays pending"
     )
     assert len(proposals(storage)) == PROPOSALS_PER_HOUR
-    inside = storage_with(storage, seed)
-    client.send(
-        "POST", "/proposals", f"decision=take&proposal={inside}&csrf={csrf}", {**FORM, **headers}
-    )
+    in_scope = propose_on_loopback(storage, seed)
+    client.send("POST", "/proposals", f"decision=take&proposal={in_scope}&csrf={csrf}", headers)
     client.send(
         "POST",
         "/proposals",
-        f"decision=drop&proposal={waiting[1].id}&csrf={csrf}",
-        {**FORM, **headers},
+        f"decision=drop&proposal={pending[1].id}&csrf={csrf}",
+        headers,
     )
-    assert {each.id for each in proposals(storage)} == {each.id for each in waiting} - {
-        waiting[1].id
+    assert {each.id for each in proposals(storage)} == {each.id for each in pending} - {
+        pending[1].id
     }
     assert len(storage.names("inbox")) == 1
     assert "example.org/0" in client.get("/proposals", headers=headers).text
 
 
-def storage_with(storage: Storage, url: str) -> str:
-    """A proposal of a URL on loopback, which the form would not take, as if its name had been
-    public.
-    """
-    made = propose(storage, "https://public.example/")
-    path = f"run/moderation/{made.id}.json"
+def propose_on_loopback(storage: Storage, url: str) -> str:
+    """Store a proposal that the form would refuse; return its ID."""
+    proposal = propose(storage, "https://public.example/")
+    path = f"run/moderation/{proposal.id}.json"
     storage.replace(
         path, (storage.read(path) or b"").replace(b"https://public.example/", url.encode())
     )
-    return made.id
+    return proposal.id
