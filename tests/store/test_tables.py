@@ -329,8 +329,9 @@ import polars as pl
 from lycosa.store.tables.files import polars_schema, write_rows, write_table
 from lycosa.store.tables.schema import VISITS
 
-rows = pl.DataFrame(schema=polars_schema(VISITS)).clear(6)
+rows = pl.DataFrame(schema=polars_schema(VISITS)).clear(3)
 rows = rows.with_columns(pl.lit("http://a.example/").alias("url"))
+rows = pl.concat([rows, rows])
 path = sys.argv[1]
 WRITERS = (
     lambda: write_table(rows, path, VISITS),

@@ -184,10 +184,10 @@ def test_unwritable_location_is_refused_with_a_remedy(
         Workspace.open_or_create("/proc/nowhere/w")
 
     def fail(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space build_folder_names on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(WorkspaceError, match="No space build_folder_names on device"):
+    with pytest.raises(WorkspaceError, match="No space left on device"):
         Workspace.create(str(tmp_path / "w"))
 
 
