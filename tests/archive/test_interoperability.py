@@ -249,7 +249,9 @@ def test_other_readers_take_them(
     expected = [("resource", each.url, each.body) for each, _ in pairs[:3]] + [
         ("revisit", pairs[0][0].url, b"")
     ] * 2
-    actual, protocols, content_types = [], [], []
+    actual: list[tuple[str, str, bytes]] = []
+    protocols: list[str] = []
+    content_types: list[str] = []
     with path.open("rb") as stream:
         for record in WarcioIterator(stream):
             if record.rec_type in ("resource", "revisit"):

@@ -1,4 +1,4 @@
-"""Workers, nodes and coordinators kill_node or are suspended at random; the results are unaffected."""
+"""Workers, nodes and coordinators die or are suspended at random, without effect on results."""
 
 from __future__ import annotations
 

@@ -122,9 +122,9 @@ def daemon_config(web: Sites, *, delay: str = "0") -> str:
     )
 
 
-def count_hits(workspace: Path, words: str) -> int:
+def count_hits(workspace: Path, query: str) -> int:
     """Return the number of matching documents, including duplicates."""
-    return int(str(run_json(workspace, "search", words, "--copies", "--json")["total"]))
+    return int(str(run_json(workspace, "search", query, "--copies", "--json")["total"]))
 
 
 def table_rows(workspace: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:

@@ -45,7 +45,7 @@ def test_coordinator_service_leads_answers_and_is_succeeded(workspace: Workspace
     order: CoordinatorOrder = pickle.loads(
         pickle.dumps(
             CoordinatorOrder(
-                workspace.root, SETTINGS, "mine", "local", plan=CoordinatorPlan(ends=True)
+                workspace.root, SETTINGS, "cluster", "local", plan=CoordinatorPlan(ends=True)
             )
         )
     )
@@ -61,7 +61,7 @@ def test_coordinator_service_leads_answers_and_is_succeeded(workspace: Workspace
             service.ping(
                 Ping(
                     "w",
-                    "here",
+                    "node",
                     claim,
                     partitions,
                     acknowledged=lease.acknowledged,
@@ -81,7 +81,7 @@ def test_coordinator_service_leads_answers_and_is_succeeded(workspace: Workspace
         second = CoordinatorService(order)
         try:
             until(lambda: not first.status()["leads"] and second.status()["leads"])
-            assert first.ping(Ping("w", "here")).lost
+            assert first.ping(Ping("w", "node")).lost
             numbered = lease.answer.number
             until(lambda: ping(second, held, claim.entry) and lease.answer.number > numbered)
             # The only worker is idle, so the crawl ends.
@@ -89,7 +89,7 @@ def test_coordinator_service_leads_answers_and_is_succeeded(workspace: Workspace
             assert second.status()["why"] == "finished"
             claim.release()
             until(lambda: ping(second) and second.status()["done"])
-            second.nodes([{"name": "here", "address": "127.0.0.1", "cpus": 2, "alive": True}])
+            second.nodes([{"name": "node", "address": "127.0.0.1", "cpus": 2, "alive": True}])
             time.sleep(SETTINGS.reassign / 1000)  # until assignments of the first one have expired
         finally:
             second.close()
@@ -102,7 +102,7 @@ def test_coordinator_service_leads_answers_and_is_succeeded(workspace: Workspace
         document["partitions"],
         document["log_head"],
     ) == ("local", True, 8, 2)
-    assert document["nodes"][0]["name"] == "here"
+    assert document["nodes"][0]["name"] == "node"
     assert leader_of(workspace.storage) is None
 
 

@@ -46,7 +46,7 @@ def lycosa(root: str, *arguments: str) -> Any:
 
 
 def test_crawl_compaction_and_search(tmp_path: Path, cluster: HdfsCluster) -> None:
-    root = cluster.url("/whole")
+    root = cluster.url("/complete")
     with served_web(tmp_path, *options(SEED, hosts=20, pages=300)) as served:
         expected = expected_result(served.web, tmp_path / "expected")
         with ClusterCrawl(
@@ -79,7 +79,7 @@ def test_a_datanode_dies(
     tmp_path: Path, cluster: HdfsCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reads and commits succeed although the NameNode refers to the DataNode for a minute."""
-    root = cluster.url("/dies")
+    root = cluster.url("/datanode")
     with served_web(tmp_path, *options(SEED + 1, hosts=20, pages=400)) as served:
         expected = expected_result(served.web, tmp_path / "expected")
         with ClusterCrawl(root, served, ("--engine", "local", "--workers", "1")) as crawl:

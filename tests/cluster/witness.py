@@ -105,12 +105,8 @@ def same_result(root: Path | str, expected: ExpectedResult) -> Facts:
     result = facts(root)
     wrong = {
         key: (result.states.get(key), expected.states.get(key))
-        for key in result.states.keys() ^ expected.states.keys()
-    }
-    wrong |= {
-        key: (state, expected.states.get(key))
-        for key, state in result.states.items()
-        if state != expected.states.get(key)
+        for key in result.states.keys() | expected.states.keys()
+        if result.states.get(key) != expected.states.get(key)
     }
     assert not wrong, (
         f"{len(wrong)} URLs have other states than with one worker: {list(wrong.items())[:3]}"

@@ -50,9 +50,9 @@ main()
 _HOLDER_SCRIPT = """
 mount -t tmpfs tmpfs /tmp && mkdir /tmp/home && hostname {name} && ip link set lo up && echo ready
 cat
-here=$(readlink /proc/$$/ns/net)
+namespace=$(readlink /proc/$$/ns/net)
 for each in /proc/[0-9]*; do
-  [ "$(readlink $each/ns/net)" = "$here" ] && [ $each != /proc/$$ ] && kill -9 ${{each#/proc/}}
+  [ "$(readlink $each/ns/net)" = "$namespace" ] && [ $each != /proc/$$ ] && kill -9 ${{each#/proc/}}
 done 2>/dev/null
 """
 """Wait for the end of standard input, then kill all processes in the namespace."""
@@ -89,12 +89,12 @@ class _Namespace:
         assert self._holder.stdout.readline() == "ready\n"
         self.pid = self._holder.pid
 
-    def command(self, *words: str) -> list[str]:
+    def command(self, *arguments: str) -> list[str]:
         """Return the command that runs another one in the namespaces."""
-        return ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", *words]
+        return ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", *arguments]
 
-    def ip(self, *words: str) -> None:
-        subprocess.run(self.command("ip", *words), check=True)
+    def ip(self, *arguments: str) -> None:
+        subprocess.run(self.command("ip", *arguments), check=True)
 
     def processes(self) -> list[psutil.Process]:
         """Return all processes in the namespaces except the holder and its children."""
@@ -168,13 +168,13 @@ class RayMachines:
         self._hub.ip("link", "add", "bridge", "type", "bridge")
         self._hub.ip("link", "set", "bridge", "up")
         add = ["link", "add", link, "type", "veth", "peer", "outside", "netns", str(self._hub.pid)]
-        for words in (
+        for arguments in (
             add,
             ["address", "add", f"{OUTSIDE}/24", "dev", link],
             ["address", "add", f"{STORAGE}/24", "dev", link],
             ["link", "set", link, "up"],
         ):
-            subprocess.run(["ip", *words], check=True)
+            subprocess.run(["ip", *arguments], check=True)
         self._hub.ip("link", "set", "outside", "master", "bridge", "up")
 
     @property
@@ -223,8 +223,8 @@ class RayMachines:
         if machine.clock_s:
             variables["LYCOSA_TEST_CLOCK_S"] = str(machine.clock_s)
             variables["PYTHONPATH"] += f":{Path(__file__).parent / 'clock'}"
-        words = [f"{name}={value}" for name, value in variables.items()]
-        return machine.command("env", *words, sys.executable)
+        arguments = [f"{name}={value}" for name, value in variables.items()]
+        return machine.command("env", *arguments, sys.executable)
 
     def leave(self, machine: Machine) -> None:
         """Remove a machine, its processes and its files."""

@@ -53,7 +53,7 @@ def test_exceptions_of_a_remote_are_raised_locally(engine: Engine) -> None:
         remote.ask("fail", "", timeout_s=LIMIT_S)
     assert "in fail" in caught.value.__notes__[0]
     with pytest.raises(WorkError, match=r"Unpicklable in .*: 1 and 2"):
-        remote.ask("fail", "odd", timeout_s=LIMIT_S)
+        remote.ask("fail", "unpicklable", timeout_s=LIMIT_S)
     with pytest.raises((WorkError, UrlError), match="x:y"):
         remote.ask("fail", "url", timeout_s=LIMIT_S)
     with pytest.raises(AttributeError):
@@ -77,7 +77,7 @@ def test_calls_run_concurrently_and_a_late_response_is_unreachable(engine: Engin
     with pytest.raises(Unreachable, match=r"did not respond within 0\.3 s"):
         remote.ask("sleep", 3.0, timeout_s=0.3)
     assert time.monotonic() - started < 2.5
-    assert remote.ask("echo", "still here", timeout_s=LIMIT_S) == "still here"
+    assert remote.ask("echo", "responding", timeout_s=LIMIT_S) == "responding"
     remote.ask("open_gate", timeout_s=LIMIT_S)
     waits.join()
     assert opened == [True]

@@ -211,14 +211,14 @@ def test_four_workers_on_three_nodes_hold_what_one_process_holds(
     assert together["states"] == alone["states"]
     assert_same_tables(tmp_path / "one", tmp_path / "four")
     assert [count_hits(tmp_path / name, "dormouse") for name in ("one", "four")] == [12, 12]
-    for words in ("dormouse", "21th", "7th month", "Site 3"):
-        assert hits(tmp_path / "one", words) == hits(tmp_path / "four", words)
+    for query in ("dormouse", "21th", "7th month", "Site 3"):
+        assert hits(tmp_path / "one", query) == hits(tmp_path / "four", query)
     check(tmp_path / "four")
 
 
-def hits(workspace: Path, words: str) -> list[tuple[str, float]]:
+def hits(workspace: Path, query: str) -> list[tuple[str, float]]:
     """Return URLs and scores of the first 50 results, sorted by URL."""
-    output = printed("-w", str(workspace), "search", words, "--json", "-n", "50")
+    output = printed("-w", str(workspace), "search", query, "--json", "-n", "50")
     return sorted((hit["url"], round(hit["score"], 3)) for hit in json.loads(output)["hits"])
 
 

@@ -57,7 +57,7 @@ class SampleObject:
             raise UsageError("wrong call")
         if kind == "url":
             raise UrlError(Refusal.SCHEME, "x:y")
-        if kind == "odd":
+        if kind == "unpicklable":
             raise Unpicklable(1, 2)
         raise ValueError("a failure")
 

@@ -191,11 +191,12 @@ def test_few_old_snapshots_stay_complete(aged: Workspace, monkeypatch: pytest.Mo
     assert checked.counts["log entries"] == 601
     reads: list[str] = []
     read = aged.storage.read
-    monkeypatch.setattr(
-        aged.storage,
-        "read",
-        lambda relative: reads.append(relative) or read(relative),  # type: ignore[func-returns-value]
-    )
+
+    def record_read(relative: str) -> bytes | None:
+        reads.append(relative)
+        return read(relative)
+
+    monkeypatch.setattr(aged.storage, "read", record_read)
     vacuum(aged, now_ms=NOW)
     assert snapshot_path(100) not in reads
     assert vacuum(aged, now_ms=LATER).entries == 499

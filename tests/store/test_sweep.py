@@ -102,7 +102,8 @@ def test_files_of_a_killed_compaction_are_deleted_after_a_day(compacted: Workspa
     assert not partial.parent.exists()
 
 
-def orphan(workspace: Workspace, claim: Claim) -> Path:
+def write_orphan(claim: Claim) -> Path:
+    """Write an uncommitted archive and a partial table. Return their folder."""
     folder = claim.next_folder()
     Path(folder.absolute, "archive.warc.gz").write_bytes(b"exchanges")
     Path(folder.absolute, "pages.parquet").write_bytes(b"half")
@@ -112,7 +113,7 @@ def orphan(workspace: Workspace, claim: Claim) -> Path:
 def test_replayed_orphan_is_deleted_a_week_after_its_partitions_were_claimed(
     workspace: Workspace,
 ) -> None:
-    folder = orphan(workspace, workspace.claim("dead", [0, 1], clock=ManualClock(NOW)))
+    folder = write_orphan(workspace.claim("dead", [0, 1], clock=ManualClock(NOW)))
     successor = workspace.claim("successor", [0], clock=ManualClock(NOW))
     contents = CommitContents(orphans_used=[f"data/{folder.name}/archive.warc.gz"])
     successor.commit(successor.next_folder(), {}, contents)

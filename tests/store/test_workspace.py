@@ -67,17 +67,16 @@ def test_partitions_have_bounds(tmp_path: Path, partitions: int) -> None:
     assert not (tmp_path / "w").exists()
 
 
-def test_a_folder_with_only_a_configuration_may_become_a_workspace(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folders", [[], ["seeds"]])
+def test_folder_with_a_configuration_may_become_a_workspace(
+    tmp_path: Path, folders: list[str]
+) -> None:
     (tmp_path / "lycosa.toml").write_text("# mine\n")
+    for name in folders:
+        (tmp_path / name).mkdir()
     assert Workspace.open_or_create(str(tmp_path)).root == str(tmp_path)
     assert Workspace.open_or_create(str(tmp_path)).partitions == 64
     assert (tmp_path / "lycosa.toml").read_text() == "# mine\n"
-
-
-def test_folder_with_configuration_and_seeds_may_become_a_workspace(tmp_path: Path) -> None:
-    (tmp_path / "lycosa.toml").write_text("# mine\n")
-    (tmp_path / "seeds").mkdir()
-    assert Workspace.open_or_create(str(tmp_path)).root == str(tmp_path)
 
 
 @pytest.mark.parametrize("operation", [Workspace.create, Workspace.open_or_create])
