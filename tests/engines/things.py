@@ -112,7 +112,7 @@ class Title:
 
     def of(self, page: bytes) -> tuple[str, str]:
         """Return the title of a page and the path of the parser."""
-        from lycosa.page import parse  # not installed where this module is imported
+        from lycosa.page import parse  # installed on a bare node only with the object
 
         parsed = parse.parse_page(page, url="http://h/", content_type="text/html")
         return parsed.title, parse.__file__
