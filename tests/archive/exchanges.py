@@ -1,4 +1,4 @@
-"""Exchanges and visits for the archive's tests."""
+"""Exchanges and visits for tests of the archive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pair(
     truncated: str = "",
     at: int = AT,
 ) -> tuple[Exchange, Visit]:
-    """An exchange and the visit that a worker makes of it."""
+    """Return an exchange and the visit that a worker records for it."""
     exchange = Exchange(
         url=url,
         kind="page",
@@ -63,7 +63,7 @@ def pair(
 
 
 def failure(url: str = "http://www.example.org/gone") -> tuple[Exchange, Visit]:
-    """An exchange without an answer."""
+    """Return an exchange without a response, and its visit."""
     return pair(
         url,
         head=b"",

@@ -1,5 +1,6 @@
-"""Archives as other programs write them: WARC by warcio in every wrapping, ARC by hand after its
-description.
+"""Archives in the formats of other programs.
+
+warcio writes the WARC records; ARC records are built after the ARC specification.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ AT = "2026-11-21T10:00:00Z"
 
 
 class Writer(WARCWriter):  # type: ignore[misc]
-    """warcio's, without the temporary files that it does not close."""
+    """A WARC writer that uses no temporary files: those of warcio stay open."""
 
     @staticmethod
     def _create_temp_file() -> io.BytesIO:
@@ -27,7 +28,7 @@ class Writer(WARCWriter):  # type: ignore[misc]
 
 
 class Answer(NamedTuple):
-    """One page of the web that never was."""
+    """A response of the archived site."""
 
     url: str
     body: bytes
@@ -39,7 +40,8 @@ def html(
     title: str, *links: str, words: str = "Moths fly at night, and they are drawn to light."
 ) -> bytes:
     anchors = "".join(f'<p><a href="{link}">a link to {link}</a></p>' for link in links)
-    return f"<html lang=en><head><title>{title}</title></head><body><p>{words} {title}.</p>{anchors}</body></html>".encode()
+    head = f"<html lang=en><head><title>{title}</title></head>"
+    return f"{head}<body><p>{words} {title}.</p>{anchors}</body></html>".encode()
 
 
 ANSWERS = (
@@ -60,37 +62,37 @@ ANSWERS = (
 
 
 def warc(answers: tuple[Answer, ...] = ANSWERS, *, gzipped: bool = False, date: str = AT) -> bytes:
-    """By warcio: warcinfo, then response and request of each."""
+    """Return a WARC file: warcinfo, then a response and a request record per answer."""
     output = io.BytesIO()
     writer = Writer(output, gzip=gzipped, warc_version="1.1")
-    writer.write_record(writer.create_warcinfo_record("moths.warc", {"software": "somebody's"}))
+    writer.write_record(writer.create_warcinfo_record("moths.warc", {"software": "OtherCrawler"}))
     for answer in answers:
         head = StatusAndHeaders(answer.status, list(answer.headers), protocol="HTTP/1.1")
         record = writer.create_warc_record(
             answer.url, "response", io.BytesIO(answer.body), http_headers=head,
             warc_headers_dict={"WARC-Date": date, "WARC-IP-Address": "192.0.2.7"},
         )  # fmt: skip
-        asked = StatusAndHeaders(
+        request_line = StatusAndHeaders(
             "GET / HTTP/1.1", [("Host", "moths.example")], is_http_request=True
         )
         request = writer.create_warc_record(
-            answer.url, "request", http_headers=asked, warc_headers_dict={"WARC-Date": date}
+            answer.url, "request", http_headers=request_line, warc_headers_dict={"WARC-Date": date}
         )
         writer.write_request_response_pair(request, record)
     return output.getvalue()
 
 
 def zstd(plain: bytes, *, dictionary: bool) -> bytes:
-    """As .warc.zst: frames one after the other, the dictionary in a skippable frame before them."""
+    """Compress as .warc.zst: two frames, or a dictionary in a skippable frame and one frame."""
     if not dictionary:
         half = len(plain) // 2
         return b"".join(
             zstandard.ZstdCompressor().compress(part) for part in (plain[:half], plain[half:])
         )
-    words = zstandard.ZstdCompressionDict(plain[:2000], dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-    packed = zstandard.ZstdCompressor().compress(words.as_bytes())
+    prefix = zstandard.ZstdCompressionDict(plain[:2000], dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    packed = zstandard.ZstdCompressor().compress(prefix.as_bytes())
     frame = b"\x5d\x2a\x4d\x18" + len(packed).to_bytes(4, "little") + packed
-    return frame + zstandard.ZstdCompressor(dict_data=words).compress(plain)
+    return frame + zstandard.ZstdCompressor(dict_data=prefix).compress(plain)
 
 
 def wacz(path: Path, *members: tuple[str, bytes]) -> Path:
@@ -102,8 +104,9 @@ def wacz(path: Path, *members: tuple[str, bytes]) -> Path:
 
 
 def arc(answers: tuple[Answer, ...] = ANSWERS, *, version: int = 1) -> list[bytes]:
-    """The records of an ARC file, the first of them describing it
-    (https://archive.org/web/researcher/ArcFileFormat.php).
+    """Return the records of an ARC file, starting with its version block.
+
+    See https://archive.org/web/researcher/ArcFileFormat.php.
     """
     if version == 1:
         names = "URL IP-address Archive-date Content-type Archive-length"
@@ -112,16 +115,15 @@ def arc(answers: tuple[Answer, ...] = ANSWERS, *, version: int = 1) -> list[byte
             "URL IP-address Archive-date Content-type Result-code Checksum Location Offset "
             "Filename Archive-length"
         )
-    about = f"{version} 0 SomeCrawler\n{names}\n".encode()
-    more = "" if version == 1 else "200 - - 0 moths.arc "
-    records = [
-        f"filedesc://moths.arc 0.0.0.0 20261121100000 text/plain {more}{len(about)}\n".encode()
-        + about
-        + b"\n"
-    ]
-    records.append(
-        b"dns:moths.example 192.0.2.1 20261121100000 text/dns " + more.encode() + b"4\nabcd\n"
+    description = f"{version} 0 OtherCrawler\n{names}\n".encode()
+    fields = "" if version == 1 else "200 - - 0 moths.arc "
+    version_block = (
+        f"filedesc://moths.arc 0.0.0.0 20261121100000 text/plain {fields}{len(description)}\n"
     )
+    records = [
+        version_block.encode() + description + b"\n",
+        f"dns:moths.example 192.0.2.1 20261121100000 text/dns {fields}4\nabcd\n".encode(),
+    ]
     for answer in answers:
         head = (
             f"HTTP/1.1 {answer.status}\r\n"
@@ -129,22 +131,22 @@ def arc(answers: tuple[Answer, ...] = ANSWERS, *, version: int = 1) -> list[byte
             + "\r\n"
         )
         block = head.encode() + answer.body
-        line = f"{answer.url} 192.0.2.7 20261121100000 text/html {more}{len(block)}\n"
+        line = f"{answer.url} 192.0.2.7 20261121100000 text/html {fields}{len(block)}\n"
         records.append(line.encode() + block + b"\n")
     return records
 
 
-def every_kind(folder: Path) -> dict[str, Path]:
-    """The same answers in every format and wrapping."""
+def write_every_format(folder: Path) -> dict[str, Path]:
+    """Write the same responses in every format and compression. Return the paths by file name."""
     plain, members = warc(), warc(gzipped=True)
     files = {
         "plain.warc": plain,
         "members.warc.gz": members,
-        "whole.warc.gz": gzip.compress(plain),
+        "one-member.warc.gz": gzip.compress(plain),
         "frames.warc.zst": zstd(plain, dictionary=False),
         "dictionary.warc.zst": zstd(plain, dictionary=True),
-        "one.arc": b"".join(arc()),
-        "two.arc": b"".join(arc(version=2)),
+        "v1.arc": b"".join(arc()),
+        "v2.arc": b"".join(arc(version=2)),
         "members.arc.gz": b"".join(map(gzip.compress, arc())),
     }
     paths = {}

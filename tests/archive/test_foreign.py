@@ -1,6 +1,4 @@
-"""Archives of other programs, read: every format gives the same captures, and damage gives a
-message instead of anything else.
-"""
+"""Archives of other programs: every format yields the same captures, damage an error message."""
 
 from __future__ import annotations
 
@@ -21,15 +19,15 @@ from lycosa.archive.import_formats import (
 )
 from lycosa.archive.page_folder import folder_captures
 from lycosa.core.errors import ArchiveError, UsageError
-from tests.archive.foreign_files import ANSWERS, HOST, arc, every_kind, warc
+from tests.archive.foreign_files import ANSWERS, HOST, arc, warc, write_every_format
 
 LIMIT = 1 << 20
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 KINDS = (
-    "plain.warc", "members.warc.gz", "whole.warc.gz", "frames.warc.zst", "dictionary.warc.zst", "one.arc", "two.arc", "members.arc.gz",
-    "moths.wacz",
+    "plain.warc", "members.warc.gz", "one-member.warc.gz", "frames.warc.zst",
+    "dictionary.warc.zst", "v1.arc", "v2.arc", "members.arc.gz", "moths.wacz",
 )  # fmt: skip
-WHOLE = (warc(), warc(gzipped=True), b"".join(arc()))
+COMPLETE_FILES = (warc(), warc(gzipped=True), b"".join(arc()))
 
 
 def read(path: Path, limit: int = LIMIT) -> tuple[list[ImportedCapture], Counter[str]]:
@@ -41,23 +39,23 @@ def until_damage(path: Path) -> tuple[list[ImportedCapture], str]:
     actual = []
     try:
         for capture in read_captures(path, limit=LIMIT, others=Counter()):
-            actual.append(capture)  # noqa: PERF402  # what came before the error counts
+            actual.append(capture)  # noqa: PERF402  # keep captures from before the error
     except ArchiveError as error:
         return actual, str(error)
     return actual, ""
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_format_gives_the_same(kind: str, tmp_path: Path) -> None:
-    captures, others = read(every_kind(tmp_path)[kind])
+def test_every_format_yields_the_same_captures(kind: str, tmp_path: Path) -> None:
+    captures, others = read(write_every_format(tmp_path)[kind])
     assert [(each.url, each.body, each.status) for each in captures] == [
         (answer.url, answer.body, int(answer.status[:3])) for answer in ANSWERS
     ]
     assert {each.fetched_at for each in captures} == {parse_time("20261121100000")}
     assert {each.ip for each in captures} == {"192.0.2.7"}
     assert len({each.record_id for each in captures}) == len(ANSWERS)
-    assert [each.record_id for each in read(every_kind(tmp_path)["one.arc"])[0]] == [
-        each.record_id for each in read(every_kind(tmp_path)["members.arc.gz"])[0]
+    assert [each.record_id for each in read(write_every_format(tmp_path)["v1.arc"])[0]] == [
+        each.record_id for each in read(write_every_format(tmp_path)["members.arc.gz"])[0]
     ]
     if "arc" in kind and "warc" not in kind:
         assert others == {"response of dns:": 1}
@@ -70,7 +68,7 @@ def test_every_format_gives_the_same(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_body_is_cut_at_the_limit(tmp_path: Path) -> None:
-    captures, _ = read(every_kind(tmp_path)["plain.warc"], 100)
+    captures, _ = read(write_every_format(tmp_path)["plain.warc"], 100)
     assert [each.truncated for each in captures] == ["length", "length", "", "length", ""]
     assert all(len(each.head) + len(each.body) <= 100 for each in captures)
 
@@ -79,27 +77,27 @@ def test_a_body_is_cut_at_the_limit(tmp_path: Path) -> None:
     "kind",
     [
         "members.warc.gz",
-        "whole.warc.gz",
+        "one-member.warc.gz",
         "frames.warc.zst",
         "members.arc.gz",
         "plain.warc",
-        "one.arc",
+        "v1.arc",
     ],
 )
-def test_a_torn_file_gives_what_comes_before(kind: str, tmp_path: Path) -> None:
-    path = every_kind(tmp_path)[kind]
-    whole = path.read_bytes()
-    # A file of one gzip or zstd stream may keep back what its last block holds.
-    path.write_bytes(whole[: len(whole) - 60])
+def test_truncated_file_yields_earlier_captures(kind: str, tmp_path: Path) -> None:
+    path = write_every_format(tmp_path)[kind]
+    complete = path.read_bytes()
+    path.write_bytes(complete[: len(complete) - 60])
     actual, message = until_damage(path)
     assert str(path) in message
-    least = 0 if kind in ("whole.warc.gz", "frames.warc.zst") else len(ANSWERS) - 2
-    assert least <= len(actual) <= len(ANSWERS)
+    # In a file with one gzip or zstd stream, the last block may hold all records.
+    minimum = 0 if kind in ("one-member.warc.gz", "frames.warc.zst") else len(ANSWERS) - 2
+    assert minimum <= len(actual) <= len(ANSWERS)
     assert [each.url for each in actual] == [answer.url for answer in ANSWERS][: len(actual)]
 
 
-def test_bytes_that_changed_are_told(tmp_path: Path) -> None:
-    path = every_kind(tmp_path)["members.warc.gz"]
+def test_changed_byte_is_an_error(tmp_path: Path) -> None:
+    path = write_every_format(tmp_path)["members.warc.gz"]
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(content)
@@ -114,7 +112,7 @@ def test_bytes_that_changed_are_told(tmp_path: Path) -> None:
 def test_no_bytes_raise_anything_else(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    content = bytearray(data.draw(st.sampled_from(WHOLE)))
+    content = bytearray(data.draw(st.sampled_from(COMPLETE_FILES)))
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(content) - 1))
         content[at : at + data.draw(st.integers(0, 20))] = data.draw(st.binary(max_size=8))
@@ -125,7 +123,7 @@ def test_no_bytes_raise_anything_else(
     until_damage(path)
 
 
-def test_what_is_no_archive(tmp_path: Path, path: Path) -> None:
+def test_files_of_other_types_are_refused(tmp_path: Path, path: Path) -> None:
     path.write_bytes(b"<html>")
     assert "is not a WARC, WACZ or ARC file" in until_damage(path)[1]
     with pytest.raises(ArchiveError, match="cannot be opened"):
@@ -135,7 +133,7 @@ def test_what_is_no_archive(tmp_path: Path, path: Path) -> None:
 @pytest.mark.parametrize(
     "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
 )
-def test_a_damaged_zip_of_any_method_is_told(method: int, tmp_path: Path) -> None:
+def test_damage_of_a_zip_file_is_an_error_with_any_method(method: int, tmp_path: Path) -> None:
     path = tmp_path / "one.wacz"
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("archive/one.warc", warc())
@@ -146,27 +144,27 @@ def test_a_damaged_zip_of_any_method_is_told(method: int, tmp_path: Path) -> Non
     for at in range(start, directory, max((directory - start) // 40, 1)):
         path.write_bytes(good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1 :])
         captures, damage = until_damage(path)
-        # not every bit of a coding says something
+        # Some bits do not affect the decoded content.
         assert damage or [each.body for each in captures] == bodies
     encrypted = bytearray(good)
     encrypted[6] |= 1
     encrypted[directory + 8] |= 1
     path.write_bytes(encrypted)
     assert "encrypted" in until_damage(path)[1]
-    lengths = b"\xff\xff\x00\x00" * 2
-    # longer than the file
-    path.write_bytes(good[: directory + 20] + lengths + good[directory + 28 :])
-    assert until_damage(path)[1] or method != zipfile.ZIP_STORED  # others may know their own end
+    too_long = b"\xff\xff\x00\x00" * 2
+    path.write_bytes(good[: directory + 20] + too_long + good[directory + 28 :])
+    # Compressed members mark their own end.
+    assert until_damage(path)[1] or method != zipfile.ZIP_STORED
 
 
-def test_lengths_of_many_digits_and_padding(tmp_path: Path) -> None:
-    path = tmp_path / "one.arc"
+def test_overlong_lengths_are_errors_and_padding_is_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "v1.arc"
     path.write_bytes(
         b"".join(arc()) + b"http://h/ 192.0.2.7 20261121100000 text/html " + b"9" * 5000 + b"\n"
     )
     captures, damage = until_damage(path)
     assert (len(captures), "expected an ARC record" in damage) == (len(ANSWERS), True)
-    path.write_bytes(warc(gzipped=True) + bytes(100_000))  # a tape, padded
+    path.write_bytes(warc(gzipped=True) + bytes(100_000))  # padding of a tape
     assert len(read(path)[0]) == len(ANSWERS)
     path.write_bytes(warc(gzipped=True) + bytes(100_000) + warc(gzipped=True))
     assert len(read(path)[0]) == 2 * len(ANSWERS)
@@ -181,7 +179,7 @@ def test_lengths_of_many_digits_and_padding(tmp_path: Path) -> None:
         (CHUNKED, b"<p>x", CHUNKED.replace(b"Transfer", b"X-Archive-Orig-Transfer")),
     ],
 )  # fmt: skip
-def test_heads(head: bytes, body: bytes, expected: bytes) -> None:
+def test_usable_head_matches_the_body(head: bytes, body: bytes, expected: bytes) -> None:
     assert usable(head, body) == expected
 
 
@@ -197,7 +195,7 @@ def test_heads(head: bytes, body: bytes, expected: bytes) -> None:
         ("99999999999999", 0),
     ],
 )
-def test_times(text: str, expected: int) -> None:
+def test_parse_time(text: str, expected: int) -> None:
     assert parse_time(text) == expected
 
 
@@ -205,7 +203,7 @@ def folder(root: Path, base: str = "") -> dict[str, ImportedCapture]:
     return {each.url: each for each in folder_captures(root, base, limit=LIMIT, others=Counter())}
 
 
-def test_a_folder_of_pages(tmp_path: Path) -> None:
+def test_captures_of_a_folder_of_pages(tmp_path: Path) -> None:
     for name in (
         "index.html",
         "a b/index.html",
@@ -217,7 +215,7 @@ def test_a_folder_of_pages(tmp_path: Path) -> None:
         path = tmp_path / "moths.example" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"<!DOCTYPE html><p>x")
-    (tmp_path / "moths.example" / "way").symlink_to("/etc/passwd")
+    (tmp_path / "moths.example" / "link").symlink_to("/etc/passwd")
     actual = folder(tmp_path)
     assert sorted(actual) == sorted(
         [

@@ -1,6 +1,4 @@
-"""`lycosa import`: what other robots archived stands in the tables and the index as if we had
-fetched it, once, however often it comes.
-"""
+"""`lycosa import`: captures of other crawlers are stored and indexed like fetched pages, once."""
 
 from __future__ import annotations
 
@@ -33,10 +31,10 @@ from tests.archive.foreign_files import (
     Answer,
     Writer,
     arc,
-    every_kind,
     html,
     wacz,
     warc,
+    write_every_format,
 )
 from tests.cli.conftest import run
 from tests.crawl.conftest import ServeWeb, page, serve
@@ -49,7 +47,7 @@ CONFIG = parse_config("", overrides=("crawl.patience=0",))
 PAGES = {f"{HOST}/": "Home", f"{HOST}/eyes": "Compound eyes", f"{HOST}/wings": "Wings"}
 
 
-def take(
+def import_paths(
     root: Path,
     *paths: Path,
     index: bool = False,
@@ -80,25 +78,25 @@ def states(root: Path) -> dict[str, str]:
     )
 
 
-def sound(root: Path) -> None:
+def assert_valid(root: Path) -> None:
     report = verify(Workspace.open(str(root)), deep=True)
     assert report.ok, report.findings
 
 
 @pytest.mark.parametrize(
-    "kind", ["plain.warc", "members.warc.gz", "dictionary.warc.zst", "two.arc", "moths.wacz"]
+    "kind", ["plain.warc", "members.warc.gz", "dictionary.warc.zst", "v2.arc", "moths.wacz"]
 )
-def test_every_format(kind: str, tmp_path: Path) -> None:
-    path = every_kind(tmp_path)[kind]
+def test_captures_of_every_format_are_imported_once(kind: str, tmp_path: Path) -> None:
+    path = write_every_format(tmp_path)[kind]
     root = tmp_path / "workspace"
-    report = take(root, path, index=kind == "moths.wacz")
+    report = import_paths(root, path, index=kind == "moths.wacz")
     assert (report.captures, report.imported, report.pages, dict(report.left_out)) == (5, 5, 3, {})
     assert titles(root) == PAGES
     assert states(root) == {
         **dict.fromkeys([*PAGES, f"{HOST}/old"], "visited"),
         f"{HOST}/gone": "gone",
     }
-    again = take(root, path)
+    again = import_paths(root, path)
     assert (again.imported, again.already_there, rows(root, "visits").height) == (0, 5, 5)
     assert rows(root, "pages").filter(pl.col("url") == f"{HOST}/wings")[
         "redirect_from"
@@ -120,26 +118,26 @@ def test_every_format(kind: str, tmp_path: Path) -> None:
         assert [
             result.url for result in Searcher(str(root)).search(SearchRequest("facets")).hits
         ] == [f"{HOST}/eyes"]
-    sound(root)
+    assert_valid(root)
 
 
-def test_the_scope_is_for_links_and_for_pages_if_wanted(tmp_path: Path) -> None:
+def test_scope_limits_links_and_optionally_pages(tmp_path: Path) -> None:
     path = tmp_path / "a.warc"
     path.write_bytes(warc((*ANSWERS, Answer("http://other.example/", html("Other", "/far")))))
     seeded: dict[str, object] = {"seeds": [f"{HOST}/"]}
-    take(tmp_path / "all", path, settings=seeded)
+    import_paths(tmp_path / "all", path, settings=seeded)
     assert titles(tmp_path / "all") == {**PAGES, "http://other.example/": "Other"}
     assert "http://other.example/far" not in states(tmp_path / "all")
-    report = take(tmp_path / "some", path, settings=seeded, in_scope=True)
+    report = import_paths(tmp_path / "some", path, settings=seeded, in_scope=True)
     assert (titles(tmp_path / "some"), report.left_out) == (PAGES, {"out_of_scope": 1})
-    take(tmp_path / "wide", path, settings={"scope": "any"})
+    import_paths(tmp_path / "wide", path, settings={"scope": "any"})
     assert states(tmp_path / "wide")["http://other.example/far"] == "known"
 
 
-def test_what_the_operator_excluded_stays_out(tmp_path: Path) -> None:
+def test_excluded_urls_are_not_imported(tmp_path: Path) -> None:
     listed = tmp_path / "excluded.txt"
     listed.write_text(f"prefix {HOST}/eyes\n")
-    path = every_kind(tmp_path)["plain.warc"]
+    path = write_every_format(tmp_path)["plain.warc"]
     config = parse_config("", overrides=(f'crawl.exclusions="{listed}"',))
     report = import_files(
         str(tmp_path / "w"), config, "default", [str(path)], ImportOptions(index=False)
@@ -148,45 +146,45 @@ def test_what_the_operator_excluded_stays_out(tmp_path: Path) -> None:
     assert f"{HOST}/eyes" not in titles(tmp_path / "w")
 
 
-def revisit(writer: Writer, url: str, original: str, date: str, body: bytes) -> None:
-    digest = writer.create_warc_record(
+def write_revisit(writer: Writer, url: str, original: str, date: str, body: bytes) -> None:
+    response = writer.create_warc_record(
         original,
         "response",
         io.BytesIO(body),
         http_headers=StatusAndHeaders("200 OK", [], protocol="HTTP/1.1"),
     )
-    writer.ensure_digest(digest, block=False, payload=True)
+    writer.ensure_digest(response, block=False, payload=True)
     head = StatusAndHeaders(
         "200 OK", [("Content-Type", "text/html; charset=utf-8")], protocol="HTTP/1.1"
     )
     record = writer.create_revisit_record(
-        url, digest.rec_headers.get_header("WARC-Payload-Digest"), original, AT, http_headers=head
+        url, response.rec_headers.get_header("WARC-Payload-Digest"), original, AT, http_headers=head
     )
     record.rec_headers.replace_header("WARC-Date", date)
     writer.write_record(record)
 
 
-def test_revisits_find_their_originals(tmp_path: Path) -> None:
+def test_revisits_are_resolved_to_their_originals(tmp_path: Path) -> None:
     output = io.BytesIO()
     writer = Writer(output, gzip=True)
     body = ANSWERS[1].body
-    # the same page later
-    revisit(writer, f"{HOST}/eyes", f"{HOST}/eyes", "2026-11-21T11:00:00Z", body)
+    # the same URL later
+    write_revisit(writer, f"{HOST}/eyes", f"{HOST}/eyes", "2026-11-21T11:00:00Z", body)
     # another URL with the same payload
-    revisit(writer, f"{HOST}/eyes-too", f"{HOST}/eyes", "2026-11-21T11:00:01Z", body)
+    write_revisit(writer, f"{HOST}/eyes-too", f"{HOST}/eyes", "2026-11-21T11:00:01Z", body)
     later, first = tmp_path / "later.warc.gz", tmp_path / "first.warc.gz"
     later.write_bytes(output.getvalue())
     first.write_bytes(warc(gzipped=True))
     root = tmp_path / "w"
-    report = take(root, later)
+    report = import_paths(root, later)
     assert (report.imported, report.left_out) == (0, {"revisit_without_original": 2})
-    report = take(root, first, later)
+    report = import_paths(root, first, later)
     assert (report.imported, dict(report.left_out)) == (7, {})
     assert titles(root) == {**PAGES, f"{HOST}/eyes-too": "Compound eyes"}
     visits = rows(root, "visits").filter(pl.col("url") == f"{HOST}/eyes").sort("fetched_at")
     assert visits["changed"].to_list() == [True, False]
-    assert take(root, first, later).already_there == 7
-    sound(root)
+    assert import_paths(root, first, later).already_there == 7
+    assert_valid(root)
 
 
 def test_an_older_capture_does_not_replace_a_newer_one(tmp_path: Path) -> None:
@@ -196,23 +194,23 @@ def test_an_older_capture_does_not_replace_a_newer_one(tmp_path: Path) -> None:
         warc((Answer(f"{HOST}/", html("Home as it was")),), date="2020-01-01T00:00:00Z")
     )
     root = tmp_path / "w"
-    take(root, new)
-    assert take(root, old).imported == 1
+    import_paths(root, new)
+    assert import_paths(root, old).imported == 1
     assert titles(root)[f"{HOST}/"] == "Home"
     assert rows(root, "visits").filter(pl.col("url") == f"{HOST}/").height == 2
-    sound(root)
+    assert_valid(root)
 
 
-def test_damage_is_told_and_the_rest_is_taken(tmp_path: Path) -> None:
-    broken, whole = tmp_path / "a.warc.gz", tmp_path / "b.arc"
+def test_damaged_file_is_reported_and_the_rest_is_imported(tmp_path: Path) -> None:
+    broken, intact = tmp_path / "a.warc.gz", tmp_path / "b.arc"
     broken.write_bytes(warc(gzipped=True)[:-100])
-    whole.write_bytes(b"".join(arc((Answer("http://b.example/", html("Whole")),))))
-    assert list(take(tmp_path / "w", broken, whole).damaged) == [str(broken)]
-    assert {"Home", "Compound eyes", "Whole"} <= set(titles(tmp_path / "w").values())
-    said = run("-w", str(tmp_path / "v"), "import", str(broken), str(whole), limit_s=120)
-    said.expect(1, err=[str(broken)])
+    intact.write_bytes(b"".join(arc((Answer("http://b.example/", html("Intact")),))))
+    assert list(import_paths(tmp_path / "w", broken, intact).damaged) == [str(broken)]
+    assert {"Home", "Compound eyes", "Intact"} <= set(titles(tmp_path / "w").values())
+    result = run("-w", str(tmp_path / "v"), "import", str(broken), str(intact), limit_s=120)
+    result.expect(1, err=[str(broken)])
     with pytest.raises(UsageError, match="does not exist"):
-        take(tmp_path / "w", tmp_path / "none.warc")
+        import_paths(tmp_path / "w", tmp_path / "none.warc")
 
 
 @pytest.mark.proves("consistency-archive")
@@ -236,8 +234,11 @@ def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     crawl(CrawlOrder(str(one), CONFIG, collection))
     exported = export_warc(Workspace.open(str(one)), tmp_path / "out")
-    assert take(two, tmp_path / "out", index=True, settings=settings).imported == exported.captures
-    same = {
+    assert (
+        import_paths(two, tmp_path / "out", index=True, settings=settings).imported
+        == exported.captures
+    )
+    compared = {
         "pages": [
             "url",
             "fetched_at",
@@ -262,7 +263,7 @@ def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
             "record_id",
         ],
     }
-    for table, columns in same.items():
+    for table, columns in compared.items():
         first, second = (rows(root, table).select(columns).sort(columns) for root in (one, two))
         assert first.equals(second), (
             table,
@@ -279,7 +280,7 @@ def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
         ]
         assert actual[0] == actual[1]
         assert actual[0]
-    sound(two)
+    assert_valid(two)
 
 
 @pytest.mark.proves("durability-import-kill")
@@ -309,14 +310,14 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: Path) -> None:
     process.wait()
     assert process.returncode == -9
     before = rows(root, "pages").height
-    report = take(root, path)
+    report = import_paths(root, path)
     assert report.already_there >= before
     assert report.imported == 900 - report.already_there
     assert rows(root, "pages").height == rows(root, "visits").height == 900
-    sound(root)
+    assert_valid(root)
 
 
-def test_files_by_wget(tmp_path: Path, serve: ServeWeb) -> None:
+def test_warc_and_mirror_of_wget_are_imported(tmp_path: Path, serve: ServeWeb) -> None:
     wget = require_program("wget")
     web = serve(
         {
@@ -329,10 +330,10 @@ def test_files_by_wget(tmp_path: Path, serve: ServeWeb) -> None:
     subprocess.run([*call, "--warc-file=w", "-P", "one"], cwd=tmp_path, check=True, timeout=60)
     subprocess.run([*call, "-P", "mirror"], cwd=tmp_path, check=True, timeout=60)
     by_warc, by_folder = tmp_path / "a", tmp_path / "b"
-    report = take(by_warc, tmp_path / "w.warc.gz")
+    report = import_paths(by_warc, tmp_path / "w.warc.gz")
     assert report.pages == 3
-    assert sum(report.others.values()) == 2  # wget's own notes
-    assert take(by_folder, tmp_path / "mirror").pages == 3
+    assert sum(report.others.values()) == 2  # records about the run of wget
+    assert import_paths(by_folder, tmp_path / "mirror").pages == 3
     assert (
         titles(by_warc)
         == titles(by_folder)
@@ -340,14 +341,14 @@ def test_files_by_wget(tmp_path: Path, serve: ServeWeb) -> None:
     )
 
 
-def test_a_page_for_two_collections(tmp_path: Path) -> None:
+def test_page_is_imported_into_two_collections(tmp_path: Path) -> None:
     path = wacz(tmp_path / "a.wacz", ("a.warc.gz", warc(gzipped=True)))
     root = tmp_path / "w"
-    take(root, path)
+    import_paths(root, path)
     report = import_files(str(root), CONFIG, "second", [str(path)], ImportOptions(index=False))
     assert report.pages == 3
     assert rows(root, "pages").group_by("collection").len().sort("collection").rows() == [
         ("default", 3),
         ("second", 3),
     ]
-    sound(root)
+    assert_valid(root)

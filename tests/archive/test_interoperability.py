@@ -1,4 +1,4 @@
-"""CDXJ keys as the surt package computes them, and `resource` records that other readers accept."""
+"""CDXJ keys equal to those of the surt package, and `resource` records for other readers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ SESSION = "0123456789abcdef0123456789ABCDEF"
         ("http://example.com/(abcdefghijklmnopqrstuvwx)/x.aspx?a", "com,example)/x.aspx?a"),
     ],
 )
-def test_keys(url: str, key: str) -> None:
+def test_surt_keys(url: str, key: str) -> None:
     assert surt(url) == key
 
 
@@ -78,7 +78,7 @@ def test_keys(url: str, key: str) -> None:
         st.text(), st.builds("http://{}/{}?{}".format, st.text(max_size=5), st.text(), st.text())
     )
 )
-def test_keys_never_raise_and_hold_no_separator(url: str) -> None:
+def test_surt_accepts_any_text_and_its_keys_have_no_separator(url: str) -> None:
     key = surt(url)
     assert key.isascii()
     assert " " not in key.partition(")")[2]
@@ -86,13 +86,13 @@ def test_keys_never_raise_and_hold_no_separator(url: str) -> None:
 
 
 @given(st.text("/.aZ0-~%(){}@", max_size=12))
-def test_plain_paths_have_the_keys_that_all_others_have(tail: str) -> None:
+def test_fast_path_of_surt_agrees_with_the_general_one(tail: str) -> None:
     path = f"/{tail}"
     if _PLAIN_PATH.fullmatch(path):
         assert surt(f"http://a{path}") == f"a){_path_key(path)}"
 
 
-def test_a_line_is_json_whatever_servers_say() -> None:
+def test_cdxj_line_is_json_with_any_content_type() -> None:
     capture = SimpleNamespace(
         url="http://é/",
         fetched_at=0,
@@ -113,7 +113,7 @@ def test_a_line_is_json_whatever_servers_say() -> None:
     }
 
 
-def test_the_index_of_a_file(tmp_path: Path) -> None:
+def test_index_of_a_warc_file(tmp_path: Path) -> None:
     writer = WarcWriter(
         tmp_path / "archive.warc.gz", relative_path="data/1-1/archive.warc.gz", info={}
     )
@@ -168,7 +168,9 @@ def test_the_index_of_a_file(tmp_path: Path) -> None:
         write_cdxj(path, visits)
 
 
-def test_a_failure_leaves_no_half_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_leaves_no_partial_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(file: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -188,6 +190,7 @@ HEAD = (
 def _pair(
     url: str, head: bytes = HEAD, body: bytes = b"Words in a file.\r\n\r\nMore.", status: int = 200
 ) -> tuple[Exchange, Visit]:
+    """Return an exchange over FTP or Gopher, which has no request head, and its visit."""
     exchange, visit = pair(
         url, head=head, body=body, request=b"", protocol=url.partition(":")[0], status=status
     )
@@ -203,7 +206,7 @@ def written(tmp_path: Path) -> tuple[Path, WarcWriter, list[tuple[Exchange, Visi
         _pair("ftp://h.example/empty/", body=b""),
         _pair(
             "gopher://h.example/0/a",
-            body=b"HTTP/1.1 404 Not Found\r\n\r\nlooks like an answer of the web",
+            body=b"HTTP/1.1 404 Not Found\r\n\r\nlooks like an HTTP response",
         ),
         _pair("ftp://h.example/none", head=b"HTTP/1.1 404 Not Found\r\n\r\n", body=b"", status=404),
     ]
@@ -218,7 +221,7 @@ def written(tmp_path: Path) -> tuple[Path, WarcWriter, list[tuple[Exchange, Visi
         writer.append(
             exchange, visit, revisit_of=RevisitTarget(url, AT, first.record_id, first.digest)
         )
-        exchange.body = b""  # left out, since the first capture has it
+        exchange.body = b""  # a revisit record has no body
         pairs.append((exchange, visit))
     writer.close()
     return path, writer, pairs
@@ -242,49 +245,29 @@ def test_other_readers_take_them(
     written: tuple[Path, WarcWriter, list[tuple[Exchange, Visit]]], tmp_path: Path
 ) -> None:
     path, writer, pairs = written
-    checker = Checker(
-        type(
-            "Options",
-            (),
-            {"verbose": False, "inputs": [str(path)], "exit_code": 0, "exit_value": 0},
-        )()
-    )
-    checker.process_all()
-    assert checker.exit_value == 0
+    assert Checker(SimpleNamespace(verbose=False, inputs=[str(path)])).process_all() == 0
     expected = [("resource", each.url, each.body) for each, _ in pairs[:3]] + [
         ("revisit", pairs[0][0].url, b"")
     ] * 2
+    actual: list[tuple[str, str, bytes]] = []
+    protocols: list[str] = []
+    content_types: list[str] = []
     with path.open("rb") as stream:
-        ours = [
-            record
-            for record in WarcioIterator(stream)
-            if record.rec_type in ("resource", "revisit")
-        ]
-        stream.seek(0)
-        actual = [
-            (
-                record.rec_type,
-                record.rec_headers.get_header("WARC-Target-URI"),
-                record.content_stream().read(),
-            )
-            for record in WarcioIterator(stream)
-            if record.rec_type in ("resource", "revisit")
-        ]
+        for record in WarcioIterator(stream):
+            if record.rec_type in ("resource", "revisit"):
+                header = record.rec_headers.get_header
+                actual.append(
+                    (record.rec_type, header("WARC-Target-URI"), record.content_stream().read())
+                )
+                protocols.append(header("WARC-Protocol"))
+                content_types.append(header("Content-Type"))
     assert actual == expected
-    assert [record.rec_headers.get_header("WARC-Protocol") for record in ours] == [
-        "ftp",
-        "ftp",
-        "gopher",
-        "ftp",
-        "ftp",
-    ]
-    assert [record.rec_headers.get_header("Content-Type") for record in ours[:3]] == [
-        "text/plain"
-    ] * 3
+    assert protocols == ["ftp", "ftp", "gopher", "ftp", "ftp"]
+    assert content_types[:3] == ["text/plain"] * 3
     with path.open("rb") as stream:
         for record in ArchiveIterator(stream):
             assert record.verify_block_digest()
     lines = write_cdxj(
         tmp_path / "a.cdxj", [visit for _, visit in pairs], record_types=writer.record_types
     )
-    assert lines == 5  # not the one that has no record of its own
+    assert lines == 5  # the 404 has no resource record

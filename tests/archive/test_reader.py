@@ -1,4 +1,4 @@
-"""Reading back: equal records for any bytes, torn tails, damage."""
+"""Reading WARC files: equal exchanges for any bytes, torn tails, damage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Pair = tuple[Exchange, Visit]
 
 
 def write(path: Path, *pairs: Pair) -> list[int]:
-    """Write a file and return its size after warcinfo and after each exchange."""
+    """Write a file. Return its size after warcinfo and after each exchange."""
     path.unlink(missing_ok=True)
     writer = WarcWriter(path, relative_path=path.name, info={})
     sizes = [writer.size]
@@ -106,14 +106,14 @@ visits = st.builds(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(pairs=st.lists(st.tuples(exchanges, visits), max_size=3))
-def test_what_was_appended_is_read_back_equal(path: Path, pairs: list[Pair]) -> None:
+def test_exchanges_are_read_as_written(path: Path, pairs: list[Pair]) -> None:
     write(path, *pairs)
     assert read(path) == pairs
     for exchange, visit in pairs:
         assert read_response(path, visit.warc_offset, visit.warc_length).body == exchange.body
 
 
-def test_fields_that_differ_between_exchange_and_visit_are_kept(tmp_path: Path) -> None:
+def test_different_fields_of_exchange_and_visit_are_kept(tmp_path: Path) -> None:
     exchange, visit = pair()
     pairs = [
         (
@@ -151,7 +151,7 @@ def test_a_file_cut_at_any_byte_gives_every_earlier_exchange_and_nothing_else(
     assert read(path) == pairs
 
 
-def test_a_file_cut_in_its_first_record_holds_nothing(tmp_path: Path) -> None:
+def test_file_cut_in_its_first_record_has_no_exchange(tmp_path: Path) -> None:
     path, torn = tmp_path / "a.warc.gz", tmp_path / "torn.warc.gz"
     (size,) = write(path)
     for cut in range(size):
@@ -170,17 +170,16 @@ def test_a_tail_of_zeros_or_noise_is_a_torn_tail(path: Path) -> None:
 
 
 def hostile_body() -> bytes:
-    """A body that is itself a WARC with a whole exchange in it."""
+    """Return a body that is itself a WARC file with a complete exchange."""
     fields = (
         "WARC-Type: metadata\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Warcinfo-ID: "
         "<urn:uuid:0>\r\nContent-Type: application/json\r\n"
     )
-    visit = b'{"url":"http://evil/","host":"evil","partition":0,"host_key":0,"url_key":0,"kind":"page","collection":"c"'
-    block = (
-        b'{"visit":'
-        + visit
-        + b',"depth":0,"fetched_at":0,"duration_ms":0},"exchange":{},"records":1}'
+    visit = (
+        b'{"url":"http://evil/","host":"evil","partition":0,"host_key":0,"url_key":0,'
+        b'"kind":"page","collection":"c","depth":0,"fetched_at":0,"duration_ms":0}'
     )
+    block = b'{"visit":' + visit + b',"exchange":{},"records":1}'
     return gzip_record(fields, block, b"", store_body=False)
 
 
@@ -190,7 +189,7 @@ def test_nothing_is_read_out_of_a_body_whatever_is_torn_or_damaged(
 ) -> None:
     alone = tmp_path / "alone.warc.gz"
     alone.write_bytes(hostile_body())
-    assert len(read(alone)) == 1  # it would be an exchange if it were a file
+    assert len(read(alone)) == 1  # as a file of its own it has an exchange
     head = HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n"
     pairs = [
         pair(),
@@ -199,7 +198,7 @@ def test_nothing_is_read_out_of_a_body_whatever_is_torn_or_damaged(
     ]
     sizes = write(path, *pairs)
     data = path.read_bytes()
-    assert hostile_body() in data  # it stands there uncompressed
+    assert hostile_body() in data  # stored uncompressed
     after = data.index(hostile_body()) + 5
     for cut in (after, after + 400, sizes[2] - 10):
         path.write_bytes(data[:cut])
@@ -215,37 +214,37 @@ def test_nothing_is_read_out_of_a_body_whatever_is_torn_or_damaged(
 def read_until_error(
     path: Path, on_damage: Callable[[Damage], None] | None = None
 ) -> tuple[list[Pair], str]:
-    got: list[Pair] = []
+    intact: list[Pair] = []
     try:
-        got.extend(
+        intact.extend(
             (stored.exchange, stored.visit) for stored in read_exchanges(path, on_damage=on_damage)
         )
     except ArchiveError as error:
-        return got, str(error)
-    return got, ""
+        return intact, str(error)
+    return intact, ""
 
 
-def test_damage_in_the_middle_is_an_error_that_says_where(path: Path) -> None:
+def test_damage_before_the_end_is_an_error_with_its_offset(path: Path) -> None:
     pairs = [pair(f"http://a.example/{number}") for number in range(4)]
     sizes = write(path, *pairs)
     good = path.read_bytes()
     for position in range(sizes[1], sizes[2], 7):
         path.write_bytes(good[:position] + bytes([good[position] ^ 0x55]) + good[position + 1 :])
-        got, message = read_until_error(path)
+        intact, message = read_until_error(path)
         if message:
             assert str(path) in message
             assert "is damaged from offset" in message
             assert "lycosa check" in message
-            assert got == pairs[:1]
+            assert intact == pairs[:1]
         else:
-            assert got == pairs  # a byte of a gzip header that says nothing
+            assert intact == pairs  # a byte of the gzip header without effect
 
         damages: list[Damage] = []
         assert read_until_error(path, damages.append) in ((pairs, ""), ([pairs[0], *pairs[2:]], ""))
         assert all(sizes[1] <= damage.offset < damage.end <= sizes[2] for damage in damages)
 
 
-def test_a_torn_tail_is_reported_to_those_who_check(path: Path) -> None:
+def test_torn_tail_is_reported_to_the_damage_callback(path: Path) -> None:
     *_, before, size = write(path, pair(), pair())
     os.truncate(path, size - 3)
     damages: list[Damage] = []
@@ -284,7 +283,7 @@ def test_a_torn_tail_is_reported_to_those_who_check(path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_warc_is_refused_with_a_reason(path: Path, content: bytes, message: str) -> None:
+def test_invalid_files_are_refused_with_a_reason(path: Path, content: bytes, message: str) -> None:
     path.write_bytes(content)
     with pytest.raises(ArchiveError) as caught:
         list(read_exchanges(path))
@@ -299,7 +298,7 @@ def test_missing_and_empty_files(tmp_path: Path) -> None:
     assert list(read_exchanges(tmp_path / "empty")) == []
 
 
-def test_a_response_is_only_read_where_one_is(path: Path) -> None:
+def test_read_response_refuses_other_positions_lengths_and_types(path: Path) -> None:
     exchange, visit = pair()
     lost, lost_visit = failure()
     write(path, (exchange, visit), (lost, lost_visit))
@@ -315,7 +314,9 @@ def test_a_response_is_only_read_where_one_is(path: Path) -> None:
     assert (answer.status, answer.head, answer.body) == (0, b"", b"")
 
 
-def test_metadata_of_an_unknown_version_is_an_error_of_another_program_not(path: Path) -> None:
+def test_visit_metadata_of_another_version_is_an_error_and_other_json_is_ignored(
+    path: Path,
+) -> None:
     fields = (
         "WARC-Type: metadata\r\nWARC-Record-ID: <urn:uuid:1>\r\nContent-Type: application/json\r\n"
     )
@@ -333,7 +334,7 @@ def test_metadata_of_an_unknown_version_is_an_error_of_another_program_not(path:
     assert list(read_exchanges(path)) == []
 
 
-def test_the_records_of_another_writer_are_read(path: Path) -> None:
+def test_records_of_another_writer_are_read(path: Path) -> None:
     with open(path, "wb") as file:
         writer = WARCWriter(file, gzip=True)
         writer.write_record(writer.create_warcinfo_record("x.warc.gz", {"software": "other"}))
@@ -373,12 +374,12 @@ def test_whatever_is_damaged_no_exchange_is_invented_or_changed(
     path.write_bytes(data)
     damages: list[Damage] = []
     read_pairs, message = read_until_error(path, damages.append if report else None)
-    got = [exchange for exchange, _ in read_pairs]
-    assert [exchange for exchange, _ in pairs if exchange in got] == got
-    assert len(got) == 4 or message or damages or not report
+    intact = [exchange for exchange, _ in read_pairs]
+    assert [exchange for exchange, _ in pairs if exchange in intact] == intact
+    assert len(intact) == 4 or message or damages or not report
 
 
-def test_a_torn_body_full_of_member_headers_is_passed_over_quickly(path: Path) -> None:
+def test_torn_body_full_of_member_headers_is_skipped_quickly(path: Path) -> None:
     head = HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n"
     for pattern in (b"\x1f\x8b\x08", b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x05\x00\xfa\xffWARC/"):
         write(

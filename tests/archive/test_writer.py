@@ -1,4 +1,4 @@
-"""What stands on disk: golden bytes, what other readers say of it, what a full disk leaves."""
+"""Writing WARC files: golden bytes, other readers, full disks, kills."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_golden_records(tmp_path: Path) -> None:
     assert again.read_bytes() == (tmp_path / "a.warc.gz").read_bytes()
 
 
-def test_every_record_is_a_gzip_member_and_they_follow_each_other(path: Path) -> None:
+def test_file_is_a_sequence_of_one_gzip_member_per_record(path: Path) -> None:
     write(
         path,
         pair(),
@@ -198,7 +198,7 @@ def test_other_readers_agree_with_every_digest(path: Path) -> None:
     assert bodies["http://www.example.org/g"] == b"hi" * 50
 
 
-def test_revisit_records_name_what_they_repeat(tmp_path: Path, path: Path) -> None:
+def test_revisit_records_refer_to_the_original(tmp_path: Path, path: Path) -> None:
     exchange, visit = pair()
     writer = new_writer(path)
     writer.append(exchange, visit)
@@ -232,7 +232,7 @@ def test_revisit_records_name_what_they_repeat(tmp_path: Path, path: Path) -> No
         .headers["warc-profile"]
         .endswith("/server-not-modified")
     )
-    # Replay copies a revisit, whose body is gone, into another file.
+    # Replay copies a revisit, which has no body, into another file.
     stored_revisit = list(read_exchanges(path))[1]
     copy = WarcWriter(tmp_path / "b.warc.gz", relative_path="b.warc.gz", info={})
     copy.append(stored_revisit.exchange, stored_revisit.visit, revisit_of=stored_revisit.revisit_of)
@@ -308,17 +308,17 @@ head_bytes = st.one_of(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(head=head_bytes, request=head_bytes, body=st.binary(max_size=60))
-def test_no_head_however_odd_makes_the_file_unreadable_for_others(
+def test_other_readers_can_read_files_with_any_head(
     path: Path, head: bytes, request: bytes, body: bytes
 ) -> None:
     path.unlink(missing_ok=True)
-    odd = pair(head=head, request=request, body=body)
-    write(path, odd, pair("http://www.example.org/after"))
+    written = pair(head=head, request=request, body=body)
+    write(path, written, pair("http://www.example.org/after"))
     code, output = warcio_check(path)
     assert code == 0, output
     assert all(block for _, block, _ in fast_digests(path))
     first, after = read_exchanges(path)
-    assert (first.exchange, first.visit) == odd
+    assert (first.exchange, first.visit) == written
     assert after.exchange.url == "http://www.example.org/after"
 
 
@@ -329,14 +329,14 @@ def test_a_full_disk_leaves_whole_exchanges_and_says_so(
     writer = new_writer(path)
     writer.append(*pair())
     size = writer.size
-    room = [100]
+    free = [100]
     real_write = os.write
 
     def write_until_full(file: int, data: memoryview) -> int:
-        if not room[0]:
+        if not free[0]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        used = min(room[0], len(data))
-        room[0] -= used
+        used = min(free[0], len(data))
+        free[0] -= used
         return real_write(file, data[:used])
 
     monkeypatch.setattr("lycosa.archive.warc.writer.os.write", write_until_full)
@@ -356,7 +356,7 @@ def test_a_full_disk_leaves_whole_exchanges_and_says_so(
     ]
 
 
-LIMITED = """
+SIZE_LIMITED = """
 import os, resource, sys
 from pathlib import Path
 from lycosa.archive.warc.writer import WarcWriter
@@ -376,9 +376,9 @@ writer.close()
 """
 
 
-def test_a_limit_of_the_system_is_met_as_a_full_disk(path: Path) -> None:
+def test_file_size_limit_is_handled_like_a_full_disk(path: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(path)],
+        [sys.executable, "-c", SIZE_LIMITED, str(path)],
         capture_output=True,
         text=True,
         check=True,
@@ -418,10 +418,10 @@ def test_what_append_returned_from_outlives_a_kill(tmp_path: Path) -> None:
             for _ in range(kill_after):
                 process.stdout.readline()
             process.send_signal(signal.SIGKILL)
-            said = kill_after + process.stdout.read().count(b"\n")
+            reported = kill_after + process.stdout.read().count(b"\n")
         actual = [stored.exchange.url for stored in read_exchanges(path)]
         assert actual == [f"http://a.example/{number}" for number in range(len(actual))]
-        assert said <= len(actual) <= said + 1
+        assert reported <= len(actual) <= reported + 1
 
 
 @pytest.mark.proves("durability-torn-archive")
@@ -476,9 +476,7 @@ def test_a_file_is_never_written_twice(tmp_path: Path, path: Path) -> None:
         new_writer(tmp_path / "missing" / "a.warc.gz")
 
 
-def test_a_file_that_cannot_be_begun_leaves_nothing_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_start_of_a_file_closes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(file: int, data: memoryview) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -520,7 +518,7 @@ def test_a_body_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     stored=st.booleans(),
 )
 @settings(max_examples=60)
-def test_members_inflate_to_what_went_in(
+def test_gzip_record_is_decompressed_to_its_record(
     head: bytes, body: bytes, blocks: int, stored: bool
 ) -> None:
     body += bytes(65_535 * blocks)
@@ -534,7 +532,7 @@ def test_members_inflate_to_what_went_in(
     assert gzip.decompress(member) == expected
 
 
-def test_compressed_bodies_are_stored_not_compressed_again() -> None:
+def test_compressed_bodies_are_not_compressed_again() -> None:
     body = os.urandom(100_000)
     member = gzip_record("", HEAD, body, store_body=True)
     assert body[:65_535] in member
@@ -561,7 +559,7 @@ def test_dates_have_milliseconds(at: int, date: str) -> None:
         ("é\udc80", "%C3%A9%ED%B2%80"),
     ],
 )
-def test_fields_cannot_be_broken_out_of(text: str, value: str) -> None:
+def test_field_values_cannot_inject_fields(text: str, value: str) -> None:
     assert field_value(text) == value
 
 

@@ -1,11 +1,12 @@
-"""How evenly a crawl's pages were shared, and how evenly they could have been, since a site's pages
-cannot be shared out.
+"""How evenly the pages of a crawl were distributed, compared with the best known distribution.
+
+All pages of a site are fetched by one worker, so a perfect balance may be impossible.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,25 +18,23 @@ from lycosa.store.workspace import Workspace
 
 @dataclass(slots=True, frozen=True)
 class Balance:
-    """`apart`: by how much of the mean the worker that is furthest from it differs; `best` the same
-    for the best sharing that we know.
-    """
+    """Pages per worker and the largest deviation from their mean, as a share of the mean."""
 
-    pages: tuple[int, ...]  # a worker, most first
-    apart: float
-    best: float
-    largest_site: float  # its share of the mean
+    pages: tuple[int, ...]  # per worker, descending
+    deviation: float
+    best_deviation: float  # of the best known distribution
+    largest_site: float  # pages of the largest site, as a share of the mean
 
     def __str__(self) -> str:
         return (
-            f"pages a worker {self.pages}: {self.apart:.1%} from the mean at most; best possible "
-            f"{self.best:.1%}; "
+            f"pages per worker {self.pages}: at most {self.deviation:.1%} from the mean; best "
+            f"known {self.best_deviation:.1%}; "
             f"the largest site has {self.largest_site:.0%} of the mean"
         )
 
 
 def balance(root: Path, workers: int) -> Balance:
-    """Of a crawl that is over, with workers that lived throughout."""
+    """Return the balance of a finished crawl whose workers ran from start to end."""
     workspace = Workspace.open(str(root))
     by_worker: Counter[str] = Counter()
     for entry in workspace.log.entries():
@@ -49,17 +48,17 @@ def balance(root: Path, workers: int) -> Balance:
         int(partition): float(count)
         for partition, count in frame["partition"].value_counts().iter_rows()
     }
-    dealt = deal(partitions, partitions, {str(number): 0.0 for number in range(workers)})
-    shares = [sum(partitions[partition] for partition in held) for held in dealt.values()]
+    assignments = deal(partitions, partitions, {str(number): 0.0 for number in range(workers)})
+    shares = [sum(partitions[partition] for partition in held) for held in assignments.values()]
     return Balance(
         tuple(sorted(pages, reverse=True)),
-        _apart(pages),
-        _apart(shares),
+        max_deviation(pages),
+        max_deviation(shares),
         max(sites) * workers / frame.height,
     )
 
 
-def _apart(pages: Iterable[float]) -> float:
-    numbers = list(pages)
-    mean = sum(numbers) / len(numbers)
-    return max(abs(number - mean) for number in numbers) / mean
+def max_deviation(pages: Sequence[float]) -> float:
+    """Return the largest deviation from the mean, as a share of the mean."""
+    mean = sum(pages) / len(pages)
+    return max(abs(number - mean) for number in pages) / mean

@@ -1,6 +1,4 @@
-"""A crawl on several workers by the command line, and hands on its processes: who is alive, kill,
-stop, let go on.
-"""
+"""Run `lycosa crawl` with an engine, and inspect, kill and pause its processes."""
 
 from __future__ import annotations
 
@@ -41,10 +39,10 @@ class ClusterCrawl:
 
     workspace: Path | str
     served: ServedWeb
-    engine: Sequence[str]  # the options that choose it
+    engine: Sequence[str]  # command-line options of the engine
     settings: Sequence[str] = ()
-    environment: dict[str, str] = field(default_factory=dict)  # beside this process's own
-    python: Sequence[str] = (sys.executable,)  # the words that start it
+    environment: dict[str, str] = field(default_factory=dict)  # added to that of this process
+    python: Sequence[str] = (sys.executable,)  # command that starts Python
     process: subprocess.Popen[str] = field(init=False)
 
     def __enter__(self) -> ClusterCrawl:
@@ -75,12 +73,12 @@ class ClusterCrawl:
         trace: TracebackType | None,
     ) -> None:
         with self._errors:
-            below = self.descendants()
+            descendants = self.descendants()
             self.process.kill()
             self.process.communicate()
-            for each in below:  # one that a test has stopped does not see its parent's end
+            for process in descendants:  # a suspended process does not notice that its parent ended
                 with suppress(psutil.NoSuchProcess):
-                    each.kill()
+                    process.kill()
 
     def descendants(self) -> list[psutil.Process]:
         with suppress(psutil.NoSuchProcess):
@@ -88,16 +86,16 @@ class ClusterCrawl:
         return []
 
     def status(self) -> dict[str, Any]:
-        """What the coordinator wrote last; empty before."""
+        """Return the last status of the coordinator, or an empty one."""
         return cluster_status(str(self.workspace)) or {}
 
     def coordinator(self) -> int:
-        """The process that leads, as far as is known; 0 if it is no more, or there was none yet."""
+        """Return the process ID of the last known leader, or 0 if it is not running."""
         pid = process_id(str(self.status().get("leader", "")))
         return pid if psutil.pid_exists(pid) else 0
 
     def workers(self) -> list[int]:
-        """The living processes of the workers that hold partitions."""
+        """Return the process IDs of running workers that hold partitions."""
         pids = [
             process_id(str(each["worker"]))
             for each in self.status().get("workers", [])
@@ -105,67 +103,67 @@ class ClusterCrawl:
         ]
         return [pid for pid in pids if psutil.pid_exists(pid)]
 
-    def await_work(self, enough: int, limit_s: float = START_LIMIT_S) -> None:
-        """Until the server was asked so many times."""
-        self.until(lambda: len(self.served.requests()) >= enough, limit_s)
+    def await_requests(self, number: int, limit_s: float = START_LIMIT_S) -> None:
+        """Wait until the server has received this many requests, or the crawl has ended."""
+        self.until(lambda: len(self.served.requests()) >= number, limit_s)
 
-    def until(self, true: Callable[[], object], limit_s: float) -> None:
-        """Until something is true, or the crawl has ended."""
-        until(lambda: true() or self.over, limit_s, messages=self.last_errors)
+    def until(self, condition: Callable[[], object], limit_s: float) -> None:
+        """Wait until a condition holds, or the crawl has ended."""
+        until(lambda: condition() or self.ended, limit_s, messages=self.last_errors)
 
     @property
-    def over(self) -> bool:
+    def ended(self) -> bool:
         return self.process.poll() is not None
 
     def finish(self, limit_s: float = END_LIMIT_S) -> dict[str, Any]:
-        """Wait for the end; what it printed."""
+        """Wait for the end of the crawl. Return the JSON document that it printed."""
         try:
             output, _ = self.process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(
-                f"the crawl does not end: {self.status()}; {self.last_errors()}"
+                f"the crawl did not end: {self.status()}; {self.last_errors()}"
             ) from None
         assert self.process.returncode == 0, self.last_errors()
-        time.sleep(0.4)  # the server writes its log ten times a second
+        time.sleep(0.4)  # the server writes its log ten times per second
         try:
             printed: dict[str, Any] = json.loads(output)
         except json.JSONDecodeError:
             raise AssertionError(
-                f"its output is no JSON document: {output[:2_000]!r}; {self.last_errors()}"
+                f"the output is not a JSON document: {output[:2_000]!r}; {self.last_errors()}"
             ) from None
         return printed
 
     def last_errors(self) -> str:
-        """The last of what it wrote to stderr."""
+        """Return the end of the standard error output."""
         return Path(self._errors.name).read_text()[-3_000:]
 
 
 def process_id(name: str) -> int:
-    """The process in a name as `local-host-123` or `worker-1-host-123-9f3a`."""
+    """Return the process ID in a name such as `worker-1-host-123-9f3a`, or 0."""
     match = _PID.search(name)
     return int(match[1]) if match else 0
 
 
 def kill(pid: int) -> int:
-    """SIGKILL, if it is still there; the time at which it was sent."""
+    """Send SIGKILL to a process if it exists. Return the time."""
     with suppress(psutil.NoSuchProcess):
         psutil.Process(pid).kill()
     return now_ms()
 
 
 def pause(pid: int, for_s: float) -> tuple[int, int]:
-    """SIGSTOP, a sleep, SIGCONT: whoever it is, is cut off. The times of both."""
-    begun = now_ms()
+    """Suspend a process and resume it. Return the times of both."""
+    suspended_at = now_ms()
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         process.suspend()
         time.sleep(for_s)
         process.resume()
-    return begun, now_ms()
+    return suspended_at, now_ms()
 
 
-def die(cluster: RayCluster, node: Any) -> int:
-    """Kill a node and everything on it; when, in ms since 1970."""
+def kill_node(cluster: RayCluster, node: Any) -> int:
+    """Kill all processes of a node. Return the time."""
     raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
     for process in [raylet, *raylet.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess):

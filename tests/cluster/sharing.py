@@ -1,9 +1,9 @@
-"""A model of a polite crawl that several workers share: sites as trees, a page a second from each;
-the coordinator is the real one.
+"""A simulated polite crawl by several workers, with the real coordinator.
 
-Seconds of simulated days, so that many seeds can be looked at. What it leaves out: bytes, parsing,
-failures; what it keeps is what decides about balance: a site's pages come one after the other, its
-size shows only while it is fetched, and a hand-over costs time.
+Sites are trees of pages, and each site yields one page per second. A run takes seconds, so tests
+can use many seeds. The model has what affects balance: pages of a site are fetched one after the
+other, the size of a site is unknown until it is fetched, and reassigning partitions takes time. It
+has no content, parsing or failures.
 """
 
 from __future__ import annotations
@@ -20,17 +20,15 @@ from lycosa.store.log.claim import Claim
 from lycosa.store.workspace import Workspace
 
 SETTINGS = ClusterSettings()
-_SITE_FAN = 4  # sites that a site's first page leads to
-_HAND_ON_S = 3  # until a link abroad is committed and read
-_LET_GO_S = 2  # what is in flight, the commit, the release
-_CLAIM_S = 2  # the claim, taking up
+_SITE_LINKS = 4  # sites linked from the first page of a site
+_REMOTE_LINK_S = 3  # until the owner of a remote partition has read a link
+_RELEASE_S = 2  # end of requests in flight, commit, release
+_CLAIM_S = 2  # claim, loading of the state
 
 
 @dataclass(slots=True)
 class Site:
-    """A tree of pages. `waiting`: known and not fetched; children are found when their parent is
-    fetched, breadth first.
-    """
+    """A tree of pages. Fetching a page discovers its children, breadth first."""
 
     size: int
     branching: int
@@ -41,10 +39,11 @@ class Site:
 
     @property
     def waiting(self) -> int:
+        """Number of discovered pages that are not fetched."""
         return self.discovered - self.fetched
 
     def fetch(self) -> bool:
-        """Fetch the next page, if there is one. True if it was the first."""
+        """Fetch the next page, if any. Return whether it was the first."""
         if not self.waiting:
             return False
         self.fetched += 1
@@ -58,7 +57,7 @@ def lead(
     plan: CoordinatorPlan,
     settings: ClusterSettings = SETTINGS,
 ) -> tuple[Leadership, Coordinator]:
-    """Lead the workspace at once, whoever led it before."""
+    """Become the leader of a workspace. Return the leadership and a coordinator."""
     timing = Timing(settings.hold, settings.reassign)
     leadership = LeaderCandidate(workspace.storage, "leader", "cluster", timing, clock).look()
     assert leadership is not None
@@ -68,15 +67,15 @@ def lead(
 
 
 def sites(seed: int, number: int, pages: int, partitions: int, exponent: float = 1.0) -> list[Site]:
-    """Sites of skewed size, each in a partition by lot."""
-    draw = random.Random(seed)
+    """Return sites of skewed sizes in random partitions."""
+    chance = random.Random(seed)
     shares = [(rank + 1) ** -exponent for rank in range(number)]
     return [
         Site(
             max(1, round(pages * share / sum(shares))),
-            draw.choice((2, 3, 5, 8)),
-            draw.randrange(partitions),
-            tuple(range(rank * _SITE_FAN + 1, min(rank * _SITE_FAN + 1 + _SITE_FAN, number))),
+            chance.choice((2, 3, 5, 8)),
+            chance.randrange(partitions),
+            tuple(range(rank * _SITE_LINKS + 1, min(rank * _SITE_LINKS + 1 + _SITE_LINKS, number))),
         )
         for rank, share in enumerate(shares)
     ]
@@ -84,15 +83,15 @@ def sites(seed: int, number: int, pages: int, partitions: int, exponent: float =
 
 @dataclass
 class Worker:
-    """One that does what it is told, within the seconds that this takes."""
+    """A worker that follows the assignments of the coordinator, with delays."""
 
     name: str
     crawl: Crawl
     claim: Claim | None = None
     pages: int = 0
-    hand_overs: int = 0
-    ready_at: int = 0  # s: it is busy letting go or taking up before
-    letting_go: bool = False
+    reassignments: int = 0
+    ready_at: int = 0  # second at which a claim or release is complete
+    releasing: bool = False
 
     def __post_init__(self) -> None:
         self.lease = Lease(self.crawl.clock, SETTINGS.hold)
@@ -102,7 +101,7 @@ class Worker:
         return self.claim.partitions if self.claim is not None else frozenset()
 
     def ping(self) -> bool:
-        """Whether more is to come soon."""
+        """Ping the coordinator. Return whether it wants the next ping soon."""
         sent, crawl = self.lease.sending(), self.crawl
         waiting = dict[int, int]()
         held = self.holds
@@ -113,7 +112,7 @@ class Worker:
             self.claim is not None
             and crawl.second >= self.ready_at
             and not any(waiting.values())
-            and not crawl.under_way
+            and not crawl.pending_links
         )
         head = crawl.coordinator.head if idle else 0
         ping = Ping(
@@ -133,21 +132,21 @@ class Worker:
         return answer.soon
 
     def turn(self) -> None:
-        """One second."""
+        """Simulate one second."""
         now, assigned = self.crawl.second, self.lease.assigned_partitions
         if now < self.ready_at:
             return
-        if self.letting_go:
+        if self.releasing:
             assert self.claim is not None
             self.claim.release()
-            self.claim, self.letting_go = None, False
-            self.hand_overs += 1
+            self.claim, self.releasing = None, False
+            self.reassignments += 1
         if self.claim is None:
             if assigned:
                 self.claim = self.crawl.workspace.claim(self.name, assigned, clock=self.crawl.clock)
                 self.ready_at = now + _CLAIM_S
         elif assigned is not None and assigned != self.holds:
-            self.letting_go, self.ready_at = True, now + _LET_GO_S
+            self.releasing, self.ready_at = True, now + _RELEASE_S
         else:
             self._fetch()
 
@@ -158,20 +157,20 @@ class Worker:
                 first = site.fetch()
                 self.pages += 1
                 if first:
-                    self.crawl.find(site, held)
+                    self.crawl.follow_links(site, held)
 
 
 @dataclass
 class Crawl:
-    """All of it. `all_known`: every page is from the start, as when a crawl is taken up again."""
+    """A simulated crawl. `all_known`: all pages are known at the start, as in a resumed crawl."""
 
     workspace: Workspace
     sites: list[Site]
     workers: int = 4
     all_known: bool = False
     second: int = 0
-    # (second, site) of links that wait for their owner
-    under_way: list[tuple[int, int]] = field(default_factory=list)
+    # (second at which the link is read, site)
+    pending_links: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.clock = ManualClock()
@@ -183,21 +182,19 @@ class Crawl:
             site.discovered = site.size
         self.sites[0].discovered = max(self.sites[0].discovered, 1)
 
-    def find(self, site: Site, held: frozenset[int]) -> None:
-        """A first page was fetched: the sites that it leads to are found, at once or when their
-        owner hears of them.
-        """
+    def follow_links(self, site: Site, held: frozenset[int]) -> None:
+        """Discover the sites linked from a first page; those in remote partitions later."""
         for number in site.links:
-            at = self.second + (0 if self.sites[number].partition in held else _HAND_ON_S)
-            self.under_way.append((at, number))
+            at = self.second + (0 if self.sites[number].partition in held else _REMOTE_LINK_S)
+            self.pending_links.append((at, number))
 
     def run(self, limit_s: int = 20_000) -> list[int]:
-        """To the end; the pages of each worker, most first."""
+        """Simulate the crawl to its end. Return the pages of the workers, descending."""
         next_ping = 0
         while not self.coordinator.done:
-            assert self.second < limit_s, "it does not end"
-            for at, number in [each for each in self.under_way if each[0] <= self.second]:
-                self.under_way.remove((at, number))
+            assert self.second < limit_s, "the crawl does not end"
+            for at, number in [each for each in self.pending_links if each[0] <= self.second]:
+                self.pending_links.remove((at, number))
                 self.sites[number].discovered = max(self.sites[number].discovered, 1)
             for worker in self.members:
                 worker.turn()
@@ -211,12 +208,6 @@ class Crawl:
         return sorted((worker.pages for worker in self.members), reverse=True)
 
     @property
-    def hand_overs(self) -> int:
-        """How often a worker let go of what it held, but for the end."""
-        return sum(worker.hand_overs for worker in self.members) - self.workers
-
-
-def apart(pages: list[int]) -> float:
-    """By how much of the mean the worker that is furthest from it differs."""
-    mean = sum(pages) / len(pages)
-    return max(abs(each - mean) for each in pages) / mean
+    def reassignments(self) -> int:
+        """Number of releases by workers, except those at the end."""
+        return sum(worker.reassignments for worker in self.members) - self.workers

@@ -1,6 +1,4 @@
-"""Every worker gets its share of the pages, as far as single sites allow: the real coordinator and
-sessions, in simulated time.
-"""
+"""Balance of pages between workers, with the real coordinator and sessions in simulated time."""
 
 from __future__ import annotations
 
@@ -20,27 +18,27 @@ from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
-BAR = 0.15
+MAX_DEVIATION = 0.15
 NAMES = ("w1", "w2", "w3", "w4")
 
 
-class Workers(Crew):
-    """A crew with as many partitions as workspaces usually have."""
+class DefaultCrew(Crew):
+    """A crew on a workspace with the default number of partitions."""
 
     def workspace(self) -> Workspace:
         return Workspace.open_or_create(str(self.root), DEFAULT_PARTITIONS)
 
 
 @dataclass
-class Steered:
-    """Workers that do what a coordinator tells them, each as soon as it hears of it."""
+class CoordinatedCrawl:
+    """Workers that follow the assignments of a coordinator as soon as they receive them."""
 
-    crew: Workers
+    crew: DefaultCrew
     clock: SimulatedClock
     leases: dict[str, Lease] = field(default_factory=dict)
-    moves: int = 0
-    # pages that a worker fetched under earlier claims
-    former: Counter[str] = field(default_factory=Counter)
+    reassignments: int = 0
+    # pages of each worker under its earlier claims
+    earlier_pages: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         workspace = self.crew.workspace()
@@ -49,7 +47,7 @@ class Steered:
         self.leases = {name: Lease(self.clock, SETTINGS.hold) for name in NAMES}
 
     def run(self) -> None:
-        """Until the coordinator has ended the crawl and everybody has obeyed."""
+        """Run until the coordinator has ended the crawl and all workers have left."""
         next_ping = self.clock.monotonic_ms()
         while not (self.coordinator.done and not self.crew.members):
             if self.crew.members:
@@ -71,7 +69,9 @@ class Steered:
         lease, session = self.leases[name], self.crew.members.get(name)
         sent = lease.sending()
         claim, held, head, idle, waiting = 0, frozenset[int](), 0, False, dict[int, int]()
-        fetched = self.former[name] + (session.worker.progress.pages if session is not None else 0)
+        fetched = self.earlier_pages[name] + (
+            session.worker.progress.pages if session is not None else 0
+        )
         if session is not None:
             claim, held, waiting = (
                 session.claim.entry,
@@ -97,29 +97,30 @@ class Steered:
             return
         if session is not None:
             self.crew.leave(name)
-            self.former[name] += session.worker.progress.pages
-            self.moves += 1
+            self.earlier_pages[name] += session.worker.progress.pages
+            self.reassignments += 1
         elif assigned:
             self.crew.join(name, assigned)
 
 
 def crawled(folder: Path, seed: int, pages: int, *, all_known: bool) -> Balance:
-    """Crawl 164 sites, the largest with a sixth of all pages, each its own registrable domain.
-    `all_known`: all URLs are from the start.
+    """Crawl 164 sites in different domains; the largest has a sixth of all pages.
+
+    `all_known`: all URLs are known at the start.
     """
     web = Web(WebPlan.calm(seed=seed, hosts=164, pages=pages, static=1.0))
     clock = SimulatedClock(web.plan.epoch_ms)
-    crew = Workers(
+    crew = DefaultCrew(
         folder,
         clock,
         job(web.real_pages() if all_known else web.seeds()),
         lambda name: SimulatedFetcher(web, clock),
     )
-    steered = Steered(crew, clock)
-    steered.run()
+    crawl = CoordinatedCrawl(crew, clock)
+    crawl.run()
     result = balance(folder, len(NAMES))
     print(
-        f"{result}; {steered.moves} times a worker got other partitions; "
+        f"{result}; {crawl.reassignments} reassignments; "
         f"{(clock.now_ms() - web.plan.epoch_ms) / 1_000:,.0f} s"
     )
     assert sum(result.pages) >= pages
@@ -131,11 +132,9 @@ def crawled(folder: Path, seed: int, pages: int, *, all_known: bool) -> Balance:
 @pytest.mark.parametrize(
     ("pages", "all_known"), [(2_000, True), (4_000, False)], ids=["known size", "unknown size"]
 )
-def test_every_worker_gets_its_share(
+def test_pages_are_balanced_between_workers(
     tmp_path: Path, seed: int, pages: int, all_known: bool
 ) -> None:
-    """Of known size: as when pages are fetched again, or a crawl goes on. In a first crawl sizes
-    are found out while pages are fetched, and what one has fetched nobody can take over.
-    """
+    """Sizes are known in a recrawl or resumed crawl. In a first crawl they are discovered late."""
     result = crawled(tmp_path / "crawl", seed, pages, all_known=all_known)
-    assert result.apart <= max(BAR, result.best + 0.05)
+    assert result.deviation <= max(MAX_DEVIATION, result.best_deviation + 0.05)

@@ -1,6 +1,4 @@
-"""Several workers on one machine, by the commands: the same pages as one, deaths, changed settings,
-limits, ends.
-"""
+"""Several workers on one machine, started by commands: results, failures, settings, quotas."""
 
 from __future__ import annotations
 
@@ -41,18 +39,23 @@ SET += ["--set", "crawl.patience=500ms", "--set", "collection.traps=false"]
 
 @dataclass
 class Sites:
-    """Sites as `site0.test` and so on, each on an address of its own. `detours`: what
-    `fetch.connect_to` is to be.
+    """Sites `site0.test`, `site1.test` etc. on different addresses.
+
+    `connect_to` is the value of the setting `fetch.connect_to`.
     """
 
     server: Nginx
-    detours: list[str]
+    connect_to: list[str]
     home: str = "http://site0.test/"
+
+    @property
+    def hosts(self) -> list[str]:
+        return [rule.partition(":")[0] for rule in self.connect_to]
 
 
 @contextmanager
 def sites(folder: Path, net: str, count: int, pages: int) -> Iterator[Sites]:
-    """Each site links to its pages, and its last page to the next site."""
+    """Serve sites in the network `net`. The last page of each links to the next site."""
     servers = []
     for number in range(count):
         root = folder / str(number)
@@ -62,13 +65,13 @@ def sites(folder: Path, net: str, count: int, pages: int) -> Iterator[Sites]:
             f"<title>Site {number}</title><p>The dormouse is at home.{own}"
         )
         for page in range(pages):
-            onward = (
-                f'<a href="http://site{(number + 1) % count}.test/">on</a>'
+            next_site = (
+                f'<a href="http://site{(number + 1) % count}.test/">next</a>'
                 if page == pages - 1
                 else ""
             )
             (root / f"{page}.html").write_text(
-                f"<title>Page {page}</title><p>It sleeps for the {page}th month. {onward}"
+                f"<title>Page {page}</title><p>It sleeps for the {page}th month. {next_site}"
             )
         servers.append(Server(f"{net}.{number + 1}", root, index="index.html", autoindex=False))
     with nginx(servers) as server:
@@ -84,7 +87,7 @@ def sites(folder: Path, net: str, count: int, pages: int) -> Iterator[Sites]:
 def crawl(
     workspace: Path, web: Sites, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    called = subprocess.run(
+    completed = subprocess.run(
         [
             *(
                 *RUN,
@@ -92,7 +95,7 @@ def crawl(
                 str(workspace),
                 *SET,
                 "--set",
-                f"fetch.connect_to={json.dumps(web.detours)}",
+                f"fetch.connect_to={json.dumps(web.connect_to)}",
             ),
             *("crawl", *arguments, "--scope", "any", "--delay", "0", "--json", "-q"),
         ],
@@ -102,35 +105,37 @@ def crawl(
         timeout=4 * LIMIT_S,
         env={**os.environ, **(environment or {})},
     )
-    assert called.returncode == 0, called.stderr
-    answer: dict[str, Any] = json.loads(called.stdout)
-    return answer
+    assert completed.returncode == 0, completed.stderr
+    summary: dict[str, Any] = json.loads(completed.stdout)
+    return summary
 
 
-def configured(web: Sites, *, delay: str = "0") -> str:
-    """A lycosa.toml for a daemon."""
+def daemon_config(web: Sites, *, delay: str = "0") -> str:
+    """Return a `lycosa.toml` for a daemon."""
     one = collection("one", web.home, more='scope = "any"\n').replace(
         "delay = 0", f'delay = "{delay}"'
     )
     return (
-        QUICK.replace("[fetch]", f"[fetch]\nconnect_to = {json.dumps(web.detours)}") + CLUSTER + one
+        QUICK.replace("[fetch]", f"[fetch]\nconnect_to = {json.dumps(web.connect_to)}")
+        + CLUSTER
+        + one
     )
 
 
-def search(workspace: Path, words: str) -> int:
-    """How many documents the index finds, those with the same text too."""
-    return int(str(run_json(workspace, "search", words, "--copies", "--json")["total"]))
+def count_hits(workspace: Path, query: str) -> int:
+    """Return the number of matching documents, including duplicates."""
+    return int(str(run_json(workspace, "search", query, "--copies", "--json")["total"]))
 
 
-def facts(workspace: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    """Rows of a table without times and claims, sorted."""
+def table_rows(workspace: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return columns of the live rows of a table, sorted."""
     return sorted(
         LiveTables(Workspace.open(str(workspace))).scan(table).select(columns).collect().iter_rows()
     )
 
 
-def same(one: Path, other: Path) -> None:
-    """Whether two workspaces hold the same, up to times and claims."""
+def assert_same_tables(one: Path, other: Path) -> None:
+    """Assert that two workspaces have the same rows, except times and claims."""
     for table, columns in (
         ("urls", ("url", "collection", "operation", "state", "depth", "partition")),
         ("pages", ("url", "title", "text", "language", "text_digest")),
@@ -138,7 +143,7 @@ def same(one: Path, other: Path) -> None:
         ("hosts", ("host", "known", "visited", "pages")),
         ("visits", ("url", "kind", "http_status", "attempt")),
     ):
-        assert facts(one, table, *columns) == facts(other, table, *columns), table
+        assert table_rows(one, table, *columns) == table_rows(other, table, *columns), table
 
 
 @pytest.mark.proves("cluster-same-result")
@@ -153,14 +158,18 @@ def test_three_workers_hold_what_one_holds(tmp_path: Path) -> None:
             alone["states"],
         )
         assert together["statuses"] == alone["statuses"]
-        assert set(requested(web.server).values()) == {10}  # each path on five sites, by two crawls
-    same(tmp_path / "one", tmp_path / "three")
-    assert (search(tmp_path / "one", "dormouse"), search(tmp_path / "three", "dormouse")) == (5, 5)
+        # Each path exists on five sites and is requested by two crawls.
+        assert set(requested(web.server).values()) == {10}
+    assert_same_tables(tmp_path / "one", tmp_path / "three")
+    assert (
+        count_hits(tmp_path / "one", "dormouse"),
+        count_hits(tmp_path / "three", "dormouse"),
+    ) == (5, 5)
     check(tmp_path / "three")
 
 
 @pytest.mark.proves("cluster-quotas")
-@pytest.mark.prove  # how budgets are shared out is tested by tests/cluster/test_coordinator.py too
+@pytest.mark.prove  # test_coordinator.py has quick tests of quotas
 def test_a_page_budget_holds_over_all_workers_and_the_next_call_goes_on(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.42", 4, 10) as web:
@@ -168,17 +177,17 @@ def test_a_page_budget_holds_over_all_workers_and_the_next_call_goes_on(tmp_path
             workspace, web, web.home, "--engine", "local", "--workers", "2", "--max-pages", "9"
         )
         assert (first["ended"], first["pages"]) == ("max_pages", 9)
-        assert len(facts(workspace, "pages", "url")) == 9
+        assert len(table_rows(workspace, "pages", "url")) == 9
         second = crawl(workspace, web, "--engine", "local", "--workers", "2")
         assert (second["ended"], second["pages"]) == ("finished", 35)
-        assert len(facts(workspace, "pages", "url")) == 44
+        assert len(table_rows(workspace, "pages", "url")) == 44
         third = crawl(workspace, web)  # alone
         assert (third["ended"], third["pages"]) == ("finished", 0)
     check(workspace)
 
 
 def worker_pids(workspace: Path) -> list[int]:
-    """The processes of workers that hold partitions."""
+    """Return the process IDs of workers that hold partitions."""
     status = cluster_status(str(workspace)) or {}
     return [
         int(re.findall(r"-(\d+)-", each["worker"])[-1])
@@ -191,7 +200,7 @@ def worker_pids(workspace: Path) -> list[int]:
 def test_a_daemon_of_two_workers_lives_through_deaths_and_changes(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.43", 4, 30) as web:
-        with daemon(workspace, configured(web, delay="100ms"), "--workers", "2") as running:
+        with daemon(workspace, daemon_config(web, delay="100ms"), "--workers", "2") as running:
             running.until(
                 lambda: len(worker_pids(workspace)) == 2 and len(running.rows("pages")) >= 10
             )
@@ -209,7 +218,7 @@ def test_a_daemon_of_two_workers_lives_through_deaths_and_changes(tmp_path: Path
             )
             assert (refused.returncode, "crawling in" in refused.stderr) == (1, True)
             before = worker_pids(workspace)
-            (workspace / "lycosa.toml").write_text(configured(web))
+            (workspace / "lycosa.toml").write_text(daemon_config(web))
             running.until(
                 lambda: (
                     len(worker_pids(workspace)) == 2
@@ -221,23 +230,23 @@ def test_a_daemon_of_two_workers_lives_through_deaths_and_changes(tmp_path: Path
                 lambda: running.live.get("collections", {}).get("one", {}).get("pages") == 124
             )
             assert running.stop() == 0, running.errors
-        pages = facts(workspace, "visits", "url", "kind")
+        pages = table_rows(workspace, "visits", "url", "kind")
         assert len(pages) == len(set(pages))
     assert not Workspace.open(str(workspace)).state().holders
     check(workspace)
 
 
-def test_a_killed_worker_delays_no_end_and_the_summary_is_that_of_status(tmp_path: Path) -> None:
-    """With the usual time limits of a cluster: its processes here are known to have ended."""
+def test_killed_worker_does_not_delay_the_end_and_summary_equals_status(tmp_path: Path) -> None:
+    """Timeouts of the cluster are the default ones: the end of a local process is certain."""
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.46", 4, 30) as web:
-        connect = f"fetch.connect_to={json.dumps(web.detours)}"
+        connect = f"fetch.connect_to={json.dumps(web.connect_to)}"
         command = [*RUN, "-w", str(workspace), "--set", connect, "crawl", web.home, "--json", "-q"]
         command += ["--engine", "local", "--workers", "2", "--max-pages", "40"]
         command += ["--scope", "any", "--delay", "200ms", "--set", "collection.traps=false"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crawling:
             until(
-                lambda: len(worker_pids(workspace)) >= 2 and facts(workspace, "pages", "url"),
+                lambda: len(worker_pids(workspace)) >= 2 and table_rows(workspace, "pages", "url"),
                 LIMIT_S,
             )
             os.kill(worker_pids(workspace)[0], signal.SIGKILL)
@@ -257,30 +266,30 @@ def test_a_killed_worker_delays_no_end_and_the_summary_is_that_of_status(tmp_pat
 def test_nobody_outlives_a_driver_that_is_killed_and_the_next_takes_over(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.44", 3, 10) as web:
-        with daemon(workspace, configured(web), "--workers", "2") as running:
+        with daemon(workspace, daemon_config(web), "--workers", "2") as running:
             running.until(lambda: worker_pids(workspace))
-            family = running.family()[1:]
-            assert len(family) >= 3
+            descendants = running.family()[1:]
+            assert len(descendants) >= 3
             running.process.kill()
             running.process.wait()
-            _, alive = psutil.wait_procs(family, timeout=LIMIT_S)
+            _, alive = psutil.wait_procs(descendants, timeout=LIMIT_S)
             assert not alive
         assert crawl(workspace, web, "--collection", "one", web.home)["ended"] == "finished"
-        assert len(facts(workspace, "pages", "url")) == 33
+        assert len(table_rows(workspace, "pages", "url")) == 33
         assert max(requested(web.server).values()) <= 6
     check(workspace)
 
 
-def test_only_what_was_never_visited_by_several_workers(tmp_path: Path) -> None:
+def test_several_workers_fetch_only_unvisited_urls(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.45", 3, 8) as web:
         assert crawl(workspace, web, web.home, "--max-pages", "5")["pages"] == 5
-        again = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1s")
+        recrawl = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1s")
         rest = crawl(
-            workspace, web, "--from", "unvisited", *again, "--engine", "local", "--workers", "2"
+            workspace, web, "--from", "unvisited", *recrawl, "--engine", "local", "--workers", "2"
         )
         assert (rest["ended"], rest["pages"]) == ("finished", 22)
-        # each path on three sites, once: what was visited rests, whatever its schedule says
+        # Each path of three sites is requested once: visited pages are not recrawled.
         assert set(requested(web.server).values()) == {3}
     check(workspace)
 
@@ -289,19 +298,19 @@ def test_a_daemon_serves_its_metrics(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with (
         sites(tmp_path / "sites", "127.0.46", 1, 3) as web,
-        daemon(workspace, configured(web), "--metrics-port", "0") as running,
+        daemon(workspace, daemon_config(web), "--metrics-port", "0") as running,
     ):
         running.until(lambda: "serving metrics at http://127.0.0.1:" in running.errors)
         address = re.findall(r"serving metrics at (\S+)", running.errors)[0]
         running.until_pages(4)
 
-        def scraped() -> str:
-            with urllib.request.urlopen(address, timeout=LIMIT_S) as answer:
-                assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-                text: str = answer.read().decode()
+        def scrape() -> str:
+            with urllib.request.urlopen(address, timeout=LIMIT_S) as response:
+                assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+                text: str = response.read().decode()
             return text
 
-        running.until(lambda: re.search(r"^lycosa_daemon_up 1$", scraped(), re.MULTILINE))
+        running.until(lambda: re.search(r"^lycosa_daemon_up 1$", scrape(), re.MULTILINE))
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(address + "/else", timeout=LIMIT_S)
         assert running.stop() == 0, running.errors

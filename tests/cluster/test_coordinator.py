@@ -1,8 +1,8 @@
-"""The coordinator by itself: who is told to hold what, over simulated time and a real log."""
+"""Assignments of partitions and quotas by the coordinator, in simulated time with a real log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 @dataclass
 class Worker:
-    """A well-behaved worker, as `lycosa.crawl.membership` asks for."""
+    """A worker that follows the protocol of `lycosa.crawl.membership`."""
 
     name: str
     workspace: Workspace
@@ -50,7 +50,7 @@ class Worker:
     def holds(self) -> frozenset[int]:
         return self.claim.partitions if self.claim is not None else frozenset()
 
-    def ask(self, coordinator: Coordinator) -> PingReply:
+    def ping(self, coordinator: Coordinator) -> PingReply:
         sent = self.lease.sending()
         head = self.workspace.state().head if self.claim is not None else 0
         ping = Ping(
@@ -70,7 +70,7 @@ class Worker:
         return answer
 
     def act(self) -> None:
-        """Do what the answer in force says."""
+        """Claim or release partitions as assigned by the last valid reply."""
         assigned = self.lease.assigned_partitions
         if assigned is None or assigned == self.holds:
             return
@@ -83,7 +83,7 @@ class Worker:
 
 
 class Cluster:
-    """A coordinator and its workers, moved through time together."""
+    """A coordinator and its workers in simulated time."""
 
     def __init__(self, workspace: Workspace, names: str, **options: object) -> None:
         self.workspace = workspace
@@ -93,18 +93,19 @@ class Cluster:
         self.lead()
 
     def lead(self) -> None:
-        plan = CoordinatorPlan(**{"expected": len(self.workers), **self.options})  # type: ignore[arg-type]
+        options = {"expected": len(self.workers), **self.options}
+        plan = CoordinatorPlan(**options)  # type: ignore[arg-type]
         self.leadership, self.coordinator = lead(self.workspace, self.clock, plan, SETTINGS)
 
-    def turn(self, seconds: float, silent: str = "") -> None:
-        """Let time pass: everybody pings five times a second, but for the silent."""
+    def advance(self, seconds: float, silent: str = "") -> None:
+        """Advance the time. Every worker that is not `silent` pings five times per second."""
         for _ in range(round(seconds * 5)):
             self.clock.advance(200)
             self.leadership.touch()
             self.coordinator.tick()
             for worker in self.workers.values():
                 if worker.name not in silent:
-                    worker.ask(self.coordinator)
+                    worker.ping(self.coordinator)
                     worker.act()
             held = [
                 p
@@ -118,56 +119,60 @@ class Cluster:
         return {name: len(worker.holds) for name, worker in self.workers.items()}
 
 
-def settled(workspace: Workspace, names: str, **options: object) -> Cluster:
-    """A cluster after two seconds, when its partitions are dealt."""
+def balanced_cluster(workspace: Workspace, names: str, **options: object) -> Cluster:
+    """Return a cluster after two seconds, when its partitions are assigned."""
     cluster = Cluster(workspace, names, **options)
-    cluster.turn(2)
+    cluster.advance(2)
     return cluster
 
 
-def test_first_partitions_are_dealt_evenly_once_all_are_there(workspace: Workspace) -> None:
-    cluster = settled(workspace, "abcd")
+def test_first_partitions_are_assigned_evenly_when_all_workers_have_joined(
+    workspace: Workspace,
+) -> None:
+    cluster = balanced_cluster(workspace, "abcd")
     assert cluster.sizes() == dict.fromkeys("abcd", 4)
     assert all(worker.claims == 1 for worker in cluster.workers.values())
 
 
-def test_those_who_are_there_begin_without_one_that_never_comes(workspace: Workspace) -> None:
+def test_workers_start_without_an_expected_worker_that_never_joins(workspace: Workspace) -> None:
     cluster = Cluster(workspace, "ab", expected=3)
-    cluster.turn(9)
+    cluster.advance(9)
     assert cluster.sizes() == {"a": 0, "b": 0}
-    cluster.turn(2)
+    cluster.advance(2)
     assert cluster.sizes() == {"a": 8, "b": 8}
 
 
-def test_pings_do_not_each_repeat_the_placement(
+def test_placement_is_not_computed_for_every_ping(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = settled(workspace, "abcdefgh")
+    cluster = balanced_cluster(workspace, "abcdefgh")
     placed: list[int] = []
     monkeypatch.setattr(Coordinator, "_place", lambda _, now: placed.append(now))
-    cluster.turn(2)
+    cluster.advance(2)
     assert len(placed) == 10
 
 
-def test_a_worker_that_joins_gets_its_share_from_the_others(workspace: Workspace) -> None:
-    cluster = settled(workspace, "ab")
+def test_joining_worker_gets_partitions_of_the_others(workspace: Workspace) -> None:
+    cluster = balanced_cluster(workspace, "ab")
     cluster.workers["c"] = Worker("c", workspace, cluster.clock)
-    cluster.turn(3)
+    cluster.advance(3)
     assert sorted(cluster.sizes().values()) == [5, 5, 6]
     claims = [worker.claims for worker in cluster.workers.values()]
-    cluster.turn(60)
+    cluster.advance(60)
     assert [worker.claims for worker in cluster.workers.values()] == claims
 
 
 @pytest.mark.proves("cluster-reassign")
 def test_a_silent_workers_partitions_go_to_the_others_after_reassign(workspace: Workspace) -> None:
-    cluster = settled(workspace, "abc")
+    cluster = balanced_cluster(workspace, "abc")
     before = cluster.workers["a"].holds
-    cluster.turn(2.8, silent="a")
-    assert cluster.workspace.state().holders[min(before)] == cluster.workers["a"].claim.entry  # type: ignore[union-attr]
-    cluster.turn(2, silent="a")
+    cluster.advance(2.8, silent="a")
+    claim = cluster.workers["a"].claim
+    assert claim is not None
+    assert cluster.workspace.state().holders[min(before)] == claim.entry
+    cluster.advance(2, silent="a")
     assert len(cluster.workers["b"].holds) + len(cluster.workers["c"].holds) == PARTITIONS
-    cluster.turn(4)
+    cluster.advance(4)
     assert sum(cluster.sizes().values()) == PARTITIONS
     assert all(4 <= size <= 7 for size in cluster.sizes().values())
 
@@ -176,82 +181,81 @@ def test_a_silent_workers_partitions_go_to_the_others_after_reassign(workspace: 
 @pytest.mark.parametrize(
     ("change", "waits_s", "then_s"),
     [
-        pytest.param(lambda cluster: cluster.coordinator.gone("a"), 2.4, 2, id="the engine knows"),
+        pytest.param(lambda cluster: cluster.coordinator.gone("a"), 2.4, 2, id="reported as ended"),
         pytest.param(Cluster.lead, 2.8, 1.5, id="a new coordinator"),
     ],
 )
 def test_partitions_of_a_silent_worker_wait_for_reassign(
     workspace: Workspace, change: Callable[[Cluster], object], waits_s: float, then_s: float
 ) -> None:
-    cluster = settled(workspace, "ab")
+    cluster = balanced_cluster(workspace, "ab")
     change(cluster)
-    cluster.turn(waits_s, silent="a")
+    cluster.advance(waits_s, silent="a")
     assert len(cluster.workers["b"].holds) == 8
-    cluster.turn(then_s, silent="a")
+    cluster.advance(then_s, silent="a")
     assert len(cluster.workers["b"].holds) == PARTITIONS
 
 
-def test_a_dead_workers_partitions_go_to_others_at_once_if_that_is_certain(
+def test_partitions_of_a_worker_that_certainly_ended_are_reassigned_at_once(
     workspace: Workspace,
 ) -> None:
-    cluster = settled(workspace, "ab")
+    cluster = balanced_cluster(workspace, "ab")
     del cluster.workers["a"]
     cluster.coordinator.gone("a", certain=True)
-    cluster.turn(0.8)
+    cluster.advance(0.8)
     assert len(cluster.workers["b"].holds) == PARTITIONS
 
 
-def test_who_leaves_is_told_to_stop_and_is_followed_at_once(workspace: Workspace) -> None:
-    cluster = settled(workspace, "ab")
+def test_leaving_worker_is_stopped_and_replaced_at_once(workspace: Workspace) -> None:
+    cluster = balanced_cluster(workspace, "ab")
     cluster.workers["a"].leaving = True
-    cluster.turn(1.4)
+    cluster.advance(1.4)
     assert cluster.workers["a"].lease.answer.stop
     assert cluster.sizes() == {"a": 0, "b": PARTITIONS}
 
 
 @pytest.mark.proves("cluster-coordinator")
 def test_a_new_coordinator_moves_nothing_and_says_nothing_at_first(workspace: Workspace) -> None:
-    cluster = settled(workspace, "ab")
+    cluster = balanced_cluster(workspace, "ab")
     held = {name: worker.holds for name, worker in cluster.workers.items()}
     cluster.lead()
-    assert cluster.workers["a"].ask(cluster.coordinator).lost
+    assert cluster.workers["a"].ping(cluster.coordinator).lost
     last_number = cluster.workers["a"].lease.acknowledged
-    cluster.turn(1.2)
+    cluster.advance(1.2)
     assert cluster.workers["a"].lease.acknowledged == last_number
-    cluster.turn(10)
+    cluster.advance(10)
     assert cluster.workers["a"].lease.acknowledged > last_number
     assert {name: worker.holds for name, worker in cluster.workers.items()} == held
     assert all(worker.claims == 1 for worker in cluster.workers.values())
 
 
-def test_work_goes_from_the_loaded_to_the_idle(workspace: Workspace) -> None:
-    cluster = settled(workspace, "ab")
+def test_partitions_move_from_a_loaded_to_an_idle_worker(workspace: Workspace) -> None:
+    cluster = balanced_cluster(workspace, "ab")
     a, b = cluster.workers["a"], cluster.workers["b"]
-    a.waiting = dict.fromkeys(a.holds, 1_000) | dict.fromkeys(a.holds, 1000)
+    a.waiting = dict.fromkeys(a.holds, 1_000)
     b.waiting = dict.fromkeys(b.holds, 0) | a.waiting
     b.idle = True
-    cluster.turn(6)
-    load: Mapping[int, int] = a.waiting
-    assert [sum(load.get(p, 0) for p in worker.holds) for worker in (a, b)] == [4_000, 4_000]
+    cluster.advance(6)
+    assert [sum(a.waiting.get(p, 0) for p in worker.holds) for worker in (a, b)] == [4_000, 4_000]
 
 
-def test_a_crawl_ends_when_all_are_idle_at_the_logs_head(workspace: Workspace) -> None:
-    cluster = settled(workspace, "ab", ends=True)
+def test_crawl_ends_when_all_workers_are_idle_at_the_head_of_the_log(workspace: Workspace) -> None:
+    cluster = balanced_cluster(workspace, "ab", ends=True)
     a, b = cluster.workers["a"], cluster.workers["b"]
     a.idle = True
-    cluster.turn(3)
-    assert ended(cluster) == ""
+    cluster.advance(3)
+    assert cluster.coordinator.ended == ""
     b.idle = True
-    cluster.turn(1)
-    assert ended(cluster) == "finished"
-    cluster.turn(1)
+    cluster.advance(1)
+    assert cluster.coordinator.ended == "finished"
+    cluster.advance(1)
     assert cluster.coordinator.done
     assert cluster.sizes() == {"a": 0, "b": 0}
 
 
 @pytest.mark.proves("cluster-quotas")
 def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) -> None:
-    cluster = settled(workspace, "ab", ends=True, budgets=[PageBudget("news", 100)])
+    cluster = balanced_cluster(workspace, "ab", ends=True, budgets=[PageBudget("news", 100)])
     granted = [
         worker.lease.granted(worker.claim.entry)["news"]
         for worker in cluster.workers.values()
@@ -261,58 +265,54 @@ def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) 
     a = cluster.workers["a"].claim
     assert a is not None
     a.commit(a.next_folder(), {}, CommitContents(counters={"pages.news": 50}))
-    cluster.turn(2)
+    cluster.advance(2)
     b = cluster.workers["b"].claim
     assert b is not None
     b.commit(b.next_folder(), {}, CommitContents(counters={"pages.news": 50}))
-    cluster.turn(1)
-    assert ended(cluster) == "max_pages"
+    cluster.advance(1)
+    assert cluster.coordinator.ended == "max_pages"
 
 
 @pytest.mark.proves("cluster-quotas")
 def test_what_the_dead_might_have_archived_is_not_granted_again_until_it_is_taken_up(
     workspace: Workspace,
 ) -> None:
-    cluster = settled(workspace, "abc", budgets=[PageBudget("news", 90)])
+    cluster = balanced_cluster(workspace, "abc", budgets=[PageBudget("news", 90)])
     a, b, c = (cluster.workers[name] for name in "abc")
     assert a.claim
-    died = a.claim.partitions
-    cluster.turn(3.2, silent="a")  # its partitions are given to the others
+    lost = a.claim.partitions
+    cluster.advance(3.2, silent="a")  # until its partitions are assigned to the others
     before = {worker.name: worker.claim.entry for worker in (b, c) if worker.claim}
     granted = [worker.lease.granted(before[worker.name]).get("news", 0) for worker in (b, c)]
     assert sum(granted) <= 60
-    cluster.turn(3, silent="a")  # both hold them now, and say that they are ready
-    assert died <= b.holds | c.holds
+    cluster.advance(3, silent="a")  # until both have claimed them and are ready
+    assert lost <= b.holds | c.holds
     granted = [
         worker.lease.granted(worker.claim.entry)["news"] for worker in (b, c) if worker.claim
     ]
     assert granted == [45, 45]
 
 
-def test_an_idle_workers_grant_goes_to_those_with_work(workspace: Workspace) -> None:
-    cluster = settled(workspace, "ab", budgets=[PageBudget("news", 90)])
+def test_quota_of_an_idle_worker_goes_to_workers_with_urls(workspace: Workspace) -> None:
+    cluster = balanced_cluster(workspace, "ab", budgets=[PageBudget("news", 90)])
     cluster.workers["b"].idle = True
-    cluster.turn(2)
+    cluster.advance(2)
     a = cluster.workers["a"]
     assert a.claim
     assert a.lease.granted(a.claim.entry) == {"news": 90}
 
 
-def ended(cluster: Cluster) -> str:
-    return cluster.coordinator.ended
-
-
-def test_workers_are_told_among_how_many_they_share_connections(workspace: Workspace) -> None:
-    cluster = settled(workspace, "abc")
+def test_replies_have_the_number_of_workers_that_share_connections(workspace: Workspace) -> None:
+    cluster = balanced_cluster(workspace, "abc")
     assert [worker.lease.answer.among for worker in cluster.workers.values()] == [3, 3, 3]
     cluster.workers["a"].idle = True
-    cluster.turn(1)
+    cluster.advance(1)
     assert [worker.lease.answer.among for worker in cluster.workers.values()] == [3, 2, 2]
 
 
-def test_who_has_done_most_gives_even_its_last_partition_away() -> None:
+def test_worker_with_most_fetched_pages_gives_away_its_last_partition() -> None:
     loads = {"a": {1: 700.0}, "b": {2: 0.1}, "c": {3: 0.1}}
-    # it has to catch up
+    # A worker that has fetched fewer pages keeps its partition.
     assert moves(loads, ("b", "c"), {"a": 300.0, "b": 900.0, "c": 800.0}) == {}
     assert moves(loads, ("b", "c"), {"a": 880.0, "b": 900.0, "c": 800.0}) == {}
     assert moves(loads, ("b", "c"), {"a": 950.0, "b": 900.0, "c": 800.0}) == {1: "c"}

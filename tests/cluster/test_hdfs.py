@@ -1,6 +1,4 @@
-"""A workspace on a real HDFS: a whole crawl with merges and search, and one that loses a DataNode
-in its middle.
-"""
+"""A workspace on a real HDFS: a crawl with compaction and search, and the loss of a DataNode."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from lycosa.store.log.entry import COMMIT
 from lycosa.store.workspace import Workspace
 from tests.cluster.driver import ClusterCrawl
 from tests.cluster.webs import options
-from tests.cluster.witness import facts, is_sound, judge, truth
+from tests.cluster.witness import assert_valid, expected_result, facts, verify_crawl
 from tests.crawl.kills import run_json
 from tests.crawl.polite import served_web
 from tests.servers.hdfs import HdfsCluster, hdfs_cluster
@@ -24,14 +22,14 @@ from tests.servers.hdfs import HdfsCluster, hdfs_cluster
 pytestmark = pytest.mark.prove
 
 SEED = 11
-LOST = 1
-"""The DataNode that dies."""
+FAILED_DATANODE = 1
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[HdfsCluster]:
-    """Two copies of everything on three DataNodes. A silent one is believed alive for much longer
-    than a crawl waits for anything.
+    """Three DataNodes with replication 2.
+
+    A silent DataNode is considered alive for longer than any timeout of a crawl.
     """
     with hdfs_cluster(datanodes=3, replication=2, dead_after_s=60) as running:
         yield running
@@ -43,14 +41,14 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lycosa(root: str, *arguments: str) -> Any:
-    """A command's JSON."""
+    """Run a command with `--json`. Return its document."""
     return run_json(root, *arguments, "--json")
 
 
-def test_a_whole_crawl(tmp_path: Path, cluster: HdfsCluster) -> None:
-    root = cluster.url("/whole")
+def test_crawl_compaction_and_search(tmp_path: Path, cluster: HdfsCluster) -> None:
+    root = cluster.url("/complete")
     with served_web(tmp_path, *options(SEED, hosts=20, pages=300)) as served:
-        expected = truth(served.web, tmp_path / "truth")
+        expected = expected_result(served.web, tmp_path / "expected")
         with ClusterCrawl(
             root,
             served,
@@ -58,56 +56,54 @@ def test_a_whole_crawl(tmp_path: Path, cluster: HdfsCluster) -> None:
             settings=("--set", "store.merge_commits=4"),
         ) as crawl:
             assert crawl.finish()["ended"] == "finished"
-        print(judge(root, served.web, served.requests(), expected, []))
+        print(verify_crawl(root, served.web, served.requests(), expected, []))
     before = facts(root)
-    commits = len(list(Workspace.open(root).state().files["urls"]))
-    assert lycosa(root, "compact", "--full")["merged"]["files_after"] < max(commits, 2)
+    files = len(Workspace.open(root).state().files["urls"])
+    assert lycosa(root, "compact", "--full")["merged"]["files_after"] < max(files, 2)
     assert facts(root) == before
-    is_sound(root)
+    assert_valid(root)
     lycosa(root, "index")
     rows = lycosa(
         root,
         "sql",
         "SELECT url, title FROM pages WHERE title != '' AND may_index ORDER BY url LIMIT 20",
     )
-    request_count = [
+    results = [
         (row["url"], lycosa(root, "search", str(row["title"]), "-n", "10")) for row in rows[:5]
     ]
-    assert (
-        sum(any(hit["url"] == url for hit in answer["hits"]) for url, answer in request_count) >= 4
-    )
+    assert sum(any(hit["url"] == url for hit in result["hits"]) for url, result in results) >= 4
 
 
 @pytest.mark.proves("durability-datanode")
 def test_a_datanode_dies(
     tmp_path: Path, cluster: HdfsCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reads and commits go on, though the NameNode goes on sending us to it for a minute."""
-    root = cluster.url("/dies")
+    """Reads and commits succeed although the NameNode refers to the DataNode for a minute."""
+    root = cluster.url("/datanode")
     with served_web(tmp_path, *options(SEED + 1, hosts=20, pages=400)) as served:
-        expected = truth(served.web, tmp_path / "truth")
+        expected = expected_result(served.web, tmp_path / "expected")
         with ClusterCrawl(root, served, ("--engine", "local", "--workers", "1")) as crawl:
-            crawl.until(lambda: _commits(root) >= 2, 120)
-            before = _commits(root)
-            cluster.stop(LOST)
+            crawl.until(lambda: count_commits(root) >= 2, 120)
+            before = count_commits(root)
+            cluster.stop(FAILED_DATANODE)
             at = time.monotonic()
-            crawl.until(lambda: _commits(root) >= before + 3, 60)
+            crawl.until(lambda: count_commits(root) >= before + 3, 60)
             print(
-                f"three commits in {time.monotonic() - at:.1f} s after it died; the NameNode "
-                f"believes in {cluster.state().live} DataNodes"
+                f"three commits within {time.monotonic() - at:.1f} s after the failure; the "
+                f"NameNode considers {cluster.state().live} DataNodes alive"
             )
-            assert not crawl.over
+            assert not crawl.ended
             assert crawl.finish()["ended"] == "finished"
         assert cluster.state().missing == 0
-        print(judge(root, served.web, served.requests(), expected, []))
-    # a machine that has no copies of anything
+        print(verify_crawl(root, served.web, served.requests(), expected, []))
+    # Read from a machine with an empty cache.
     monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "another"))
-    is_sound(root)
+    assert_valid(root)
     assert facts(root).states == expected.states
 
 
-def _commits(root: str) -> int:
+def count_commits(root: str) -> int:
     try:
         return sum(entry.kind == COMMIT for entry in Workspace.open(root).log.entries())
-    except WorkspaceError:  # there is none yet
+    except WorkspaceError:  # not created yet
         return 0

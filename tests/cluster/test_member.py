@@ -1,5 +1,6 @@
-"""A worker that is cut off from its coordinator while it can reach the web: it stops in time, and
-what it held is another's.
+"""A worker that loses the connection to its coordinator but not to the web.
+
+It stops before its lease expires, and its partitions are reassigned.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from lycosa.store.log.state import ClaimInfo
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
-from tests.cluster.test_cluster import Sites, configured, facts, sites
+from tests.cluster.driver import now_ms
+from tests.cluster.test_cluster import Sites, daemon_config, sites, table_rows
 from tests.daemon.daemons import LIMIT_S
 from tests.daemon.test_daemon import check
 from tests.waiting import until
@@ -41,15 +43,15 @@ SETTINGS = (
     ),
 )
 IN_FLIGHT_MS = 2_500
-"""How much later than its lease ran out a server on a busy machine may write down a request."""
+"""Delay of the request log of the server on a busy machine, after the lease expired."""
 
 
 @dataclass
-class Wire:
-    """The way to a coordinator, which is cut while a file is there."""
+class BreakableRemote:
+    """A remote of the coordinator that is unreachable while `cut_file` exists."""
 
     remote: Remote
-    cut: str
+    cut_file: str
 
     @property
     def name(self) -> str:
@@ -60,12 +62,12 @@ class Wire:
         return self.remote.node
 
     def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
-        if Path(self.cut).exists():
+        if Path(self.cut_file).exists():
             time.sleep(timeout_s / 4)
-            raise Unreachable("the wire is cut")
+            raise Unreachable("the connection is cut")
         answer = self.remote.ask(method, *arguments, timeout_s=timeout_s)
-        if Path(self.cut).exists():  # it was cut while the answer was on its way
-            raise Unreachable("the wire is cut")
+        if Path(self.cut_file).exists():  # it was cut before the reply arrived
+            raise Unreachable("the connection is cut")
         return answer
 
     def send(self, method: str, *arguments: Any) -> None:
@@ -81,8 +83,8 @@ class Wire:
         self.remote.kill()
 
 
-class Counted(ClusterWorker):
-    """Says how many sessions its process has in memory."""
+class CountingWorker(ClusterWorker):
+    """A worker that reports the number of sessions in its memory."""
 
     def sessions(self) -> int:
         return sum(isinstance(each, CrawlSession) for each in gc.get_objects())
@@ -93,22 +95,17 @@ def status(member: Remote) -> MemberStatus:
     return answer
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def hosts_of(workspace: Workspace, web: Sites, partitions: frozenset[int]) -> set[str]:
     identifier = Identifier(workspace.domains, workspace.partitions)
-    names = {detour.partition(":")[0] for detour in web.detours}
     return {
-        name
-        for name in names
-        if identifier.identify(normalise(f"http://{name}/")).partition in partitions
+        host
+        for host in web.hosts
+        if identifier.identify(normalise(f"http://{host}/")).partition in partitions
     }
 
 
-def takers(workspace: Workspace, lost: ClaimInfo) -> list[ClaimInfo]:
-    """Later claims of what was lost, by others."""
+def later_claims(workspace: Workspace, lost: ClaimInfo) -> list[ClaimInfo]:
+    """Return later claims of lost partitions by other workers."""
     claims = workspace.state().claims.values()
     return [
         each
@@ -119,13 +116,13 @@ def takers(workspace: Workspace, lost: ClaimInfo) -> list[ClaimInfo]:
     ]
 
 
-def shared_out(workspace: Workspace) -> set[str]:
-    """Who holds partitions, by name, if all are held."""
+def holders(workspace: Workspace) -> set[str]:
+    """Return the names of the workers that hold partitions, if all partitions are held."""
     state = workspace.state()
-    holders = {
+    names = {
         state.claims[number].worker.partition("-")[0] for number in set(state.holders.values())
     }
-    return holders if len(state.holders) == workspace.partitions else set()
+    return names if len(state.holders) == workspace.partitions else set()
 
 
 @pytest.mark.proves("cluster-one-worker", "cluster-lease", "cluster-reassign")
@@ -133,25 +130,25 @@ def test_a_worker_that_is_cut_off_stops_in_time_and_cannot_commit_when_it_comes_
     tmp_path: Path,
 ) -> None:
     with sites(tmp_path / "sites", "127.0.45", 8, 60) as web, LocalEngine() as engine:
-        config = parse_config(configured(web, delay="100ms") + "\n", overrides=SETTINGS)
+        config = parse_config(daemon_config(web, delay="100ms") + "\n", overrides=SETTINGS)
         workspace = Workspace.create(str(tmp_path / "w"))
-        homes = tuple(f"http://{detour.partition(':')[0]}/" for detour in web.detours)
+        homes = tuple(f"http://{host}/" for host in web.hosts)
         order = CoordinatorOrder(
             workspace.root, config.cluster, "test", "local", plan=CoordinatorPlan(2, ends=True)
         )
         coordinator = engine.start("coordinator", CoordinatorService, order, restarts=9)
         members = {}
         for name in ("near", "far"):
-            wire = Wire(coordinator, str(tmp_path / f"cut-{name}"))
+            remote = BreakableRemote(coordinator, str(tmp_path / f"cut-{name}"))
             job = Job(config.collection[0], homes)
             members[name] = engine.start(
                 name,
-                Counted,
-                MemberOrder(workspace.root, config, (job,), wire, name, "local", "crawl", True),
+                CountingWorker,
+                MemberOrder(workspace.root, config, (job,), remote, name, "local", "crawl", True),
             )
         until(lambda: all(status(member).vitals.progress.pages >= 3 for member in members.values()))
-        # not between a claim and the next, when partitions change hands
-        until(lambda: shared_out(workspace) == {"near", "far"})
+        # Wait for the end of reassignments.
+        until(lambda: holders(workspace) == {"near", "far"})
 
         (tmp_path / "cut-far").touch()
         cut_at = now_ms()
@@ -161,54 +158,51 @@ def test_a_worker_that_is_cut_off_stops_in_time_and_cannot_commit_when_it_comes_
             for number in set(state.holders.values())
             if state.claims[number].worker.startswith("far")
         )
-        mine = hosts_of(workspace, web, lost.partitions)
-        assert mine
-        assert mine != {detour.partition(":")[0] for detour in web.detours}
+        lost_hosts = hosts_of(workspace, web, lost.partitions)
+        assert lost_hosts
+        assert lost_hosts != set(web.hosts)
         until(lambda: not status(members["far"]).holds)
-        until(lambda: takers(workspace, lost))
-        taken_over_at = takers(workspace, lost)[0].at_ms
-        # the last answer may have come just before the cut
+        until(lambda: later_claims(workspace, lost))
+        taken_over_at = later_claims(workspace, lost)[0].at_ms
+        # The last reply may have arrived just before the cut.
         assert taken_over_at - cut_at >= REASSIGN_MS - HOLD_MS
 
         (tmp_path / "cut-far").unlink()
         until(lambda: status(members["far"]).holds)
         until(lambda: all(status(member).ended for member in members.values()))
         assert coordinator.ask("status", timeout_s=LIMIT_S)["why"] == "finished"
-        assert [member.ask("sessions", timeout_s=LIMIT_S) for member in members.values()] == [
-            0,
-            0,
-        ], "sessions that are over stay in memory"
+        sessions = [member.ask("sessions", timeout_s=LIMIT_S) for member in members.values()]
+        assert sessions == [0, 0], "ended sessions stay in memory"
         requests = [
-            request for request in web.server.requests() if request.host.partition(":")[0] in mine
+            request
+            for request in web.server.requests()
+            if request.host.partition(":")[0] in lost_hosts
         ]
         late = [
             request.at - cut_at
             for request in requests
             if cut_at + HOLD_MS + IN_FLIGHT_MS < request.at < taken_over_at
         ]
-        assert not late, f"the lease of {HOLD_MS} ms was out, and it fetched on: {late}"
+        assert not late, f"requests after the lease of {HOLD_MS} ms had expired: {late}"
         assert any(cut_at < request.at <= cut_at + HOLD_MS for request in requests), (
-            "it had nothing to fetch: the test shows nothing"
+            "the worker had nothing to fetch, so the test proves nothing"
         )
         assert any(request.at > taken_over_at for request in requests)
-        again = {
-            path: times
-            for path, times in Counter((request.host, request.uri) for request in requests).items()
-            if times > 1
-        }
-        pages = {path: times for path, times in again.items() if path[1] != "/robots.txt"}
-        # what was in flight when the lease ran out, one a host
-        assert sum(times - 1 for times in pages.values()) <= len(mine)
+        counts = Counter(
+            (request.host, request.uri) for request in requests if request.uri != "/robots.txt"
+        )
+        # At most the request in flight of each host is repeated.
+        assert sum(count - 1 for count in counts.values()) <= len(lost_hosts)
 
     entries = workspace.log.entries(0)
-    outranked = takers(workspace, lost)[0].number
+    fenced_at = later_claims(workspace, lost)[0].number
     assert not [
         each
         for each in entries
-        if each.kind in (COMMIT, RELEASE) and each.claim == lost.number and each.number > outranked
+        if each.kind in (COMMIT, RELEASE) and each.claim == lost.number and each.number > fenced_at
     ]
-    assert len(facts(tmp_path / "w", "pages", "url")) == 8 * 61
-    visits = facts(tmp_path / "w", "visits", "url", "kind")
+    assert len(table_rows(tmp_path / "w", "pages", "url")) == 8 * 61
+    visits = table_rows(tmp_path / "w", "visits", "url", "kind")
     assert len([each for each in visits if each[1] == "page"]) == 8 * 61
 
     check(tmp_path / "w")

@@ -1,7 +1,7 @@
-"""Five machines with networks, files and clocks of their own, and a workspace on S3: a crawl that
-comes to what one worker comes to, and a search that goes on, whatever happens to a machine.
+"""Five machines in network namespaces, and a workspace on S3.
 
-The servers, web and S3, are outside of the cluster. See `tests.engines.machines`.
+A crawl has the result of a single worker, and search continues, whatever fails on a machine. The
+web and S3 servers are outside of the cluster. See `tests.engines.machines`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import pytest
 from lycosa.store.log.entry import COMMIT, at_ms
 from lycosa.store.workspace import Workspace
 from tests.cluster.driver import ClusterCrawl, now_ms, process_id
-from tests.cluster.test_chaos import SEED, troubled
+from tests.cluster.test_chaos import SEED, loss_window
 from tests.cluster.webs import options, rules
-from tests.cluster.witness import is_sound, judge, same_result, truth
+from tests.cluster.witness import assert_valid, expected_result, same_result, verify_crawl
 from tests.crawl.polite import ServedWeb, served_web
 from tests.engines.machines import (
     NETWORK,
@@ -42,20 +42,20 @@ from tests.waiting import listens, until
 
 pytestmark = pytest.mark.prove
 
-WRONG_S = (0, 0, 0, 120, -120)
-"""Clocks of the machines at first: the last two leave after the trial of the clocks."""
+CLOCKS_S = (0, 0, 0, 120, -120)
+"""Clock errors of the first machines. The last two are removed after the test of clocks."""
 
 HOLD_MS, REASSIGN_MS = 3_000, 6_000
 SLOW = [
     *("--set", f"cluster.hold={HOLD_MS}ms", "--set", f"cluster.reassign={REASSIGN_MS}ms"),
     *("--set", "crawl.commit_interval=4s"),  # the S3 server takes one request at a time
 ]
-"""Five machines and two servers share this one, which may be busy."""
+"""Long intervals: five machines and two servers share this machine, which may be busy."""
 
 LIMIT_S = 900.0
 CUT_S = REASSIGN_MS / 1_000 + 3
 SETTLE_S = 10
-"""How long replicas that run may take to open their shards."""
+"""Time in which running replicas open their shards."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def cluster() -> Iterator[RayMachines]:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in server.environment.items():
                 patch.setenv(name, value)
-            for clock_s in WRONG_S:
+            for clock_s in CLOCKS_S:
                 machines.add(clock_s)
             yield machines
 
@@ -82,7 +82,7 @@ def root(tmp_path: Path) -> str:
 
 
 def crawl(cluster: RayMachines, root: str, served: ServedWeb) -> ClusterCrawl:
-    """A crawl with a worker on each machine, started on the head."""
+    """Return a crawl with a worker on each machine, started on the head."""
     engine = ("--engine", "ray", "--address", cluster.address, "--workers", "5")
     return ClusterCrawl(root, served, engine, SLOW, python=cluster.python(cluster.machines[0]))
 
@@ -93,32 +93,30 @@ def web(seed: int, pages: int = 400) -> tuple[str, ...]:
 
 @pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-same-result")
 def test_two_clocks_are_two_minutes_wrong(tmp_path: Path, cluster: RayMachines, root: str) -> None:
-    """What depends on the date ends as with one clock. By the server's log each URL was requested
-    once.
-    """
+    """The result is that of equal clocks, and the server received one request per URL."""
     with served_web(tmp_path, *web(SEED)) as served:
-        expected = truth(served.web, tmp_path / "truth")
+        expected = expected_result(served.web, tmp_path / "expected")
         with crawl(cluster, root, served) as running:
-            running.until(lambda: len(running.workers()) == len(WRONG_S), LIMIT_S)
+            running.until(lambda: len(running.workers()) == len(CLOCKS_S), LIMIT_S)
             assert running.finish(LIMIT_S)["ended"] == "finished"
         log = served.requests()
     result = same_result(root, expected)
     assert Counter(f"http://{each.host}{each.path}" for each in log) == result.exchanges
     assert violations(log, rules(served.web, frozenset())) == []
-    is_sound(root)
+    assert_valid(root)
 
 
-def leave(cluster: RayMachines, machine: Machine) -> AbstractContextManager[object]:
+def replace(cluster: RayMachines, machine: Machine) -> AbstractContextManager[object]:
     cluster.leave(machine)
     return nullcontext(cluster.add())
 
 
-TROUBLES: dict[str, Callable[[RayMachines, Machine], AbstractContextManager[object]]] = {
-    "another one joins": lambda cluster, machine: nullcontext(cluster.add()),
-    "it leaves, and another one joins": leave,
-    "it is unplugged": lambda cluster, machine: machine.unplugged(),
-    # the web still answers it: nothing but its lease stops it
-    "it reaches the web alone": lambda cluster, machine: machine.parted(
+FAILURES: dict[str, Callable[[RayMachines, Machine], AbstractContextManager[object]]] = {
+    "another machine joins": lambda cluster, machine: nullcontext(cluster.add()),
+    "it is replaced": replace,
+    "it has no network": lambda cluster, machine: machine.unplugged(),
+    # Web servers still respond: only the lease stops the worker.
+    "it reaches only the web": lambda cluster, machine: machine.partitioned(
         [STORAGE, *(each.address for each in cluster.machines if each is not machine)]
     ),
     "it is paused": lambda cluster, machine: machine.paused(),
@@ -126,8 +124,9 @@ TROUBLES: dict[str, Callable[[RayMachines, Machine], AbstractContextManager[obje
 
 
 def uncommitted_since(root: str, pids: Collection[int], begun_ms: int) -> int:
-    """Since when the worker among these processes may have archived what it had not committed at a
-    time: it is in its own files. The commit before its last one covers all that was earlier.
+    """Return since when exchanges of a worker may be uncommitted, and thus only in its files.
+
+    The worker is one of these processes. Its last but one commit has all earlier exchanges.
     """
     commits = [
         at_ms(entry)
@@ -138,32 +137,32 @@ def uncommitted_since(root: str, pids: Collection[int], begun_ms: int) -> int:
 
 
 @pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-deaths")
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("failure", FAILURES)
 def test_a_machine_is_in_trouble(
-    tmp_path: Path, cluster: RayMachines, root: str, trouble: str
+    tmp_path: Path, cluster: RayMachines, root: str, failure: str
 ) -> None:
     for machine in [each for each in cluster.machines if each.clock_s]:
         cluster.leave(machine)
-    while len(cluster.machines) < len(WRONG_S):
+    while len(cluster.machines) < len(CLOCKS_S):
         cluster.add()
     with served_web(tmp_path, *web(SEED + 1, pages=800)) as served:
-        expected = truth(served.web, tmp_path / "truth")
+        expected = expected_result(served.web, tmp_path / "expected")
         with crawl(cluster, root, served) as running:
             running.until(lambda: len(running.workers()) >= 4, LIMIT_S)
-            running.await_work(150, LIMIT_S)
+            running.await_requests(150, LIMIT_S)
             machine = random.Random(SEED).choice(cluster.machines[1:])
             pids = {each.pid for each in machine.processes()}
-            begun = now_ms()
-            with TROUBLES[trouble](cluster, machine):
+            start = now_ms()
+            with FAILURES[failure](cluster, machine):
                 time.sleep(CUT_S)
-            span = troubled(uncommitted_since(root, pids, begun), now_ms(), HOLD_MS)
-            assert not running.over, "it ended before the trouble was over"
+            span = loss_window(uncommitted_since(root, pids, start), now_ms(), HOLD_MS)
+            assert not running.ended, "the crawl ended before the failure was over"
             progress = running.finish(LIMIT_S)
         log = served.requests()
     assert progress["ended"] == "finished"
-    report = judge(root, served.web, log, expected, [span], own_files=True)
-    print(f"{trouble}: {report}; {progress['seconds']} s")
-    is_sound(root)
+    report = verify_crawl(root, served.web, log, expected, [span], own_files=True)
+    print(f"{failure}: {report}; {progress['seconds']} s")
+    assert_valid(root)
 
 
 @pytest.fixture
@@ -180,7 +179,7 @@ def indexed(tmp_path: Path, cluster: RayMachines, root: str) -> str:
 
 
 def test_search_answers_without_a_machine(cluster: RayMachines, indexed: str) -> None:
-    """Each shard is on two machines; one of them is unplugged, and no answer lacks a page."""
+    """Each shard has two replicas. When a machine has no network, responses stay complete."""
     head = cluster.machines[0]
     port = free_port([OUTSIDE])
     command = [*cluster.python(head), "-m", "lycosa.cli.main", "-w", indexed, "serve"]
@@ -190,22 +189,22 @@ def test_search_answers_without_a_machine(cluster: RayMachines, indexed: str) ->
         try:
             url = f"http://{head.address}:{port}/api/v1/search?n=50&q=lang:en"
             until(lambda: listens(head.address, port), LIMIT_S, alive=server)
-            until(lambda: len(_replicas(cluster)) == 4, LIMIT_S, alive=server)
+            until(lambda: len(replica_machines(cluster)) == 4, LIMIT_S, alive=server)
             time.sleep(SETTLE_S)
             before = _search(url)
             assert before["total"] > 0
-            with next(each for each in _replicas(cluster) if each is not head).unplugged():
-                answers = [_search(url) for _ in range(8)]
+            with next(each for each in replica_machines(cluster) if each is not head).unplugged():
+                responses = [_search(url) for _ in range(8)]
         finally:
             server.terminate()
             server.communicate()
-    assert [each["missing_shards"] for each in answers] == [[]] * len(answers)
-    assert {each["total"] for each in answers} == {before["total"]}
-    print(f"slowest answer {max(each['took_ms'] for each in answers):,.0f} ms")
+    assert [each["missing_shards"] for each in responses] == [[]] * len(responses)
+    assert {each["total"] for each in responses} == {before["total"]}
+    print(f"slowest response {max(each['took_ms'] for each in responses):,.0f} ms")
 
 
-def _replicas(cluster: RayMachines) -> list[Machine]:
-    """The machine of each replica."""
+def replica_machines(cluster: RayMachines) -> list[Machine]:
+    """Return the machine of each replica."""
     return [
         machine
         for machine in cluster.machines

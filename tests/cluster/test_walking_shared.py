@@ -1,4 +1,4 @@
-"""Walks over random webs by several workers: what one process fetches, and nothing else."""
+"""Walks over random webs by several workers fetch exactly the pages within the depth."""
 
 from __future__ import annotations
 
@@ -29,12 +29,10 @@ reassign = "3s"
 """
 
 
-class Calls:
-    """Calls on one workspace, and what each of them asked the server for."""
+class Crawls:
+    """Crawls of one workspace. Each method returns the pages that it requested."""
 
-    def __init__(
-        self, root: Path, web: RandomWeb, server: Nginx, strategy: str = "breadth-first"
-    ) -> None:
+    def __init__(self, root: Path, server: Nginx) -> None:
         self._root = str(root)
         self._server = server
         self._config: Config = parse_config(CONFIG)
@@ -43,18 +41,15 @@ class Calls:
             "delay": 0,
             "courtesy_factor": 0.0,
             "traps": False,
-            "strategy": strategy,
+            "strategy": "breadth-first",
         }
         self._collection = Collection.model_construct(**{**Collection().model_dump(), **settings})
-        self.web = web
 
     def url(self, page: Page) -> str:
         return f"http://{HOSTS[page[0]]}:{self._server.port}/{page[1]}.html"
 
-    def begin(self, pages: int) -> list[Page]:
-        """The first crawl, by one process: each host is named, or its private address would be
-        refused.
-        """
+    def first_crawl(self, pages: int) -> list[Page]:
+        """Crawl in one process, with seeds on each host: other private addresses are refused."""
         seeds = tuple(self.url((host, 0)) for host in range(len(HOSTS)))
         return self._requests(
             CrawlOrder(
@@ -89,7 +84,7 @@ class Calls:
         ]
 
 
-def run(
+def verify_walks(
     tmp_path: Path,
     seed: int,
     depths: tuple[int | None, ...],
@@ -97,7 +92,7 @@ def run(
     workers: int,
     to_the_end: bool = False,
 ) -> None:
-    """Crawl a little, then walk from visited pages, so deep."""
+    """Crawl 5 pages, then walk from visited pages to the given depths."""
     web = RandomWeb(seed)
     servers = [
         Server(name, tmp_path / str(host), autoindex=False, extra=web.rules(host, "$server_port"))
@@ -105,8 +100,8 @@ def run(
     ]
     with nginx(servers) as server:
         web.write(tmp_path, server.port)
-        calls, chance = Calls(tmp_path / "w", web, server), random.Random(seed)
-        visited = set(calls.begin(5))
+        crawls, chance = Crawls(tmp_path / "w", server), random.Random(seed)
+        visited = set(crawls.first_crawl(5))
         for depth in depths:
             start = chance.choice(sorted(visited))
             reached = {
@@ -114,22 +109,22 @@ def run(
                 for page, distance in web.distances(start).items()
                 if depth is None or distance <= depth
             }
-            fetched = calls.walk(calls.url(start), depth, workers)
+            fetched = crawls.walk(crawls.url(start), depth, workers)
             assert sorted(fetched) == sorted(reached - visited), (start, depth)
             visited |= set(fetched)
         if to_the_end:
-            everything = {page for host in range(len(HOSTS)) for page in web.distances((host, 0))}
-            assert sorted(calls.walk("unvisited", None, workers)) == sorted(everything - visited)
+            reachable = {page for host in range(len(HOSTS)) for page in web.distances((host, 0))}
+            assert sorted(crawls.walk("unvisited", None, workers)) == sorted(reachable - visited)
     workspace = Workspace.open(str(tmp_path / "w"))
     assert not [name for name in workspace.storage.names("run") if name.startswith("walk-")]
     assert not workspace.state().holders
 
 
-def test_two_workers_fetch_exactly_what_lies_within_the_depth(tmp_path: Path) -> None:
-    run(tmp_path, 1, (4,), workers=2)
+def test_two_workers_fetch_exactly_the_pages_within_the_depth(tmp_path: Path) -> None:
+    verify_walks(tmp_path, 1, (4,), workers=2)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(2, 8))
-def test_whatever_the_web(tmp_path: Path, seed: int) -> None:
-    run(tmp_path, seed, (1, 2, 3, 5, None), workers=3, to_the_end=True)
+def test_three_workers_walk_many_webs(tmp_path: Path, seed: int) -> None:
+    verify_walks(tmp_path, seed, (1, 2, 3, 5, None), workers=3, to_the_end=True)

@@ -1,6 +1,4 @@
-"""The webs that clusters crawl in tests: the same answers at any time, so that any two crawls to
-the end must come to the same.
-"""
+"""Webs for tests of clusters. Responses do not change, so all complete crawls are equal."""
 
 from __future__ import annotations
 
@@ -11,18 +9,16 @@ from tests.servers.synthetic.politeness import Rules
 from tests.servers.synthetic.request_log import Logged
 from tests.servers.synthetic.web import Web
 
-DELAY_MS, COURTESY, PLACES = 200, 0.0, 4
+DELAY_MS, COURTESY, DOMAIN_CONNECTIONS = 200, 0.0, 4
 HOLD_MS, REASSIGN_MS = 1_500, 3_000
 
-STEADY = (
+STABLE_FEATURES = (
     *("static=1.0", "size_exponent=0.5", "subdomains=0.15", "latency_ms=10"),
     *("redirects=0.05", "duplicates=0.04", "gone=0.03", "forbidden=0.03", "assets=0.05"),
     *("robots_missing=0.12", "robots_closed=0.03", "robots_named=0.15"),
     *("sitemaps=0.4", "feeds=0.3", "compressed=0.2", "chunked=0.15"),
 )
-"""Features of a web that answers a question in the same way whenever it is asked, and lets a crawl
-end soon (no long pauses).
-"""
+"""Features of a web with repeatable responses and without long delays."""
 
 SETTINGS = {
     "crawl.patience": "3s",
@@ -35,24 +31,24 @@ SETTINGS = {
     "fetch.retry_wait": "1s",
     "run.restarts": "100",
     "collection.scope": "any",
-    "collection.traps": "false",  # what looks like one depends on the order in which pages come
+    "collection.traps": "false",  # trap detection depends on the order of pages
     "collection.delay": f"{DELAY_MS}ms",
     "collection.courtesy_factor": str(COURTESY),
     "collection.backoff": f"{BACKOFF_MS}ms",
     "collection.connections": "200",
-    "collection.domain_connections": str(PLACES),
+    "collection.domain_connections": str(DOMAIN_CONNECTIONS),
     "collection.address_connections": "256",
 }
 
 
 def options(seed: int, hosts: int, pages: int) -> tuple[str, ...]:
     """Arguments for `tests.crawl.polite.served_web`."""
-    features = [part for feature in STEADY for part in ("--set", feature)]
+    features = [part for feature in STABLE_FEATURES for part in ("--set", feature)]
     return ("--calm", "--seed", str(seed), "--hosts", str(hosts), "--pages", str(pages), *features)
 
 
 def overrides(served: ServedWeb, **changes: str) -> list[str]:
-    """Options `--set` for a crawl of this web; `changes` are settings of the collection."""
+    """Return `--set` options for a crawl of this web; `changes` are collection settings."""
     settings = (
         SETTINGS
         | {"fetch.connect_to": json.dumps(served.connect_to)}
@@ -62,5 +58,7 @@ def overrides(served: ServedWeb, **changes: str) -> list[str]:
 
 
 def rules(web: Web, unseen: frozenset[Logged]) -> Rules:
-    """What every crawl with these settings promises, whoever carries it out."""
-    return promises(web, unseen, delay_ms=DELAY_MS, courtesy_factor=COURTESY, domain_places=PLACES)
+    """Return the politeness rules that every crawl with these settings must follow."""
+    return promises(
+        web, unseen, delay_ms=DELAY_MS, courtesy_factor=COURTESY, domain_places=DOMAIN_CONNECTIONS
+    )

@@ -1,8 +1,7 @@
-"""What a crawl left behind, looked at from outside: the tables, the log, and the server's own log
-of requests.
+"""Verify a crawl by its tables, its log and the request log of the server.
 
-An exchange that its worker did not live to commit, or could not commit any more, is in the server's
-log and has no visit. How many there may be, and when, is what a cluster promises about its deaths.
+An exchange that a worker could not commit is in the request log but has no visit. Such exchanges
+are allowed only around failures and reassignments.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import polars as pl
 from lycosa.store.log.entry import CLAIM, RELEASE
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.cluster.webs import COURTESY, DELAY_MS, PLACES, rules
+from tests.cluster.webs import COURTESY, DELAY_MS, DOMAIN_CONNECTIONS, rules
 from tests.crawl.kills import lycosa
 from tests.crawl.polite import BACKOFF_MS, simulated_robot, without_visit
 from tests.servers.synthetic.politeness import Rule, Violation, violations
@@ -28,17 +27,17 @@ from tests.servers.synthetic.web import Web
 
 @dataclass(slots=True, frozen=True)
 class Facts:
-    """What the tables say."""
+    """Results of a crawl."""
 
     states: dict[tuple[str, str], str]  # (URL, operation) -> state
     pages: frozenset[str]
-    visits: dict[str, list[int]]  # times in ms since 1970 of each URL's, robots files left out
-    exchanges: Counter[str]  # of each URL, robots files too
+    visits: dict[str, list[int]]  # URL -> times in ms since 1970, without robots.txt
+    exchanges: Counter[str]  # per URL, with robots.txt
     record_ids: Counter[str]
 
 
 def facts(root: Path | str) -> Facts:
-    """Read a workspace."""
+    """Read the results from a workspace."""
     tables = LiveTables(Workspace.open(str(root)))
     urls = tables.scan("urls").select("url", "operation", "state").collect()
     visits = (
@@ -63,86 +62,80 @@ def facts(root: Path | str) -> Facts:
 
 
 @dataclass(slots=True, frozen=True)
-class Truth:
-    """What one undisturbed worker in simulated time made of a web."""
+class ExpectedResult:
+    """The result of a single worker without failures, in simulated time."""
 
     states: dict[tuple[str, str], str]  # (URL, operation) -> state in `urls`
     pages: frozenset[str]
 
 
-def truth(web: Web, folder: Path) -> Truth:
-    """Crawl a web with one worker, in process."""
-    chosen = {
+def expected_result(web: Web, folder: Path) -> ExpectedResult:
+    """Crawl a web with one worker in simulated time."""
+    settings = {
         "delay": f"{DELAY_MS}ms",
         "courtesy_factor": COURTESY,
         "backoff": f"{BACKOFF_MS}ms",
-        "domain_connections": PLACES,
+        "domain_connections": DOMAIN_CONNECTIONS,
     }
-    progress = simulated_robot(web, folder, **chosen, traps=False).crawl()
+    progress = simulated_robot(web, folder, **settings, traps=False).crawl()
     assert progress is not None
     assert progress.ended == "finished"
     result = facts(folder)
-    return Truth(result.states, result.pages)
+    return ExpectedResult(result.states, result.pages)
 
 
 @dataclass(slots=True, frozen=True)
 class Report:
-    """A crawl's figures, after all that must be true was found true."""
+    """Figures of a verified crawl."""
 
     requests: int
-    lost: int  # requests whose answers never became visits
-    asked_again: int  # pages of these that were therefore asked for again
+    lost: int  # requests without a visit
+    repeated: int  # lost requests that were repeated
     hosts: int
 
     def __str__(self) -> str:
         return (
-            f"{self.requests:,} requests to {self.hosts} hosts, {self.lost} answers lost, "
-            f"{self.asked_again} of them asked for again"
+            f"{self.requests:,} requests to {self.hosts} hosts, {self.lost} responses lost, "
+            f"{self.repeated} of them requested again"
         )
 
 
-def same_result(root: Path | str, expected: Truth) -> Facts:
-    """All that a crawl found is as expected, and no exchange was committed twice."""
+def same_result(root: Path | str, expected: ExpectedResult) -> Facts:
+    """Assert the expected result and that no exchange was committed twice."""
     result = facts(root)
     wrong = {
         key: (result.states.get(key), expected.states.get(key))
-        for key in result.states.keys() ^ expected.states.keys()
-    }
-    wrong |= {
-        key: (state, expected.states.get(key))
-        for key, state in result.states.items()
-        if state != expected.states.get(key)
+        for key in result.states.keys() | expected.states.keys()
+        if result.states.get(key) != expected.states.get(key)
     }
     assert not wrong, (
-        f"{len(wrong)} URLs end otherwise than for one worker, as {list(wrong.items())[:3]}"
+        f"{len(wrong)} URLs have other states than with one worker: {list(wrong.items())[:3]}"
     )
     assert result.pages == expected.pages, sorted(result.pages ^ expected.pages)[:5]
     assert max(result.record_ids.values()) == 1
     return result
 
 
-def judge(
+def verify_crawl(
     root: Path | str,
     web: Web,
     log: Sequence[Logged],
-    expected: Truth,
-    troubles: Sequence[tuple[int, int]],
+    expected: ExpectedResult,
+    loss_windows: Sequence[tuple[int, int]],
     *,
     own_files: bool = False,
 ) -> Report:
-    """Nothing lost, nothing committed twice, nobody annoyed, nothing fetched again but what was
-    uncommitted.
+    """Assert that a crawl is complete and polite and repeats only uncommitted requests.
 
     Args:
-        troubles: when a process was killed or cut off, and until when at the latest what it had
-            under way may have been lost by it:
-            pairs of ms since 1970.
-        own_files: machines share no files, so what one had not committed ends with it, robots.txt
-            included; it knew it all the same. If the machine comes back, it replays its WARC file:
-            what it had fetched before another worker did is then a visit too.
+        loss_windows: start and end of the times in which responses may be lost because a process
+            was killed or suspended, in ms since 1970.
+        own_files: machines share no files, so uncommitted exchanges, including robots.txt, are
+            lost with a machine. A machine that returns replays its WARC file, which may add
+            visits of URLs that another worker has fetched meanwhile.
     """
     result = same_result(root, expected)
-    twice = {
+    revisited = {
         url: times
         for url, times in result.visits.items()
         if len(times) > 1 and (url, "") in result.states
@@ -152,41 +145,43 @@ def judge(
     assert repeated == {}, (
         f"two requests within the time of one visit: {list(repeated.items())[:5]}"
     )
-    apart = [*troubles, *moves(root)]
+    windows = [*loss_windows, *moves(root)]
     if own_files:
-        twice = {
+        revisited = {
             url: times
-            for url, times in twice.items()
-            if not all(any(start <= at <= end for start, end in apart) for at in times[:-1])
+            for url, times in revisited.items()
+            if not all(any(start <= at <= end for start, end in windows) for at in times[:-1])
         }
-    assert not twice, f"visited twice: {list(twice.items())[:5]}"
-    strange = [
+    assert not revisited, f"visited twice: {list(revisited.items())[:5]}"
+    unexplained = [
         each
         for each in unseen
         if not any(
-            start <= each.answered_at_ms and each.arrived_at_ms <= end for start, end in apart
+            start <= each.answered_at_ms and each.arrived_at_ms <= end for start, end in windows
         )
     ]
-    assert not strange, (
-        f"{len(strange)} requests left no visit though nobody was in trouble, as {strange[:3]}"
+    assert not unexplained, (
+        f"{len(unexplained)} requests without a visit or a failure: {unexplained[:3]}"
     )
-    bad = [
+    broken_rules = [
         each
         for each in violations(log, rules(web, unseen))
-        if not (own_files and knew_robots(each, unseen))
+        if not (own_files and has_lost_robots(each, unseen))
     ]
-    assert not bad, f"{Counter(each.rule.value for each in bad)}, as {bad[:3]}"
-    request_times = Counter((request.host, request.path) for request in log)
-    again = {
-        (request.host, request.path)
-        for request in unseen
-        if request_times[request.host, request.path] > 1
+    assert not broken_rules, (
+        f"{Counter(each.rule.value for each in broken_rules)}: {broken_rules[:3]}"
+    )
+    counts = Counter((request.host, request.path) for request in log)
+    requested_again = {
+        (request.host, request.path) for request in unseen if counts[request.host, request.path] > 1
     }
-    return Report(len(log), len(unseen), len(again), len({request.host for request in log}))
+    return Report(
+        len(log), len(unseen), len(requested_again), len({request.host for request in log})
+    )
 
 
-def knew_robots(violation: Violation, unseen: frozenset[Logged]) -> bool:
-    """Whether a lost request followed a lost robots.txt on the same connection."""
+def has_lost_robots(violation: Violation, unseen: frozenset[Logged]) -> bool:
+    """Return whether a lost request followed a lost robots.txt on the same connection."""
     page = violation.request
     return (
         violation.rule is Rule.ROBOTS_UNKNOWN
@@ -202,14 +197,15 @@ def knew_robots(violation: Violation, unseen: frozenset[Logged]) -> bool:
 def really_unseen(
     unseen: frozenset[Logged], log: Sequence[Logged], result: Facts
 ) -> frozenset[Logged]:
-    """Without the requests that a busy machine began so late that they lie beside their visit's
-    time: as many as there are visits left.
+    """Remove requests whose visit has another time because the machine was busy.
+
+    Per URL, as many requests are removed as there are visits without a request.
     """
     spare = result.exchanges - Counter(
         f"http://{each.host}{each.path}" for each in log if each not in unseen
     )
     lost = []
-    # the last one is the one that was committed
+    # The last request of a URL is the committed one.
     for request in sorted(unseen, key=lambda each: each.arrived_at_ms, reverse=True):
         url = f"http://{request.host}{request.path}"
         if spare[url] > 0:
@@ -220,15 +216,14 @@ def really_unseen(
 
 
 MOVE_MS = 4_000
-"""A hand-over: at most 3 s for what is in flight, which is then left (docs/explanation/protocol.md), and a busy
-machine.
+"""Longest reassignment: 3 s for requests in flight, which are then aborted, and 1 s of delay.
+
+See docs/explanation/protocol.md.
 """
 
 
 def moves(root: Path | str) -> list[tuple[int, int]]:
-    """When partitions were given back or claimed, with the time before in which a request may have
-    been left for it.
-    """
+    """Return the times in which requests may have been aborted for a claim or release."""
     times = [
         entry.at
         for entry in Workspace.open(str(root)).log.entries()
@@ -238,6 +233,6 @@ def moves(root: Path | str) -> list[tuple[int, int]]:
     return [(at - MOVE_MS, at) for at in stamps]
 
 
-def is_sound(root: Path | str) -> None:
-    """`lycosa check --deep` has nothing to say."""
+def assert_valid(root: Path | str) -> None:
+    """Assert that `lycosa check --deep` reports no error."""
     lycosa(root, "check", "--deep")

@@ -1,4 +1,4 @@
-"""A real Ray cluster for tests: several raylets on this machine, on loopback, with a secret."""
+"""A real Ray cluster for tests: several raylets on loopback, with a token."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ ENVIRONMENT = {
 
 
 class RayCluster:
-    """`nodes`: Ray's own records of them, the head first; each has one CPU. `environment`: for
+    """A running cluster.
+
+    `nodes` are the node objects of Ray, the head first; each has one CPU. `environment` is for
     drivers in other processes.
     """
 
@@ -35,13 +37,13 @@ class RayCluster:
         return str(self._cluster.address)
 
     def add(self) -> Any:
-        """Start one more raylet and wait until it has joined."""
+        """Start another raylet and wait until it has joined."""
         node = self._cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1")
         self.nodes.append(node)
         return node
 
     def kill(self, node: Any) -> None:
-        """SIGKILL a node's raylet; its workers die with it."""
+        """Send SIGKILL to the raylet of a node, which also ends its workers."""
         self.nodes.remove(node)
         self._cluster.remove_node(node, allow_graceful=False)
 
@@ -53,7 +55,7 @@ class RayCluster:
 
 @contextmanager
 def ray_cluster(nodes: int = 1) -> Iterator[RayCluster]:
-    """A head and `nodes - 1` others, one CPU each."""
+    """Start a head and `nodes - 1` other nodes with one CPU each."""
     pytest.importorskip("ray")
     environment = {**ENVIRONMENT, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     before = {name: os.environ.get(name) for name in environment}
@@ -65,7 +67,7 @@ def ray_cluster(nodes: int = 1) -> Iterator[RayCluster]:
         from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]
         from ray.cluster_utils import Cluster
 
-        # All three were read when ray was imported, perhaps before the environment was set.
+        # Ray may have been imported, and read all three, before the environment was set.
         ray_constants.ENABLE_RAY_CLUSTER = False
         _enable_token_auth()
         AuthenticationTokenLoader.instance().reset_cache()
@@ -78,10 +80,10 @@ def ray_cluster(nodes: int = 1) -> Iterator[RayCluster]:
             },
         )
         try:
-            ours = RayCluster(cluster, environment)
+            running = RayCluster(cluster, environment)
             for _ in range(nodes - 1):
-                ours.add()
-            yield ours
+                running.add()
+            yield running
         finally:
             ray.shutdown()
             cluster.shutdown()  # type: ignore[no-untyped-call]

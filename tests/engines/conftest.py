@@ -1,6 +1,4 @@
-"""The engines that the suite runs over: child processes, and a real Ray cluster of several raylets
-on loopback.
-"""
+"""The engines under test: child processes, and a real Ray cluster on loopback."""
 
 from __future__ import annotations
 
@@ -19,5 +17,5 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         with LocalEngine(2) as local:
             yield local
         return
-    with ray_cluster(nodes=2) as cluster, cluster.engine() as ours:
-        yield ours
+    with ray_cluster(nodes=2) as cluster, cluster.engine() as ray_engine:
+        yield ray_engine

@@ -1,9 +1,8 @@
-"""Machines of a Ray cluster for tests: network namespaces that a bridge joins, each with files,
-host name and clock of its own. Needs root on Linux.
+"""Simulated machines of a Ray cluster: network namespaces connected by a bridge.
 
-Servers of a test listen at `OUTSIDE` and `STORAGE`, which every machine reaches. A machine covers
-/tmp with a memory file system, so all that its processes write there is its own.
-Everything ends with this process.
+Each machine has its own host name, clock and /tmp (a tmpfs). Servers of a test listen at `OUTSIDE`
+and `STORAGE`, which every machine can reach. All machines end with this process. Needs root on
+Linux.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ NETWORK = "10.231.77."
 OUTSIDE, STORAGE = f"{NETWORK}1", f"{NETWORK}2"
 PORT = 6379
 _START_LIMIT_S = 300.0
-_STARTS = 3
-_PATIENT_START = """
+_START_ATTEMPTS = 3
+_RAY_START_SCRIPT = """
 import time
 from ray._private import services
 from ray.scripts.scripts import main
 
 get_node, end = services.get_node, time.monotonic() + 60
 
-def patient(*arguments):
+def get_node_with_retries(*arguments):
     while True:
         try:
             return get_node(*arguments)
@@ -44,46 +43,44 @@ def patient(*arguments):
             if time.monotonic() > end:
                 raise
 
-services.get_node = patient
+services.get_node = get_node_with_retries
 main()
 """
-"""`ray start` waits for its node for 30 seconds, and a single answer decides: too little for a busy
-machine.
-"""
-_BEGIN = """
+"""Run `ray start` with retries: on a busy machine it gives up too early."""
+_HOLDER_SCRIPT = """
 mount -t tmpfs tmpfs /tmp && mkdir /tmp/home && hostname {name} && ip link set lo up && echo ready
 cat
-here=$(readlink /proc/$$/ns/net)
+namespace=$(readlink /proc/$$/ns/net)
 for each in /proc/[0-9]*; do
-  [ "$(readlink $each/ns/net)" = "$here" ] && [ $each != /proc/$$ ] && kill -9 ${{each#/proc/}}
+  [ "$(readlink $each/ns/net)" = "$namespace" ] && [ $each != /proc/$$ ] && kill -9 ${{each#/proc/}}
 done 2>/dev/null
 """
-"""Waits for the end of standard input, then kills all that runs in the same namespace."""
+"""Wait for the end of standard input, then kill all processes in the namespace."""
 
 
 def require_machines() -> None:
-    """Skip the test where it cannot make machines."""
+    """Skip the test if namespaces cannot be created."""
     if sys.platform != "linux" or os.geteuid() != 0:
         pytest.skip("network namespaces need root on Linux")
     missing = [name for name in ("unshare", "nsenter", "ip") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} not found: install util-linux and iproute2")
-    tried = subprocess.run(
+    attempt = subprocess.run(
         ["unshare", "--net", "--mount", "--uts", "mount", "-t", "tmpfs", "tmpfs", "/tmp"],
         capture_output=True,
         text=True,
         check=False,
     )
-    if tried.returncode:
-        pytest.skip(f"namespaces are not permitted here: {tried.stderr.strip()}")
+    if attempt.returncode:
+        pytest.skip(f"namespaces are not permitted here: {attempt.stderr.strip()}")
 
 
 class _Namespace:
-    """A process in namespaces of its own; they end with the last process in them."""
+    """A process in new namespaces, which end with the last process in them."""
 
     def __init__(self, name: str) -> None:
         self._holder = subprocess.Popen(
-            ["unshare", "--net", "--mount", "--uts", "sh", "-c", _BEGIN.format(name=name)],
+            ["unshare", "--net", "--mount", "--uts", "sh", "-c", _HOLDER_SCRIPT.format(name=name)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -92,30 +89,30 @@ class _Namespace:
         assert self._holder.stdout.readline() == "ready\n"
         self.pid = self._holder.pid
 
-    def command(self, *words: str) -> list[str]:
-        """The command that runs another one inside."""
-        return ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", *words]
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command that runs another one in the namespaces."""
+        return ["nsenter", "-t", str(self.pid), "--net", "--mount", "--uts", *arguments]
 
-    def ip(self, *words: str) -> None:
-        subprocess.run(self.command("ip", *words), check=True)
+    def ip(self, *arguments: str) -> None:
+        subprocess.run(self.command("ip", *arguments), check=True)
 
     def processes(self) -> list[psutil.Process]:
-        """All processes inside but those that hold it."""
-        here = os.readlink(f"/proc/{self.pid}/ns/net")
-        found = []
+        """Return all processes in the namespaces except the holder and its children."""
+        namespace = os.readlink(f"/proc/{self.pid}/ns/net")
+        processes = []
         for process in psutil.process_iter(["ppid"]):
             with suppress(OSError):
-                inside = os.readlink(f"/proc/{process.pid}/ns/net") == here
+                inside = os.readlink(f"/proc/{process.pid}/ns/net") == namespace
                 if inside and self.pid not in (process.pid, process.info["ppid"]):
-                    found.append(process)
-        return found
+                    processes.append(process)
+        return processes
 
     def close(self) -> None:
         self._holder.communicate()
 
 
 class Machine(_Namespace):
-    """A machine of the cluster. `clock_s`: how far its clock is ahead of this process's."""
+    """A machine of the cluster. Its clock is `clock_s` seconds ahead of this process."""
 
     def __init__(self, hub: _Namespace, number: int, clock_s: int = 0) -> None:
         super().__init__(f"machine{number}")
@@ -130,14 +127,14 @@ class Machine(_Namespace):
 
     @contextmanager
     def unplugged(self) -> Iterator[None]:
-        """Cut it off from everything."""
+        """Disconnect the machine from the network."""
         self._hub.ip("link", "set", self._port, "down")
         yield
         self._hub.ip("link", "set", self._port, "up")
 
     @contextmanager
-    def parted(self, others: Sequence[str]) -> Iterator[None]:
-        """Cut it off from these addresses; it reaches all others."""
+    def partitioned(self, others: Sequence[str]) -> Iterator[None]:
+        """Block the connections to these addresses only."""
         for address in others:
             self.ip("route", "add", "blackhole", f"{address}/32")
         yield
@@ -146,7 +143,7 @@ class Machine(_Namespace):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop all its processes."""
+        """Suspend all processes of the machine."""
         processes = self.processes()
         for process in processes:
             with suppress(psutil.NoSuchProcess):
@@ -159,7 +156,7 @@ class Machine(_Namespace):
 
 @dataclass
 class RayMachines:
-    """Machines that run Ray, the head first, one CPU each. `environment` of all their processes."""
+    """Machines that run Ray, the head first, with one CPU and this environment."""
 
     environment: dict[str, str]
     machines: list[Machine] = field(default_factory=list)
@@ -171,13 +168,13 @@ class RayMachines:
         self._hub.ip("link", "add", "bridge", "type", "bridge")
         self._hub.ip("link", "set", "bridge", "up")
         add = ["link", "add", link, "type", "veth", "peer", "outside", "netns", str(self._hub.pid)]
-        for words in (
+        for arguments in (
             add,
             ["address", "add", f"{OUTSIDE}/24", "dev", link],
             ["address", "add", f"{STORAGE}/24", "dev", link],
             ["link", "set", link, "up"],
         ):
-            subprocess.run(["ip", *words], check=True)
+            subprocess.run(["ip", *arguments], check=True)
         self._hub.ip("link", "set", "outside", "master", "bridge", "up")
 
     @property
@@ -185,52 +182,52 @@ class RayMachines:
         return f"{self.machines[0].address}:{PORT}"
 
     def add(self, clock_s: int = 0) -> Machine:
-        """A machine joins the cluster, or is its head if it is the first."""
+        """Add a machine to the cluster; the first one is the head."""
         machine = self.boot(clock_s)
         self.join(machine)
         return machine
 
     def boot(self, clock_s: int = 0) -> Machine:
-        """A machine that runs nothing yet."""
+        """Create a machine without processes."""
         self._number += 1
         machine = Machine(self._hub, self._number, clock_s)
         self.machines.append(machine)
         return machine
 
     def join(self, machine: Machine) -> None:
-        """Start Ray on a machine, and wait until it listens."""
+        """Start Ray on a machine. Wait until the head listens."""
         head = machine is self.machines[0]
         role = ["--head", f"--port={PORT}", "--include-dashboard=false"]
         command = [
             *self.python(machine),
-            *("-c", _PATIENT_START, "start"),
+            *("-c", _RAY_START_SCRIPT, "start"),
             *(role if head else [f"--address={self.address}"]),
             *(f"--node-ip-address={machine.address}", "--num-cpus=1"),
             "--object-store-memory=80000000",
         ]
-        for _ in range(_STARTS):
-            started = subprocess.run(
+        for _ in range(_START_ATTEMPTS):
+            completed = subprocess.run(
                 command, check=False, capture_output=True, text=True, timeout=_START_LIMIT_S
             )
-            if started.returncode == 0:
+            if completed.returncode == 0:
                 break
             for process in machine.processes():
                 process.kill()
-        assert started.returncode == 0, started.stdout + started.stderr
+        assert completed.returncode == 0, completed.stdout + completed.stderr
         if head:
             until(lambda: listens(machine.address, PORT), _START_LIMIT_S)
 
     def python(self, machine: Machine) -> list[str]:
-        """The words that start Python on a machine, with its environment."""
+        """Return the command that starts Python on a machine, with its environment."""
         variables = {**self.environment, "HOME": "/tmp/home", "TMPDIR": "/tmp"}
         if machine.clock_s:
             variables["LYCOSA_TEST_CLOCK_S"] = str(machine.clock_s)
             variables["PYTHONPATH"] += f":{Path(__file__).parent / 'clock'}"
-        words = [f"{name}={value}" for name, value in variables.items()]
-        return machine.command("env", *words, sys.executable)
+        arguments = [f"{name}={value}" for name, value in variables.items()]
+        return machine.command("env", *arguments, sys.executable)
 
     def leave(self, machine: Machine) -> None:
-        """A machine is gone, with all that it had."""
+        """Remove a machine, its processes and its files."""
         self.machines.remove(machine)
         machine.close()
 

@@ -1,4 +1,4 @@
-"""What every engine promises (`lycosa.cluster.engine`), on every engine; notes of the local one."""
+"""The conformance suite of `lycosa.cluster.engine`, run on every engine."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from lycosa.cluster.engine import Engine, Remote, Unreachable
 from lycosa.cluster.engines import local
 from lycosa.core.errors import UrlError, UsageError, WorkError
 from tests.engines import things
-from tests.engines.things import Thing
+from tests.engines.things import SampleObject
 from tests.waiting import until
 
 LIMIT_S = 60.0
 
 
-def answers(remote: Remote) -> bool:
+def responds(remote: Remote) -> bool:
     try:
         remote.ask("count", timeout_s=5)
     except Unreachable:
@@ -31,75 +31,75 @@ def answers(remote: Remote) -> bool:
     return True
 
 
-def test_an_object_keeps_its_state_and_answers(engine: Engine) -> None:
-    thing = engine.start("thing", Thing, 5)
-    assert (thing.name, thing.ask("add", 2, timeout_s=LIMIT_S)) == ("thing", 7)
-    assert thing.ask("count", timeout_s=LIMIT_S) == 7
+def test_object_keeps_its_state(engine: Engine) -> None:
+    remote = engine.start("remote", SampleObject, 5)
+    assert (remote.name, remote.ask("add", 2, timeout_s=LIMIT_S)) == ("remote", 7)
+    assert remote.ask("count", timeout_s=LIMIT_S) == 7
     big = b"x" * 3_000_000
-    assert thing.ask("echo", big, timeout_s=LIMIT_S) == big
-    assert thing.ask("pid", timeout_s=LIMIT_S) != os.getpid()
-    assert thing.alive()
-    assert thing.node in [node.name for node in engine.nodes()]
-    thing.send("add", 1)
-    until(lambda: thing.ask("count", timeout_s=LIMIT_S) == 8)
-    thing.kill()
+    assert remote.ask("echo", big, timeout_s=LIMIT_S) == big
+    assert remote.ask("pid", timeout_s=LIMIT_S) != os.getpid()
+    assert remote.alive()
+    assert remote.node in [node.name for node in engine.nodes()]
+    remote.send("add", 1)
+    until(lambda: remote.ask("count", timeout_s=LIMIT_S) == 8)
+    remote.kill()
 
 
-def test_what_is_raised_there_is_raised_here(engine: Engine) -> None:
-    thing = engine.start("thing", Thing)
+def test_exceptions_of_a_remote_are_raised_locally(engine: Engine) -> None:
+    remote = engine.start("remote", SampleObject)
     with pytest.raises(UsageError, match="wrong call"):
-        thing.ask("fail", "usage", timeout_s=LIMIT_S)
-    with pytest.raises(ValueError, match="a fault") as caught:
-        thing.ask("fail", "", timeout_s=LIMIT_S)
+        remote.ask("fail", "usage", timeout_s=LIMIT_S)
+    with pytest.raises(ValueError, match="a failure") as caught:
+        remote.ask("fail", "", timeout_s=LIMIT_S)
     assert "in fail" in caught.value.__notes__[0]
     with pytest.raises(WorkError, match=r"Unpicklable in .*: 1 and 2"):
-        thing.ask("fail", "odd", timeout_s=LIMIT_S)
+        remote.ask("fail", "unpicklable", timeout_s=LIMIT_S)
     with pytest.raises((WorkError, UrlError), match="x:y"):
-        thing.ask("fail", "url", timeout_s=LIMIT_S)
+        remote.ask("fail", "url", timeout_s=LIMIT_S)
     with pytest.raises(AttributeError):
-        thing.ask("no_such_method", timeout_s=LIMIT_S)
+        remote.ask("no_such_method", timeout_s=LIMIT_S)
     with pytest.raises(WorkError):
-        thing.ask("lock", timeout_s=LIMIT_S)
-    thing.send("fail", "usage")
-    assert thing.ask("count", timeout_s=LIMIT_S) == 0
-    thing.kill()
+        remote.ask("lock", timeout_s=LIMIT_S)
+    remote.send("fail", "usage")
+    assert remote.ask("count", timeout_s=LIMIT_S) == 0
+    remote.kill()
 
 
-def test_calls_run_side_by_side_and_a_late_answer_is_unreachable(engine: Engine) -> None:
-    thing = engine.start("thing", Thing)
-    assert thing.ask("count", timeout_s=LIMIT_S) == 0
+def test_calls_run_concurrently_and_a_late_response_is_unreachable(engine: Engine) -> None:
+    remote = engine.start("remote", SampleObject)
+    assert remote.ask("count", timeout_s=LIMIT_S) == 0
     opened: list[bool] = []
     waits = threading.Thread(
-        target=lambda: opened.append(thing.ask("wait_for_gate", timeout_s=LIMIT_S))
+        target=lambda: opened.append(remote.ask("wait_for_gate", timeout_s=LIMIT_S))
     )
     waits.start()
     started = time.monotonic()
     with pytest.raises(Unreachable, match=r"did not respond within 0\.3 s"):
-        thing.ask("nap", 3.0, timeout_s=0.3)
+        remote.ask("sleep", 3.0, timeout_s=0.3)
     assert time.monotonic() - started < 2.5
-    assert thing.ask("echo", "still here", timeout_s=LIMIT_S) == "still here"
-    thing.ask("open_gate", timeout_s=LIMIT_S)
+    assert remote.ask("echo", "responding", timeout_s=LIMIT_S) == "responding"
+    remote.ask("open_gate", timeout_s=LIMIT_S)
     waits.join()
     assert opened == [True]
-    thing.kill()
+    remote.kill()
 
 
-def test_a_stopped_process_is_unreachable_in_time_and_alive(engine: Engine) -> None:
-    thing = engine.start("thing", Thing)
-    pid = thing.ask("pid", timeout_s=LIMIT_S)
+def test_suspended_process_is_unreachable_but_alive(engine: Engine) -> None:
+    remote = engine.start("remote", SampleObject)
+    pid = remote.ask("pid", timeout_s=LIMIT_S)
     os.kill(pid, signal.SIGSTOP)
     try:
-        # its other threads run on for a moment
+        # Its other threads stop a moment later.
         until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
         for _ in range(2):
             with pytest.raises(Unreachable):
-                thing.ask("count", timeout_s=0.3)
-        thing.send("add", 1)
-        assert thing.alive()
+                remote.ask("count", timeout_s=0.3)
+        remote.send("add", 1)
+        assert remote.alive()
     finally:
         os.kill(pid, signal.SIGCONT)
-    until(lambda: answers(thing))
-    thing.kill()
+    until(lambda: responds(remote))
+    remote.kill()
 
 
 def has_ended(pid: int) -> bool:
@@ -109,71 +109,71 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def test_a_killed_object_is_gone(engine: Engine) -> None:
-    thing = engine.start("thing", Thing, restarts=5)
-    pid = thing.ask("pid", timeout_s=LIMIT_S)
-    thing.kill()
-    thing.kill()
+def test_killed_object_is_not_restarted(engine: Engine) -> None:
+    remote = engine.start("remote", SampleObject, restarts=5)
+    pid = remote.ask("pid", timeout_s=LIMIT_S)
+    remote.kill()
+    remote.kill()
     until(lambda: has_ended(pid))
-    until(lambda: not thing.alive())
+    until(lambda: not remote.alive())
     with pytest.raises(Unreachable):
-        thing.ask("count", timeout_s=LIMIT_S)
-    thing.send("add", 1)
+        remote.ask("count", timeout_s=LIMIT_S)
+    remote.send("add", 1)
 
 
-def test_a_dead_object_without_restarts_stays_dead(engine: Engine) -> None:
-    thing = engine.start("thing", Thing)
+def test_object_without_restarts_is_not_restarted(engine: Engine) -> None:
+    remote = engine.start("remote", SampleObject)
     with pytest.raises(Unreachable):
-        thing.ask("die", timeout_s=LIMIT_S)
-    until(lambda: not thing.alive())
+        remote.ask("die", timeout_s=LIMIT_S)
+    until(lambda: not remote.alive())
     with pytest.raises(Unreachable):
-        thing.ask("count", timeout_s=LIMIT_S)
+        remote.ask("count", timeout_s=LIMIT_S)
 
 
-def test_a_dead_object_is_made_anew_as_often_as_was_asked(engine: Engine, tmp_path: Path) -> None:
-    thing = engine.start("thing", Thing, 3, str(tmp_path), restarts=1)
-    first = thing.ask("pid", timeout_s=LIMIT_S)
-    thing.ask("add", 4, timeout_s=LIMIT_S)
+def test_object_is_restarted_up_to_the_limit(engine: Engine, tmp_path: Path) -> None:
+    remote = engine.start("remote", SampleObject, 3, str(tmp_path), restarts=1)
+    first = remote.ask("pid", timeout_s=LIMIT_S)
+    remote.ask("add", 4, timeout_s=LIMIT_S)
     os.kill(first, signal.SIGKILL)
-    until(lambda: answers(thing))
-    second = thing.ask("pid", timeout_s=LIMIT_S)
+    until(lambda: responds(remote))
+    second = remote.ask("pid", timeout_s=LIMIT_S)
     assert second != first
-    assert thing.ask("count", timeout_s=LIMIT_S) == 3  # made anew, by the same arguments
+    assert remote.ask("count", timeout_s=LIMIT_S) == 3  # constructed again with the same arguments
     os.kill(second, signal.SIGKILL)
-    until(lambda: not thing.alive())
+    until(lambda: not remote.alive())
     assert len(list(tmp_path.glob("*.life"))) == 2
 
 
-def test_what_cannot_be_made_is_said_at_the_first_question(engine: Engine) -> None:
-    thing = engine.start("thing", things.cannot_be_made)
-    with pytest.raises(Unreachable, match="it cannot be made"):
-        thing.ask("count", timeout_s=LIMIT_S)
-    until(lambda: not thing.alive())
+def test_failed_construction_is_reported_by_the_first_call(engine: Engine) -> None:
+    remote = engine.start("remote", things.fail_to_construct)
+    with pytest.raises(Unreachable, match="construction failed"):
+        remote.ask("count", timeout_s=LIMIT_S)
+    until(lambda: not remote.alive())
 
 
-def test_a_remote_is_asked_from_another_remote(engine: Engine) -> None:
-    one, two = engine.start("one", Thing, 10), engine.start("two", Thing)
-    assert two.ask("ask_other", one, 5, timeout_s=LIMIT_S) == 15
+def test_remote_can_be_called_by_another_remote(engine: Engine) -> None:
+    one, two = engine.start("one", SampleObject, 10), engine.start("two", SampleObject)
+    assert two.ask("add_to_other", one, 5, timeout_s=LIMIT_S) == 15
     assert one.ask("count", timeout_s=LIMIT_S) == 15
     back = two.ask("echo", one, timeout_s=LIMIT_S)
     assert (back.name, back.ask("add", 1, timeout_s=LIMIT_S)) == ("one", 16)
     one.kill()
     until(lambda: not back.alive())
     with pytest.raises(Unreachable):
-        two.ask("ask_other", one, 5, timeout_s=LIMIT_S)
+        two.ask("add_to_other", one, 5, timeout_s=LIMIT_S)
     two.kill()
 
 
-def test_an_object_is_put_where_it_was_asked_to_be(engine: Engine) -> None:
+def test_object_is_placed_on_the_requested_node(engine: Engine) -> None:
     nodes = engine.nodes()
     assert all(node.alive and node.cpus >= 1 for node in nodes)
-    placed = {node.name: engine.start("thing", Thing, node=node.name) for node in nodes}
-    for name, thing in placed.items():
-        assert (thing.ask("count", timeout_s=LIMIT_S), thing.node) == (0, name)
-        thing.kill()
+    placed = {node.name: engine.start("remote", SampleObject, node=node.name) for node in nodes}
+    for name, remote in placed.items():
+        assert (remote.ask("count", timeout_s=LIMIT_S), remote.node) == (0, name)
+        remote.kill()
 
 
-def test_map_gives_results_in_the_order_of_the_items(engine: Engine) -> None:
+def test_map_returns_results_in_the_order_of_the_items(engine: Engine) -> None:
     assert list(engine.map(things.slow_square, range(8))) == [
         number * number for number in range(8)
     ]
@@ -188,7 +188,7 @@ def test_map_raises_what_the_function_raises(engine: Engine) -> None:
         list(engine.map(things.fail_at_three, range(100)))
 
 
-def test_map_tries_an_item_again_whose_process_died(engine: Engine, tmp_path: Path) -> None:
+def test_map_retries_an_item_whose_process_died(engine: Engine, tmp_path: Path) -> None:
     items = [(str(tmp_path), number) for number in range(5)]
     assert list(engine.map(things.die_once, items)) == list(range(5))
     with pytest.raises(WorkError, match=r"die_always of 2 failed 2 times"):
@@ -198,25 +198,25 @@ def test_map_tries_an_item_again_whose_process_died(engine: Engine, tmp_path: Pa
 def test_a_remote_can_be_pickled(engine: Engine) -> None:
     if engine.name == "ray":
         pytest.skip(
-            "an actor's handle travels by Ray's own means: "
-            "test_a_remote_is_asked_from_another_remote"
+            "Ray transfers the handles of actors in its own way: "
+            "test_remote_can_be_called_by_another_remote"
         )
-    thing = engine.start("thing", Thing, 1)
-    assert pickle.loads(pickle.dumps(thing)).ask("add", 1, timeout_s=LIMIT_S) == 2
-    thing.kill()
+    remote = engine.start("remote", SampleObject, 1)
+    assert pickle.loads(pickle.dumps(remote)).ask("add", 1, timeout_s=LIMIT_S) == 2
+    remote.kill()
 
 
 def test_the_local_engine_is_certain_that_a_killed_process_has_ended(engine: Engine) -> None:
-    thing = engine.start("thing", Thing, 5)
-    until(lambda: answers(thing))
-    assert not thing.has_ended()
-    thing.kill()
+    remote = engine.start("remote", SampleObject, 5)
+    until(lambda: responds(remote))
+    assert not remote.has_ended()
+    remote.kill()
     if engine.name == "local":
-        until(thing.has_ended)
-    assert thing.has_ended() == (engine.name == "local")
+        until(remote.has_ended)
+    assert remote.has_ended() == (engine.name == "local")
 
 
-def test_an_address_where_no_cluster_answers_is_one_error(
+def test_address_without_a_cluster_is_one_error(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ray_engine = pytest.importorskip("lycosa.cluster.engines.ray")
@@ -234,21 +234,21 @@ def test_an_address_where_no_cluster_answers_is_one_error(
     assert capfd.readouterr() == ("", "")
 
 
-def kinds(engine: local.LocalEngine) -> list[str]:
+def file_extensions(engine: local.LocalEngine) -> list[str]:
     return sorted(name.partition(".")[2] for name in os.listdir(engine._folder))
 
 
-def test_of_objects_that_are_gone_few_notes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_end_notes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "_MAX_END_NOTES", 2)
     with local.LocalEngine(1) as engine:
-        staying = engine.start("staying", Thing, 5)
-        gone = [engine.start(f"thing-{number}", Thing) for number in range(4)]
-        for remote in gone:
+        running = engine.start("running", SampleObject, 5)
+        killed = [engine.start(f"remote-{number}", SampleObject) for number in range(4)]
+        for remote in killed:
             remote.kill()
-        assert staying.ask("add", 1, timeout_s=LIMIT_S) == 6
-        until(lambda: kinds(engine) == ["end", "end", "pid", "sock"])
-        assert not any(remote.alive() for remote in gone)
+        assert running.ask("add", 1, timeout_s=LIMIT_S) == 6
+        until(lambda: file_extensions(engine) == ["end", "end", "pid", "sock"])
+        assert not any(remote.alive() for remote in killed)
         with pytest.raises(Unreachable, match="it was killed"):
-            next(remote for remote in gone if remote.file("end").exists()).ask(
+            next(remote for remote in killed if remote.file("end").exists()).ask(
                 "count", timeout_s=LIMIT_S
             )

@@ -1,8 +1,7 @@
-"""What it costs to be many: CPU-seconds a page against one process, on the six documentation sites.
+"""CPU time per page of several workers compared with one process, on six documentation sites.
 
-A process's start costs once, not by the page: a worker's .5 s, and .8 s more where it is Ray's. So
-there are two sizes: the six sites as they are, where five starts are a fifth of everything, and
-three copies of each on hosts of their own.
+The start of a worker costs 0.5 s, with Ray 1.3 s, independent of the pages. So there are two sizes:
+the six sites, where five starts are a fifth of the total, and three copies of each site.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from tests.servers.sites import ServedSites, Site, require_sites, serve_sites, s
 
 pytestmark = pytest.mark.prove
 
-BAR = 1.25
+MAX_COST = 1.25
 LIMIT_S = 1_800
 
 
 def cpu_of_children_s() -> float:
-    """CPU-seconds of all processes that this one has started and that have ended, and of theirs."""
+    """Return the CPU-seconds of all ended child processes and their descendants."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -34,8 +33,10 @@ def cpu_of_children_s() -> float:
 def crawl(
     web: ServedSites, workspace: Path, *engine: str, environment: dict[str, str] | None = None
 ) -> tuple[int, float, float]:
-    """Pages, CPU-seconds of the command and its children, CPU-seconds of the coordinator and its
-    workers as they say themselves.
+    """Crawl with a command.
+
+    Return the pages, the CPU-seconds of the command and its children, and the CPU-seconds that the
+    coordinator and its workers report.
     """
     before = cpu_of_children_s()
     seeds = [
@@ -51,38 +52,38 @@ def crawl(
             limit_s=LIMIT_S,
         )
     )
-    own = cpu_of_children_s() - before
+    cpu_s = cpu_of_children_s() - before
     assert document["ended"] == "finished"
     if not engine:
-        return document["pages"], own, 0.0
+        return document["pages"], cpu_s, 0.0
     cluster = json.loads((workspace / "run" / "cluster.json").read_text())
     return (
         document["pages"],
-        own,
+        cpu_s,
         cluster["cpu_s"] + sum(each["progress"]["cpu_s"] for each in cluster["workers"]),
     )
 
 
 def copies(sites: tuple[Site, ...], number: int) -> tuple[Site, ...]:
-    """Each site so many times, on addresses of their own."""
+    """Return this many copies of each site, on different addresses."""
     return tuple(
-        Site(site.name, site.root, f"127.0.{2 + copy}.{10 + place}")
+        Site(site.name, site.root, f"127.0.{2 + copy}.{10 + index}")
         for copy in range(number)
-        for place, site in enumerate(sites)
+        for index, site in enumerate(sites)
     )
 
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_four_workers_cost_little_more_than_one_process(tmp_path: Path, number: int) -> None:
-    """All processes count, their start too; Ray's own daemons are told apart."""
+    """The cost includes the start of processes, but not the daemons of Ray."""
     with serve_sites(copies(require_sites(), number)) as web:
         pages, alone, _ = crawl(web, tmp_path / "one")
-        by_local, local, local_workers = crawl(
+        local_pages, local, local_workers = crawl(
             web, tmp_path / "local", "--engine", "local", "--workers", "4"
         )
         with ray_cluster(nodes=3) as cluster:
             engine = ("--engine", "ray", "--address", cluster.address, "--workers", "4")
-            by_ray, driver, ray_workers = crawl(
+            ray_pages, driver, ray_workers = crawl(
                 web, tmp_path / "ray", *engine, environment=cluster.environment
             )
             daemons: dict[str, float] = {}
@@ -92,17 +93,17 @@ def test_four_workers_cost_little_more_than_one_process(tmp_path: Path, number: 
                     daemons.get(process.name(), 0.0) + times.user + times.system, 1
                 )
     print(f"one process: {pages} pages, {alone:.1f} CPU-s")
-    local_cost = local / by_local / (alone / pages)
+    local_cost = local / local_pages / (alone / pages)
     print(
-        f"local, 4 workers: {local:.1f} CPU-s, of which workers {local_workers:.1f}; a page "
-        f"{local_cost:.2f} times as much"
+        f"local, 4 workers: {local:.1f} CPU-s, of which workers {local_workers:.1f}; "
+        f"{local_cost:.2f} times as much per page"
     )
-    ray_cost = (driver + ray_workers) / by_ray / (alone / pages)
+    ray_cost = (driver + ray_workers) / ray_pages / (alone / pages)
     print(
-        f"ray, 3 nodes, 4 workers: driver {driver:.1f}, workers {ray_workers:.1f} CPU-s; a page "
-        f"{ray_cost:.2f} times as much"
+        f"ray, 3 nodes, 4 workers: driver {driver:.1f}, workers {ray_workers:.1f} CPU-s; "
+        f"{ray_cost:.2f} times as much per page"
     )
-    print(f"Ray's own processes, start included: {daemons}")
-    assert pages == by_local == by_ray
-    assert local_cost <= BAR
-    assert ray_cost <= BAR
+    print(f"processes of Ray, including their start: {daemons}")
+    assert pages == local_pages == ray_pages
+    assert local_cost <= MAX_COST
+    assert ray_cost <= MAX_COST

@@ -1,6 +1,4 @@
-"""What a Ray cluster does for a crawl beyond what all engines promise: secrets, bare nodes, nodes
-that join, drivers that die.
-"""
+"""Features of the Ray engine: tokens, bare nodes, joining nodes, killed drivers."""
 
 from __future__ import annotations
 
@@ -18,7 +16,15 @@ import pytest
 
 from lycosa.cluster.engines import shipping
 from tests.cli.conftest import printed
-from tests.cluster.test_cluster import SET, Sites, configured, crawl, same, search, sites
+from tests.cluster.test_cluster import (
+    SET,
+    Sites,
+    assert_same_tables,
+    count_hits,
+    crawl,
+    daemon_config,
+    sites,
+)
 from tests.daemon.daemons import daemon
 from tests.daemon.test_daemon import check
 from tests.engines import things
@@ -45,9 +51,12 @@ with RayEngine({address!r}, install="never") as engine:
 NODE = """
 from ray._private.node import Node
 from ray._private.parameter import RayParams
-Node(RayParams(gcs_address={address!r}, redis_address={address!r}, node_ip_address="127.0.0.1", num_cpus=1, num_gpus=0,
-     object_store_memory=100_000_000, min_worker_port=0, max_worker_port=0, node_manager_port=0, include_log_monitor=False),
-     head=False, shutdown_at_exit=True, spawn_reaper=False)
+parameters = RayParams(
+    gcs_address={address!r}, redis_address={address!r}, node_ip_address="127.0.0.1", num_cpus=1,
+    num_gpus=0, object_store_memory=100_000_000, min_worker_port=0, max_worker_port=0,
+    node_manager_port=0, include_log_monitor=False,
+)
+Node(parameters, head=False, shutdown_at_exit=True, spawn_reaper=False)
 print("joined")
 """
 
@@ -68,7 +77,7 @@ def call(
 @pytest.mark.proves("access-cluster")
 def test_nobody_joins_without_the_secret(cluster: RayCluster) -> None:
     secret = cluster.environment["RAY_AUTH_TOKEN"]
-    for program, sign in ((DRIVER, "3 nodes"), (NODE, "joined")):
+    for program, expected in ((DRIVER, "3 nodes"), (NODE, "joined")):
         text = program.format(address=cluster.address)
         for wrong in (
             {"RAY_AUTH_TOKEN": "0" * 64},
@@ -76,15 +85,15 @@ def test_nobody_joins_without_the_secret(cluster: RayCluster) -> None:
         ):
             refused = call(text, {**cluster.environment, **wrong})
             assert refused.returncode != 0
-            assert sign not in refused.stdout
+            assert expected not in refused.stdout
             assert secret not in refused.stdout + refused.stderr
-        let_in = call(text, cluster.environment)
-        assert sign in let_in.stdout, let_in.stderr
+        accepted = call(text, cluster.environment)
+        assert expected in accepted.stdout, accepted.stderr
 
 
 @pytest.fixture(scope="module")
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A Python that has Ray and nothing else of ours."""
+    """Python in a virtual environment that has only Ray."""
     folder = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = str(folder / "bin" / "python")
@@ -96,27 +105,27 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return python
 
 
-def test_a_node_needs_nothing_but_python_and_ray(
+def test_node_needs_only_python_and_ray(
     cluster: RayCluster, bare_python: str, tmp_path: Path
 ) -> None:
-    joins = (
+    program = (
         NODE.format(address=cluster.address)
         + "\nimport sys, time\nsys.stdout.flush()\ntime.sleep(3600)\n"
     )
     environment = {**os.environ, **cluster.environment, "XDG_CACHE_HOME": str(tmp_path)}
     with subprocess.Popen(
-        [bare_python, "-c", joins], stdout=subprocess.PIPE, text=True, env=environment
+        [bare_python, "-c", program], stdout=subprocess.PIPE, text=True, env=environment
     ) as node:
         try:
             assert node.stdout is not None
             assert node.stdout.readline() == "joined\n"
             with cluster.engine() as engine:
-                ours = {str(each.node_id) for each in cluster.nodes}
-                (bare,) = [each.name for each in engine.nodes() if each.name not in ours]
+                known = {str(each.node_id) for each in cluster.nodes}
+                (bare,) = [each.name for each in engine.nodes() if each.name not in known]
                 title = engine.start("title", things.Title, node=bare)
-                result, where = title.ask("of", b"<title>The dormouse</title>", timeout_s=600)
+                result, path = title.ask("of", b"<title>The dormouse</title>", timeout_s=600)
                 assert result == "The dormouse"
-                assert "py_modules" in where  # our code came with the job
+                assert "py_modules" in path  # the code is shipped with the job
                 title.kill()
                 again = engine.start("title", things.Title, node=bare)
                 assert again.ask("of", b"<title>Again</title>", timeout_s=LIMIT_S)[0] == "Again"
@@ -166,7 +175,7 @@ if __name__ == "__main__":
         assert not open_to_all
         process.kill()
         process.wait()
-        # Ray's own agents look for their raylet once a minute
+        # The agents of Ray check once per minute whether their raylet runs.
         _, alive = psutil.wait_procs(family[1:], timeout=LIMIT_S)
         assert not alive
     finally:
@@ -200,17 +209,17 @@ def test_four_workers_on_three_nodes_hold_what_one_process_holds(
     assert (alone["ended"], together["ended"]) == ("finished", "finished")
     assert together["pages"] == alone["pages"] == 12 * 41
     assert together["states"] == alone["states"]
-    same(tmp_path / "one", tmp_path / "four")
-    assert [search(tmp_path / name, "dormouse") for name in ("one", "four")] == [12, 12]
-    for words in ("dormouse", "21th", "7th month", "Site 3"):
-        assert hits(tmp_path / "one", words) == hits(tmp_path / "four", words)
+    assert_same_tables(tmp_path / "one", tmp_path / "four")
+    assert [count_hits(tmp_path / name, "dormouse") for name in ("one", "four")] == [12, 12]
+    for query in ("dormouse", "21th", "7th month", "Site 3"):
+        assert hits(tmp_path / "one", query) == hits(tmp_path / "four", query)
     check(tmp_path / "four")
 
 
-def hits(workspace: Path, words: str) -> list[tuple[str, float]]:
-    """URLs and scores of the first results; equals are sorted by URL."""
-    found = printed("-w", str(workspace), "search", words, "--json", "-n", "50")
-    return sorted((hit["url"], round(hit["score"], 3)) for hit in json.loads(found)["hits"])
+def hits(workspace: Path, query: str) -> list[tuple[str, float]]:
+    """Return URLs and scores of the first 50 results, sorted by URL."""
+    output = printed("-w", str(workspace), "search", query, "--json", "-n", "50")
+    return sorted((hit["url"], round(hit["score"], 3)) for hit in json.loads(output)["hits"])
 
 
 @pytest.mark.proves("cluster-joining")
@@ -218,17 +227,19 @@ def test_a_node_that_joins_has_work_within_ten_seconds(tmp_path: Path, cluster: 
     with sites(tmp_path / "sites", "127.0.47", 12, 80) as web:
         before = {str(node.node_id) for node in cluster.nodes}
         workspace = tmp_path / "w"
-        process = start(workspace, web, cluster)
+        process = start_crawl(workspace, web, cluster)
         try:
             until(lambda: len(holders(workspace)) >= len(cluster.nodes))
             cluster.add()
             joined = next(
                 str(node.node_id) for node in cluster.nodes if str(node.node_id) not in before
             )
-            came = until(lambda: joined in {each["node"] for each in worker_rows(workspace)})
-            took = came + until(lambda: joined in {each["node"] for each in holders(workspace)})
-            print(f"a worker {came:.1f} s after the node had joined, and work at {took:.1f} s")
-            assert took <= 10.0
+            worker_s = until(lambda: joined in {each["node"] for each in worker_rows(workspace)})
+            claim_s = worker_s + until(
+                lambda: joined in {each["node"] for each in holders(workspace)}
+            )
+            print(f"after the node joined: worker {worker_s:.1f} s, partitions {claim_s:.1f} s")
+            assert claim_s <= 10.0
             assert process.poll() is None
         finally:
             process.terminate()
@@ -237,7 +248,7 @@ def test_a_node_that_joins_has_work_within_ten_seconds(tmp_path: Path, cluster: 
     check(workspace)
 
 
-def start(workspace: Path, web: Sites, cluster: RayCluster) -> subprocess.Popen[str]:
+def start_crawl(workspace: Path, web: Sites, cluster: RayCluster) -> subprocess.Popen[str]:
     command = [
         sys.executable,
         "-m",
@@ -250,7 +261,7 @@ def start(workspace: Path, web: Sites, cluster: RayCluster) -> subprocess.Popen[
     ]
     command += [
         "--set",
-        f"fetch.connect_to={json.dumps(web.detours)}",
+        f"fetch.connect_to={json.dumps(web.connect_to)}",
         "crawl",
         web.home,
         "--scope",
@@ -265,12 +276,12 @@ def start(workspace: Path, web: Sites, cluster: RayCluster) -> subprocess.Popen[
 
 
 def holders(workspace: Path) -> list[dict[str, Any]]:
-    """Workers that hold partitions."""
+    """Return the workers that hold partitions."""
     return [each for each in worker_rows(workspace) if each["claim"] and each["partitions"]]
 
 
 def worker_rows(workspace: Path) -> list[dict[str, Any]]:
-    """Workers as the coordinator says, every two seconds."""
+    """Return the workers in the status file, which the coordinator writes every two seconds."""
     try:
         document = json.loads((workspace / "run" / "cluster.json").read_text())
     except (FileNotFoundError, ValueError):
@@ -279,10 +290,10 @@ def worker_rows(workspace: Path) -> list[dict[str, Any]]:
     return workers
 
 
-def test_a_daemon_on_ray_works_and_stops(tmp_path: Path) -> None:
+def test_daemon_on_ray_crawls_and_stops(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.48", 3, 10) as web:
-        with daemon(workspace, configured(web), "--engine", "ray", "--workers", "2") as running:
+        with daemon(workspace, daemon_config(web), "--engine", "ray", "--workers", "2") as running:
             running.until_pages(33)
             assert running.stop() == 0, running.errors
         assert "starting a cluster on engine ray: 2 workers" in running.errors

@@ -1,4 +1,4 @@
-"""Objects and functions that the conformance suite has engines keep and map."""
+"""Objects and functions that the conformance suite runs on engines."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lycosa.core.errors import Refusal, UrlError, UsageError
 
 
 class Unpicklable(Exception):
-    """Its own arguments do not make it again."""
+    """An exception that cannot be unpickled: its arguments are not those of `__init__`."""
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} and {two}")
 
 
-class Thing:
-    """Counts, sleeps, fails, dies, and asks others."""
+class SampleObject:
+    """An object that counts, sleeps, fails, ends its process and calls other objects."""
 
     def __init__(self, start: int = 0, folder: str = "") -> None:
         self._count = start
@@ -39,7 +39,7 @@ class Thing:
     def pid(self) -> int:
         return os.getpid()
 
-    def nap(self, seconds: float) -> str:
+    def sleep(self, seconds: float) -> str:
         time.sleep(seconds)
         return "woke"
 
@@ -57,9 +57,9 @@ class Thing:
             raise UsageError("wrong call")
         if kind == "url":
             raise UrlError(Refusal.SCHEME, "x:y")
-        if kind == "odd":
+        if kind == "unpicklable":
             raise Unpicklable(1, 2)
-        raise ValueError("a fault")
+        raise ValueError("a failure")
 
     def lock(self) -> object:
         return threading.Lock()
@@ -67,12 +67,12 @@ class Thing:
     def die(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def ask_other(self, other: Remote, number: int) -> Any:
+    def add_to_other(self, other: Remote, number: int) -> Any:
         return other.ask("add", number, timeout_s=20)
 
 
-def cannot_be_made() -> Thing:
-    raise UsageError("it cannot be made")
+def fail_to_construct() -> SampleObject:
+    raise UsageError("construction failed")
 
 
 def square(number: int) -> int:
@@ -80,7 +80,7 @@ def square(number: int) -> int:
 
 
 def slow_square(number: int) -> int:
-    """The first ones take longest."""
+    """Return the square. Small numbers take longer."""
     time.sleep(max(0.3 - number * 0.05, 0))
     return number * number
 
@@ -92,7 +92,7 @@ def fail_at_three(number: int) -> int:
 
 
 def die_once(order: tuple[str, int]) -> int:
-    """Kills its process the first time that it meets an odd number."""
+    """Kill the process on the first call with each odd number."""
     folder, number = order
     mark = Path(folder, str(number))
     if number % 2 and not mark.exists():
@@ -108,12 +108,11 @@ def die_always(number: int) -> int:
 
 
 class Title:
-    """Needs what a bare node has not."""
+    """An object that needs packages that are not installed on a bare node."""
 
     def of(self, page: bytes) -> tuple[str, str]:
-        """A page's title, and where the parser was found."""
-        from lycosa.page import parse  # on a bare node it cannot be imported before this
+        """Return the title of a page and the path of the parser."""
+        from lycosa.page import parse  # installed on a bare node only with the object
 
-        return parse.parse_page(
-            page, url="http://h/", content_type="text/html"
-        ).title, parse.__file__
+        parsed = parse.parse_page(page, url="http://h/", content_type="text/html")
+        return parsed.title, parse.__file__

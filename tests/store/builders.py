@@ -1,6 +1,4 @@
-"""Small real workspaces: visits with keys that hold, pages, WARCs written by the archive's own
-writer.
-"""
+"""Build small workspaces with visits, pages, links and real WARC files."""
 
 from __future__ import annotations
 
@@ -49,7 +47,8 @@ def make_visit(
 def make_page(number: int, targets: Iterable[str] = ()) -> Page:
     text = f"Page {number}\nText of page {number}"
     links = [
-        Link(target, f"to {target}", "", LinkKind.A, place) for place, target in enumerate(targets)
+        Link(target, f"to {target}", "", LinkKind.A, position)
+        for position, target in enumerate(targets)
     ]
     return Page(
         title=f"Page {number}",
@@ -77,24 +76,24 @@ def make_exchange(url: str, body: bytes, at: int = START_MS) -> Exchange:
     )
 
 
-def url_row(url: UrlId, state: str = UrlState.KNOWN, **more: object) -> UrlRow:
+def url_row(url: UrlId, state: str = UrlState.KNOWN, **fields: object) -> UrlRow:
     row = UrlRow(url, "default", 1, state=state, first_seen_at=START_MS, state_at=START_MS)
-    for name, value in more.items():
+    for name, value in fields.items():
         setattr(row, name, value)
     return row
 
 
-def rows_only(workspace: Workspace, urls: Iterable[str]) -> Buffers:
-    """Rows of `urls` and nothing else: enough for what does not look at archives."""
+def url_buffers(workspace: Workspace, urls: Iterable[str]) -> Buffers:
+    """Return buffers with rows of the table `urls` only."""
     buffers = Buffers()
     for url in urls:
         buffers.add_url(url_row(identify(workspace, url)))
     return buffers
 
 
-def commit_urls(workspace: Workspace, claim: Claim, urls: Iterable[str], **more: Any) -> int:
+def commit_urls(workspace: Workspace, claim: Claim, urls: Iterable[str], **contents: Any) -> int:
     return claim.commit(
-        claim.next_folder(), rows_only(workspace, urls).mapping(), CommitContents(**more)
+        claim.next_folder(), url_buffers(workspace, urls).mapping(), CommitContents(**contents)
     )
 
 
@@ -107,8 +106,10 @@ def commit_pages(
     at: int = START_MS,
     cdxj: bool = False,
 ) -> int:
-    """Commit whole pages as a worker does: archive, visits, pages, links, states, host, counters;
-    with `cdxj` the archive's index.
+    """Commit pages as a worker does.
+
+    The commit has an archive, visits, pages, links, URL states, a host row and counters; with
+    `cdxj` also the index of the archive.
     """
     folder, buffers = claim.next_folder(), Buffers()
     writer = WarcWriter(

@@ -1,4 +1,4 @@
-"""A new workspace, a worker's claim on it, and a clock."""
+"""Fixtures: a new workspace, a claim of a worker, and a clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 @pytest.fixture
 def claim(workspace: Workspace) -> Claim:
-    """All partitions, held by the worker `w`."""
+    """A claim of all partitions by the worker `w`."""
     return workspace.claim("w")
 
 

@@ -1,4 +1,4 @@
-"""What a workspace says, without where its files lie: equal before and after a merge."""
+"""Compare the live rows of a workspace before and after compaction."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _ORDER = {
 
 
 def facts(workspace: Workspace, *, entry: bool = True) -> Facts:
-    """The live rows of every table, with the entries they came with, in an order that no merge
-    changes.
+    """Return the live rows of every table in an order that compaction does not change.
+
+    With `entry`, each row has the log entry that committed it.
     """
     live = LiveTables(workspace)
     return {name: _sorted(name, live.scan(name, entry=entry).collect()) for name in TABLES}
@@ -29,8 +30,8 @@ def same(before: Facts, after: Facts) -> bool:
     return all(before[name].equals(after[name]) for name in TABLES)
 
 
-def rows_by_other_ways(workspace: Workspace) -> bool:
-    """Whether `ordered` and `batches` give what `scan` gives."""
+def readers_agree(workspace: Workspace) -> bool:
+    """Return whether `ordered` and `batches` return the same rows as `scan`."""
     live = LiveTables(workspace)
     for name in TABLES:
         scanned = live.scan(name).collect()
@@ -44,6 +45,6 @@ def rows_by_other_ways(workspace: Workspace) -> bool:
 
 
 def _sorted(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    more = [*TABLES[name].key, *_ORDER.get(name, [])]
+    columns = [*TABLES[name].key, *_ORDER.get(name, [])]
     entry = ["entry"] if "entry" in frame.columns else []
-    return frame.sort(*SORT, *(column for column in more if column not in SORT), *entry)
+    return frame.sort(*SORT, *(column for column in columns if column not in SORT), *entry)

@@ -1,5 +1,6 @@
-"""Places where a workspace may lie, for tests that run on each: a folder, S3 (moto's server), HDFS
-(Hadoop's mini cluster).
+"""Locations of workspaces for tests that run on every kind of storage.
+
+The kinds are a local folder, S3 (a moto server) and HDFS (a Hadoop mini cluster).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ REMOTE = KINDS[1:]
 
 
 class Places:
-    """Makes places. Servers are started when they are first needed, and stay until `close`."""
+    """Create locations. Servers start on first use and run until `close`."""
 
     def __init__(self) -> None:
         self._open = ExitStack()
@@ -40,20 +41,19 @@ class Places:
         return self._hdfs
 
     def location(self, kind: str, folder: Path) -> str:
-        """A place of that kind that nobody has used."""
+        """Return an unused location of this kind."""
         if kind == "local":
             return str(folder / "workspace")
         name = f"{folder.name}-{uuid.uuid4().hex[:8]}"
         return f"s3://{BUCKET}/{name}" if kind == "s3" else self.hdfs.url(name)
 
     def environment(self, kind: str, cache: Path) -> dict[str, str]:
-        """What leads a process to the place, as a machine of its own if `cache` is."""
-        own = {"LYCOSA_CACHE": str(cache)}
-        return (
-            own | dict(self.s3.environment)
-            if kind == "s3"
-            else own | {"HADOOP_USER_NAME": "lycosa-test"}
-        )
+        """Return the environment of a process that uses locations of this kind.
+
+        A process with its own `cache` acts as another machine.
+        """
+        server = self.s3.environment if kind == "s3" else {"HADOOP_USER_NAME": "lycosa-test"}
+        return {"LYCOSA_CACHE": str(cache), **server}
 
     def close(self) -> None:
         self._open.close()
@@ -61,21 +61,19 @@ class Places:
 
 @pytest.fixture(scope="module")
 def places() -> Iterator[Places]:
-    made = Places()
-    yield made
-    made.close()
+    locations = Places()
+    yield locations
+    locations.close()
 
 
 @pytest.fixture
 def storage(
     request: pytest.FixtureRequest, places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Storage:
-    """Storage of the kind that the test is parametrised with (`indirect`), with the folder `log`,
-    and the marker of a workspace.
-    """
+    """Storage of the parametrized kind (`indirect`) with a `log` folder and workspace file."""
     for name, value in places.environment(request.param, tmp_path / "cache").items():
         monkeypatch.setenv(name, value)
-    made = open_storage(places.location(request.param, tmp_path))
-    made.make_folder("log")
-    made.create("workspace.json", b"{}")
-    return made
+    opened = open_storage(places.location(request.param, tmp_path))
+    opened.make_folder("log")
+    opened.create("workspace.json", b"{}")
+    return opened

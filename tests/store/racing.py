@@ -1,4 +1,4 @@
-"""Commits without polars, for processes that are started often, forked or killed."""
+"""Commits without polars, for processes that are forked, killed or started often."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lycosa.store.workspace import Workspace
 
 
 class FakeBuffer:
-    """A buffer of one row with given bytes."""
+    """A table buffer that writes the given bytes as one row."""
 
     rows = 1
 
@@ -43,9 +43,9 @@ commit_rounds(Workspace.open(sys.argv[1]), int(sys.argv[3]), int(sys.argv[2]))
 
 
 def race(location: str, racers: int, rounds: int) -> None:
-    """Run `commit_rounds` in several processes at once."""
+    """Run `commit_rounds` in several processes concurrently, one partition each."""
     processes = [
-        subprocess.Popen([sys.executable, "-c", _RACER, location, str(place), str(rounds)])
-        for place in range(racers)
+        subprocess.Popen([sys.executable, "-c", _RACER, location, str(partition), str(rounds)])
+        for partition in range(racers)
     ]
     assert [process.wait() for process in processes] == [0] * racers

@@ -1,4 +1,4 @@
-"""`verify` on valid workspaces, and with one planted problem each."""
+"""`verify` on valid workspaces and on workspaces with one error."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def errors(workspace: Workspace, *, deep: bool = False) -> list[str]:
 
 
 def assert_errors(workspace: Workspace, *expected: str, deep: bool = False) -> None:
-    """Each expected text is in an error."""
+    """Assert that each expected text is part of an error."""
     results = errors(workspace, deep=deep)
     for text in expected:
         assert any(text in error for error in results), (text, results)
 
 
-def table_path(workspace: Workspace, table: str, place: int = 0) -> str:
-    return workspace.path(workspace.state().files[table][place].path)
+def table_path(workspace: Workspace, table: str, index: int = 0) -> str:
+    return workspace.path(workspace.state().files[table][index].path)
 
 
 def rewrite_entry(workspace: Workspace, number: int, change: Callable[[Any], None]) -> None:
@@ -74,7 +74,7 @@ def rewrite_entry(workspace: Workspace, number: int, change: Callable[[Any], Non
 def replace_rows(
     workspace: Workspace, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]
 ) -> None:
-    """Change a live file and make the log agree, so that only what the rows say is wrong."""
+    """Change the rows of a live file and update its log entry to match."""
     file = workspace.state().files[table][0]
     frame = change(pl.read_parquet(workspace.path(file.path)))
     if file.merged:
@@ -82,7 +82,7 @@ def replace_rows(
     else:
         write_table(frame, workspace.path(file.path), TABLES[table])
 
-    def agree(document: dict[str, Any]) -> None:
+    def update_entry(document: dict[str, Any]) -> None:
         document["files"][table][0] |= {
             "rows": frame.height,
             "bytes": workspace.storage.size(file.path),
@@ -98,17 +98,17 @@ def replace_rows(
             for entry in workspace.log.entries()
             if file.path in {each.path for each in entry.files.get(table, ())}
         ),
-        agree,
+        update_entry,
     )
 
 
-def commit(workspace: Workspace, buffers: Buffers, **more: Any) -> None:
+def commit(workspace: Workspace, buffers: Buffers) -> None:
     claim = workspace.claim("w2")
-    claim.commit(claim.next_folder(), buffers.mapping(), CommitContents(**more))
+    claim.commit(claim.next_folder(), buffers.mapping())
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_a_sound_workspace_has_no_faults(crawled: Workspace, deep: bool) -> None:
+def test_valid_workspace_has_no_findings(crawled: Workspace, deep: bool) -> None:
     report = verify(crawled, deep=deep)
     assert report.findings == []
     assert report.ok
@@ -116,29 +116,29 @@ def test_a_sound_workspace_has_no_faults(crawled: Workspace, deep: bool) -> None
     assert report.summary().endswith("no errors")
 
 
-def test_an_empty_workspace_has_no_faults(workspace: Workspace) -> None:
+def test_empty_workspace_has_no_findings(workspace: Workspace) -> None:
     assert verify(workspace, deep=True).findings == []
 
 
 @pytest.mark.proves("consistency-check")
 def test_checking_changes_nothing(crawled: Workspace) -> None:
-    def everything() -> dict[str, bytes]:
+    def contents() -> dict[str, bytes]:
         return {
             str(path): path.read_bytes() for path in Path(crawled.root).rglob("*") if path.is_file()
         }
 
-    before = everything()
+    before = contents()
     verify(crawled, deep=True)
-    assert everything() == before
+    assert contents() == before
 
 
-def test_a_gap_in_the_log(crawled: Workspace) -> None:
+def test_missing_log_entry_is_an_error(crawled: Workspace) -> None:
     os.unlink(crawled.path(entry_path(2)))
     [missing] = errors(crawled)
     assert missing == "log/00000002.json: it is missing, but entry 3 exists"
 
 
-def test_a_torn_log_entry(crawled: Workspace) -> None:
+def test_truncated_log_entry_is_an_error(crawled: Workspace) -> None:
     path = Path(crawled.path(entry_path(3)))
     path.write_bytes(path.read_bytes()[:100])
     [torn] = errors(crawled)
@@ -183,7 +183,7 @@ def test_a_torn_log_entry(crawled: Workspace) -> None:
         ),
     ],
 )
-def test_an_entry_that_contradicts_the_log(
+def test_inconsistent_log_entry_is_an_error(
     crawled: Workspace, number: int, change: Callable[[Any], None], expected: str
 ) -> None:
     rewrite_entry(crawled, number, change)
@@ -215,7 +215,7 @@ def test_a_damaged_table_file(
     assert_errors(crawled, f"{path}: {expected}")
 
 
-def test_rows_out_of_order(crawled: Workspace) -> None:
+def test_unsorted_rows_are_an_error(crawled: Workspace) -> None:
     file = crawled.state().files["urls"][0]
     path = crawled.path(file.path)
     pl.read_parquet(path).reverse().write_parquet(path)
@@ -282,14 +282,14 @@ def test_a_changed_byte_of_an_archive_needs_a_deep_check(crawled: Workspace) -> 
         ),
     ],
 )
-def test_rows_that_must_not_exist(
+def test_invalid_rows_are_an_error(
     crawled: Workspace, table: str, change: Callable[[pl.DataFrame], pl.DataFrame], expected: str
 ) -> None:
     replace_rows(crawled, table, change)
     assert_errors(crawled, expected)
 
 
-def test_two_urls_with_one_key(crawled: Workspace) -> None:
+def test_key_collision_is_an_error(crawled: Workspace) -> None:
     buffers, url = Buffers(), identify(crawled, f"http://{HOST}/page1")
     buffers.add_url(
         url_row(UrlId(f"http://{HOST}/other", url.host, url.host_key, url.url_key, url.partition))
@@ -302,7 +302,7 @@ def test_two_urls_with_one_key(crawled: Workspace) -> None:
     )
 
 
-def test_an_excluded_url_without_a_reason_and_a_visited_one_without_a_visit(
+def test_missing_reason_visit_and_time_of_url_states_are_errors(
     crawled: Workspace,
 ) -> None:
     buffers = Buffers()
@@ -317,8 +317,8 @@ def test_an_excluded_url_without_a_reason_and_a_visited_one_without_a_visit(
     )
 
 
-class Rows:
-    """A frame as the buffer of a commit."""
+class FrameBuffer:
+    """A table buffer that writes a frame unchanged."""
 
     rows = 1
 
@@ -329,15 +329,15 @@ class Rows:
         self._frame.write_parquet(path)
 
 
-def test_an_exchange_that_was_committed_twice(crawled: Workspace) -> None:
+def test_exchange_committed_twice_is_an_error(crawled: Workspace) -> None:
     rows = pl.read_parquet(table_path(crawled, "visits")).head(1)
     claim = crawled.claim("w2")
     contents = CommitContents(counters={"visits": 1})
-    claim.commit(claim.next_folder(), {"visits": Rows(rows)}, contents)
+    claim.commit(claim.next_folder(), {"visits": FrameBuffer(rows)}, contents)
     assert_errors(crawled, "visits: duplicate exchanges: 1")
 
 
-def test_a_page_without_a_visit_and_links_without_a_page(crawled: Workspace) -> None:
+def test_page_without_visit_and_links_without_page_are_errors(crawled: Workspace) -> None:
     buffers = Buffers()
     first, second = identify(crawled, f"http://{HOST}/x"), identify(crawled, f"http://{HOST}/y")
     visit = make_visit(first)
@@ -352,13 +352,13 @@ def test_a_page_without_a_visit_and_links_without_a_page(crawled: Workspace) -> 
     )
 
 
-def test_a_visit_that_points_at_another_record_is_found_by_a_deep_check(crawled: Workspace) -> None:
+def test_wrong_record_position_needs_a_deep_check(crawled: Workspace) -> None:
     replace_rows(crawled, "visits", lambda frame: frame.with_columns(pl.col("warc_offset").first()))
     assert errors(crawled) == []
     assert_errors(crawled, "visits with a wrong record position: 4", deep=True)
 
 
-def test_an_archived_exchange_without_a_visit_is_found_by_a_deep_check(crawled: Workspace) -> None:
+def test_archived_exchange_without_visit_needs_a_deep_check(crawled: Workspace) -> None:
     record = pl.read_parquet(table_path(crawled, "visits"))["record_id"][0]
     for table in ("visits", "pages"):
         replace_rows(crawled, table, lambda frame: frame.filter(pl.col("record_id") != record))
@@ -367,7 +367,9 @@ def test_an_archived_exchange_without_a_visit_is_found_by_a_deep_check(crawled: 
 
 @pytest.mark.parametrize("column", ["partition", "host_key", "url_key"])
 @pytest.mark.parametrize("table", ["visits", "pages", "links", "urls"])
-def test_keys_that_the_url_does_not_give(crawled: Workspace, table: str, column: str) -> None:
+def test_keys_that_do_not_match_the_url_are_an_error(
+    crawled: Workspace, table: str, column: str
+) -> None:
     first = pl.int_range(pl.len()) == 0
     replace_rows(
         crawled,
@@ -379,7 +381,7 @@ def test_keys_that_the_url_does_not_give(crawled: Workspace, table: str, column:
     assert_errors(crawled, f"{table}: keys or partitions that do not match the URL: 1")
 
 
-def test_found_rows_and_hosts_with_wrong_keys(crawled: Workspace) -> None:
+def test_wrong_keys_of_found_rows_and_hosts_are_errors(crawled: Workspace) -> None:
     buffers = Buffers()
     buffers.found.add(
         found_row(
@@ -401,43 +403,43 @@ def test_found_rows_and_hosts_with_wrong_keys(crawled: Workspace) -> None:
 @pytest.mark.parametrize(
     ("column", "by"), [("known", 1), ("visited", 1), ("known", -1), ("visited", -1)]
 )
-def test_a_host_that_counts_wrong(crawled: Workspace, column: str, by: int) -> None:
+def test_wrong_url_counts_of_a_host_are_an_error(crawled: Workspace, column: str, by: int) -> None:
     frame = pl.read_parquet(table_path(crawled, "hosts", 1)).with_columns(pl.col(column) + by)
     claim = crawled.claim("w2")
-    claim.commit(claim.next_folder(), {"hosts": Rows(frame)})
+    claim.commit(claim.next_folder(), {"hosts": FrameBuffer(frame)})
     assert errors(crawled) == [
         f"hosts: hosts with a wrong number of {column} URLs: 1, for example {HOST}"
     ]
 
 
-def notes(report: CheckReport) -> list[tuple[str, str]]:
+def findings(report: CheckReport) -> list[tuple[str, str]]:
     return [(finding.severity, finding.where) for finding in report.findings]
 
 
-def test_leftovers_are_noted_and_are_no_faults(crawled: Workspace) -> None:
+def test_leftover_files_are_reported_but_are_not_errors(crawled: Workspace) -> None:
     folder = crawled.claim("w2").next_folder()
     Path(crawled.path(folder.warc)).write_bytes(b"exchanges")
     shutil.copytree(folder.absolute, crawled.path("data/00000099-1"))
     Path(crawled.path("log/notes.txt")).write_text("mine")
     report = verify(crawled)
     assert report.ok
-    assert sorted(notes(report)) == [
+    assert sorted(findings(report)) == [
         ("note", folder.warc),
         ("note", "log/notes.txt"),
         ("warning", "data/00000099-1"),
     ]
-    heir = crawled.claim("w3")
-    heir.commit(
-        heir.next_folder(),
+    successor = crawled.claim("w3")
+    successor.commit(
+        successor.next_folder(),
         {},
-        CommitContents(orphans_used=[orphan.path for orphan in heir.orphans()]),
+        CommitContents(orphans_used=[orphan.path for orphan in successor.orphans()]),
     )
     report = verify(crawled)
-    assert ("note", folder.warc) not in notes(report)
+    assert ("note", folder.warc) not in findings(report)
     assert report.counts["replayed archives"] == 1
 
 
-def test_a_sample_of_keys_is_spread_over_the_table(crawled: Workspace) -> None:
+def test_key_sample_detects_wrong_keys(crawled: Workspace) -> None:
     replace_rows(
         crawled, "urls", lambda frame: frame.with_columns(url_key=pl.lit(5, dtype=pl.UInt64))
     )
@@ -450,13 +452,13 @@ def test_a_sample_of_keys_is_spread_over_the_table(crawled: Workspace) -> None:
 
 
 @pytest.fixture
-def merged(crawled: Workspace) -> Workspace:
+def compacted(crawled: Workspace) -> Workspace:
     compact(crawled, whole=True)
     return crawled
 
 
-def test_a_merged_workspace_has_no_faults(merged: Workspace) -> None:
-    report = verify(merged, deep=True)
+def test_compacted_workspace_has_no_findings(compacted: Workspace) -> None:
+    report = verify(compacted, deep=True)
     assert (report.findings, report.counts["unreferenced files"]) == ([], 0)
     assert report.counts["table files"] == 6
 
@@ -470,24 +472,24 @@ def test_a_merged_workspace_has_no_faults(merged: Workspace) -> None:
     ],
     ids=["no entries", "later entries", "no rows"],
 )
-def test_a_merged_file_with_wrong_rows(
-    merged: Workspace, change: Callable[[pl.DataFrame], pl.DataFrame], expected: str
+def test_wrong_rows_in_a_compacted_file_are_an_error(
+    compacted: Workspace, change: Callable[[pl.DataFrame], pl.DataFrame], expected: str
 ) -> None:
-    replace_rows(merged, "pages", change)
-    assert_errors(merged, expected)
+    replace_rows(compacted, "pages", change)
+    assert_errors(compacted, expected)
 
 
-def test_a_merged_file_that_is_gone(merged: Workspace) -> None:
-    path = merged.state().files["urls"][0].path
-    os.unlink(merged.path(path))
-    assert_errors(merged, f"{path}: it is missing")
+def test_missing_compacted_file_is_an_error(compacted: Workspace) -> None:
+    path = compacted.state().files["urls"][0].path
+    os.unlink(compacted.path(path))
+    assert_errors(compacted, f"{path}: it is missing")
 
 
-def test_replaced_files_may_be_gone_and_merged_ones_may_be_left(merged: Workspace) -> None:
-    vacuum(merged, keep_replaced_ms=0, now_ms=4_000_000_000_000)
-    merged.storage.make_folder("delta/00000001-left")
-    Path(merged.path("delta/00000001-left/urls.parquet")).write_bytes(b"half")
-    report = verify(merged, deep=True)
+def test_vacuumed_and_unreferenced_files_are_not_errors(compacted: Workspace) -> None:
+    vacuum(compacted, keep_replaced_ms=0, now_ms=4_000_000_000_000)
+    compacted.storage.make_folder("delta/00000001-left")
+    Path(compacted.path("delta/00000001-left/urls.parquet")).write_bytes(b"half")
+    report = verify(compacted, deep=True)
     assert (report.findings, report.counts["unreferenced files"]) == ([], 1)
 
 

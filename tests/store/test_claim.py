@@ -1,12 +1,11 @@
-"""The protocol's promises: a claim outranks whoever held before, a commit is all or nothing,
-nothing is lost.
-"""
+"""The commit protocol: a claim fences earlier ones, commits are atomic, no data is lost."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,32 +27,24 @@ from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.store.builders import commit_pages, commit_urls, rows_only
+from tests.store.builders import commit_pages, commit_urls, url_buffers
 from tests.store.racing import FakeBuffer
 
 
 def leave_orphan(workspace: Workspace, worker: str, partitions: list[int] | None = None) -> str:
-    """What a worker that dies after some exchanges leaves behind."""
+    """Write an uncommitted archive, as a worker leaves it that dies before its commit."""
     folder = workspace.claim(worker, partitions).next_folder()
     Path(workspace.path(folder.warc)).write_bytes(b"exchanges")
     return folder.warc
 
 
-def test_a_claim_is_in_the_log_before_it_is_handed_out(workspace: Workspace) -> None:
+def test_claim_is_logged_before_it_is_returned(workspace: Workspace) -> None:
     claim = workspace.claim(
         "w1", settings={"news": {"depth": 3}}, clock=ManualClock(1_700_000_000_000)
     )
     [entry] = workspace.log.entries()
-    assert ((entry.kind, entry.number, entry.claim, entry.worker, entry.at), entry.partitions) == (
-        (
-            CLAIM,
-            1,
-            1,
-            "w1",
-            "2023-11-14T22:13:20Z",
-        ),
-        tuple(range(8)),
-    )
+    assert (entry.kind, entry.number, entry.claim, entry.worker) == (CLAIM, 1, 1, "w1")
+    assert (entry.at, entry.partitions) == ("2023-11-14T22:13:20Z", tuple(range(8)))
     assert claim.entry == 1
     state = workspace.state()
     assert state.settings == {"news": {"depth": 3}}
@@ -61,15 +52,13 @@ def test_a_claim_is_in_the_log_before_it_is_handed_out(workspace: Workspace) -> 
 
 
 @pytest.mark.parametrize("partitions", [[], [-1], [8], [0, 99]])
-def test_partitions_that_do_not_exist_are_refused(
-    workspace: Workspace, partitions: list[int]
-) -> None:
+def test_unknown_partitions_are_refused(workspace: Workspace, partitions: list[int]) -> None:
     with pytest.raises(UsageError, match="partitions are 0 to 7"):
         workspace.claim("w1", partitions)
     assert workspace.log.entries() == []
 
 
-def test_a_commit_names_files_that_are_there_with_their_rows(workspace: Workspace) -> None:
+def test_commit_entry_lists_files_with_rows_size_and_digest(workspace: Workspace) -> None:
     entry = workspace.log.read(commit_pages(workspace, workspace.claim("w1"), range(3)))
     assert entry is not None
     assert (entry.kind, entry.claim) == (COMMIT, 1)
@@ -87,7 +76,7 @@ def test_a_commit_names_files_that_are_there_with_their_rows(workspace: Workspac
     assert workspace.state().counters == {"visits": 3, "pages": 3}
 
 
-def test_a_commit_with_nothing_new_writes_nothing(workspace: Workspace, claim: Claim) -> None:
+def test_commit_without_changes_writes_nothing(workspace: Workspace, claim: Claim) -> None:
     folder = claim.next_folder()
     assert (
         claim.commit(folder, Buffers().mapping(), CommitContents(counters={"pages": 0}, applied={}))
@@ -103,7 +92,7 @@ def test_a_commit_with_nothing_new_writes_nothing(workspace: Workspace, claim: C
 def test_a_stale_claim_cannot_commit_and_leaves_the_state_unchanged(workspace: Workspace) -> None:
     stale = workspace.claim("w1")
     commit_urls(workspace, stale, ["http://a.example.org/"])
-    folder, buffers = stale.next_folder(), rows_only(workspace, ["http://b.example.org/"])
+    folder, buffers = stale.next_folder(), url_buffers(workspace, ["http://b.example.org/"])
     newer = workspace.claim("w2")
     with pytest.raises(ClaimLost, match="claim 1 was replaced by claim 3 of worker 'w2'"):
         stale.commit(folder, buffers.mapping())
@@ -120,9 +109,7 @@ def test_a_stale_claim_cannot_commit_and_leaves_the_state_unchanged(workspace: W
 def test_a_claim_that_is_taken_between_check_and_entry_is_noticed(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The race itself: the newer claim comes when the files are written and the entry is about to
-    be.
-    """
+    """The newer claim is made after the files are written and before the entry is."""
     stale = workspace.claim("w1")
     link = os.link
 
@@ -134,7 +121,7 @@ def test_a_claim_that_is_taken_between_check_and_entry_is_noticed(
     folder = stale.next_folder()
     monkeypatch.setattr(os, "link", claim_first)
     with pytest.raises(ClaimLost):
-        stale.commit(folder, rows_only(workspace, ["http://a.example.org/"]).mapping())
+        stale.commit(folder, url_buffers(workspace, ["http://a.example.org/"]).mapping())
     assert [entry.kind for entry in workspace.log.entries()] == [CLAIM, CLAIM]
 
 
@@ -145,14 +132,16 @@ def test_one_lost_partition_loses_the_claim(workspace: Workspace) -> None:
         commit_urls(workspace, wide, ["http://a.example.org/"])
 
 
-def test_claims_of_other_partitions_do_not_matter(workspace: Workspace) -> None:
+def test_claims_of_other_partitions_do_not_interfere(workspace: Workspace) -> None:
     first, second = workspace.claim("w1", [0, 1]), workspace.claim("w2", [2, 3])
     assert commit_urls(workspace, first, ["http://a.example.org/"]) == 3
     assert commit_urls(workspace, second, ["http://b.example.org/"]) == 4
     assert commit_urls(workspace, first, ["http://c.example.org/"]) == 5
 
 
-def test_a_released_claim_is_free_and_done(workspace: Workspace, claim: Claim) -> None:
+def test_released_claim_frees_its_partitions_and_cannot_commit(
+    workspace: Workspace, claim: Claim
+) -> None:
     claim.release()
     claim.release()
     state = workspace.state()
@@ -161,22 +150,22 @@ def test_a_released_claim_is_free_and_done(workspace: Workspace, claim: Claim) -
         commit_urls(workspace, claim, ["http://a.example.org/"])
 
 
-def test_releasing_a_lost_claim_takes_nothing_from_the_new_owner(workspace: Workspace) -> None:
+def test_releasing_a_lost_claim_does_not_affect_the_new_owner(workspace: Workspace) -> None:
     stale, newer = workspace.claim("w1"), workspace.claim("w2")
     stale.release()
     assert workspace.log.numbers() == [1, 2]
     assert commit_urls(workspace, newer, ["http://a.example.org/"]) == 3
 
 
-def test_a_commit_made_again_after_a_lost_answer_counts_once(
+def test_commit_retried_after_an_unclear_result_counts_once(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, buffers = claim.next_folder(), rows_only(workspace, ["http://a.example.org/"])
+    folder, buffers = claim.next_folder(), url_buffers(workspace, ["http://a.example.org/"])
     sync = os.fsync
     links: list[str] = []
     link = os.link
 
-    def note_link(source: str, target: str) -> None:
+    def record_link(source: str, target: str) -> None:
         link(source, target)
         links.append(target)
 
@@ -186,7 +175,7 @@ def test_a_commit_made_again_after_a_lost_answer_counts_once(
         sync(descriptor)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "link", note_link)
+        patch.setattr(os, "link", record_link)
         patch.setattr(os, "fsync", fail_after_link)
         with pytest.raises(OSError, match="went away"):
             claim.commit(folder, buffers.mapping())
@@ -194,10 +183,10 @@ def test_a_commit_made_again_after_a_lost_answer_counts_once(
     assert workspace.state().rows("urls") == 1
 
 
-def test_a_commit_made_again_after_a_full_disk_counts_once(
+def test_commit_retried_after_a_full_disk_counts_once(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, buffers = claim.next_folder(), rows_only(workspace, ["http://a.example.org/"])
+    folder, buffers = claim.next_folder(), url_buffers(workspace, ["http://a.example.org/"])
 
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no space left")
@@ -215,27 +204,27 @@ def test_data_files_are_on_disk_before_the_entry_that_names_them(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = claim.next_folder()
-    done: list[str] = []
+    calls: list[str] = []
     sync, link = os.fsync, os.link
 
-    def note_sync(descriptor: int) -> None:
-        done.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    def record_sync(descriptor: int) -> None:
+        calls.append(os.readlink(f"/proc/self/fd/{descriptor}"))
         sync(descriptor)
 
-    def note_link(source: str, target: str) -> None:
-        done.append(target)
+    def record_link(source: str, target: str) -> None:
+        calls.append(target)
         link(source, target)
 
-    monkeypatch.setattr(os, "fsync", note_sync)
-    monkeypatch.setattr(os, "link", note_link)
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(os, "link", record_link)
     Path(workspace.path(folder.warc)).write_bytes(b"exchanges")
     claim.commit(
         folder,
-        rows_only(workspace, ["http://a.example.org/"]).mapping(),
+        url_buffers(workspace, ["http://a.example.org/"]).mapping(),
         CommitContents(warc=folder.warc),
     )
     entry = workspace.path(entry_path(2))
-    before, after = done[: done.index(entry)], done[done.index(entry) + 1 :]
+    before, after = calls[: calls.index(entry)], calls[calls.index(entry) + 1 :]
     for path in (f"{folder.absolute}/urls.parquet", workspace.path(folder.warc), folder.absolute):
         assert path in before
     assert any(path.endswith(".aside") for path in before)
@@ -249,20 +238,20 @@ def test_orphans_are_the_uncommitted_archives_of_earlier_claims_oldest_first(
     second = leave_orphan(workspace, "w2")
     claim = workspace.claim("w3")
     own = claim.next_folder()
-    Path(workspace.path(own.warc)).write_bytes(b"our open WARC")
+    Path(workspace.path(own.warc)).write_bytes(b"the open WARC file of this claim")
     empty = workspace.path("data/00000001-2")
     os.mkdir(empty)
     (Path(empty) / "archive.warc.gz").touch()
     for name in ("00000077-1", "garbage", "00000001-x", "-1"):
         os.mkdir(workspace.path(f"data/{name}"))
-        Path(workspace.path(f"data/{name}/archive.warc.gz")).write_bytes(b"foreign")
+        Path(workspace.path(f"data/{name}/archive.warc.gz")).write_bytes(b"unexpected")
     assert claim.orphans() == [OrphanArchive(first, 1, 1, 9), OrphanArchive(second, 2, 1, 9)]
     claim.commit(own, {}, CommitContents(warc=own.warc, orphans_used=[first]))
     assert [orphan.path for orphan in claim.orphans()] == [second]
     assert [orphan.path for orphan in workspace.claim("w4").orphans()] == [second]
 
 
-def test_a_committed_archive_is_no_orphan(workspace: Workspace) -> None:
+def test_committed_archive_is_not_an_orphan(workspace: Workspace) -> None:
     commit_pages(workspace, workspace.claim("w1"), range(2))
     assert workspace.claim("w2").orphans() == []
 
@@ -282,7 +271,7 @@ def test_two_new_owners_each_replay_their_share_of_an_orphan(workspace: Workspac
     assert workspace.claim("w5").orphans() == []
 
 
-def test_claims_without_a_commit_are_counted_for_the_next_one(workspace: Workspace) -> None:
+def test_preceding_claims_without_commit_are_counted(workspace: Workspace) -> None:
     assert (workspace.claim("w1").failed_before, workspace.claim("w2").failed_before) == (0, 1)
     third = workspace.claim("w3")
     assert third.failed_before == 2
@@ -306,7 +295,7 @@ def test_an_inbox_file_is_applied_once_even_if_its_deletion_was_lost(workspace: 
     assert not (inbox / "a.json").exists()
 
 
-def test_cursors_settings_and_counters_add_up_over_commits(workspace: Workspace) -> None:
+def test_cursors_settings_and_counters_accumulate_over_commits(workspace: Workspace) -> None:
     claim = workspace.claim("w1", settings={"a": {"depth": 1}, "b": {"depth": 1}})
     claim.commit(
         claim.next_folder(),
@@ -320,7 +309,9 @@ def test_cursors_settings_and_counters_add_up_over_commits(workspace: Workspace)
     assert state.settings == {"a": {"depth": 1}, "b": {"depth": 9}}
 
 
-def test_a_merge_stands_in_the_place_of_what_it_folded(workspace: Workspace, claim: Claim) -> None:
+def test_compacted_file_takes_the_position_of_its_inputs(
+    workspace: Workspace, claim: Claim
+) -> None:
     for url in ("http://a.example.org/", "http://b.example.org/", "http://c.example.org/"):
         commit_urls(workspace, claim, [url])
     state = workspace.state()
@@ -338,19 +329,12 @@ def test_a_merge_stands_in_the_place_of_what_it_folded(workspace: Workspace, cla
         ("base/x/urls.parquet", 3),
         ("data/00000001-3/urls.parquet", 4),
     ]
-    again = Entry(
-        kind=MERGE,
-        attempt=new_attempt(),
-        at="",
-        files={"urls": (merged,)},
-        replaces=tuple(file.path for file in old),
-    )
     with pytest.raises(WorkspaceError, match="not live"):
-        append(workspace.state(), again)
+        append(workspace.state(), replace(draft, attempt=new_attempt()))
     assert workspace.state().head == 5
 
 
-def test_a_log_that_breaks_its_own_rules_is_not_built_on(workspace: Workspace) -> None:
+def test_log_with_an_entry_under_a_fenced_claim_is_refused(workspace: Workspace) -> None:
     workspace.claim("w1")
     workspace.claim("w2")
     for kind in (COMMIT, RELEASE):
@@ -358,14 +342,13 @@ def test_a_log_that_breaks_its_own_rules_is_not_built_on(workspace: Workspace) -
         workspace.log.append(forged, seen=2, on_newer=lambda _: None)
         with pytest.raises(
             WorkspaceError,
-            match=r"log/00000003\.json: a .* under claim 1, which "
-            r"does not hold",
+            match=r"log/00000003\.json: a .* under claim 1, which does not hold",
         ):
             workspace.state()
         os.unlink(workspace.path(entry_path(3)))
 
 
-def test_folders_are_never_shared(workspace: Workspace, claim: Claim) -> None:
+def test_commit_folders_are_unique(workspace: Workspace, claim: Claim) -> None:
     folders = [claim.next_folder() for _ in range(3)]
     assert [folder.relative for folder in folders] == [
         "data/00000001-1",

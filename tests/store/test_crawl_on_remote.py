@@ -1,6 +1,4 @@
-"""A whole small crawl on S3 and on HDFS, killed and taken up again: the same results as in a
-folder.
-"""
+"""A small crawl on S3 and on HDFS that is killed and resumed has the results of a local one."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ SETTINGS = (
 
 @dataclass
 class Machine:
-    """One machine with a cache of its own, on which commands run."""
+    """A machine with its own cache, on which commands run."""
 
     workspace: str
     environment: dict[str, str]
@@ -49,10 +47,10 @@ class Machine:
         return printed(*self.command(*arguments)[1:], environment=environment, limit_s=LIMIT_S)
 
     def kill_crawl(self, server: Nginx, origin: str, *, after: int) -> None:
-        """Start a crawl and kill it when it has asked for so many pages."""
+        """Start a crawl and kill it after this many requests."""
         mark = server.mark()
         process = subprocess.Popen(
-            self.crawl(origin),
+            self.command(*crawl_arguments(origin)),
             env=os.environ | self.environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -62,11 +60,8 @@ class Machine:
         process.send_signal(signal.SIGKILL)
         process.wait()
 
-    def crawl(self, origin: str) -> list[str]:
-        return self.command("crawl", f"{origin}/", "--delay", "40ms", "--json", "--quiet")
-
     def rows(self, query: str) -> list[dict[str, object]]:
-        """What `lycosa sql` would say, in this process: that is faster."""
+        """Return the rows of `lycosa sql`, without starting a process."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environment.items():
                 patch.setenv(name, value)
@@ -74,7 +69,11 @@ class Machine:
         return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
 
 
-def lay(root: Path) -> None:
+def crawl_arguments(origin: str) -> tuple[str, ...]:
+    return ("crawl", f"{origin}/", "--delay", "40ms", "--json", "--quiet")
+
+
+def write_site(root: Path) -> None:
     root.mkdir()
     for number in range(PAGES):
         links = "".join(
@@ -82,7 +81,7 @@ def lay(root: Path) -> None:
             for more in (1, 2)
             if 2 * number + more < PAGES
         )
-        words = " ".join(f"word{number * 7 % (place + 13)}" for place in range(60))
+        words = " ".join(f"word{number * 7 % (index + 13)}" for index in range(60))
         text = (
             f"<html><head><title>Page {number}</title></head><body><p>The spider number "
             f"{number} hunts. {words}</p>{links}</body></html>"
@@ -90,8 +89,8 @@ def lay(root: Path) -> None:
         (root / ("index.html" if number == 0 else f"{number}.html")).write_text(text)
 
 
-def answers(machine: Machine, out: Path) -> dict[str, object]:
-    """What the workspace says, without times."""
+def crawl_results(machine: Machine, out: Path) -> dict[str, object]:
+    """Return tables, search results and the number of exported captures, without times."""
     results = json.loads(machine.run("search", "spider hunts", "-n", "100", "--json"))
     machine.run("export", "warc", str(out))
     return {
@@ -113,44 +112,42 @@ def answers(machine: Machine, out: Path) -> dict[str, object]:
 def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(
     kind: str, places: Places, tmp_path: Path
 ) -> None:
-    lay(tmp_path / "site")
+    write_site(tmp_path / "site")
     location = places.location(kind, tmp_path)
     first = Machine(location, places.environment(kind, tmp_path / "one"))
     second = Machine(location, places.environment(kind, tmp_path / "two"))
     folder = Machine(str(tmp_path / "folder"), {})
     with nginx([Server("127.0.4.1", tmp_path / "site")]) as server:
         origin = f"http://127.0.4.1:{server.port}"
-        folder.run(*folder.crawl(origin)[len(folder.command()) :])
+        folder.run(*crawl_arguments(origin))
         mark = server.mark()
         first.kill_crawl(server, origin, after=25)
         first.kill_crawl(server, origin, after=8)
         requested = Counter(request.uri for request in server.requests(mark))
-        # in flight at a kill
+        # Each of the two kills may interrupt one request.
         assert max(count for uri, count in requested.items() if uri != "/robots.txt") <= 1 + 2, (
             requested
         )
         again = {uri for uri, count in requested.items() if count > 1} - {"/robots.txt"}
-        assert len(again) <= 2, f"fetched again on the machine whose spool has them: {again}"
-        # Another machine: what only the first one's spool holds is fetched again, and no more than
-        # that.
+        assert len(again) <= 2, f"fetched again though in the spool of this machine: {again}"
+        # The second machine fetches only the pages that are uncommitted in the first one's spool.
         retained = len(second.rows("SELECT url FROM visits WHERE kind = 'page'"))
         mark = server.mark()
-        second.run(*second.crawl(origin)[len(second.command()) :])
+        second.run(*crawl_arguments(origin))
         fetched = sum(request.uri != "/robots.txt" for request in server.requests(mark))
         assert fetched <= PAGES - retained
         assert json.loads(second.run("sql", "SELECT count(*) AS n FROM pages", "--json")) == [
             {"n": PAGES}
         ]
         assert "became" in second.run("compact", "--full")
-        expected, out = answers(folder, tmp_path / "out-folder"), tmp_path / "out-remote"
-        assert answers(second, out) == expected
+        expected, out = crawl_results(folder, tmp_path / "out-folder"), tmp_path / "out-remote"
+        assert crawl_results(second, out) == expected
         assert len(out.glob("*.warc.gz").__next__().read_bytes()) > 1_000
-        # The first machine's spool: its exchanges were made, so they are taken in; their pages are
-        # not fetched once more.
+        # The first machine replays the exchanges in its spool and fetches no page.
         mark = server.mark()
-        first.run(*first.crawl(origin)[len(first.command()) :])
+        first.run(*crawl_arguments(origin))
         assert not {request.uri for request in server.requests(mark)} - {"/robots.txt"}
-        last = answers(first, tmp_path / "out-again")
+        last = crawl_results(first, tmp_path / "out-again")
         assert all(last[name] == expected[name] for name in ("pages", "urls", "links", "found"))
         exchanges = first.rows("SELECT DISTINCT record_id FROM visits WHERE kind = 'page'")
         assert last["exported"] == len(exchanges)

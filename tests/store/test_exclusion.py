@@ -1,4 +1,4 @@
-"""Rules: what they name, in Python and in the tables alike."""
+"""Exclusion rules match the same URLs in Python and in table queries."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lycosa.url.keys import host_key
 from lycosa.url.scope import hostname
 
 
-def rules(*texts: str) -> Exclusions:
+def make_exclusions(*texts: str) -> Exclusions:
     exclusions = Exclusions()
     exclusions.add(map(parse_rule, texts), 1)
     return exclusions
 
 
 @pytest.mark.parametrize(
-    ("written", "retained"),
+    ("text", "normalised"),
     [
         ("host:WWW.Example.ORG", "host:www.example.org"),
         ("host: bücher.example", "host:xn--bcher-kva.example"),
@@ -32,9 +32,9 @@ def rules(*texts: str) -> Exclusions:
         ("prefix:http://www.example.org", "prefix:www.example.org/"),
     ],
 )
-def test_rules_are_kept_in_one_form(written: str, retained: str) -> None:
-    assert parse_rule(written.replace(": ", ":")) == retained
-    assert parse_rule(retained) == retained
+def test_rules_are_normalised(text: str, normalised: str) -> None:
+    assert parse_rule(text.replace(": ", ":")) == normalised
+    assert parse_rule(normalised) == normalised
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_rules_are_kept_in_one_form(written: str, retained: str) -> None:
         "domain:*.example.org",
     ],
 )
-def test_what_is_no_rule_is_refused(text: str) -> None:
+def test_invalid_rules_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_rule(text)
 
@@ -80,21 +80,21 @@ def test_what_is_no_rule_is_refused(text: str) -> None:
         ("host:[2001:db8::1]", "http://[2001:db8::1]:80/x", True),
     ],
 )
-def test_a_rule_names_these_urls(rule: str, url: str, excluded: bool) -> None:
-    exclusions = rules(rule)
+def test_rule_matches_urls(rule: str, url: str, excluded: bool) -> None:
+    exclusions = make_exclusions(rule)
     assert exclusions.excluded(url, hostname(url)) == excluded
-    assert in_table(exclusions, url) == excluded
+    assert is_excluded_in_table(exclusions, url) == excluded
 
 
 def test_without_rules_nothing_is_excluded() -> None:
     assert not Exclusions()
     assert not Exclusions().excluded("http://a.example/", "a.example")
     assert is_excluded(Exclusions(), "urls") is None
-    assert is_excluded(rules("prefix:http://a.example/"), "hosts") is None
+    assert is_excluded(make_exclusions("prefix:http://a.example/"), "hosts") is None
 
 
-def test_a_rule_that_comes_again_keeps_its_entry() -> None:
-    exclusions = rules("host:a.example")
+def test_repeated_rule_keeps_its_entry() -> None:
+    exclusions = make_exclusions("host:a.example")
     exclusions.add(["host:a.example", "host:b.example"], 7)
     assert exclusions.rules == {"host:a.example": 1, "host:b.example": 7}
 
@@ -109,8 +109,8 @@ def test_a_rule_that_comes_again_keeps_its_entry() -> None:
         ("domain:a.example", "b.example", "b.example", False),
     ],
 )
-def test_a_rule_names_these_hosts(rule: str, host: str, domain: str, excluded: bool) -> None:
-    hidden = is_excluded(rules(rule), "hosts")
+def test_rule_matches_host_rows(rule: str, host: str, domain: str, excluded: bool) -> None:
+    hidden = is_excluded(make_exclusions(rule), "hosts")
     assert hidden is not None
     assert (
         pl.DataFrame({"host": [host], "registrable_domain": [domain]}).select(hidden).item()
@@ -118,30 +118,30 @@ def test_a_rule_names_these_hosts(rule: str, host: str, domain: str, excluded: b
     )
 
 
-_names = st.sampled_from(
+_hosts = st.sampled_from(
     ["a.example", "b.a.example", "c.b.a.example", "xa.example", "example", "b.example."]
 )
 _paths = st.sampled_from(["/", "/p", "/p/", "/p/x", "/q?p=/p/"])
 _rules = st.lists(
     st.one_of(
-        _names.map("host:{}".format),
-        _names.map("domain:{}".format),
-        st.builds("prefix:http://{}{}".format, _names, _paths),
+        _hosts.map("host:{}".format),
+        _hosts.map("domain:{}".format),
+        st.builds("prefix:http://{}{}".format, _hosts, _paths),
     ),
     max_size=4,
 )
 
 
-@given(_rules, st.sampled_from(["http", "https"]), _names, st.sampled_from(["", ":81"]), _paths)
-def test_python_and_the_tables_agree(
+@given(_rules, st.sampled_from(["http", "https"]), _hosts, st.sampled_from(["", ":81"]), _paths)
+def test_python_and_table_queries_agree(
     texts: list[str], scheme: str, name: str, port: str, path: str
 ) -> None:
     url = f"{scheme}://{name}{port}{path}"
-    exclusions = rules(*texts)
-    assert exclusions.excluded(url, hostname(url)) == in_table(exclusions, url)
+    exclusions = make_exclusions(*texts)
+    assert exclusions.excluded(url, hostname(url)) == is_excluded_in_table(exclusions, url)
 
 
-def in_table(exclusions: Exclusions, url: str) -> bool:
+def is_excluded_in_table(exclusions: Exclusions, url: str) -> bool:
     hidden = is_excluded(exclusions, "urls")
     frame = pl.DataFrame(
         {"url": [url], "host_key": [host_key(hostname(url))]},

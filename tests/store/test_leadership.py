@@ -1,5 +1,7 @@
-"""One leader a workspace, by epochs: the successor of a dead one waits, a plain crawl is refused. One
-owner a machine: its lock ends with the process.
+"""Leader election by epochs, and the exclusive owner of a workspace on one machine.
+
+The successor of a dead leader waits, and a single crawl is refused while a cluster leads. The lock
+of an owner ends with its process.
 """
 
 from __future__ import annotations
@@ -42,14 +44,14 @@ def candidate(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> L
     return LeaderCandidate(workspace.storage, f"leader of {cluster}", cluster, TIMING, clock)
 
 
-def lead(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> Leadership:
+def become_leader(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> Leadership:
     leadership = candidate(workspace, clock, cluster).look()
     assert leadership is not None
     return leadership
 
 
-def test_the_first_leader_need_not_wait(workspace: Workspace, clock: ManualClock) -> None:
-    leadership = lead(workspace, clock)
+def test_first_leader_does_not_wait(workspace: Workspace, clock: ManualClock) -> None:
+    leadership = become_leader(workspace, clock)
     assert (leadership.epoch, leadership.holds, leadership.clean) == (1, True, True)
     assert leadership.assigns_from == leadership.answers_from == clock.monotonic_ms()
 
@@ -58,12 +60,12 @@ def test_the_first_leader_need_not_wait(workspace: Workspace, clock: ManualClock
 def test_leading_runs_out_before_workers_leases_do(
     workspace: Workspace, clock: ManualClock
 ) -> None:
-    leadership = lead(workspace, clock)
+    leadership = become_leader(workspace, clock)
     clock.advance(int(TIMING.hold * 0.8) - 1)
     assert leadership.holds
     clock.advance(1)
     assert not leadership.holds
-    assert leadership.touch()  # nobody led meanwhile
+    assert leadership.touch()  # no other leader meanwhile
     assert leadership.holds
 
 
@@ -71,7 +73,7 @@ def test_leading_runs_out_before_workers_leases_do(
 def test_another_cluster_waits_until_the_note_stands_still(
     workspace: Workspace, clock: ManualClock
 ) -> None:
-    first, other = lead(workspace, clock), candidate(workspace, clock, "other")
+    first, other = become_leader(workspace, clock), candidate(workspace, clock, "other")
     for _ in range(20):
         clock.advance(500)
         first.touch()
@@ -91,42 +93,44 @@ def test_another_cluster_waits_until_the_note_stands_still(
     assert not first.holds
 
 
-def test_a_later_life_of_the_same_cluster_takes_over_at_once_and_is_silent(
+def test_restarted_leader_of_the_same_cluster_takes_over_without_answering(
     workspace: Workspace,
     clock: ManualClock,
 ) -> None:
-    first = lead(workspace, clock)
-    second = lead(workspace, clock)
+    first = become_leader(workspace, clock)
+    second = become_leader(workspace, clock)
     assert (second.epoch, second.answers_from - clock.monotonic_ms()) == (2, TIMING.hold)
     clock.advance(TIMING.reassign // 6)
     assert not first.touch()
     assert second.touch()
 
 
-def test_who_ended_leaves_nothing_to_wait_for(workspace: Workspace, clock: ManualClock) -> None:
-    lead(workspace, clock).end()
+def test_next_leader_does_not_wait_after_a_clean_end(
+    workspace: Workspace, clock: ManualClock
+) -> None:
+    become_leader(workspace, clock).end()
     assert leader_of(workspace.storage) is None
-    second = lead(workspace, clock, "other")
+    second = become_leader(workspace, clock, "other")
     assert (second.epoch, second.clean) == (2, True)
 
 
-def test_who_ends_before_a_former_leaders_word_ran_out_hands_the_waiting_on(
+def test_end_during_the_hold_of_a_former_leader_is_not_clean(
     workspace: Workspace,
     clock: ManualClock,
 ) -> None:
-    lead(workspace, clock)
-    lead(workspace, clock).end()
+    become_leader(workspace, clock)
+    become_leader(workspace, clock).end()
     assert leader_of(workspace.storage) is not None
-    assert not lead(workspace, clock).clean
+    assert not become_leader(workspace, clock).clean
 
 
-def test_an_old_leaders_late_note_does_not_make_a_new_one_ended(
+def test_late_note_of_an_old_leader_does_not_end_the_new_one(
     workspace: Workspace, clock: ManualClock
 ) -> None:
-    lead(workspace, clock).end()
+    become_leader(workspace, clock).end()
     note = workspace.storage.read(NOTE)
     assert note is not None
-    second = lead(workspace, clock)
+    second = become_leader(workspace, clock)
     workspace.storage.replace(NOTE, note)
     assert candidate(workspace, clock, "other").look() is None
     clock.advance(TIMING.reassign // 6)
@@ -135,40 +139,42 @@ def test_an_old_leaders_late_note_does_not_make_a_new_one_ended(
 
 @pytest.mark.proves("cluster-coordinator")
 def test_of_many_only_one_wins_an_epoch(workspace: Workspace) -> None:
-    won = []
+    leaderships = []
 
     def run(number: int) -> None:
-        each = LeaderCandidate(workspace.storage, str(number), str(number), TIMING, SystemClock())
-        leadership = each.look()
+        name = str(number)
+        leadership = LeaderCandidate(workspace.storage, name, name, TIMING, SystemClock()).look()
         if leadership is not None:
-            won.append(leadership)
+            leaderships.append(leadership)
 
     side_by_side(*(partial(run, number) for number in range(8)))
-    assert [each.epoch for each in won] == [1]
+    assert [leadership.epoch for leadership in leaderships] == [1]
 
 
-def test_old_epochs_go_and_the_highest_stays(workspace: Workspace, clock: ManualClock) -> None:
+def test_old_epochs_are_deleted_and_the_newest_is_kept(
+    workspace: Workspace, clock: ManualClock
+) -> None:
     for epoch in range(1, RETAINED_EPOCHS + 5):
-        assert lead(workspace, clock).epoch == epoch
+        assert become_leader(workspace, clock).epoch == epoch
     assert len(sorted(Path(workspace.path("run")).glob("leader-*.json"))) == RETAINED_EPOCHS
     assert newest_epoch(workspace.storage) == RETAINED_EPOCHS + 4
 
 
-def test_who_slept_through_many_lives_leads_nothing(
+def test_candidate_that_paused_during_many_epochs_does_not_lead(
     workspace: Workspace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sleeper = candidate(workspace, clock)
+    paused = candidate(workspace, clock)
     create = type(workspace.storage).create
 
-    def asleep(storage: object, relative: str, content: bytes, **more: int) -> bool:
+    def create_late(storage: object, relative: str, content: bytes, **more: int) -> bool:
         monkeypatch.undo()
         for _ in range(RETAINED_EPOCHS + 3):
-            lead(workspace, clock)
+            become_leader(workspace, clock)
         assert workspace.storage.size(epoch_path(1)) is None
         return create(workspace.storage, relative, content, **more)
 
-    monkeypatch.setattr(type(workspace.storage), "create", asleep)
-    assert sleeper.look() is None
+    monkeypatch.setattr(type(workspace.storage), "create", create_late)
+    assert paused.look() is None
     assert newest_epoch(workspace.storage) == RETAINED_EPOCHS + 3
 
 
@@ -195,11 +201,11 @@ def test_a_plain_crawl_keeps_out_of_a_living_cluster_and_takes_over_a_dead_one(
     finally:
         ending.set()
         toucher.join()
-    with workspace.own("crawl"):  # waits for half a second
+    with workspace.own("crawl"):  # waits until `reassign` has passed
         assert leader_of(workspace.storage) is not None
 
 
-def test_without_a_cluster_nothing_is_waited_for(workspace: Workspace) -> None:
+def test_no_wait_without_a_cluster(workspace: Workspace) -> None:
     require_no_leader(workspace.storage, ManualClock())
 
 
@@ -235,7 +241,7 @@ def test_a_second_owner_is_refused_and_told_about_the_first(workspace: Workspace
     finally:
         holder.send_signal(signal.SIGKILL)
         holder.communicate()
-    # Killed: it had no chance to tidy up, and still nobody owns the workspace.
+    # The killed process left its note, but its lock is released.
     assert Path(workspace.path(OWNER_NOTE)).exists()
     assert workspace.owner() is None
     with workspace.own("lycosa run") as owner:
@@ -247,7 +253,7 @@ def test_a_second_owner_is_refused_and_told_about_the_first(workspace: Workspace
     assert not Path(workspace.path(OWNER_NOTE)).exists()
 
 
-def test_the_note_is_private_and_carries_address_and_token(workspace: Workspace) -> None:
+def test_owner_note_is_private_and_has_address_and_token(workspace: Workspace) -> None:
     with workspace.own("lycosa run") as owner:
         owner.publish("http://127.0.0.1:8000", "secret")
         assert stat.S_IMODE(os.stat(workspace.path(OWNER_NOTE)).st_mode) == 0o600
@@ -259,7 +265,7 @@ def test_the_note_is_private_and_carries_address_and_token(workspace: Workspace)
         assert "secret" not in str(refusal.value)
 
 
-def test_touching_rewrites_the_note_every_five_seconds(
+def test_owner_note_is_rewritten_every_five_seconds(
     workspace: Workspace, clock: ManualClock
 ) -> None:
     path = Path(workspace.path(OWNER_NOTE))
@@ -276,7 +282,7 @@ def test_touching_rewrites_the_note_every_five_seconds(
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": 1}'])
-def test_a_damaged_note_hides_only_the_details(workspace: Workspace, content: str) -> None:
+def test_damaged_owner_note_hides_only_the_details(workspace: Workspace, content: str) -> None:
     with workspace.own("lycosa run"):
         Path(workspace.path(OWNER_NOTE)).write_text(content)
         assert workspace.owner() is not None
@@ -284,11 +290,11 @@ def test_a_damaged_note_hides_only_the_details(workspace: Workspace, content: st
             workspace.own("lycosa crawl")
 
 
-def test_nobody_owns_a_new_workspace(workspace: Workspace) -> None:
+def test_new_workspace_has_no_owner(workspace: Workspace) -> None:
     assert workspace.owner() is None
 
 
-def test_releasing_twice_does_not_free_somebody_elses_lock(workspace: Workspace) -> None:
+def test_second_release_does_not_free_the_lock_of_another_owner(workspace: Workspace) -> None:
     owner = workspace.own("a")
     owner.release()
     with workspace.own("b"):
@@ -297,8 +303,8 @@ def test_releasing_twice_does_not_free_somebody_elses_lock(workspace: Workspace)
             workspace.own("c")
 
 
-def elsewhere(workspace: Workspace, touched_at: str) -> None:
-    """The note of an owner on another machine: its lock is not seen here."""
+def write_remote_note(workspace: Workspace, touched_at: str) -> None:
+    """Write the note of an owner on another machine, whose lock is not visible here."""
     note = {
         "pid": 7,
         "host": "elsewhere",
@@ -310,9 +316,9 @@ def elsewhere(workspace: Workspace, touched_at: str) -> None:
     Path(workspace.path(OWNER_NOTE)).write_text(json.dumps(note))
 
 
-def test_an_owner_on_another_machine_is_noticed_by_its_note(workspace: Workspace) -> None:
-    elsewhere(workspace, "00:00:00")
-    living = threading.Timer(0.5, elsewhere, (workspace, "00:00:05"))
+def test_owner_on_another_machine_is_detected_by_its_note(workspace: Workspace) -> None:
+    write_remote_note(workspace, "00:00:00")
+    living = threading.Timer(0.5, write_remote_note, (workspace, "00:00:05"))
     living.start()
     try:
         with pytest.raises(OwnedError, match="process 7 on elsewhere has been crawling"):
@@ -320,13 +326,13 @@ def test_an_owner_on_another_machine_is_noticed_by_its_note(workspace: Workspace
     finally:
         living.join()
     assert json.loads(Path(workspace.path(OWNER_NOTE)).read_text())["host"] == "elsewhere"
-    assert workspace.owner() is None  # nobody here
+    assert workspace.owner() is None  # on this machine
 
 
-def test_a_note_that_one_left_who_was_killed_elsewhere_is_waited_for(
+def test_owner_on_another_machine_without_sign_of_life_is_replaced(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, "SILENT_MS", 500)
-    elsewhere(workspace, "00:00:00")
+    write_remote_note(workspace, "00:00:00")
     with workspace.own("lycosa crawl http://x/") as owned:
         assert owned.note.pid == os.getpid()

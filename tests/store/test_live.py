@@ -1,10 +1,10 @@
-"""Live rows against a plain model in dicts, SQL, and what happens when files are missing."""
+"""Live rows compared with a model in dicts; SQL queries; missing files and columns."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -35,20 +35,20 @@ _actions = st.one_of(
     st.tuples(st.just("host"), _key, st.just(""), st.integers(0, 9)),
     st.tuples(st.just("found"), _key, _collection, st.integers(0, 9)),
 )
-_commits = st.lists(
+commit_lists = st.lists(
     st.tuples(st.lists(_actions, max_size=8), st.dictionaries(_key, st.integers(0, 3), max_size=2)),
     max_size=5,
 )
 
 
-def identity(key: int) -> UrlId:
-    """Two of five URLs share a host, and with it a partition of the same number."""
+def url_id(key: int) -> UrlId:
+    """Return the URL with this key; two consecutive URLs share a host and a partition."""
     return UrlId(f"http://h{key // 2}/{key}", f"h{key // 2}", key // 2, key, key // 2)
 
 
 @dataclass
 class Model:
-    """What the tables should show: the plainest possible reading of the rules."""
+    """The expected live rows."""
 
     pages: dict[tuple[str, int], str] = field(default_factory=dict)
     links: dict[int, list[str]] = field(default_factory=dict)
@@ -59,38 +59,43 @@ class Model:
     applied: dict[int, int] = field(default_factory=dict)
 
 
-def play(
+def apply_commits(
     workspace: Workspace, commits: list[tuple[list[tuple[str, int, str, int]], dict[int, int]]]
 ) -> Model:
+    """Commit generated rows and return their model.
+
+    Each commit has actions, and per partition by how many entries its applied cursor lags.
+    """
     model, claim, clock = Model(), workspace.claim("w"), 1_000
-    for actions, back in commits:
+    for actions, lags in commits:
         buffers, entry = Buffers(), claim.state.head + 1
-        for what, key, collection, value in actions:
+        for kind, key, collection, value in actions:
             clock += 1
-            url = identity(key)
-            if what == "page":
+            url = url_id(key)
+            if kind == "page":
                 visit = make_visit(url, at=clock, collection=collection)
-                page = make_page(clock, [f"http://t/{clock}/{place}" for place in range(value)])
+                page = make_page(clock, [f"http://t/{clock}/{number}" for number in range(value)])
                 buffers.add_visit(visit)
                 buffers.add_page(visit, page)
                 buffers.links.add_links(visit, page.links)
                 model.visits.append(clock)
                 model.pages[collection, key] = page.title
                 model.links[key] = [link.target for link in page.links]
-            elif what == "redirect":
+            elif kind == "redirect":
                 visit = make_visit(url, at=clock, collection=collection)
                 target = f"http://t/{clock}"
                 buffers.add_visit(visit)
                 buffers.links.add_links(visit, [Link(target, "", "", "redirect", 0)])
                 model.visits.append(clock)
                 model.links[key] = [target]
-            elif what == "url":
+            elif kind == "url":
                 buffers.add_url(UrlRow(url, collection, value))
                 model.urls[collection, key] = value
-            elif what == "host":
-                from_key = make_host(url, value)
-                buffers.add_host(from_key)
-                model.hosts[from_key.host] = value
+            elif kind == "host":
+                buffers.add_host(
+                    HostRow(url.host, url.partition, url.host_key, "h", 1, known=value)
+                )
+                model.hosts[url.host] = value
             else:
                 buffers.found.add(
                     found_row(
@@ -101,25 +106,21 @@ def play(
                     )
                 )
                 model.found.append((key, value, entry))
-        applied = {partition: max(0, entry - distance) for partition, distance in back.items()}
+        applied = {partition: max(0, entry - lag) for partition, lag in lags.items()}
         claim.commit(claim.next_folder(), buffers.mapping(), CommitContents(applied=applied))
         model.applied.update(applied)
     return model
 
 
-def make_host(url: UrlId, known: int) -> HostRow:
-    return HostRow(url.host, url.partition, url.host_key, "h", 1, known=known)
-
-
 @settings(max_examples=60)
-@given(_commits)
+@given(commit_lists)
 @pytest.mark.usefixtures("quick")
-def test_live_rows_are_those_of_the_model(
+def test_live_rows_match_the_model(
     commits: list[tuple[list[tuple[str, int, str, int]], dict[int, int]]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace.create(folder, partitions=8)
-        model = play(workspace, commits)
+        model = apply_commits(workspace, commits)
         live = LiveTables(workspace)
         pages = live.scan("pages").select("collection", "url_key", "title").collect()
         assert {
@@ -162,7 +163,7 @@ def test_tables_without_files_are_empty_and_have_their_columns(workspace: Worksp
         assert live.scan(name, entry=True).collect().columns == [*table.names, "entry"]
 
 
-def test_rows_tell_the_entry_that_they_came_with(workspace: Workspace, claim: Claim) -> None:
+def test_rows_have_the_entry_that_committed_them(workspace: Workspace, claim: Claim) -> None:
     commit_pages(workspace, claim, [1])
     commit_pages(workspace, claim, [2])
     commit_pages(workspace, claim, [1], at=1_800_000_000_000)
@@ -174,7 +175,9 @@ def test_rows_tell_the_entry_that_they_came_with(workspace: Workspace, claim: Cl
     assert live.all_rows("pages").select("entry").collect()["entry"].to_list() == [2, 3, 4]
 
 
-def test_live_tables_stay_at_their_version_of_the_log(workspace: Workspace, claim: Claim) -> None:
+def test_live_tables_keep_their_log_version_until_refreshed(
+    workspace: Workspace, claim: Claim
+) -> None:
     commit_pages(workspace, claim, [1])
     live = LiveTables(workspace)
     commit_pages(workspace, claim, [2])
@@ -183,7 +186,7 @@ def test_live_tables_stay_at_their_version_of_the_log(workspace: Workspace, clai
     assert live.scan("pages").collect().height == 2
 
 
-def test_batches_give_the_same_rows_as_a_scan_one_file_at_a_time(
+def test_batches_return_the_rows_of_a_scan_one_file_at_a_time(
     workspace: Workspace, claim: Claim
 ) -> None:
     for at, numbers in enumerate([[1, 2, 3], [2], [4, 5], [1, 5]]):
@@ -217,7 +220,7 @@ def test_sql_reads_only_the_tables_that_it_names(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "helps"),
+    ("query", "names"),
     [
         (
             "SELECT * FROM page",
@@ -234,13 +237,13 @@ def test_sql_reads_only_the_tables_that_it_names(workspace: Workspace) -> None:
         ("SELECT url + 1 FROM urls", "urls has"),
     ],
 )
-def test_sql_that_cannot_be_answered_says_what_can_be_named(
-    workspace: Workspace, query: str, helps: str
+def test_failed_sql_query_lists_available_names(
+    workspace: Workspace, query: str, names: str
 ) -> None:
     commit_pages(workspace, workspace.claim("w"), [1])
     with pytest.raises(UsageError, match="SQL query failed") as refusal:
         LiveTables(workspace).sql(query)
-    assert helps in str(refusal.value)
+    assert names in str(refusal.value)
 
 
 def test_an_unknown_table_is_refused(workspace: Workspace) -> None:
@@ -259,41 +262,32 @@ def test_older_files_without_a_newer_column_are_read_with_nulls(
     assert (frame.columns, frame["faults"].to_list()) == (list(TABLES["pages"].names), [None])
 
 
-def test_a_visit_of_the_wire_keeps_every_field(workspace: Workspace, claim: Claim) -> None:
-    url = identity(3)
-    visit = Visit(
-        url.url,
-        url.host,
-        url.partition,
-        url.host_key,
-        url.url_key,
-        "page",
-        "a",
-        2,
-        1_700_000_000_123,
-        45,
+def test_visit_keeps_every_field(workspace: Workspace, claim: Claim) -> None:
+    visit = replace(
+        make_visit(url_id(3), at=1_700_000_000_123, collection="a"),
+        depth=2,
+        duration_ms=45,
+        ip="127.0.0.1",
+        protocol="h2",
+        http_status=503,
+        error="reset",
+        content_type="text/html",
+        content_length=12_345,
+        server="nginx",
+        redirect_to="http://x/",
+        etag='"e"',
+        last_modified="Mon",
+        digest="sha1:X",
+        changed=False,
+        links_count=7,
+        referrer="http://r/",
+        attempt=3,
+        truncated="length",
+        record_id="urn:uuid:1",
+        warc_file="data/w",
+        warc_offset=10,
+        warc_length=20,
     )
-    visit.ip, visit.protocol, visit.http_status, visit.error = "127.0.0.1", "h2", 503, "reset"
-    visit.content_type, visit.content_length, visit.server, visit.redirect_to = (
-        "text/html",
-        12_345,
-        "nginx",
-        "http://x/",
-    )
-    visit.etag, visit.last_modified, visit.digest, visit.changed, visit.links_count = (
-        '"e"',
-        "Mon",
-        "sha1:X",
-        False,
-        7,
-    )
-    visit.referrer, visit.attempt, visit.truncated, visit.record_id = (
-        "http://r/",
-        3,
-        "length",
-        "urn:uuid:1",
-    )
-    visit.warc_file, visit.warc_offset, visit.warc_length = "data/w", 10, 20
     buffers = Buffers()
     buffers.add_visit(visit)
     claim.commit(claim.next_folder(), buffers.mapping())
@@ -308,12 +302,11 @@ def test_a_visit_of_the_wire_keeps_every_field(workspace: Workspace, claim: Clai
 
 
 @pytest.mark.parametrize("rules", [[], ["host:h1.example.org", "prefix:http://h2.example.org/2"]])
-def test_large_files_come_in_parts(
+def test_large_files_are_read_in_parts(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch, rules: list[str]
 ) -> None:
-    monkeypatch.setattr(
-        "lycosa.store.tables.live._BATCH_BYTES", 1
-    )  # parts of 1,000 rows, the least
+    # The smallest parts have 1,000 rows.
+    monkeypatch.setattr("lycosa.store.tables.live._BATCH_BYTES", 1)
     for start in (0, 1_500):
         commit_urls(
             workspace,

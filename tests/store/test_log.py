@@ -1,6 +1,4 @@
-"""The log: create-if-absent, every unclear answer settled, entries refused when damaged or
-newer.
-"""
+"""The log: create-if-absent, unclear results, damaged entries and newer formats."""
 
 from __future__ import annotations
 
@@ -9,6 +7,7 @@ import json
 import os
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,7 @@ def draft(worker: str = "w", partitions: tuple[int, ...] = (0,)) -> Entry:
 
 
 def no_newer(entry: Entry) -> None:
-    raise AssertionError(f"entry {entry.number} was not to be there")
+    raise AssertionError(f"unexpected entry {entry.number}")
 
 
 _names = st.text(max_size=12)
@@ -89,7 +88,7 @@ _entries = st.builds(
 
 
 @given(_entries)
-def test_an_entry_reads_back_as_it_was_written(entry: Entry) -> None:
+def test_entry_is_decoded_to_what_was_encoded(entry: Entry) -> None:
     assert decode_entry(encode_entry(entry), entry.number) == entry
 
 
@@ -100,7 +99,7 @@ def test_an_entry_reads_back_as_it_was_written(entry: Entry) -> None:
         lambda inner: st.lists(inner) | st.dictionaries(_names, inner),
     )
 )
-def test_what_is_no_entry_is_refused_and_named(content: object) -> None:
+def test_invalid_entry_is_refused_with_its_path(content: object) -> None:
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()
     with pytest.raises(WorkspaceError, match=r"log/00000007\.json"):
         decode_entry(raw, 7)
@@ -115,8 +114,7 @@ def test_an_entry_with_a_wrong_value_is_refused(entry: Entry, data: st.DataObjec
         read = decode_entry(json.dumps(document).encode(), entry.number)
     except WorkspaceError:
         return
-    # Some values are right for some fields ({"x": []} as files): then it must say what the document
-    # says.
+    # Some values are valid for some fields ({"x": []} as files): the entry must then have them.
     assert json.loads(encode_entry(read)).get(field, document[field]) == document[field]
 
 
@@ -128,14 +126,14 @@ def test_entries_are_numbered_from_one_without_gaps(log: Log) -> None:
     assert log.read(4) is None
 
 
-def test_a_taken_number_is_read_and_the_next_one_tried(log: Log) -> None:
+def test_existing_entry_is_read_and_the_next_number_is_used(log: Log) -> None:
     first = log.append(draft("a"), seen=0, on_newer=no_newer)
     read: list[Entry] = []
     second = log.append(draft("b"), seen=0, on_newer=read.append)
     assert (read, second.number, second.claim) == ([first], 2, 2)
 
 
-def test_a_refusal_while_catching_up_writes_nothing(log: Log) -> None:
+def test_refusal_during_catch_up_writes_nothing(log: Log) -> None:
     log.append(draft("a"), seen=0, on_newer=no_newer)
 
     def refuse(entry: Entry) -> None:
@@ -146,7 +144,7 @@ def test_a_refusal_while_catching_up_writes_nothing(log: Log) -> None:
     assert log.numbers() == [1]
 
 
-def test_garbage_beside_the_log_is_passed_over(log: Log, tmp_path: Path) -> None:
+def test_unexpected_files_in_the_log_folder_are_ignored(log: Log, tmp_path: Path) -> None:
     log.append(draft(), seen=0, on_newer=no_newer)
     for name in ("notes.txt", ".0123.aside", "2.json", "00000002.json.tmp", "00000003.JSON"):
         (tmp_path / "log" / name).write_bytes(b"{torn")
@@ -155,7 +153,7 @@ def test_garbage_beside_the_log_is_passed_over(log: Log, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("content", [b"", b'{"kind":"claim","num', b"\0" * 200, b"[]", b"\xff\xfe"])
-def test_a_torn_entry_stops_readers_and_writers_with_its_name(
+def test_damaged_entry_stops_readers_and_writers_with_its_path(
     log: Log, tmp_path: Path, content: bytes
 ) -> None:
     (tmp_path / entry_path(1)).write_bytes(content)
@@ -181,21 +179,21 @@ def test_what_a_newer_program_wrote_is_refused_with_the_remedy(
 def test_any_changed_byte_of_an_entry_is_noticed() -> None:
     content = encode_entry(entry := replace(draft(), number=1, claim=1))
     assert decode_entry(content, 1) == entry
-    for place in range(len(content) - 1):  # but for the line's end
+    for position in range(len(content) - 1):  # except the newline
         changed = bytearray(content)
-        changed[place] ^= 1
+        changed[position] ^= 1
         with pytest.raises(WorkspaceError):
             decode_entry(bytes(changed), 1)
 
 
-def test_a_renamed_entry_is_noticed(log: Log, tmp_path: Path) -> None:
+def test_renamed_entry_is_detected(log: Log, tmp_path: Path) -> None:
     log.append(draft(), seen=0, on_newer=no_newer)
     (tmp_path / entry_path(1)).rename(tmp_path / entry_path(2))
     with pytest.raises(WorkspaceError, match="contains entry 1"):
         log.entries(1)
 
 
-def test_a_success_whose_answer_was_lost_is_found_by_its_attempt(
+def test_append_with_a_lost_response_is_recognised_by_its_attempt(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = os.link
@@ -210,12 +208,12 @@ def test_a_success_whose_answer_was_lost_is_found_by_its_attempt(
     assert ((written.number, written.attempt), log.entries()) == ((1, entry.attempt), [written])
 
 
-def test_a_repeated_link_that_meets_its_own_name_is_a_success(
+def test_repeated_link_of_the_same_entry_is_a_success(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = os.link
 
-    # what a network file system does when it sends a request again
+    # A network file system may repeat a request.
     def link_twice(source: str, target: str) -> None:
         link(source, target)
         link(source, target)
@@ -225,7 +223,7 @@ def test_a_repeated_link_that_meets_its_own_name_is_a_success(
 
 
 @pytest.mark.parametrize("call", ["link", "fsync", "open"])
-def test_a_failure_before_the_entry_is_there_is_raised_and_leaves_nothing(
+def test_failed_append_raises_and_leaves_no_file(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -243,23 +241,22 @@ def test_a_failure_before_the_entry_is_there_is_raised_and_leaves_nothing(
 def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # names, not power cuts, are at stake here
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # irrelevant to the race, and slow
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
     workspace.storage.make_folder("log")
     threads, rounds = 4, 300
-    won: list[list[Entry]] = [[] for _ in range(threads)]
+    appended: list[list[Entry]] = [[] for _ in range(threads)]
 
-    def race(place: int) -> None:
+    def append_rounds(number: int) -> None:
         state = LogState(Log(workspace.storage))
-        won[place].extend(append(state, draft(f"w{place}", (place,))) for _ in range(rounds))
+        entry = partial(draft, f"w{number}", (number,))
+        appended[number].extend(append(state, entry()) for _ in range(rounds))
 
-    side_by_side(*(partial(race, place) for place in range(threads)))
+    side_by_side(*(partial(append_rounds, number) for number in range(threads)))
     entries = workspace.log.entries()
     assert [entry.number for entry in entries] == list(range(1, threads * rounds + 1))
-    assert (
-        sorted((entry for part in won for entry in part), key=lambda entry: entry.number) == entries
-    )
-    assert {len(part) for part in won} == {rounds}
+    assert sorted(chain(*appended), key=lambda entry: entry.number) == entries
+    assert {len(part) for part in appended} == {rounds}
 
 
 @pytest.mark.proves("consistency-log")

@@ -1,4 +1,4 @@
-"""A merge changes no fact: whatever was committed before, lands meanwhile, and however it ends."""
+"""Compaction does not change live rows, with concurrent commits and failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import UrlRow
-from lycosa.store.compaction import compact as merging
+from lycosa.store.compaction import compact as compaction_module
 from lycosa.store.compaction.compact import compact, compaction_is_due
 from lycosa.store.compaction.plan import CompactionSettings, base_place
 from lycosa.store.coordination.owner import maintenance
@@ -29,12 +29,12 @@ from lycosa.store.tables.schema import SORT, TABLES
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls, make_page, make_visit
-from tests.store.facts import facts, rows_by_other_ways, same
-from tests.store.test_live import _commits, identity, play
+from tests.store.facts import facts, readers_agree, same
+from tests.store.test_live import apply_commits, commit_lists, url_id
 
 EAGER = CompactionSettings(gather=2, memory_bytes=1, split_bytes=1)
 _steps = st.lists(
-    st.tuples(_commits, st.sampled_from(["", "merge", "whole"])), min_size=1, max_size=3
+    st.tuples(commit_lists, st.sampled_from(["", "due", "full"])), min_size=1, max_size=3
 )
 
 
@@ -49,27 +49,32 @@ _steps = st.lists(
 @pytest.mark.usefixtures("quick")
 def test_live_rows_are_the_same_before_and_after_any_merges(
     steps: list[tuple[list[Any], str]],
-    chosen: CompactionSettings,
+    compaction_settings: CompactionSettings,
 ) -> None:
-    with tempfile.TemporaryDirectory() as merged_root, tempfile.TemporaryDirectory() as plain_root:
-        merged, plain = (
-            Workspace.create(merged_root, partitions=8),
-            Workspace.create(plain_root, partitions=8),
-        )
-        for commits, then in steps:
-            play(merged, commits)
-            play(plain, commits)
-            before = facts(merged)
-            if then:
-                assert not compact(merged, chosen, whole=then == "whole").gave_up
-                assert same(before, facts(merged))
-        left, right = facts(merged, entry=False), facts(plain, entry=False)
-        left["found"] = right["found"]  # cursors name entries, and merges are entries too
+    with (
+        tempfile.TemporaryDirectory() as compacted_root,
+        tempfile.TemporaryDirectory() as plain_root,
+    ):
+        compacted = Workspace.create(compacted_root, partitions=8)
+        plain = Workspace.create(plain_root, partitions=8)
+        for commits, compaction in steps:
+            apply_commits(compacted, commits)
+            apply_commits(plain, commits)
+            before = facts(compacted)
+            if compaction:
+                assert not compact(
+                    compacted, compaction_settings, whole=compaction == "full"
+                ).gave_up
+                assert same(before, facts(compacted))
+        left, right = facts(compacted, entry=False), facts(plain, entry=False)
+        left["found"] = right["found"]  # compactions shift the entries that cursors refer to
         assert same(left, right)
-        assert rows_by_other_ways(merged)
+        assert readers_agree(compacted)
 
 
-def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace, claim: Claim) -> None:
+def test_compaction_leaves_few_files_and_a_valid_workspace(
+    workspace: Workspace, claim: Claim
+) -> None:
     for number in range(6):
         commit_pages(
             workspace,
@@ -82,7 +87,7 @@ def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace, cl
     before = facts(workspace)
     report = compact(workspace, CompactionSettings(gather=6))
     assert (report.files_before, report.files_after, len(report.entries)) == (36, 6, 6)
-    # pages, metadata, urls, and two links a page; of hosts all but one; visits stay
+    # Dropped: replaced rows of pages, metadata, urls and two links per page; all but one host row.
     assert report.rows_dropped == (6 * 4 - 14) * 5 + 5
     assert same(before, facts(workspace))
     assert all(
@@ -90,45 +95,45 @@ def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace, cl
     )
     [pages] = workspace.state().files["pages"]
     main_texts = pl.read_parquet(workspace.path(pages.path))["main_text"]
-    assert main_texts.null_count() == pages.rows  # they are lines of the texts
+    assert main_texts.null_count() == pages.rows  # stored as line numbers of the text
     assert verify(workspace, deep=True).ok
     commit_pages(workspace, claim, [2, 3, 99], at=1_800_000_000_000)
     assert verify(workspace, deep=True).ok
 
 
-def test_what_is_folded_is_what_is_due(workspace: Workspace, claim: Claim) -> None:
-    """Three and three become deltas beside a large base, then both go into it."""
+def test_small_files_become_deltas_and_large_deltas_go_into_the_base(
+    workspace: Workspace, claim: Claim
+) -> None:
+    """Small commits become a delta next to a large base. Large ones are compacted into the base."""
     commit_urls(
         workspace, claim, [f"http://h{number}.example.org/{number}" for number in range(3_000)]
     )
     compact(workspace, whole=True)
-    chosen = CompactionSettings(gather=3, base_share=1)
+    compaction_settings = CompactionSettings(gather=3, base_share=1)
     for number in range(3):
         commit_urls(workspace, claim, [f"http://h{number}.example.org/x"])
-    assert not compact(workspace, chosen).gave_up
+    assert not compact(workspace, compaction_settings).gave_up
     paths = [file.path for file in workspace.state().files["urls"]]
     assert [path.split("/")[0] for path in paths] == ["base", "delta"]
     for number in range(2):
         commit_urls(
             workspace,
             claim,
-            [f"http://h{number}.example.org/{number}{place}" for place in range(6_000)],
+            [f"http://h{number}.example.org/{number}{page}" for page in range(6_000)],
         )
-    compact(workspace, chosen)
-    assert [
-        path.split("/")[0] for path in (file.path for file in workspace.state().files["urls"])
-    ] == ["base"]
+    compact(workspace, compaction_settings)
+    assert [file.path.split("/")[0] for file in workspace.state().files["urls"]] == ["base"]
     assert LiveTables(workspace).scan("urls").select("url").collect().height == 15_003
 
 
-def test_collections_lie_apart_and_one_without_news_stays_as_it_is(
+def test_collections_have_separate_base_files_and_unchanged_ones_are_kept(
     workspace: Workspace, claim: Claim
 ) -> None:
 
     def commit(collection: str, keys: range) -> None:
         buffers = Buffers()
         for key in keys:
-            buffers.add_url(UrlRow(identity(key), collection, key))
+            buffers.add_url(UrlRow(url_id(key), collection, key))
         claim.commit(claim.next_folder(), buffers.mapping())
 
     commit("a", range(14))
@@ -140,7 +145,7 @@ def test_collections_lie_apart_and_one_without_news_stays_as_it_is(
     compact(workspace, CompactionSettings(split_bytes=1), whole=True)
     files = workspace.state().files["urls"]
     assert [file for file in files if base_place(file.path) == ("b", 0)] == [first["b", 0]]
-    # With 1 byte as the limit, files end at the first end of a partition: none is cut.
+    # With a limit of 1 byte there is one file per partition: partitions are never split.
     places = [
         base_place(file.path) for file in files if (base_place(file.path) or ("", 0))[0] == "a"
     ]
@@ -165,7 +170,7 @@ def test_commits_that_land_while_a_merge_runs_keep_their_place(
         )
         return write(*arguments, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(merging, "write_rows", commit_first)
+    monkeypatch.setattr(compaction_module, "write_rows", commit_first)
     report = compact(workspace, CompactionSettings(gather=4))
     monkeypatch.undo()
     assert len(landed) == 6
@@ -188,13 +193,13 @@ def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(
     write = write_rows
 
     def merge_elsewhere(*arguments: object, **more: object) -> int:
-        """Another machine, where our lock is not seen."""
-        monkeypatch.setattr(merging, "write_rows", write)
+        """Compact on another machine, where the lock of this one is not visible."""
+        monkeypatch.setattr(compaction_module, "write_rows", write)
         monkeypatch.setattr("lycosa.store.coordination.owner.MAINTENANCE_LOCK", "run/other.lock")
         assert compact(workspace, CompactionSettings(gather=4)).entries == (6,)
         return write(*arguments, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(merging, "write_rows", merge_elsewhere)
+    monkeypatch.setattr(compaction_module, "write_rows", merge_elsewhere)
     report = compact(workspace, CompactionSettings(gather=4))
     assert "not live" in report.gave_up
     assert report.entries == ()
@@ -203,7 +208,7 @@ def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(
     assert LiveTables(workspace).scan("urls").collect().height == 4
 
 
-def test_only_one_merge_runs_on_a_machine(workspace: Workspace) -> None:
+def test_only_one_compaction_runs_on_a_machine(workspace: Workspace) -> None:
     commit_urls(workspace, workspace.claim("w"), ["http://a.example.org/"])
     with maintenance(workspace.storage) as alone:
         assert alone
@@ -211,7 +216,7 @@ def test_only_one_merge_runs_on_a_machine(workspace: Workspace) -> None:
     assert compact(workspace, whole=True).gave_up == ""
 
 
-def test_a_full_disk_leaves_no_half_file(
+def test_full_disk_leaves_no_partial_file(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit_urls(workspace, workspace.claim("w"), ["http://a.example.org/"])
@@ -228,16 +233,14 @@ def test_a_full_disk_leaves_no_half_file(
     assert workspace.state().rows("urls") == 1
 
 
-def test_a_file_that_cannot_be_read_is_named(workspace: Workspace) -> None:
+def test_unreadable_file_is_an_error(workspace: Workspace) -> None:
     commit_urls(workspace, workspace.claim("w"), ["http://a.example.org/"])
     os.unlink(workspace.path(workspace.state().files["urls"][0].path))
     with pytest.raises(WorkspaceError, match="lycosa check"):
         compact(workspace, whole=True)
 
 
-def test_changes_are_given_once_however_files_were_folded(
-    workspace: Workspace, claim: Claim
-) -> None:
+def test_changes_are_the_same_after_compaction(workspace: Workspace, claim: Claim) -> None:
     numbers = [
         commit_urls(workspace, claim, [f"http://a.example.org/{number}"]) for number in range(4)
     ]
@@ -260,10 +263,10 @@ _keys = st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
 
 @settings(max_examples=30)
 @given(st.lists(st.lists(_keys, max_size=30), min_size=1, max_size=4), st.integers(1, 4_000))
-def test_files_are_merged_in_key_order_with_whole_keys(
+def test_files_are_merged_in_key_order_without_splitting_keys(
     contents: list[list[tuple[int, int, int]]], memory: int
 ) -> None:
-    """Against a plain sort; with blocks so small that keys lie across their borders."""
+    """The reference is a sort. Rows of one key span several blocks."""
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace.create(folder, partitions=8)
         claim = workspace.claim("w")
@@ -271,15 +274,15 @@ def test_files_are_merged_in_key_order_with_whole_keys(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "fsync", lambda _: None)
             patch.setattr("lycosa.store.tables.ordered._MIN_ROWS", 1)
-            for place, keys in enumerate(contents):
+            for file_number, keys in enumerate(contents):
                 buffers = Buffers()
                 for number, (partition, host, url) in enumerate(keys):
-                    identified = identity(0)._replace(
-                        partition=partition, host_key=host, url_key=url
-                    )
-                    buffers.add_url(UrlRow(identified, "c", place * 100 + number))
+                    identified = url_id(0)._replace(partition=partition, host_key=host, url_key=url)
+                    buffers.add_url(UrlRow(identified, "c", file_number * 100 + number))
                 claim.commit(claim.next_folder(), buffers.mapping())
-                expected.extend((*key, place * 100 + number) for number, key in enumerate(keys))
+                expected.extend(
+                    (*key, file_number * 100 + number) for number, key in enumerate(keys)
+                )
             files = workspace.state().files.get("urls", [])
             frames = list(
                 in_key_order(
@@ -299,7 +302,7 @@ def test_files_are_merged_in_key_order_with_whole_keys(
     ("limit", "cut"),
     [(1, [[0, 0, 0], [1], [2, 2]]), (4, [[0, 0, 0, 1], [2, 2]]), (5, [[0, 0, 0, 1, 2, 2]])],
 )
-def test_a_stream_is_cut_where_partitions_end(limit: int, cut: list[list[int]]) -> None:
+def test_rows_are_split_at_ends_of_partitions(limit: int, cut: list[list[int]]) -> None:
     frames = [
         pl.DataFrame({"partition": part}, schema={"partition": pl.UInt16})
         for part in ([0, 0], [0, 1, 2], [2])
@@ -311,7 +314,7 @@ def test_a_stream_is_cut_where_partitions_end(limit: int, cut: list[list[int]]) 
     assert parts == cut
 
 
-def test_an_error_while_rows_are_written_is_the_readers_own(workspace: Workspace) -> None:
+def test_write_rows_raises_the_error_of_its_input(workspace: Workspace) -> None:
     class Broken(Exception):
         pass
 
@@ -319,20 +322,15 @@ def test_an_error_while_rows_are_written_is_the_readers_own(workspace: Workspace
         yield pl.DataFrame({"partition": [1]})
         raise Broken
 
-    def failing() -> int:
-        return write_rows(workspace.path("x.parquet"), frames(), TABLES["urls"])
-
     with pytest.raises(Broken):
-        failing()
+        write_rows(workspace.path("x.parquet"), frames(), TABLES["urls"])
 
 
-def test_links_stay_those_of_the_newest_parse_though_a_clock_went_back_within_a_commit(
+def test_links_of_the_newest_parse_stay_live_after_a_clock_went_back(
     workspace: Workspace,
 ) -> None:
-    """The later row is the live page; the later time is the parse whose links are live (here
-    none).
-    """
-    claim, buffers, url = workspace.claim("w"), Buffers(), identity(1)
+    """The page with the later row is live, but the links of the visit with the later time."""
+    claim, buffers, url = workspace.claim("w"), Buffers(), url_id(1)
     for at, targets in ((1_000, []), (500, ["http://t/"])):
         visit = make_visit(url, at=at)
         page = make_page(at, targets)
@@ -344,4 +342,4 @@ def test_links_stay_those_of_the_newest_parse_though_a_clock_went_back_within_a_
     assert (before["links"].height, before["pages"]["title"].to_list()) == (0, ["Page 500"])
     compact(workspace, whole=True)
     assert same(before, facts(workspace))
-    assert rows_by_other_ways(workspace)
+    assert readers_agree(workspace)

@@ -1,6 +1,4 @@
-"""Purge: invisible at once, gone when it says so, everything else untouched and where the tables
-say.
-"""
+"""Exclusion hides rows at once; purge deletes them and changes nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import identify, make_exchange, make_page, make_visit, url_row
-from tests.store.facts import facts, rows_by_other_ways
+from tests.store.facts import facts, readers_agree, same
 
 BAD, GOOD = "bad.example.com", "good.example.org"
 SECRET = b"THE-SECRET-OF-BAD"
@@ -41,7 +39,7 @@ SECRET = b"THE-SECRET-OF-BAD"
 def commit_both(
     workspace: Workspace, claim: Claim, numbers: range, at: int = 1_700_000_000_000
 ) -> int:
-    """One commit with pages of both hosts in turn, an archive and its index."""
+    """Commit pages of both hosts alternately, with an archive and its index."""
     folder, buffers, visits = claim.next_folder(), Buffers(), []
     writer = WarcWriter(
         Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"}
@@ -93,7 +91,7 @@ def commit_both(
 
 
 def secrets(workspace: Workspace) -> list[str]:
-    """Files with anything of the bad host, unpacked."""
+    """Return the paths of files that contain any data of the bad host."""
     results = []
     for path in sorted(Path(workspace.root).rglob("*")):
         if path.name.endswith(".warc.gz"):
@@ -118,21 +116,18 @@ def secrets(workspace: Workspace) -> list[str]:
     return results
 
 
-def good_facts(workspace: Workspace) -> dict[str, pl.DataFrame]:
-    """What is said of the good host; of places in archives, what is found there."""
-    results = facts(workspace)
+def good_rows(workspace: Workspace) -> dict[str, pl.DataFrame]:
+    """Return the live rows of the good host, without positions in archives."""
     frames = {}
-    for name, frame in results.items():
-        about = next(column for column in ("host", "url", "source") if column in frame.columns)
-        good = frame.filter(pl.col(about).str.contains(GOOD, literal=True))
+    for name, frame in facts(workspace).items():
+        column = next(column for column in ("host", "url", "source") if column in frame.columns)
+        good = frame.filter(pl.col(column).str.contains(GOOD, literal=True))
         frames[name] = good.drop("warc_file", "warc_offset") if name == "visits" else good
     return frames
 
 
 def assert_archive_matches(workspace: Workspace) -> None:
-    """Every visit leads to its own record, every line of an index too; bytes are those that were
-    written.
-    """
+    """Assert that every visit and every index line refers to its own record."""
     visits = LiveTables(workspace).scan("visits").collect()
     for row in visits.iter_rows(named=True):
         stored = read_response(
@@ -155,6 +150,7 @@ def assert_archive_matches(workspace: Workspace) -> None:
 
 @pytest.fixture
 def claim(workspace: Workspace) -> Claim:
+    """A claim with two commits of pages of both hosts."""
     claim = workspace.claim("w")
     commit_both(workspace, claim, range(4))
     commit_both(workspace, claim, range(2, 7), at=1_700_000_100_000)
@@ -163,7 +159,7 @@ def claim(workspace: Workspace) -> Claim:
 
 @pytest.mark.proves("consistency-exclusion")
 def test_an_exclusion_hides_at_once_from_every_reader(workspace: Workspace, claim: Claim) -> None:
-    follower, before = LogState(workspace.log), good_facts(workspace)
+    follower, before = LogState(workspace.log), good_rows(workspace)
     follower.refresh()
     entry = exclude(workspace, [f"host:{BAD}"])
     assert exclude(workspace, [f"host:{BAD}"]) == entry
@@ -177,10 +173,8 @@ def test_an_exclusion_hides_at_once_from_every_reader(workspace: Workspace, clai
         for name in ("visits", "pages", "urls")
     )
     assert set(shown["hosts"]["host"]) == {GOOD}
-    assert {
-        name: frame.equals(good_facts(workspace)[name]) for name, frame in before.items()
-    } == dict.fromkeys(before, True)
-    assert rows_by_other_ways(workspace)
+    assert same(before, good_rows(workspace))
+    assert readers_agree(workspace)
     assert LiveTables(workspace).sql("SELECT count(*) AS n FROM visits").item() == 9
     assert sum(part.height for part in LiveTables(workspace).changes("pages", 0)) == 9
     report = verify(workspace, deep=True)
@@ -194,19 +188,19 @@ def test_an_exclusion_hides_at_once_from_every_reader(workspace: Workspace, clai
         "hosts",
     }
     assert secrets(workspace)
-    commit_both(workspace, claim, range(1))  # a worker that has not noticed yet
+    commit_both(workspace, claim, range(1))  # by a worker that has not read the exclusion yet
     assert LiveTables(workspace).sql("SELECT count(*) AS n FROM visits").item() == 10
 
 
 @pytest.mark.proves("consistency-purge")
-@pytest.mark.parametrize("first", ["nothing", "merge", "whole"])
+@pytest.mark.parametrize("compaction", ["none", "due", "full"])
 @pytest.mark.parametrize("rule", [f"host:{BAD}", "domain:example.com", f"prefix:http://{BAD}/"])
 def test_a_purge_removes_the_last_byte_and_nothing_else(
-    workspace: Workspace, claim: Claim, rule: str, first: str
+    workspace: Workspace, claim: Claim, rule: str, compaction: str
 ) -> None:
-    if first != "nothing":
-        compact(workspace, CompactionSettings(gather=2), whole=first == "whole")
-    before = good_facts(workspace)
+    if compaction != "none":
+        compact(workspace, CompactionSettings(gather=2), whole=compaction == "full")
+    before = good_rows(workspace)
     retained = {
         stored.visit.record_id: stored
         for path in workspace.state().warcs
@@ -216,16 +210,14 @@ def test_a_purge_removes_the_last_byte_and_nothing_else(
     assert report.complete
     assert (report.records, (report.archives, report.rows["visits"])) == (9 * 3, (2, 9))
     assert secrets(workspace) == []
-    assert {
-        name: frame.equals(good_facts(workspace)[name]) for name, frame in before.items()
-    } == dict.fromkeys(before, True)
+    assert same(before, good_rows(workspace))
     assert_archive_matches(workspace)
-    left = {
+    remaining = {
         stored.visit.record_id: stored
         for path in workspace.state().warcs
         for stored in read_exchanges(workspace.path(path))
     }
-    assert {record: stored.exchange for record, stored in left.items()} == {
+    assert {record: stored.exchange for record, stored in remaining.items()} == {
         record: stored.exchange
         for record, stored in retained.items()
         if GOOD in stored.exchange.url
@@ -246,7 +238,7 @@ def test_a_purge_removes_the_last_byte_and_nothing_else(
     assert verify(workspace, deep=True).ok
 
 
-def test_a_prefix_takes_a_part_of_a_host(workspace: Workspace, claim: Claim) -> None:
+def test_prefix_rule_purges_part_of_a_host(workspace: Workspace, claim: Claim) -> None:
     report = purge(workspace, [f"prefix:https://{GOOD}/p1/"])
     assert report.rows["visits"] == report.rows["pages"] == 2
     urls = LiveTables(workspace).scan("urls").select("url").collect()["url"]
@@ -256,7 +248,7 @@ def test_a_prefix_takes_a_part_of_a_host(workspace: Workspace, claim: Claim) -> 
     assert verify(workspace, deep=True).ok
 
 
-def test_an_archive_of_nothing_else_goes_whole(workspace: Workspace, claim: Claim) -> None:
+def test_archive_with_only_excluded_records_is_deleted(workspace: Workspace, claim: Claim) -> None:
     purge(workspace, [f"host:{BAD}", f"host:{GOOD}"])
     state = workspace.state()
     assert (dict(state.warcs), dict(state.indexes)) == ({}, {})
@@ -265,7 +257,7 @@ def test_an_archive_of_nothing_else_goes_whole(workspace: Workspace, claim: Clai
         path for path in workspace.storage.files_below("data") if not path.startswith("log")
     ] == []
     assert verify(workspace, deep=True).ok
-    assert workspace.claim("heir").orphans() == []
+    assert workspace.claim("successor").orphans() == []
 
 
 @pytest.mark.proves("access-links")
@@ -273,7 +265,7 @@ def test_an_archive_of_nothing_else_goes_whole(workspace: Workspace, claim: Clai
 def test_nothing_changes_behind_a_link_to_a_folder(
     workspace: Workspace, claim: Claim, tmp_path: Path, linked: str
 ) -> None:
-    """A log from elsewhere may name any file below the link: it is read, and that is all."""
+    """An untrusted log may refer to any file behind the link: files there are only read."""
     claim.release()
     outside, folder = tmp_path / "outside", Path(workspace.path(linked))
     folder.rename(outside)
@@ -286,9 +278,9 @@ def test_nothing_changes_behind_a_link_to_a_folder(
     head = workspace.state().head
     compact(workspace, whole=True)
     assert workspace.state().head > head
-    # links within a folder are not listed, so vacuum does not find files behind them
-    found = pytest.raises(WorkspaceError, match="is a symbolic link")
-    with found if linked == "data" else nullcontext():
+    # Links inside a folder are not listed, so vacuum ignores the files behind them.
+    refusal = pytest.raises(WorkspaceError, match="is a symbolic link")
+    with refusal if linked == "data" else nullcontext():
         vacuum(workspace, keep_replaced_ms=0, now_ms=2**42)
     assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
     assert rows["visits"].height > facts(workspace)["visits"].height > 0
@@ -299,19 +291,19 @@ def test_orphans_of_the_dead_are_purged_and_those_of_the_living_are_pending(
     workspace: Workspace, claim: Claim
 ) -> None:
     folder = claim.next_folder()
-    with_bad = WarcWriter(
+    writer = WarcWriter(
         Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"}
     )
     for host in (BAD, GOOD):
         visit = make_visit(identify(workspace, f"http://{host}/open"))
-        with_bad.append(make_exchange(visit.url, SECRET if host == BAD else b"good"), visit)
-    with_bad.close()
+        writer.append(make_exchange(visit.url, SECRET if host == BAD else b"good"), visit)
+    writer.close()
     with open(workspace.path(folder.warc), "ab") as file:
         file.write(b"\x1f\x8b\x08torn")
     report = purge(workspace, [f"host:{BAD}"])
     assert [path for path, _ in report.pending] == [folder.warc]
     assert secrets(workspace) == [folder.warc]
-    assert [orphan.path for orphan in workspace.claim("heir").orphans()] == [folder.warc]
+    assert [orphan.path for orphan in workspace.claim("successor").orphans()] == [folder.warc]
     report = purge(workspace)
     assert report.complete
     assert (report.records, secrets(workspace)) == (3, [])
@@ -320,7 +312,7 @@ def test_orphans_of_the_dead_are_purged_and_those_of_the_living_are_pending(
     ]
 
 
-def test_what_a_killed_purge_left_is_no_orphan_and_goes_later(
+def test_archives_left_by_a_killed_purge_are_not_orphans_and_are_vacuumed(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remove = workspace.storage.remove
@@ -338,7 +330,7 @@ def test_what_a_killed_purge_left_is_no_orphan_and_goes_later(
     monkeypatch.setattr(workspace.storage, "remove", remove)
     assert workspace.state().retired == set(old)
     assert all(workspace.storage.size(path) for path in old)
-    assert workspace.claim("heir").orphans() == []
+    assert workspace.claim("successor").orphans() == []
     report = verify(workspace)
     assert report.ok
     assert {finding.where for finding in report.findings} == set(old)
@@ -347,7 +339,7 @@ def test_what_a_killed_purge_left_is_no_orphan_and_goes_later(
     assert_archive_matches(workspace)
 
 
-def test_a_purge_between_whose_looks_a_merge_lands_begins_again(
+def test_purge_restarts_when_a_compaction_lands_meanwhile(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = write_rows

@@ -1,4 +1,4 @@
-"""The log, claims and commits on S3 with lost responses, refusals and stale listings."""
+"""The log, claims and commits on S3 with lost responses, error responses and stale listings."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ __all__ = ["location", "server"]
 
 
 @pytest.fixture
-def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A client that waits 1 ms before it repeats a request."""
+def short_backoff(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Use a client that repeats a request after 1 ms."""
     backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2)}
     monkeypatch.setattr(object_store, "RETRIES", {**object_store.RETRIES, "backoff": backoff})
     object_store._connect.cache_clear()
@@ -39,6 +39,15 @@ def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def is_entry(method: str, key: str) -> bool:
     return method == "PUT" and "/log/" in key
+
+
+def exclusion(number: int) -> Entry:
+    return Entry(
+        kind=EXCLUDE,
+        attempt=new_attempt(),
+        at="2026-11-21T10:00:00Z",
+        exclusions=(f"host:{number}.example",),
+    )
 
 
 @pytest.mark.proves("durability-remote-storage")
@@ -51,11 +60,12 @@ def test_a_lost_answer_to_an_entry_is_settled_by_reading(location: str, server: 
     assert (state.head, state.counters) == (7, {"rounds": 6})
 
 
-def test_answers_lost_again_and_again_leave_one_entry_a_commit(
+def test_commit_retried_after_lost_responses_leaves_one_entry(
     location: str, server: S3Server
 ) -> None:
-    """Every write of the log is done and never answered, until the client gives up; the caller
-    tries the same commit again.
+    """The server executes every write of the log but does not respond.
+
+    The client gives up, and the caller repeats the commit.
     """
     claim = Workspace.create(location, partitions=4).claim("w")
     folder = claim.next_folder()
@@ -86,8 +96,8 @@ def test_refusals_that_pass_are_waited_out(location: str, server: S3Server, stat
     assert Workspace.open(location).state().counters == {"rounds": 5}
 
 
-def test_a_store_that_refuses_for_good_fails_the_commit_which_may_be_made_again(
-    location: str, server: S3Server, brisk: None
+def test_permanent_errors_fail_the_commit_which_can_be_retried(
+    location: str, server: S3Server, short_backoff: None
 ) -> None:
     claim = Workspace.create(location, partitions=4).claim("w")
     folder = claim.next_folder()
@@ -104,22 +114,14 @@ def test_a_listing_that_lacks_what_is_new_loses_nothing(location: str, server: S
     workspace = Workspace.create(location, partitions=4)
     claim = workspace.claim("w")
     for number in range(12):
-        append(
-            claim.state,
-            Entry(
-                kind=EXCLUDE,
-                attempt=new_attempt(),
-                at="2026-11-21T10:00:00Z",
-                exclusions=(f"host:{number}.example",),
-            ),
-        )
+        append(claim.state, exclusion(number))
     claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x")})
     server.faults.stale_s = 3_600.0
     assert workspace.storage.names("log") == []
     state = Workspace.open(location).state()
     assert (state.head, len(state.exclusions.rules)) == (14, 12)
-    swept = vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0)
-    assert (swept.files, swept.entries) == (0, 0)
+    report = vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0)
+    assert (report.files, report.entries) == (0, 0)
     assert claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x")}) == 15
     assert workspace.claim("next").orphans() == []
     with pytest.raises(ClaimLost):
@@ -142,18 +144,18 @@ def test_an_error_document_is_not_an_empty_listing(
     storage = workspace.storage
     expected = storage.names(folder), storage.files_below(folder)
     assert bool(expected[0]) == bool(expected[1]) == (folder != "absent")
-    left = 0
+    remaining = 0
 
-    def say(method: str, key: str) -> bytes | None:
-        nonlocal left
-        if method != "GET" or key or not left:
+    def error_document(method: str, key: str) -> bytes | None:
+        nonlocal remaining
+        if method != "GET" or key or not remaining:
             return None
-        left -= 1
+        remaining -= 1
         return ERROR_DOCUMENT
 
-    server.faults.say = say
+    server.faults.say = error_document
     for listing, paths in zip((storage.names, storage.files_below), expected, strict=True):
-        left = errors
+        remaining = errors
         if errors < 1_000:
             assert listing(folder) == paths
         else:
@@ -161,32 +163,22 @@ def test_an_error_document_is_not_an_empty_listing(
                 listing(folder)
 
 
-def test_a_stale_listing_after_a_sweep_finds_the_snapshot_all_the_same(
+def test_snapshot_is_found_despite_a_stale_listing_after_vacuum(
     location: str, server: S3Server, tmp_path: Path
 ) -> None:
-    """The first entries are deleted, and no listing shows a snapshot: it is asked for by its
-    name.
-    """
+    """The first entries are deleted and listings show no snapshot, so it is read by its name."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
-        here = Workspace.create(str(tmp_path / "here"), partitions=4)
-        here.storage.make_folder("log")
-        state = here.state()
+        local = Workspace.create(str(tmp_path / "local"), partitions=4)
+        local.storage.make_folder("log")
+        state = local.state()
         for number in range(220):
-            append(
-                state,
-                Entry(
-                    kind=EXCLUDE,
-                    attempt=new_attempt(),
-                    at="2026-11-21T10:00:00Z",
-                    exclusions=(f"host:{number}.example",),
-                ),
-            )
-    assert vacuum(here, keep_replaced_ms=0, keep_entries_ms=0, now_ms=2 * 10**12).entries == 99
+            append(state, exclusion(number))
+    assert vacuum(local, keep_replaced_ms=0, keep_entries_ms=0, now_ms=2 * 10**12).entries == 99
     storage = open_storage(location)
-    for path in here.storage.files_below("."):
+    for path in local.storage.files_below("."):
         if not path.startswith("./run"):
-            storage.replace(path, here.storage.read(path) or b"")
+            storage.replace(path, local.storage.read(path) or b"")
     server.faults.stale_s = 3_600.0
     assert len(Workspace.open(location).state().exclusions.rules) == 220
 
@@ -220,10 +212,10 @@ def test_processes_commit_side_by_side_under_all_faults_and_lose_nothing(
         assert workspace.storage.size(file.path) == file.bytes
 
 
-def test_no_message_holds_a_credential(
+def test_no_message_contains_a_credential(
     location: str,
     server: S3Server,
-    brisk: None,
+    short_backoff: None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -260,7 +252,7 @@ def test_no_message_holds_a_credential(
 
 
 def once_each(rule: Rule) -> Rule:
-    """The rule, for the first request of every key."""
+    """Return a rule that applies only to the first matching request of each key."""
     seen: set[str] = set()
 
     def first(method: str, key: str) -> bool:

@@ -1,5 +1,6 @@
-"""Snapshots and deleted entries: a workspace of any age opens quickly, and nobody writes where
-entries were deleted.
+"""Snapshots and deleted log entries.
+
+A workspace of any age opens quickly, and no entry is written where entries were deleted.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from tests.store.builders import commit_pages, commit_urls
 pytestmark = pytest.mark.usefixtures("quick")
 
 NOW = 1_700_000_000_000
-LATER = NOW + 400 * 365 * DAY_MS  # whatever the disk says about the files' times, they are old then
+LATER = NOW + 400 * 365 * DAY_MS  # later than the modification times of all files
 
 
 def claim_until(
     workspace: Workspace, head: int, *, each: Callable[[Entry], object] = lambda _: None
 ) -> None:
-    """Claims of one partition, quickly, up to that entry."""
+    """Append claims of one partition up to the entry `head`; `each` is called per entry."""
     workspace.storage.make_folder("log")
     state = workspace.state()
     while state.head < head:
@@ -49,7 +50,7 @@ def claim_until(
 
 @pytest.fixture
 def aged(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """Some of everything, and then claims up to entry 350."""
+    """Entries of every kind, then claims up to entry 350."""
     claim = workspace.claim("w1", settings={"a": {"seeds": ["http://a/"]}}, clock=ManualClock(NOW))
     commit_pages(workspace, claim, range(3))
     claim.commit(
@@ -77,28 +78,30 @@ def aged(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 def test_every_hundredth_entry_is_followed_by_a_snapshot_that_says_what_the_entries_say(
     aged: Workspace,
 ) -> None:
-    folded = LogState(aged.log)
+    replayed = LogState(aged.log)
     for entry in aged.log.entries():
-        folded.apply(entry)
+        replayed.apply(entry)
         if entry.number % 100 == 0:
             snapshot = read_snapshot(aged.storage, entry.number)
             assert snapshot is not None
-            assert snapshot.document == folded.document()
-            assert LogState.from_snapshot(aged.log, snapshot).document() == folded.document()
+            assert snapshot.document == replayed.document()
+            assert LogState.from_snapshot(aged.log, snapshot).document() == replayed.document()
     opened = aged.state()
-    assert opened.document() == folded.document()
+    assert opened.document() == replayed.document()
     assert opened.head == 350
     assert opened.excluded("http://www.example.org/private/x", "www.example.org")
-    assert opened.unfruitful_claims([3]) == folded.unfruitful_claims([3]) > 300
-    assert [name for name in os.listdir(aged.path("log")) if "snapshot" in name] == [
-        name
-        for name in os.listdir(aged.path("log"))
-        if name in {"00000100.snapshot", "00000200.snapshot", "00000300.snapshot"}
+    assert opened.unfruitful_claims([3]) == replayed.unfruitful_claims([3]) > 300
+    assert sorted(name for name in os.listdir(aged.path("log")) if "snapshot" in name) == [
+        "00000100.snapshot",
+        "00000200.snapshot",
+        "00000300.snapshot",
     ]
     assert verify(aged).ok
 
 
 class CountingStorage(LocalStorage):
+    """Local storage that records reads and listings."""
+
     def __init__(self, root: str) -> None:
         super().__init__(root)
         self.reads: list[str] = []
@@ -140,28 +143,21 @@ def test_a_damaged_snapshot_is_passed_over_and_named_by_a_check(aged: Workspace)
     assert finding.where == snapshot_path(300)
 
 
-def test_a_snapshot_that_says_something_else_is_found_by_a_check(aged: Workspace) -> None:
+def test_snapshot_that_differs_from_the_entries_is_an_error_of_a_check(aged: Workspace) -> None:
     first, second = (Path(aged.path(snapshot_path(number))) for number in (100, 200))
     header, _, body = second.read_bytes().partition(b"\n")
-    second.write_bytes(
-        header.replace(
-            header.split(b'"digest":"')[1][:32], first.read_bytes().split(b'"digest":"')[1][:32]
-        )
-        + b"\n"
-    )
-    assert verify(aged).ok  # only a first line: as after deleting
-    other = first.read_bytes().partition(b"\n")
-    second.write_bytes(
-        header.replace(header.split(b'"digest":"')[1][:32], other[0].split(b'"digest":"')[1][:32])
-        + b"\n"
-        + other[2]
-    )
+    assert body
+    other_header, _, other_body = first.read_bytes().partition(b"\n")
+    digest, other_digest = (line.split(b'"digest":"')[1][:32] for line in (header, other_header))
+    header = header.replace(digest, other_digest) + b"\n"
+    second.write_bytes(header)
+    assert verify(aged).ok  # only the header, as after entries were deleted
+    second.write_bytes(header + other_body)
     [finding] = [finding for finding in verify(aged).findings if finding.severity == "error"]
     assert (finding.where, finding.what) == (snapshot_path(200), "it differs from the log entries")
-    assert body
 
 
-def test_entries_before_a_snapshot_are_deleted_when_they_are_old(aged: Workspace) -> None:
+def test_old_entries_before_a_snapshot_are_deleted(aged: Workspace) -> None:
     before = aged.state().document()
     assert (vacuum(aged, now_ms=NOW).entries, vacuum(aged, now_ms=LATER).entries) == (0, 199)
     assert (aged.log.numbers(), aged.state().document()) == (list(range(200, 351)), before)
@@ -175,45 +171,44 @@ def test_entries_before_a_snapshot_are_deleted_when_they_are_old(aged: Workspace
     assert aged.state().head == 352
 
 
-def test_of_old_snapshots_few_stay_whole(aged: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each names all archive files, and one comes with every hundredth entry."""
+def test_few_old_snapshots_stay_complete(aged: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A complete snapshot lists all archive files, and every hundredth entry adds one."""
     claim_until(aged, 601)
     monkeypatch.setattr("lycosa.store.compaction.vacuum._COMPLETE_NEWEST", 2)
     monkeypatch.setattr("lycosa.store.compaction.vacuum._COMPLETE_EVERY", 300)
-    before, lines = (
-        aged.state().document(),
-        {number: attempts_of(aged, number) for number in range(100, 700, 100)},
-    )
+    before = aged.state().document()
+    headers = {number: snapshot_header(aged, number) for number in range(100, 700, 100)}
     assert vacuum(aged, now_ms=NOW).entries == 0
-    assert [number for number in lines if read_snapshot(aged.storage, number) is not None] == [
+    assert [number for number in headers if read_snapshot(aged.storage, number) is not None] == [
         300,
         500,
         600,
     ]
-    assert {number: attempts_of(aged, number) for number in lines} == lines
+    assert {number: snapshot_header(aged, number) for number in headers} == headers
     assert aged.state().document() == before
     checked = verify(aged)
     assert checked.ok
     assert checked.counts["log entries"] == 601
     reads: list[str] = []
     read = aged.storage.read
-    monkeypatch.setattr(
-        aged.storage,
-        "read",
-        lambda relative: reads.append(relative) or read(relative),  # type: ignore[func-returns-value]
-    )
+
+    def record_read(relative: str) -> bytes | None:
+        reads.append(relative)
+        return read(relative)
+
+    monkeypatch.setattr(aged.storage, "read", record_read)
     vacuum(aged, now_ms=NOW)
     assert snapshot_path(100) not in reads
     assert vacuum(aged, now_ms=LATER).entries == 499
     assert verify(aged).ok
 
 
-def attempts_of(workspace: Workspace, number: int) -> bytes:
-    """The first line of a snapshot."""
+def snapshot_header(workspace: Workspace, number: int) -> bytes:
+    """Return the first line of a snapshot."""
     return (workspace.storage.read(snapshot_path(number)) or b"").partition(b"\n")[0]
 
 
-def test_a_follower_older_than_the_oldest_entry_is_told_and_starts_from_the_snapshot(
+def test_follower_behind_the_oldest_entry_catches_up_from_the_snapshot(
     aged: Workspace,
 ) -> None:
     follower = LogState(aged.log)
@@ -226,14 +221,14 @@ def test_a_follower_older_than_the_oldest_entry_is_told_and_starts_from_the_snap
     with pytest.raises(EntriesGone):
         aged.log.entries(99)
     assert [entry.number for entry in aged.log.entries(199)] == list(range(200, 351))
-    anew = LogState(aged.log)
-    anew.refresh()
-    assert anew.head == 350
+    fresh = LogState(aged.log)
+    fresh.refresh()
+    assert fresh.head == 350
     follower.catch_up()
-    assert follower == anew
+    assert follower == fresh
 
 
-def test_a_writer_that_was_away_for_a_week_loses_its_claim(
+def test_writer_behind_the_oldest_entry_loses_its_claim(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stale = workspace.claim("sleeper", [0], clock=ManualClock(NOW))
@@ -250,7 +245,7 @@ def test_a_writer_that_was_away_for_a_week_loses_its_claim(
 
 
 @pytest.mark.parametrize("number", [2, 99, 100])
-def test_nobody_writes_into_a_hole_even_if_stopped_between_looking_and_writing(
+def test_no_entry_is_written_where_entries_were_deleted_after_a_pause(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     stale = LogState(workspace.log)
@@ -260,24 +255,22 @@ def test_nobody_writes_into_a_hole_even_if_stopped_between_looking_and_writing(
     create = workspace.storage.create
     draft = Entry(kind=CLAIM, attempt=new_attempt(), at="", worker="sleeper", partitions=(0,))
 
-    def sleep_first(relative: str, content: bytes, **more: int) -> bool:
+    def delete_first(relative: str, content: bytes, **more: int) -> bool:
         monkeypatch.setattr(workspace.storage, "create", create)
-        for gone in range(1, 200):
-            os.unlink(workspace.path(entry_path(gone)))
+        for deleted in range(1, 200):
+            os.unlink(workspace.path(entry_path(deleted)))
         return create(relative, content, **more)
 
-    monkeypatch.setattr(workspace.storage, "create", sleep_first)
+    monkeypatch.setattr(workspace.storage, "create", delete_first)
     with pytest.raises(EntriesGone):
         append(stale, draft)
     assert (workspace.log.numbers(), stale.head) == (list(range(200, 206)), number - 1)
 
 
-def test_a_reader_that_looks_while_a_hundred_is_filled_is_not_misled(
+def test_reader_sees_entries_written_while_it_looks_for_a_snapshot(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It finds no entry 98; before it looks for the snapshot, 98 to 100 and the snapshot are
-    written.
-    """
+    """Entries 98 to 100 are written after entry 98 was missing, before the snapshot is read."""
     claim_until(workspace, 97)
     state = workspace.state()
     size = workspace.storage.size
@@ -292,7 +285,7 @@ def test_a_reader_that_looks_while_a_hundred_is_filled_is_not_misled(
     assert [entry.number for entry in state.refresh()] == [98, 99, 100]
 
 
-def test_a_snapshot_that_cannot_be_written_does_not_undo_the_entry(
+def test_failed_snapshot_does_not_undo_the_entry(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim_until(workspace, 99)
@@ -310,11 +303,11 @@ def test_a_snapshot_that_cannot_be_written_does_not_undo_the_entry(
     claim_until(workspace, 301)
     vacuum(workspace, now_ms=LATER)
     assert workspace.log.numbers() == list(range(200, 302))
-    with pytest.raises(EntriesGone):  # the sweep has put a first line where there was no snapshot
+    with pytest.raises(EntriesGone):  # vacuum has written the header of the missing snapshot
         workspace.log.entries(40)
 
 
-def test_a_log_without_its_start_and_without_a_snapshot_is_damaged(aged: Workspace) -> None:
+def test_log_without_first_entries_and_snapshot_is_damaged(aged: Workspace) -> None:
     vacuum(aged, now_ms=LATER)
     for number in (200, 300):
         os.truncate(aged.path(snapshot_path(number)), 40)
@@ -323,13 +316,13 @@ def test_a_log_without_its_start_and_without_a_snapshot_is_damaged(aged: Workspa
     assert not verify(aged).ok
 
 
-def test_rules_that_exclude_nothing_are_refused(workspace: Workspace) -> None:
+def test_invalid_exclusion_rule_is_refused(workspace: Workspace) -> None:
     with pytest.raises(UsageError, match="the port is missing"):
         exclude(workspace, ["example.org:"])
     assert workspace.log.numbers() == []
 
 
-def test_ended_claims_and_applied_inbox_files_are_forgotten(
+def test_state_forgets_ended_claims_and_applied_inbox_files(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lycosa.store.log.state.KEPT_ENTRIES", 200)

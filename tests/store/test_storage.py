@@ -1,5 +1,6 @@
-"""A workspace in a folder: what is forced to disk, and what a failure leaves. Local copies of remote
-files: bounded and verified. (Rules for all storages: test_storage_conformance.py.)
+"""Local storage: fsync, failed writes and links; and the cache of remote files.
+
+The rules for every kind of storage are in test_storage_conformance.py.
 """
 
 from __future__ import annotations
@@ -21,15 +22,13 @@ from lycosa.store.storage.local import LocalStorage
 
 @pytest.fixture
 def storage(tmp_path: Path) -> LocalStorage:
-    made = LocalStorage(str(tmp_path))
-    made.make_folder("log")
-    return made
+    local = LocalStorage(str(tmp_path))
+    local.make_folder("log")
+    return local
 
 
-def test_a_pipe_or_a_device_is_an_empty_file(tmp_path: Path) -> None:
-    """In a workspace of a stranger's or an inbox: a pipe that nobody writes to would be waited for,
-    /dev/zero never ends.
-    """
+def test_pipe_or_device_is_read_as_an_empty_file(tmp_path: Path) -> None:
+    """Untrusted workspaces and inboxes may contain files whose content never ends."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/zero")
     storage = LocalStorage(str(tmp_path))
@@ -42,14 +41,14 @@ def test_a_pipe_or_a_device_is_an_empty_file(tmp_path: Path) -> None:
 def test_nothing_is_written_or_deleted_behind_a_link_to_a_folder(
     storage: LocalStorage, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """As in the workspace of another person: the folder is one of this machine."""
+    """An untrusted workspace may have a link to any folder of this machine."""
     outside = tmp_path_factory.mktemp("outside")
     (outside / "1").mkdir()
     for name in ("a.json", "1/b"):
         (outside / name).write_text("mine")
     Path(storage.path("inbox")).symlink_to(outside)
     assert storage.read("inbox/a.json") == b"mine"
-    acts: list[Callable[[], object]] = [
+    operations: list[Callable[[], object]] = [
         lambda: storage.create("inbox/new", b""),
         lambda: storage.replace("inbox/a.json", b""),
         lambda: storage.remove("inbox/a.json"),
@@ -59,9 +58,9 @@ def test_nothing_is_written_or_deleted_behind_a_link_to_a_folder(
         lambda: storage.folders.remove("inbox/1"),
         lambda: storage.files.draft_path("inbox/1/new"),
     ]
-    for act in acts:
+    for operation in operations:
         with pytest.raises(WorkspaceError, match=f"inbox is a symbolic link to {outside}"):
-            act()
+            operation()
     assert {str(path.relative_to(outside)) for path in outside.rglob("*")} == {"a.json", "1", "1/b"}
     assert (outside / "a.json").read_text() == (outside / "1/b").read_text() == "mine"
 
@@ -72,7 +71,7 @@ def test_the_workspace_itself_may_be_a_link(storage: LocalStorage, tmp_path: Pat
     assert storage.read("log/x") == b"new"
 
 
-def test_a_file_system_without_hard_links(
+def test_create_if_absent_without_hard_links(
     storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -86,28 +85,28 @@ def test_a_file_system_without_hard_links(
     assert not any(name.endswith(".aside") for name in storage.names("."))
 
 
-def test_a_file_has_its_mode(storage: LocalStorage) -> None:
+def test_files_have_the_requested_mode(storage: LocalStorage) -> None:
     storage.create("log/x", b"first", mode=0o600)
     storage.replace("log/y", b"first", mode=0o600)
     assert {stat.S_IMODE(os.stat(storage.path(f"log/{name}")).st_mode) for name in "xy"} == {0o600}
 
 
 @pytest.mark.parametrize(
-    ("act", "call"), [("create", "fsync"), ("create", "link"), ("replace", "replace")]
+    ("operation", "call"), [("create", "fsync"), ("create", "link"), ("replace", "replace")]
 )
-def test_a_failed_write_leaves_nothing(
-    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, act: str, call: str
+def test_failed_write_leaves_no_file(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, operation: str, call: str
 ) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr(os, call, fail)
     with pytest.raises(OSError, match="no space left"):
-        getattr(storage, act)("log/x", b"content")
+        getattr(storage, operation)("log/x", b"content")
     assert os.listdir(storage.path("log")) == []
 
 
-def test_fresh_folders_are_new(storage: LocalStorage) -> None:
+def test_fresh_folder_must_not_exist(storage: LocalStorage) -> None:
     storage.make_folder("data/1", fresh=True)
     with pytest.raises(FileExistsError):
         storage.make_folder("data/1", fresh=True)
@@ -119,7 +118,7 @@ def test_fresh_folders_are_new(storage: LocalStorage) -> None:
         storage.make_folder("data/file/below")
 
 
-def test_the_names_of_new_folders_are_on_disk(
+def test_parents_of_new_folders_are_synced(
     storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
@@ -132,14 +131,12 @@ def test_the_names_of_new_folders_are_on_disk(
     assert len(synced) == 3
 
 
-def test_files_being_written_are_not_listed(storage: LocalStorage) -> None:
+def test_unfinished_files_are_not_listed(storage: LocalStorage) -> None:
     Path(storage.path("log/.1234.aside")).write_bytes(b"half")
     assert storage.names("log") == []
 
 
-def holding(content: bytes) -> Callable[[str], None]:
-    """A download."""
-
+def downloading(content: bytes) -> Callable[[str], None]:
     def download(target: str) -> None:
         Path(target).write_bytes(content)
 
@@ -147,24 +144,25 @@ def holding(content: bytes) -> Callable[[str], None]:
 
 
 def put(cache: FileCache, name: str, content: bytes, *, age_s: float = 0.0) -> str:
-    path = cache.fetch(name, holding(content), len(content), "")
+    """Store a file in the cache that was last used `age_s` seconds ago. Return its path."""
+    path = cache.fetch(name, downloading(content), len(content), "")
     os.utime(path, (time.time() - age_s,) * 2)
     return path
 
 
-def test_the_longest_unused_go_first_until_the_rest_fits(tmp_path: Path) -> None:
+def test_least_recently_used_files_are_evicted_until_the_limit_is_met(tmp_path: Path) -> None:
     cache = FileCache(tmp_path)
     paths = [
         put(cache, f"data/{number}/urls.parquet", b"x" * 1_000, age_s=10_000 - number)
         for number in range(4)
     ]
     cache.limit(2_500)
-    assert cache.find("data/0/urls.parquet") == paths[0]  # asked for: the newest now
-    assert FileCache(tmp_path).evict() == 2_000  # another process knows the bound too
+    assert cache.find("data/0/urls.parquet") == paths[0]  # now the most recently used
+    assert FileCache(tmp_path).evict() == 2_000  # the limit holds for other processes too
     assert [os.path.exists(path) for path in paths] == [True, False, False, True]
 
 
-def test_what_was_asked_for_just_now_stays_whatever_the_bound(tmp_path: Path) -> None:
+def test_recently_used_tables_are_not_evicted(tmp_path: Path) -> None:
     cache = FileCache(tmp_path)
     cache.limit(10)
     table = put(cache, "data/1/urls.parquet", b"x" * 1_000, age_s=600)
@@ -175,7 +173,9 @@ def test_what_was_asked_for_just_now_stays_whatever_the_bound(tmp_path: Path) ->
         assert len(reading.read()) == 1_000
 
 
-def test_a_living_process_keeps_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_alive_protects_tables_of_a_running_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache = FileCache(tmp_path)
     cache.limit(10)
     path = put(cache, "data/1/urls.parquet", b"x" * 1_000, age_s=100_000)
@@ -186,19 +186,19 @@ def test_a_living_process_keeps_its_tables(tmp_path: Path, monkeypatch: pytest.M
     assert os.path.exists(path)
 
 
-def test_a_copy_that_is_not_the_file_is_refused_and_not_kept(tmp_path: Path) -> None:
+def test_copy_with_a_wrong_size_or_digest_is_refused_and_deleted(tmp_path: Path) -> None:
     cache = FileCache(tmp_path)
     for content, size, digest in ((b"short", 9, ""), (b"other", 5, "0" * 32)):
         with pytest.raises(WorkspaceError, match="differs from its log entry"):
-            cache.fetch("x.parquet", holding(content), size, digest)
+            cache.fetch("x.parquet", downloading(content), size, digest)
     assert [name for _, _, names in os.walk(tmp_path) for name in names] == []
     (tmp_path / "same").write_bytes(b"other")
     assert cache.fetch(
-        "x.parquet", holding(b"other"), 5, file_digest(str(tmp_path / "same"))
+        "x.parquet", downloading(b"other"), 5, file_digest(str(tmp_path / "same"))
     ) == cache.find("x.parquet")
 
 
-def test_only_files_that_count_are_retained(tmp_path: Path) -> None:
+def test_retain_deletes_other_unused_files(tmp_path: Path) -> None:
     cache = FileCache(tmp_path)
     paths = [put(cache, f"data/{number}/urls.parquet", b"x", age_s=10_000) for number in range(3)]
     used = put(cache, "data/3/urls.parquet", b"x")

@@ -1,4 +1,4 @@
-"""What every kind of storage must promise: one suite, run on each."""
+"""The conformance suite of the storage interface, run on every kind of storage."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ pytestmark = pytest.mark.parametrize("storage", KINDS, indirect=True)
 @pytest.mark.proves("consistency-log")
 @pytest.mark.usefixtures("quick")
 def test_of_creators_exactly_one_wins_every_time(storage: Storage) -> None:
-    """Looking first and writing then let both win 1,305 of 2,000 rounds on a local disk."""
+    """A check for existence followed by a write fails here on most rounds."""
     racers, rounds = 4, 1_000 if storage.on_disk else 40
     wins: list[list[int]] = [[] for _ in range(racers)]
     together = threading.Barrier(racers, timeout=60)
 
-    def race(place: int) -> None:
+    def race(racer: int) -> None:
         for number in range(rounds):
             together.wait()
-            if storage.create(f"log/{number}", b"%d" % place * 100):
-                wins[place].append(number)
+            if storage.create(f"log/{number}", b"%d" % racer * 100):
+                wins[racer].append(number)
 
-    side_by_side(*(functools.partial(race, place) for place in range(racers)))
+    side_by_side(*(functools.partial(race, racer) for racer in range(racers)))
     assert sorted(number for won in wins for number in won) == list(range(rounds))
-    for place, won in enumerate(wins):
-        assert all(storage.read(f"log/{number}") == b"%d" % place * 100 for number in won)
-    # nothing is left aside
+    for racer, won in enumerate(wins):
+        assert all(storage.read(f"log/{number}") == b"%d" % racer * 100 for number in won)
+    # No temporary file is left.
     assert len(storage.names("log")) == len(storage.files_below("log")) == rounds
 
 
-def test_drafts_that_are_settled_dropped_and_read_at_once_are_never_lost(storage: Storage) -> None:
+def test_drafts_finalized_dropped_and_read_concurrently_are_not_lost(storage: Storage) -> None:
     content = b"rows" * 1_000
     for number in range(1, 21):
         folder = f"data/{number:08d}-1"
@@ -62,39 +62,39 @@ def test_drafts_that_are_settled_dropped_and_read_at_once_are_never_lost(storage
             time.sleep(0.02)  # polars opens a file only when it reads it
             assert Path(results).read_bytes() == content
 
-        settle, drop = (
+        finalize, drop = (
             functools.partial(storage.files.finalize, folder),
             functools.partial(storage.files.drop_drafts, folder),
         )
-        side_by_side(settle, settle, drop, read)
+        side_by_side(finalize, finalize, drop, read)
         assert storage.files.draft_names(folder) == (["pages.parquet"] if storage.on_disk else [])
 
 
 @pytest.mark.prove
-def test_of_creators_exactly_one_wins_a_thousand_times(
+def test_one_of_several_creating_processes_wins_each_round(
     storage: Storage, places: Places, tmp_path: Path
 ) -> None:
-    """Processes, which share nothing; in step, or the first to start would win all."""
+    """The processes run each round at the same time: else the first to start wins all."""
     rounds, racers = 1_000, 3
     script = textwrap.dedent("""
         import sys
         from lycosa.store.storage.storage import open_storage
 
-        storage, place = open_storage(sys.argv[1]), sys.argv[2]
+        storage, racer = open_storage(sys.argv[1]), sys.argv[2]
         for number in map(int, sys.stdin):
-            print(int(storage.create(f"log/{number}", place.encode())), flush=True)
+            print(int(storage.create(f"log/{number}", racer.encode())), flush=True)
     """)
     with ExitStack() as opened:
         processes = [
             opened.enter_context(
                 subprocess.Popen(
-                    [sys.executable, "-c", script, storage.root, str(place)],
+                    [sys.executable, "-c", script, storage.root, str(racer)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,
                 )
             )
-            for place in range(racers)
+            for racer in range(racers)
         ]
         winners = []
         for number in range(rounds):
@@ -103,8 +103,8 @@ def test_of_creators_exactly_one_wins_a_thousand_times(
                 process.stdin.write(f"{number}\n")
                 process.stdin.flush()
             won = [
-                place
-                for place, process in enumerate(processes)
+                racer
+                for racer, process in enumerate(processes)
                 if process.stdout is not None and process.stdout.readline() == "1\n"
             ]
             assert len(won) == 1
@@ -112,9 +112,9 @@ def test_of_creators_exactly_one_wins_a_thousand_times(
         for process in processes:
             assert process.stdin is not None
             process.stdin.close()
-    assert set(winners) == set(range(racers)), "they did not race"
+    assert set(winners) == set(range(racers)), "the processes did not race"
     assert all(
-        storage.read(f"log/{number}") == str(place).encode() for number, place in enumerate(winners)
+        storage.read(f"log/{number}") == str(racer).encode() for number, racer in enumerate(winners)
     )
 
 
@@ -125,8 +125,8 @@ def test_a_file_is_created_whole_and_never_overwritten(storage: Storage) -> None
     assert storage.read("log/x") == b"first"
 
 
-def test_what_is_there_and_what_is_not(storage: Storage) -> None:
-    before = time.time() * 1_000 - 2_000  # some clocks tick in seconds
+def test_existing_and_missing_files(storage: Storage) -> None:
+    before = time.time() * 1_000 - 2_000  # some storages have times in seconds
     storage.create("log/x", b"content")
     storage.create("log/empty", b"")
     assert (storage.read("log/x"), storage.read("log/empty"), storage.read("log/y")) == (
@@ -151,7 +151,7 @@ def test_what_is_there_and_what_is_not(storage: Storage) -> None:
         storage.files.digest("log/x")
 
 
-def test_replacing_is_all_or_nothing(storage: Storage) -> None:
+def test_replace_is_atomic(storage: Storage) -> None:
     storage.replace("log/x", b"a" * 100)
     torn: list[bytes | None] = []
     ended = threading.Event()
@@ -198,8 +198,10 @@ def test_names_and_files_below(storage: Storage) -> None:
     assert storage.names("data") == ["00000001-1"]
 
 
-def test_many_names(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than one page of a listing."""
+def test_listing_of_several_pages_is_complete(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The S3 server lists 10 names per page."""
     monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "10")
     for number in range(25):
         storage.replace(f"log/{number:08d}.json", b"{}")
@@ -210,7 +212,7 @@ def test_many_names(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.proves("access-paths")
 @pytest.mark.parametrize("path", ["/abs", "..", "log/../../x"])
 def test_paths_stay_inside(storage: Storage, path: str) -> None:
-    for act in (
+    for operation in (
         storage.read,
         storage.files.local_path,
         storage.files.draft_path,
@@ -218,10 +220,10 @@ def test_paths_stay_inside(storage: Storage, path: str) -> None:
         storage.remove,
     ):
         with pytest.raises(WorkspaceError, match="is outside the workspace"):
-            act(path)
+            operation(path)
 
 
-def test_a_commit_is_written_here_and_read_anywhere(
+def test_published_files_are_readable_on_another_machine(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = storage.files.new_folder("data/00000001-1")
@@ -244,23 +246,19 @@ def test_a_commit_is_written_here_and_read_anywhere(
     storage.files.finalize("data/00000001-1")
     if not storage.on_disk:
         assert storage.files.draft_names("data") == []
-    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))  # as on another machine
+    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "another"))  # as on another machine
     other = open_storage(storage.root)
     other.files.prefetch(published)
-    for place in (storage, other):
+    for machine in (storage, other):
         for path, written in zip(paths, content.values(), strict=True):
-            assert (
-                Path(
-                    place.files.local_path(path, len(written), xxhash.xxh3_128_hexdigest(written))
-                ).read_bytes()
-                == written
-            )
+            local = machine.files.local_path(path, len(written), xxhash.xxh3_128_hexdigest(written))
+            assert Path(local).read_bytes() == written
     other.remove(paths[0])
     assert not os.path.exists(other.files.local_path(paths[0]))
     assert other.size(paths[0]) is None
 
 
-def test_what_was_placed_and_never_named_is_withdrawn_or_dropped(storage: Storage) -> None:
+def test_published_files_can_be_unpublished_and_dropped(storage: Storage) -> None:
     Path(storage.files.draft_path("base/_/p00/1/urls.parquet")).write_bytes(b"rows")
     storage.files.publish({"base/_/p00/1/urls.parquet": 1})
     storage.files.unpublish("base/_/p00/1/urls.parquet")
@@ -272,12 +270,10 @@ def test_what_was_placed_and_never_named_is_withdrawn_or_dropped(storage: Storag
 
 
 @pytest.mark.parametrize("mebibytes", [11, pytest.param(140, marks=pytest.mark.prove)])
-def test_big_files_arrive_whole(
+def test_large_files_arrive_complete(
     storage: Storage, mebibytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Larger than one part of a download from S3; than one part of an upload, and than a block of
-    HDFS.
-    """
+    """11 MiB exceed a part of an S3 download, 140 MiB a part of an upload and an HDFS block."""
     block = os.urandom(1 << 20)
     size = mebibytes * len(block)
     with open(storage.files.draft_path("data/00000001-1/archive.warc.gz"), "wb") as file:
@@ -285,7 +281,7 @@ def test_big_files_arrive_whole(
             file.write(block)
     (published,) = storage.files.publish({"data/00000001-1/archive.warc.gz": 0})
     assert published.bytes == storage.size("data/00000001-1/archive.warc.gz") == size
-    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "another"))
     other = open_storage(storage.root)
     assert (
         os.path.getsize(
@@ -298,7 +294,7 @@ def test_big_files_arrive_whole(
     assert other.files.digest("data/00000001-1/archive.warc.gz") == published.digest
 
 
-def test_a_folder_is_published_whole_once(
+def test_folder_is_published_completely_and_once(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def built(content: bytes) -> str:
@@ -314,12 +310,15 @@ def test_a_folder_is_published_whole_once(
     assert not storage.folders.publish(loser, "index/00000001")
     assert (Path(loser) / "segment").read_bytes() == b"second"
     assert storage.folders.publish(loser, "index/00000002")
-    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "another"))
     other = open_storage(storage.root)
-    for place in (storage, other):
-        assert [name for name in place.names("index") if name.isdigit()] == ["00000001", "00000002"]
+    for machine in (storage, other):
+        assert [name for name in machine.names("index") if name.isdigit()] == [
+            "00000001",
+            "00000002",
+        ]
         for number, content in ((1, b"first"), (2, b"second")):
-            results = place.folders.local_path(f"index/{number:08d}")
+            results = machine.folders.local_path(f"index/{number:08d}")
             assert results is not None
             assert {path.name: path.read_bytes() for path in Path(results).iterdir()} == {
                 "meta.json": content,
@@ -342,32 +341,32 @@ def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(
     for number in range(10):
         (folder / str(number)).write_bytes(b"x" * 10_000)
     storage.folders.publish(str(folder), "index/00000001")
-    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "another"))
     other = open_storage(storage.root)
     results: list[int | None] = []
-    begun = threading.Event()
+    started = threading.Event()
 
     def read() -> None:
-        begun.set()
+        started.set()
         while not results or results[-1] is not None:
             path = other.folders.local_path("index/00000001")
             try:
                 count = None if path is None else len(os.listdir(path))
-            except FileNotFoundError:  # in a folder it went while it was looked at
+            except FileNotFoundError:  # the local folder was removed before it was listed
                 count = None
             if path is not None and count != 10 and not os.path.exists(path):
-                count = None  # opened, and it went before it was listed
+                count = None  # it was removed while it was listed
             results.append(count)
 
     reader = threading.Thread(target=read)
     reader.start()
-    begun.wait()
+    started.wait()
     storage.folders.remove("index/00000001")
     reader.join()
     assert set(results) <= {10, None}
 
 
-def test_locks_and_scratch_are_of_this_machine(storage: Storage) -> None:
+def test_locks_and_scratch_folders_are_local(storage: Storage) -> None:
     storage.make_folder("run")
     Path(storage.lock_path("run/owner.lock")).touch()
     assert os.path.isdir(storage.scratch_dir())
@@ -376,9 +375,9 @@ def test_locks_and_scratch_are_of_this_machine(storage: Storage) -> None:
     assert not [name for name in storage.names(".") if name.startswith(".probe")]
 
 
-def test_a_place_that_cannot_be_reached_is_an_error_with_its_name(storage: Storage) -> None:
+def test_unreachable_location_is_an_error_with_its_name(storage: Storage) -> None:
     if storage.on_disk:
-        pytest.skip("a folder is there or not")
+        pytest.skip("a local folder needs no connection")
     nowhere = {"s3": "s3://no-such-bucket/x", "we": "webhdfs://127.0.0.1:1/x"}[storage.root[:2]]
     with pytest.raises((StorageError, UsageError), match=nowhere):
         open_storage(nowhere).read("workspace.json")

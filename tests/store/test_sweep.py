@@ -1,4 +1,4 @@
-"""Compaction and vacuum: the choice of files over years, reading in key order, and what is deleted."""
+"""Compaction planning, reads in key order, and vacuum."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.store.builders import commit_pages, commit_urls, identify
 from tests.store.facts import facts, same
 
 NOW = 4_000_000_000_000
-"""Later than the times of all files that a test writes."""
+"""Later than the modification times of all files that a test writes."""
 
 
 def tables(workspace: Workspace) -> list[str]:
@@ -58,8 +58,8 @@ def archives(workspace: Workspace) -> list[str]:
 
 
 @pytest.fixture
-def merged(workspace: Workspace) -> Workspace:
-    """Two commits, folded at NOW."""
+def compacted(workspace: Workspace) -> Workspace:
+    """Two commits, compacted at NOW."""
     claim = workspace.claim("w", clock=ManualClock(NOW - 30 * DAY_MS))
     commit_pages(workspace, claim, range(3))
     commit_pages(workspace, claim, range(2, 5), at=1_800_000_000_000)
@@ -68,16 +68,16 @@ def merged(workspace: Workspace) -> Workspace:
 
 
 @pytest.mark.proves("consistency-vacuum")
-def test_replaced_files_go_after_a_day_and_archives_stay(merged: Workspace) -> None:
-    before, retained = facts(merged), archives(merged)
-    assert (len(tables(merged)), vacuum(merged, now_ms=NOW + DAY_MS - 1).files) == (18, 0)
-    report = vacuum(merged, now_ms=NOW + DAY_MS + 1)
-    assert (report.files, len(tables(merged))) == (12, 6)
+def test_replaced_files_go_after_a_day_and_archives_stay(compacted: Workspace) -> None:
+    before, retained = facts(compacted), archives(compacted)
+    assert (len(tables(compacted)), vacuum(compacted, now_ms=NOW + DAY_MS - 1).files) == (18, 0)
+    report = vacuum(compacted, now_ms=NOW + DAY_MS + 1)
+    assert (report.files, len(tables(compacted))) == (12, 6)
     assert report.bytes > 0
-    assert same(before, facts(merged))
-    assert archives(merged) == retained
-    assert verify(merged, deep=True).ok
-    assert vacuum(merged, now_ms=NOW + 9 * DAY_MS).files == 0
+    assert same(before, facts(compacted))
+    assert archives(compacted) == retained
+    assert verify(compacted, deep=True).ok
+    assert vacuum(compacted, now_ms=NOW + 9 * DAY_MS).files == 0
 
 
 @pytest.mark.proves("consistency-vacuum")
@@ -92,42 +92,38 @@ def test_what_a_worker_is_writing_is_left_alone(workspace: Workspace, claim: Cla
     assert os.path.isdir(empty.absolute)
 
 
-def test_what_a_killed_merge_left_goes_after_a_day(merged: Workspace) -> None:
-    left = Path(merged.storage.make_folder("delta/00000009-abc")) / "urls.parquet"
-    left.write_bytes(b"half")
-    os.utime(left, (NOW / 1000, NOW / 1000))
-    vacuum(merged, now_ms=NOW + DAY_MS - 1)
-    assert left.exists()
-    vacuum(merged, now_ms=NOW + DAY_MS + 1)
-    assert not left.parent.exists()
+def test_files_of_a_killed_compaction_are_deleted_after_a_day(compacted: Workspace) -> None:
+    partial = Path(compacted.storage.make_folder("delta/00000009-abc")) / "urls.parquet"
+    partial.write_bytes(b"half")
+    os.utime(partial, (NOW / 1000, NOW / 1000))
+    vacuum(compacted, now_ms=NOW + DAY_MS - 1)
+    assert partial.exists()
+    vacuum(compacted, now_ms=NOW + DAY_MS + 1)
+    assert not partial.parent.exists()
 
 
-def orphan(workspace: Workspace, claim: Claim) -> Path:
+def write_orphan(claim: Claim) -> Path:
+    """Write an uncommitted archive and a partial table. Return their folder."""
     folder = claim.next_folder()
     Path(folder.absolute, "archive.warc.gz").write_bytes(b"exchanges")
     Path(folder.absolute, "pages.parquet").write_bytes(b"half")
     return Path(folder.absolute)
 
 
-def test_an_orphan_goes_when_it_is_replayed_and_all_its_partitions_were_claimed_a_week_ago(
+def test_replayed_orphan_is_deleted_a_week_after_its_partitions_were_claimed(
     workspace: Workspace,
 ) -> None:
-    folder = orphan(workspace, workspace.claim("dead", [0, 1], clock=ManualClock(NOW)))
-    (heir,) = (workspace.claim("heir", [0], clock=ManualClock(NOW)),)
-    heir.commit(
-        heir.next_folder(), {}, CommitContents(orphans_used=[f"data/{folder.name}/archive.warc.gz"])
-    )
+    folder = write_orphan(workspace.claim("dead", [0, 1], clock=ManualClock(NOW)))
+    successor = workspace.claim("successor", [0], clock=ManualClock(NOW))
+    contents = CommitContents(orphans_used=[f"data/{folder.name}/archive.warc.gz"])
+    successor.commit(successor.next_folder(), {}, contents)
     vacuum(workspace, now_ms=NOW + 9 * DAY_MS)
     assert (folder / "archive.warc.gz").exists()  # partition 1 has no later claim
     other = workspace.claim("other", [1], clock=ManualClock(NOW + DAY_MS))
     vacuum(workspace, now_ms=NOW + 9 * DAY_MS)
-    # its half-written table nobody can name any more; its exchanges wait
+    # The partial table can no longer be committed; the archive is not yet replayed completely.
     assert os.listdir(folder) == ["archive.warc.gz"]
-    other.commit(
-        other.next_folder(),
-        {},
-        CommitContents(orphans_used=[f"data/{folder.name}/archive.warc.gz"]),
-    )
+    other.commit(other.next_folder(), {}, contents)
     vacuum(workspace, now_ms=NOW + 8 * DAY_MS - 1)
     assert folder.exists()
     vacuum(workspace, now_ms=NOW + 8 * DAY_MS + 1)
@@ -163,35 +159,37 @@ def test_found_rows_stay_until_their_partition_has_applied_them(workspace: Works
     claim.commit(claim.next_folder(), buffers.mapping())
     compact(workspace, whole=True, clock=ManualClock(NOW))
     assert LiveTables(workspace).scan("found").collect().height == 1
-    assert workspace.state().rows("found") == 1  # applied rows are dropped by the merge
+    assert workspace.state().rows("found") == 1  # compaction drops applied rows
 
 
-def test_only_one_process_rewrites_or_deletes(merged: Workspace) -> None:
-    with maintenance(merged.storage):
-        assert "another process" in vacuum(merged, now_ms=NOW + 9 * DAY_MS).gave_up
-    assert len(tables(merged)) == 18
+def test_vacuum_does_not_run_during_other_maintenance(compacted: Workspace) -> None:
+    with maintenance(compacted.storage):
+        assert "another process" in vacuum(compacted, now_ms=NOW + 9 * DAY_MS).gave_up
+    assert len(tables(compacted)) == 18
 
 
 KIB = 2**10
 
 
-def loose(number: int, size: int, path: str = "") -> DataFile:
+def data_file(number: int, size: int, path: str = "") -> DataFile:
     return DataFile(path or f"data/00000001-{number}/urls.parquet", 1, size, "", number)
 
 
 def simulate(
     sizes: list[int], *, keeps: float, settings: CompactionSettings, table: str = "urls"
 ) -> tuple[float, int]:
-    """Commits of these sizes; `keeps` of what is folded outlives it. Returns bytes rewritten for
-    one that came, most files.
+    """Simulate the compaction of commits of these sizes in bytes.
+
+    A share `keeps` of the compacted bytes is still live. Return the bytes rewritten per committed
+    byte, and the largest number of files.
     """
     files: list[DataFile] = []
-    written = most = 0
+    written = max_files = 0
     for number, size in enumerate(sizes, 1):
-        files.append(loose(number, size))
+        files.append(data_file(number, size))
         while (due := plan(files, settings, table)) is not None:
-            folded = max(1, int(sum(file.bytes for file in due.files) * keeps))
-            written += folded
+            live = max(1, int(sum(file.bytes for file in due.files) * keeps))
+            written += live
             path = (
                 base_path("c", 0, due.as_of, "a" * 32, "urls")
                 if due.into_base
@@ -199,28 +197,28 @@ def simulate(
             )
             rest = [file for file in files if file not in due.files]
             files = sorted(
-                [*rest, DataFile(path, 1, folded, "", due.as_of)], key=lambda file: file.entry
+                [*rest, DataFile(path, 1, live, "", due.as_of)], key=lambda file: file.entry
             )
-        most = max(most, len(files))
-    return written / sum(sizes), most
+        max_files = max(max_files, len(files))
+    return written / sum(sizes), max_files
 
 
 @pytest.mark.parametrize("size", [4 * KIB, 500 * KIB, 5_000 * KIB])
 @pytest.mark.parametrize("keeps", [1.0, 0.5])
 @pytest.mark.parametrize(("table", "bound"), [("urls", 9), ("pages", 8)])
-def test_what_came_is_written_again_a_bounded_number_of_times(
+def test_write_amplification_and_number_of_files_are_bounded(
     size: int, keeps: float, table: str, bound: int
 ) -> None:
-    """Half a year of commits: 20,000 at this size are 10 to 100 GB of pages."""
+    """20,000 commits are half a year; of this size they are 10 to 100 GB of pages."""
     chooser = random.Random(1)
     sizes = [int(size * chooser.uniform(0.1, 3)) for _ in range(20_000)]
-    rewritten, most = simulate(sizes, keeps=keeps, settings=CompactionSettings(), table=table)
+    rewritten, max_files = simulate(sizes, keeps=keeps, settings=CompactionSettings(), table=table)
     assert rewritten < bound
-    assert most <= 3 * 32
+    assert max_files <= 3 * 32
 
 
-def test_without_levels_files_would_be_written_again_far_more_often() -> None:
-    """The bound above means something: folding two by two into the base breaks it."""
+def test_write_amplification_without_levels_exceeds_the_bound() -> None:
+    """Compacting every second file into the base shows that the bound is not trivial."""
     rewritten, _ = simulate(
         [500 * KIB] * 2_000, keeps=1.0, settings=CompactionSettings(gather=2, base_share=10**6)
     )
@@ -228,7 +226,7 @@ def test_without_levels_files_would_be_written_again_far_more_often() -> None:
 
 
 @given(st.lists(st.integers(0, 2**36), max_size=60), st.integers(2, 40))
-def test_levels_never_rise_towards_newer_files(sizes: list[int], ratio: int) -> None:
+def test_levels_do_not_increase_towards_newer_files(sizes: list[int], ratio: int) -> None:
     levels = effective_levels(sizes, ratio)
     assert levels == sorted(levels, reverse=True)
     assert all(
@@ -237,11 +235,13 @@ def test_levels_never_rise_towards_newer_files(sizes: list[int], ratio: int) -> 
 
 
 @given(st.lists(st.integers(1, 2**30), max_size=80), st.integers(0, 5), st.booleans())
-def test_what_is_folded_are_neighbours_up_to_the_newest(
+def test_compacted_files_are_consecutive_and_include_the_newest(
     sizes: list[int], based: int, whole: bool
 ) -> None:
     files = [
-        loose(number, size, base_path("c", number, 1, "a" * 32, "urls") if number < based else "")
+        data_file(
+            number, size, base_path("c", number, 1, "a" * 32, "urls") if number < based else ""
+        )
         for number, size in enumerate(sizes)
     ]
     due = plan(files, CompactionSettings(gather=4), "urls", whole=whole)
@@ -253,7 +253,7 @@ def test_what_is_folded_are_neighbours_up_to_the_newest(
     assert due.as_of == files[-1].entry
 
 
-def test_places_in_the_base_are_read_from_paths() -> None:
+def test_collection_and_partition_of_base_files_are_part_of_their_path() -> None:
     assert base_place(base_path("news", 3, 812, "0123456789abcdef", "urls")) == ("news", 3)
     assert (
         base_path("news", 3, 812, "0123456789abcdef", "urls")
@@ -268,13 +268,13 @@ ROWS = 400
 GROUP_BYTES = 20_000
 
 
-class Frame:
-    """A frame in the place of a table's buffer."""
+class UrlRows:
+    """A table buffer with a row of the table `urls` for each key."""
 
-    def __init__(self, places: range) -> None:
+    def __init__(self, url_keys: range) -> None:
         buffer = TableBuffer("urls")
-        for place in places:
-            keys = UrlId(f"http://h/{place}", "h", place // 10, place, place // 1_000)
+        for key in url_keys:
+            keys = UrlId(f"http://h/{key}", "h", key // 10, key, key // 1_000)
             buffer.add(url_row(UrlRow(keys, "c", 1, state_at=1)))
         self.frame = buffer.frame()
 
@@ -289,7 +289,7 @@ class Frame:
 @pytest.mark.parametrize(
     ("files", "overlapping", "held"), [(20, 0, 3), (20, 3, 6), (3, 2, 5), (0, 6, 6)]
 )
-def test_each_row_group_is_read_once_and_few_are_held(
+def test_each_row_group_is_read_once_within_bounded_memory(
     workspace: Workspace,
     claim: Claim,
     monkeypatch: pytest.MonkeyPatch,
@@ -297,28 +297,28 @@ def test_each_row_group_is_read_once_and_few_are_held(
     overlapping: int,
     held: int,
 ) -> None:
-    """Files whose keys follow each other, and some that reach over all of them."""
+    """Some files have consecutive key ranges, others overlap all of them."""
     for module in (table_files, ordered):
         monkeypatch.setattr(module, "PASSING_GROUP_BYTES", GROUP_BYTES)
-    everything = max(files, 1) * ROWS
-    batches = [Frame(range(number * ROWS, (number + 1) * ROWS)) for number in range(files)]
+    total_rows = max(files, 1) * ROWS
+    batches = [UrlRows(range(number * ROWS, (number + 1) * ROWS)) for number in range(files)]
     batches += [
-        Frame(range(number, everything, max(1, everything // ROWS)))
+        UrlRows(range(number, total_rows, max(1, total_rows // ROWS)))
         for number in range(overlapping)
     ]
     for batch in batches:
         claim.commit(claim.next_folder(), {"urls": batch})
     sources = [SortedFiles((file,)) for file in workspace.state().files["urls"]]
-    reads, most = 0, 0.0
+    reads, max_bytes = 0, 0.0
     read = ordered._Cursor.read
     opened: list[ordered._Cursor] = []
 
     def counted(cursor: ordered._Cursor, allowed: int) -> None:
-        nonlocal reads, most
+        nonlocal reads, max_bytes
         read(cursor, allowed)
         reads += 1
         opened.append(cursor)
-        most = max(most, sum(each.bytes for each in set(opened)))
+        max_bytes = max(max_bytes, sum(each.bytes for each in set(opened)))
 
     monkeypatch.setattr(ordered._Cursor, "read", counted)
     frames = list(in_key_order(workspace.storage, TABLES["urls"], sources, held * GROUP_BYTES))
@@ -327,31 +327,31 @@ def test_each_row_group_is_read_once_and_few_are_held(
         pl.concat([batch.frame for batch in batches]).select(SORT).sort(SORT)
     )
     of_group = [group_rows(batch.frame, TABLES["urls"], GROUP_BYTES) for batch in batches]
-    assert min(of_group) < ROWS / 3, "several groups a file"
+    assert min(of_group) < ROWS / 3, "a file must have several row groups"
     assert reads == sum(
         -(-batch.rows // size) for batch, size in zip(batches, of_group, strict=True)
     )
-    assert most <= (held + 1) * GROUP_BYTES
+    assert max_bytes <= (held + 1) * GROUP_BYTES
 
 
-def test_where_more_files_overlap_than_memory_takes_they_are_read_in_pieces(
+def test_many_overlapping_files_are_read_within_bounded_memory(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (table_files, ordered):
         monkeypatch.setattr(module, "PASSING_GROUP_BYTES", GROUP_BYTES)
     for number in range(12):
-        claim.commit(claim.next_folder(), {"urls": Frame(range(number, ROWS * 12, 12))})
+        claim.commit(claim.next_folder(), {"urls": UrlRows(range(number, ROWS * 12, 12))})
     sources = [SortedFiles((file,)) for file in workspace.state().files["urls"]]
-    most = 0
+    max_bytes = 0
     below = ordered._below
 
-    def weighed(cursors: list[ordered._Cursor], cut: tuple[int, int, int] | None) -> object:
-        nonlocal most
-        most = max(most, sum(cursor.bytes for cursor in cursors))
+    def measured(cursors: list[ordered._Cursor], cut: tuple[int, int, int] | None) -> object:
+        nonlocal max_bytes
+        max_bytes = max(max_bytes, sum(cursor.bytes for cursor in cursors))
         return below(cursors, cut)
 
-    monkeypatch.setattr(ordered, "_below", weighed)
+    monkeypatch.setattr(ordered, "_below", measured)
     memory = 3 * GROUP_BYTES
     frames = list(in_key_order(workspace.storage, TABLES["urls"], sources, memory))
     assert pl.concat(frames)["url_key"].to_list() == list(range(ROWS * 12))
-    assert most <= 2 * memory
+    assert max_bytes <= 2 * memory

@@ -1,4 +1,4 @@
-"""Rows to Parquet and back: types, order, row groups, odd text."""
+"""Rows in Parquet files: types, order, row groups, unusual text."""
 
 from __future__ import annotations
 
@@ -80,22 +80,26 @@ _host_rows = st.builds(
 )
 
 
-def packed(name: str, rows: list[tuple[object, ...]]) -> pl.DataFrame:
-    """The rows as a reader of the tables gets them, times as milliseconds."""
+def make_visit(url_key: int = 1) -> Visit:
+    return Visit(f"http://a/{url_key}", "a", 1, 1, url_key, "page", "default", 0, 1, 1)
+
+
+def buffer_frame(name: str, rows: list[tuple[object, ...]]) -> pl.DataFrame:
+    """Return rows as a reader of the table gets them, with times in milliseconds."""
     buffer = TableBuffer(name)
     buffer.extend(rows)
     return buffer.frame().with_columns(cs.datetime().dt.epoch("ms"))
 
 
 @given(st.lists(_url_rows, max_size=4))
-def test_url_rows_come_back_as_they_were(rows: list[UrlRow]) -> None:
-    frame = packed("urls", [url_row(row) for row in rows])
+def test_url_rows_are_read_as_written(rows: list[UrlRow]) -> None:
+    frame = buffer_frame("urls", [url_row(row) for row in rows])
     assert [url_record(row, "host") for row in frame.iter_rows()] == rows
 
 
 @given(st.lists(_host_rows, max_size=4))
-def test_host_rows_come_back_as_they_were(rows: list[HostRow]) -> None:
-    frame = packed("hosts", [host_row(row) for row in rows])
+def test_host_rows_are_read_as_written(rows: list[HostRow]) -> None:
+    frame = buffer_frame("hosts", [host_row(row) for row in rows])
     assert [host_record(row) for row in frame.iter_rows()] == rows
 
 
@@ -122,9 +126,9 @@ def test_every_table_starts_with_the_keys_and_describes_every_column() -> None:
     assert set(METADATA.names) - derived == set(Metadata.__dataclass_fields__)
 
 
-def test_rows_have_one_value_a_column() -> None:
+def test_rows_have_one_value_per_column() -> None:
     url = UrlRow(UrlId("http://a/", "a", 1, 2, 3), "default", 0)
-    visit = Visit("http://a/", "a", 3, 1, 2, "page", "default", 0, 1, 1)
+    visit = make_visit(2)
     rows = {
         "visits": visit_row(visit),
         "pages": page_row(visit, Page()),
@@ -135,11 +139,11 @@ def test_rows_have_one_value_a_column() -> None:
         "matches": match_row(visit, "w", "text", [1, 2], 2, "a text"),
     }
     for name, row in rows.items():
-        assert packed(name, [row]).shape == (1, len(TABLES[name].columns))
+        assert buffer_frame(name, [row]).shape == (1, len(TABLES[name].columns))
 
 
-def test_zero_is_never_and_becomes_null_but_only_in_times() -> None:
-    [row] = packed(
+def test_only_times_of_zero_become_null() -> None:
+    [row] = buffer_frame(
         "urls", [url_row(UrlRow(UrlId("http://a/", "a", 0, 0, 0), "default", 0))]
     ).iter_rows(named=True)
     assert {name for name, value in row.items() if value is None} == {
@@ -173,7 +177,7 @@ def test_files_are_sorted_by_key_and_rows_of_one_url_keep_their_order(tmp_path: 
 def test_links_of_many_pages_keep_page_and_position_together(tmp_path: Path) -> None:
     buffers = Buffers()
     expected: list[tuple[object, ...]] = []
-    for number in range(450):  # more than one packing
+    for number in range(450):  # more than one batch of the buffer
         visit = Visit(
             f"http://a/{number}",
             "a",
@@ -188,13 +192,13 @@ def test_links_of_many_pages_keep_page_and_position_together(tmp_path: Path) -> 
         )
         links = [
             Link(
-                f"http://b/{number}/{place}",
-                f"anchor {place}",
-                "nofollow" * (place % 2),
+                f"http://b/{number}/{position}",
+                f"anchor {position}",
+                "nofollow" * (position % 2),
                 "a",
-                place,
+                position,
             )
-            for place in range(number % 5)
+            for position in range(number % 5)
         ]
         buffers.links.add_links(visit, links)
         expected.extend((number % 3, 1, number, visit.url, *link, 1_000 + number) for link in links)
@@ -205,7 +209,7 @@ def test_links_of_many_pages_keep_page_and_position_together(tmp_path: Path) -> 
     assert dict(pl.read_parquet_schema(tmp_path / "links")) == polars_schema(TABLES["links"])
 
 
-def test_links_take_plain_rows_too() -> None:
+def test_links_buffer_accepts_single_rows() -> None:
     buffer = LinksBuffer()
     buffer.add((1, 2, 3, "http://a/", "http://b/", "", "", "a", 0, 5))
     buffer.add_links(
@@ -230,11 +234,11 @@ def test_links_take_plain_rows_too() -> None:
         ("a", "something else", []),
     ],
 )
-def test_a_file_has_the_main_text_once(
+def test_main_text_is_stored_as_lines_of_the_text(
     tmp_path: Path, text: str, main_text: str, main_lines: list[int]
 ) -> None:
     path, buffers = str(tmp_path / "pages"), Buffers()
-    visit = Visit("http://a/", "a", 1, 1, 1, "page", "default", 0, 1, 1)
+    visit = make_visit()
     buffers.add_page(visit, Page(text=text, main_text=main_text, main_lines=main_lines))
     buffers.pages.write(path)
     rows = pl.scan_parquet(path)
@@ -253,17 +257,15 @@ def test_row_groups_of_pages_are_small_and_smaller_when_pages_are_large(
     buffers = Buffers()
     text = "x" * characters
     for number in range(count):
-        visit = Visit(f"http://a/{number}", "a", 1, 1, number, "page", "default", 0, 1, 1)
-        buffers.add_page(
-            visit, Page(text=text, main_text=text, alternates=[Alternate("de", "http://a/de")])
-        )
+        page = Page(text=text, main_text=text, alternates=[Alternate("de", "http://a/de")])
+        buffers.add_page(make_visit(number), page)
     buffers.pages.write(str(tmp_path / "pages"))
     assert pl.scan_parquet(tmp_path / "pages").select(pl.len()).collect().item() == count
     pyarrow = pytest.importorskip(
         "pyarrow.parquet", reason="pyarrow reads the row groups; it is in the dev extra"
     )
     metadata = pyarrow.ParquetFile(tmp_path / "pages").metadata
-    largest = max(metadata.row_group(place).num_rows for place in range(metadata.num_row_groups))
+    largest = max(metadata.row_group(index).num_rows for index in range(metadata.num_row_groups))
     assert expected * 0.9 <= largest <= expected
 
 
@@ -274,7 +276,7 @@ def test_a_row_of_the_wrong_length_is_refused() -> None:
         buffer.frame()
 
 
-def test_lone_surrogates_do_not_stop_a_commit() -> None:
+def test_lone_surrogates_are_replaced() -> None:
     visit = Visit("http://a/\udcff", "a", 1, 1, 1, "page", "default", 0, 1, 1)
     buffers = Buffers()
     buffers.add_page(
@@ -292,25 +294,25 @@ def test_lone_surrogates_do_not_stop_a_commit() -> None:
         max_size=4,
     )
 )
-def test_lists_of_any_texts_come_back(headings: list[list[str]]) -> None:
+def test_lists_of_texts_are_read_as_written(headings: list[list[str]]) -> None:
     buffers = Buffers()
-    visit = Visit("http://a/", "a", 1, 1, 1, "page", "default", 0, 1, 1)
+    visit = make_visit()
     for each in headings:
         buffers.add_page(visit, Page(headings=each))
     assert buffers.pages.frame()["headings"].to_list() == headings
 
 
-def test_buffers_know_their_size() -> None:
+def test_buffers_report_their_size() -> None:
     buffers = Buffers()
-    visit = Visit("http://a/", "a", 1, 1, 1, "page", "default", 0, 1, 1)
+    visit = make_visit()
     for _ in range(200):
         buffers.add_page(visit, Page(text="x" * 10_000))
     assert buffers.pages.rows == 200
     assert 2_000_000 <= buffers.bytes < 2_500_000
 
 
-def test_write_table_takes_any_order(tmp_path: Path) -> None:
-    frame = packed(
+def test_write_table_sorts_rows(tmp_path: Path) -> None:
+    frame = buffer_frame(
         "urls", [url_row(UrlRow(UrlId(f"http://{n}/", "", n, n, 1), "c", 0)) for n in (3, 1, 2)]
     )
     write_table(frame, str(tmp_path / "x"), TABLES["urls"])
@@ -321,23 +323,20 @@ def test_write_table_takes_any_order(tmp_path: Path) -> None:
     ]
 
 
-_LIMITED = """
+_SIZE_LIMITED = """
 import os, resource, sys
-import ast
-import errno
-import subprocess
-import sys
-from pathlib import Path
 import polars as pl
-from lycosa.store.tables.files import write_rows
+from lycosa.store.tables.files import polars_schema, write_rows, write_table
 from lycosa.store.tables.schema import VISITS
-from lycosa.store.tables.files import polars_schema
-from lycosa.store.tables.files import write_table
 
-rows = pl.DataFrame(schema=polars_schema(VISITS)).clear(3).with_columns(pl.lit("http://a.example/").alias("url"))
+rows = pl.DataFrame(schema=polars_schema(VISITS)).clear(3)
+rows = rows.with_columns(pl.lit("http://a.example/").alias("url"))
 rows = pl.concat([rows, rows])
 path = sys.argv[1]
-WRITERS = (lambda: write_table(rows, path, VISITS), lambda: write_rows(path, iter([rows]), VISITS, passing=False))
+WRITERS = (
+    lambda: write_table(rows, path, VISITS),
+    lambda: write_rows(path, iter([rows]), VISITS, passing=False),
+)
 for write in WRITERS:
     write()
     size, seen = os.path.getsize(path), {}
@@ -353,11 +352,11 @@ for write in WRITERS:
 """
 
 
-def test_a_file_that_the_system_refuses_is_an_error_of_the_system_wherever_it_is_cut(
+def test_file_size_limit_is_an_os_error_with_the_path_at_any_size(
     tmp_path: Path,
 ) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", _LIMITED, str(tmp_path / "a")],
+        [sys.executable, "-c", _SIZE_LIMITED, str(tmp_path / "a")],
         capture_output=True,
         text=True,
         check=True,

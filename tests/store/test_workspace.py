@@ -1,4 +1,4 @@
-"""Creating and opening workspaces; build folders; columns of archive files."""
+"""Creating and opening workspaces, build folders, and the compact map of archive files."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tests.waiting import side_by_side
 
 
 def rewrite(workspace: Workspace, **changes: object) -> str:
+    """Change fields of the workspace file. Return the root of the workspace."""
     path = Path(workspace.path(FILE))
     document = json.loads(path.read_text())
     del document["digest"]
@@ -31,19 +32,19 @@ def rewrite(workspace: Workspace, **changes: object) -> str:
     return workspace.root
 
 
-def test_any_changed_byte_is_noticed(tmp_path: Path) -> None:
+def test_any_changed_byte_is_detected(tmp_path: Path) -> None:
     root = Workspace.create(str(tmp_path / "w")).root
     path = Path(root, FILE)
     content = path.read_bytes()
-    for place in range(0, len(content) - 1, len(content) // 50):
+    for position in range(0, len(content) - 1, len(content) // 50):
         changed = bytearray(content)
-        changed[place] ^= 1
+        changed[position] ^= 1
         path.write_bytes(changed)
         with pytest.raises(WorkspaceError, match=FILE):
             Workspace.open(root)
 
 
-def test_a_workspace_reads_back_what_it_was_created_with(tmp_path: Path) -> None:
+def test_opened_workspace_equals_the_created_one(tmp_path: Path) -> None:
     created = Workspace.create(str(tmp_path / "deep" / "w"), partitions=128)
     opened = Workspace.open(str(tmp_path / "deep" / "w"))
     assert opened.partitions == created.partitions == 128
@@ -54,7 +55,7 @@ def test_a_workspace_reads_back_what_it_was_created_with(tmp_path: Path) -> None
     assert opened.state().head == 0
 
 
-def test_domains_come_from_the_stored_list_not_from_the_program(workspace: Workspace) -> None:
+def test_domains_use_the_stored_suffix_list(workspace: Workspace) -> None:
     opened = Workspace.open(rewrite(workspace, suffix_list="com\nexample.com\n"))
     assert opened.domains.registrable("a.b.example.com") == "b.example.com"
 
@@ -66,28 +67,26 @@ def test_partitions_have_bounds(tmp_path: Path, partitions: int) -> None:
     assert not (tmp_path / "w").exists()
 
 
-def test_a_folder_with_only_a_configuration_may_become_a_workspace(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folders", [[], ["seeds"]])
+def test_folder_with_a_configuration_may_become_a_workspace(
+    tmp_path: Path, folders: list[str]
+) -> None:
     (tmp_path / "lycosa.toml").write_text("# mine\n")
+    for name in folders:
+        (tmp_path / name).mkdir()
     assert Workspace.open_or_create(str(tmp_path)).root == str(tmp_path)
     assert Workspace.open_or_create(str(tmp_path)).partitions == 64
     assert (tmp_path / "lycosa.toml").read_text() == "# mine\n"
 
 
-def test_seed_files_beside_a_configuration_do_not_prevent_a_workspace(tmp_path: Path) -> None:
-    (tmp_path / "lycosa.toml").write_text("# mine\n")
-    (tmp_path / "seeds").mkdir()
-    assert Workspace.open_or_create(str(tmp_path)).root == str(tmp_path)
-
-
-@pytest.mark.parametrize("act", [Workspace.create, Workspace.open_or_create])
-def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, act: object) -> None:
+@pytest.mark.parametrize("operation", [Workspace.create, Workspace.open_or_create])
+def test_folder_with_other_files_is_refused(tmp_path: Path, operation: object) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(
         WorkspaceError,
-        match=r"not empty and not a workspace \(it contains "
-        r"'thesis.tex'\)",
+        match=r"not empty and not a workspace \(it contains 'thesis.tex'\)",
     ):
-        act(str(tmp_path))  # type: ignore[operator]
+        operation(str(tmp_path))  # type: ignore[operator]
     assert os.listdir(tmp_path) == ["thesis.tex"]
 
 
@@ -98,7 +97,7 @@ def test_a_log_without_its_workspace_file_is_not_overwritten(workspace: Workspac
         Workspace.open_or_create(workspace.root)
 
 
-def test_creating_twice_is_refused_and_opening_what_is_not_there_too(
+def test_existing_workspace_is_not_created_and_missing_one_not_opened(
     tmp_path: Path, workspace: Workspace
 ) -> None:
     with pytest.raises(WorkspaceError, match="is already a workspace"):
@@ -106,21 +105,21 @@ def test_creating_twice_is_refused_and_opening_what_is_not_there_too(
     with pytest.raises(WorkspaceError, match=r"is not a workspace.*lycosa crawl"):
         Workspace.open(str(tmp_path / "nowhere"))
     (tmp_path / "file").write_text("")
-    for act in (Workspace.open, Workspace.create, Workspace.open_or_create):
+    for operation in (Workspace.open, Workspace.create, Workspace.open_or_create):
         with pytest.raises(WorkspaceError, match=r"cannot be read as a workspace|is a file"):
-            act(str(tmp_path / "file"))
+            operation(str(tmp_path / "file"))
 
 
 @pytest.mark.parametrize(
     "location", ["ftp://bucket", "memory://x", "https://example.org/w", "hdfs://host/crawl"]
 )
-def test_storage_without_its_own_create_if_absent_is_refused(location: str) -> None:
-    for act in (Workspace.open, Workspace.create, Workspace.open_or_create):
+def test_storage_without_create_if_absent_is_refused(location: str) -> None:
+    for operation in (Workspace.open, Workspace.create, Workspace.open_or_create):
         with pytest.raises(UsageError, match=r"cannot be used for a workspace: use a folder"):
-            act(location)
+            operation(location)
 
 
-def test_file_urls_and_home_are_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_urls_and_home_are_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert Workspace.create(f"file://{tmp_path}/a").root == f"{tmp_path}/a"
     assert Workspace.create("~/b").root == f"{tmp_path}/b"
@@ -148,37 +147,38 @@ def test_an_unknown_or_damaged_format_is_refused_with_the_remedy(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff"])
-def test_a_torn_workspace_file_is_refused(workspace: Workspace, content: bytes) -> None:
+def test_damaged_workspace_file_is_refused(workspace: Workspace, content: bytes) -> None:
     Path(workspace.path(FILE)).write_bytes(content)
     with pytest.raises(WorkspaceError, match="damaged: restore it"):
         Workspace.open(workspace.root)
 
 
-def test_with_another_normaliser_it_can_be_read_but_not_crawled(workspace: Workspace) -> None:
+def test_workspace_with_another_normaliser_can_be_read_but_not_crawled(
+    workspace: Workspace,
+) -> None:
     opened = Workspace.open(rewrite(workspace, normaliser=NORMALISER_VERSION + 1))
     assert opened.state().head == 0
     with pytest.raises(WorkspaceError, match="can be read and searched, but not crawled"):
         opened.claim("w")
 
 
-def test_one_of_many_creators_wins_and_all_use_the_same(tmp_path: Path) -> None:
+def test_concurrent_creators_use_the_same_workspace(tmp_path: Path) -> None:
     opened: list[Workspace] = []
 
     def create(partitions: int) -> None:
         opened.append(Workspace.open_or_create(str(tmp_path / "w"), partitions))
 
-    side_by_side(*(partial(create, 10 + place) for place in range(6)))
+    side_by_side(*(partial(create, 10 + number) for number in range(6)))
     assert (len(opened), len({workspace.partitions for workspace in opened})) == (6, 1)
     assert os.listdir(tmp_path / "w") == [FILE]
 
 
-def test_a_place_that_cannot_be_written_is_refused_in_words(
+def test_unwritable_location_is_refused_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with pytest.raises(
         WorkspaceError,
-        match=r"/proc/nowhere/w cannot be initialized as a "
-        r"workspace: .*; specify another folder",
+        match=r"/proc/nowhere/w cannot be initialized as a workspace: .*; specify another folder",
     ):
         Workspace.open_or_create("/proc/nowhere/w")
 
@@ -197,33 +197,34 @@ def test_paths_do_not_lead_out(workspace: Workspace, path: str) -> None:
         workspace.path(path)
 
 
-def left(workspace: Workspace) -> list[str]:
+def build_folder_names(workspace: Workspace) -> list[str]:
     return sorted(
         path.name for path in Path(workspace.storage.folders.staging_dir("graph")).iterdir()
     )
 
 
-def test_a_build_folder_goes_unless_it_is_published(workspace: Workspace) -> None:
+def test_build_folder_is_deleted_unless_published(workspace: Workspace) -> None:
     with build_folder(workspace.storage, "graph") as build:
         (build / "a").write_bytes(b"a")
         assert workspace.storage.folders.publish(str(build), "graph/00000001")
     with suppress(ValueError), build_folder(workspace.storage, "graph") as build:
         (build / "a").write_bytes(b"a")
         raise ValueError
-    assert left(workspace) == ["00000001"]
+    assert build_folder_names(workspace) == ["00000001"]
 
 
-def test_what_a_killed_maker_left_is_cleared_when_nobody_builds(workspace: Workspace) -> None:
+def test_build_folders_of_killed_processes_are_deleted_when_no_build_runs(
+    workspace: Workspace,
+) -> None:
     for name in (".build-old", ".0123.aside"):
-        (Path(workspace.storage.folders.staging_dir("graph")) / name).mkdir()
-        (Path(workspace.storage.folders.staging_dir("graph")) / name / "pages.parquet").write_bytes(
-            b"half"
-        )
+        folder = Path(workspace.storage.folders.staging_dir("graph"), name)
+        folder.mkdir()
+        (folder / "pages.parquet").write_bytes(b"half")
     with build_folder(workspace.storage, "graph") as first:
-        assert left(workspace) == [first.name]
+        assert build_folder_names(workspace) == [first.name]
         with build_folder(workspace.storage, "graph") as second:
-            assert left(workspace) == sorted([first.name, second.name])
-    assert left(workspace) == []
+            assert build_folder_names(workspace) == sorted([first.name, second.name])
+    assert build_folder_names(workspace) == []
 
 
 PATHS = st.one_of(
@@ -252,20 +253,24 @@ FILES = st.builds(
 
 
 def in_order(files: dict[str, DataFile]) -> list[tuple[str, DataFile]]:
-    """By claim and folder; other forms, and files without a digest, by path at the end."""
+    """Sort by claim and folder; then other paths and files without a digest, by path."""
 
-    def place(item: tuple[str, DataFile]) -> tuple[bool, tuple[int, int], str]:
+    def sort_key(item: tuple[str, DataFile]) -> tuple[bool, tuple[int, int], str]:
         path, file = item
         numbers = folder_numbers(path.split("/")[1]) if path.endswith(f"/{WARC_NAME}") else None
-        plain = numbers and path == f"data/{numbers[0]:08d}-{numbers[1]}/{WARC_NAME}"
-        return (False, numbers, "") if numbers and plain and file.digest else (True, (0, 0), path)
+        canonical = numbers and path == f"data/{numbers[0]:08d}-{numbers[1]}/{WARC_NAME}"
+        return (
+            (False, numbers, "") if numbers and canonical and file.digest else (True, (0, 0), path)
+        )
 
-    return sorted(files.items(), key=place)
+    return sorted(files.items(), key=sort_key)
 
 
 @given(st.lists(st.tuples(PATHS, st.none() | FILES), max_size=80), st.lists(PATHS, max_size=5))
 @settings(max_examples=300)
-def test_they_are_a_dict(changes: list[tuple[str, DataFile | None]], others: list[str]) -> None:
+def test_archive_files_behave_like_a_dict(
+    changes: list[tuple[str, DataFile | None]], others: list[str]
+) -> None:
     files, expected = ArchiveFiles(WARC_NAME), dict[str, DataFile]()
     for number, (path, file) in enumerate(changes):
         if file is None:
@@ -291,7 +296,7 @@ def test_they_are_a_dict(changes: list[tuple[str, DataFile | None]], others: lis
         assert again.get(path) == expected.get(path)
 
 
-def test_many_take_little_room() -> None:
+def test_archive_files_need_little_memory() -> None:
     files = ArchiveFiles(WARC_NAME)
     for number in range(30_000):
         files[f"data/{number % 40:08d}-{number}/{WARC_NAME}"] = DataFile(
@@ -309,7 +314,7 @@ def test_many_take_little_room() -> None:
     assert len(files) == 15_000
 
 
-def test_of_many_a_snapshot_holds_columns() -> None:
+def test_archive_files_are_serialised_as_columns() -> None:
     files = ArchiveFiles(WARC_NAME)
     for number in range(1_000):
         files[f"data/00000007-{number}/{WARC_NAME}"] = DataFile(

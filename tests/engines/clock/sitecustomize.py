@@ -1,8 +1,8 @@
-"""Sets the date of a Python process wrong by LYCOSA_TEST_CLOCK_S seconds, as soon as it starts.
+"""Shift the clock of a Python process by LYCOSA_TEST_CLOCK_S seconds.
 
-For tests only: this folder is in PYTHONPATH of the machines whose clock is to be wrong. The kernel
-has one date for all namespaces. A preloaded library (`tests.trust.dates`) would also change the
-date of Ray's own programs, whose waits end by the date of the kernel.
+For tests only: this folder is in PYTHONPATH of machines with a wrong clock, because the kernel has
+one clock for all namespaces. A preloaded library (`tests.trust.dates`) would also shift the clock
+of Ray's own programs, whose timeouts use the clock of the kernel.
 """
 
 import os
