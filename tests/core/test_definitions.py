@@ -96,9 +96,8 @@ def test_objects_of_different_classes_are_not_equal() -> None:
     assert Pair(1) != Triple(1)
     assert Pair(1).__eq__(1) is NotImplemented
     not_a_number = float("nan")
-    assert Single(not_a_number) == Single(
-        not_a_number
-    )  # identical objects are equal, as in a tuple
+    # identical values are equal, as in a tuple
+    assert Single(not_a_number) == Single(not_a_number)
 
 
 def test_mutable_objects_are_unhashable_and_may_be_recursive() -> None:
