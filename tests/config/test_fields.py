@@ -1,4 +1,4 @@
-"""Schemas of items in lycosa.toml: what is refused, and how stored ones are read."""
+"""Item schemas in lycosa.toml: validation, and loading of stored schemas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _fields(text: str) -> Collection:
     return parse_config(f"{HEAD}[collection.fields]\n{text}").collection[0]
 
 
-def test_a_text_is_a_css_selector() -> None:
+def test_string_is_a_css_selector() -> None:
     [schema] = _fields('title = "h1"').schemas
     assert (schema.name, schema.selector) == ("shop", "")
     assert schema.fields["title"].css == "h1"
@@ -50,7 +50,7 @@ def test_a_text_is_a_css_selector() -> None:
         ("\n".join(f'f{number} = "a"' for number in range(201)), "at most 200 fields"),
     ],
 )  # fmt: skip
-def test_wrong_fields(text: str, message: str) -> None:
+def test_invalid_fields_are_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         _fields(text)
 
@@ -67,7 +67,7 @@ def test_wrong_fields(text: str, message: str) -> None:
         ),
     ],
 )
-def test_wrong_schemas(text: str, message: str) -> None:
+def test_invalid_schemas_are_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_config(HEAD + text)
 

@@ -1,4 +1,4 @@
-"""The configuration: defaults, bounds, messages that name the line, overrides."""
+"""The configuration: defaults, bounds, error messages and overrides."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def problem(text: str, *overrides: str) -> str:
     return str(caught.value)
 
 
-def test_nothing_given() -> None:
+def test_empty_file_gives_the_defaults() -> None:
     assert parse_config("") == Config()
 
 
-def test_a_whole_file() -> None:
+def test_parse_a_file() -> None:
     config = parse_config(
         """
         [fetch]
@@ -82,7 +82,7 @@ def test_a_whole_file() -> None:
 
 
 @pytest.mark.parametrize(("section", "name"), SETTINGS)
-def test_every_setting_is_described_and_its_default_can_be_written(section: str, name: str) -> None:
+def test_every_setting_has_a_description_and_a_valid_default(section: str, name: str) -> None:
     model = SECTIONS[section]
     description = model.model_fields[name].description
     assert description
@@ -98,7 +98,7 @@ def test_every_setting_is_described_and_its_default_can_be_written(section: str,
 
 
 @given(st.integers(1_024, 2**50), st.integers(1, 2**50))
-def test_what_is_written_is_read_back(size: int, milliseconds: int) -> None:
+def test_serialised_configuration_is_read_back(size: int, milliseconds: int) -> None:
     config = parse_config(
         "", overrides=(f"fetch.max_body={size}B", f"fetch.total_timeout={milliseconds}ms")
     )
@@ -107,7 +107,7 @@ def test_what_is_written_is_read_back(size: int, milliseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "words"),
+    ("text", "line", "message"),
     [
         (
             "[fetch]\nuser_agnt = 'x'\n",
@@ -182,13 +182,13 @@ def test_what_is_written_is_read_back(size: int, milliseconds: int) -> None:
         ("crawl = 3\n", 1, "crawl: Input should be a valid dictionary"),
     ],
 )
-def test_messages_name_the_line(text: str, line: int, words: str) -> None:
+def test_error_messages_name_the_line(text: str, line: int, message: str) -> None:
     first = problem(text).splitlines()[0]
     assert first.startswith(f"lycosa.toml, line {line}: ")
-    assert words in first
+    assert message in first
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     messages = problem("[fetch]\nx = 1\nconnections = 0\n[serve]\nport = 70000\n").splitlines()
     assert [entry.split(": ")[0] for entry in messages] == [
         "lycosa.toml, line 3",
@@ -198,7 +198,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("[fetch\n", "lycosa.toml: "),
         ("a = 1\na = 2\n", "line 2"),
@@ -213,8 +213,8 @@ def test_all_problems_are_told_at_once() -> None:
         ("[[collection]]\ndeny = ['a{99999999999999999999}']\n", "not a regular expression"),
     ],
 )
-def test_other_messages(text: str, words: str) -> None:
-    assert words in problem(text)
+def test_syntax_and_consistency_errors(text: str, message: str) -> None:
+    assert message in problem(text)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_overrides(override: str, section: str, name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "written", "expected"),
+    ("source", "seed_file", "expected"),
     [
         ("/data/news/lycosa.toml", "seeds/en.txt", "/data/news/seeds/en.txt"),
         ("news/lycosa.toml", "seeds/en.txt", "news/seeds/en.txt"),
@@ -249,27 +249,27 @@ def test_overrides(override: str, section: str, name: str, value: Any) -> None:
         ("/data/news/lycosa.toml", "", ""),
     ],
 )
-def test_a_seed_file_is_relative_to_the_configuration(
-    source: str, written: str, expected: str
+def test_seed_file_is_relative_to_the_configuration_file(
+    source: str, seed_file: str, expected: str
 ) -> None:
-    config = parse_config(f'[[collection]]\nname = "en"\nseed_file = "{written}"\n', source)
+    config = parse_config(f'[[collection]]\nname = "en"\nseed_file = "{seed_file}"\n', source)
     assert config.collection[0].seed_file == expected
 
 
-def test_overrides_win_over_the_file_and_the_last_wins() -> None:
+def test_overrides_precede_the_file_and_the_last_one_is_used() -> None:
     text = "[fetch]\nconnections = 3\nretries = 1\n"
     config = parse_config(text, overrides=("fetch.connections=4", "fetch.connections=5"))
     assert (config.fetch.connections, config.fetch.retries) == (5, 1)
 
 
-def test_overrides_of_collections_hold_for_all_of_them() -> None:
+def test_overrides_of_collections_apply_to_all_collections() -> None:
     text = "[[collection]]\nname = 'a'\n[[collection]]\nname = 'b'\ndelay = '2s'\n"
     assert [
         entry.delay for entry in parse_config(text, overrides=("collection.delay=50ms",)).collection
     ] == [50, 50]
 
 
-def test_an_override_without_collections_makes_the_default_one() -> None:
+def test_override_without_collections_creates_the_default_one() -> None:
     (collection,) = parse_config(
         "", overrides=("collection.delay=50ms", "collection.deny=print")
     ).collection
@@ -277,7 +277,7 @@ def test_an_override_without_collections_makes_the_default_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "words"),
+    ("override", "message"),
     [
         ("fetch", "write section.key=value"),
         ("fetch=1", "write section.key=value"),
@@ -296,10 +296,10 @@ def test_an_override_without_collections_makes_the_default_one() -> None:
         ("fetch.retries=" + "[" * 5_000, "valid integer"),
     ],
 )
-def test_wrong_overrides_are_blamed_themselves(override: str, words: str) -> None:
+def test_invalid_override_is_named_in_the_message(override: str, message: str) -> None:
     messages = problem("[fetch]\nconnections = 3\nmax_body = '1MiB'\n", override)
     assert messages.startswith(f"--set {override}: ")
-    assert words in messages
+    assert message in messages
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_wrong_overrides_are_blamed_themselves(override: str, words: str) -> Non
         "[collection]\nname = 'a'\n",
     ],
 )
-def test_an_override_of_what_is_no_table(text: str) -> None:
+def test_override_of_a_section_that_is_not_a_table(text: str) -> None:
     section = "fetch" if "fetch" in text else "collection"
     name = "retries=1" if section == "fetch" else "delay=1s"
     assert f"lycosa.toml: {section} is a table" in problem(text, f"{section}.{name}")
@@ -332,18 +332,18 @@ def test_an_override_of_what_is_no_table(text: str) -> None:
         '[fetch]\nca_file = "/a\\u0000b"\n',
     ],
 )
-def test_a_message_is_short_whatever_is_wrong(text: str) -> None:
+def test_length_of_error_messages_is_bounded(text: str) -> None:
     messages = problem(text).splitlines()
     assert messages[0].startswith("lycosa.toml")
     assert len(messages) <= 21
     assert max(map(len, messages)) < 3_000
 
 
-def test_an_override_may_be_as_wrong() -> None:
+def test_huge_number_in_an_override_is_reported() -> None:
     assert problem("", f"fetch.connections={'9' * 5_000}").startswith("--set fetch.connections=")
 
 
-def test_a_byte_order_mark_is_no_part_of_the_file() -> None:
+def test_byte_order_mark_is_ignored() -> None:
     assert parse_config("\ufeff[fetch]\nconnections = 5\n").fetch.connections == 5
 
 
@@ -364,12 +364,12 @@ def test_any_text_gives_a_configuration_or_a_message(text: str, override: str) -
         assert outcome
 
 
-def test_settings_do_not_change() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(ValueError, match="frozen"):
         parse_config("").fetch.connections = 3  # type: ignore[misc]
 
 
-def test_a_monitor_says_what_is_wrong_with_it() -> None:
+def test_monitor_defaults_and_errors() -> None:
     (monitor,) = parse_config("[[monitor]]\nurl = 'https://example.org/'\n").monitor
     assert (
         monitor.every,

@@ -1,4 +1,4 @@
-"""`lycosa.core.dataclass` and `lycosa.core.patterns`: as the standard library, but for their cost."""
+"""`lycosa.core.dataclass` and `patterns` behave like the standard library."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Single:
 
 
 @dataclass(slots=True, frozen=True)
-class Nothing:
+class Empty:
     pass
 
 
@@ -41,11 +41,11 @@ class Mutable:
 
 
 @dataclass(frozen=True)
-class Spelled:
+class CaseInsensitive:
     name: str
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Spelled) and other.name.lower() == self.name.lower()
+        return isinstance(other, CaseInsensitive) and other.name.lower() == self.name.lower()
 
     def __hash__(self) -> int:
         return hash(self.name.lower())
@@ -61,12 +61,12 @@ EXAMPLES = [
     Triple(1, "r", [4]),
     Single(2),
     Single((2,)),
-    Nothing(),
+    Empty(),
 ]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=repr)
-def test_a_class_behaves_as_one_of_the_standard_library(example: Pair) -> None:
+def test_class_behaves_like_a_standard_dataclass(example: Pair) -> None:
     fields = [
         (each.name, object, field(compare=each.compare, repr=each.repr))
         for each in dataclasses.fields(example)
@@ -85,21 +85,22 @@ def test_a_class_behaves_as_one_of_the_standard_library(example: Pair) -> None:
         assert (example == other, example != other) == (same, not same)
 
 
-@pytest.mark.parametrize("example", [*EXAMPLES, Mutable(3), Spelled("a")], ids=repr)
-def test_objects_can_be_copied_and_sent(example: Pair) -> None:
+@pytest.mark.parametrize("example", [*EXAMPLES, Mutable(3), CaseInsensitive("a")], ids=repr)
+def test_objects_can_be_copied_and_pickled(example: Pair) -> None:
     for protocol in (2, pickle.HIGHEST_PROTOCOL):
         assert pickle.loads(pickle.dumps(example, protocol)) == example
     assert copy.deepcopy(example) == copy.copy(example) == dataclasses.replace(example) == example
 
 
-def test_comparison_is_with_objects_of_the_same_class() -> None:
+def test_objects_of_different_classes_are_not_equal() -> None:
     assert Pair(1) != Triple(1)
     assert Pair(1).__eq__(1) is NotImplemented
     not_a_number = float("nan")
-    assert Single(not_a_number) == Single(not_a_number)  # the same object, as in a tuple
+    # identical values are equal, as in a tuple
+    assert Single(not_a_number) == Single(not_a_number)
 
 
-def test_mutable_objects_have_no_hash_and_may_contain_themselves() -> None:
+def test_mutable_objects_are_unhashable_and_may_be_recursive() -> None:
     loop = Mutable()
     loop.next = loop
     assert repr(loop) == "Mutable(next=...)"
@@ -107,15 +108,15 @@ def test_mutable_objects_have_no_hash_and_may_contain_themselves() -> None:
         hash(loop)
 
 
-def test_methods_of_the_class_are_kept() -> None:
-    assert {Spelled("A"), Spelled("a")} == {Spelled("a")}
-    assert repr(Spelled("A")) == "<A>"
+def test_methods_of_the_class_are_not_replaced() -> None:
+    assert {CaseInsensitive("A"), CaseInsensitive("a")} == {CaseInsensitive("a")}
+    assert repr(CaseInsensitive("A")) == "<A>"
 
 
-def test_a_pattern_is_compiled_on_first_use() -> None:
-    wrong = lazy_pattern("(")
+def test_lazy_pattern_is_compiled_on_first_use() -> None:
+    invalid = lazy_pattern("(")
     with pytest.raises(re.error):
-        wrong.search("")
+        invalid.search("")
     words = lazy_pattern(r"[a-z]+", re.IGNORECASE)
     assert (words.findall("ab C"), words.sub("x", "ab C")) == (["ab", "C"], "x x")
     assert (words.pattern, words.flags) == ("[a-z]+", re.compile("[a-z]+", re.IGNORECASE).flags)

@@ -1,4 +1,4 @@
-"""Plug-ins are found wherever `importlib.metadata` finds them."""
+"""Plug-ins are discovered in the same places as by `importlib.metadata`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 from lycosa.core.entry_points import plugin_entry_points
 
-NAMES = "[lycosa]\nmoths = moths.plugin\n"
-OTHERS = "[console_scripts]\nmoths = moths:main\n"
+PLUGIN = "[lycosa]\nmoths = moths.plugin\n"
+SCRIPT = "[console_scripts]\nmoths = moths:main\n"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that is alone on `sys.path`."""
+    """The only folder of `sys.path`."""
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     plugin_entry_points.cache_clear()
     yield tmp_path
@@ -25,33 +25,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def install(folder: Path, name: str, text: str) -> None:
-    place = folder / name
-    place.mkdir(parents=True)
-    (place / "METADATA").write_text("Metadata-Version: 2.1\nName: moths\nVersion: 1\n")
-    (place / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: moths\nVersion: 1\n")
-    (place / "entry_points.txt").write_text(text)
+    target = folder / name
+    target.mkdir(parents=True)
+    for file in ("METADATA", "PKG-INFO"):
+        (target / file).write_text("Metadata-Version: 2.1\nName: moths\nVersion: 1\n")
+    (target / "entry_points.txt").write_text(text)
 
 
 @pytest.mark.parametrize("name", ["moths-1.dist-info", "moths.egg-info"])
-def test_an_installed_plugin_is_found(folder: Path, name: str) -> None:
-    install(folder, name, OTHERS + NAMES)
+def test_installed_plugin_is_discovered(folder: Path, name: str) -> None:
+    install(folder, name, SCRIPT + PLUGIN)
     assert [each.value for each in plugin_entry_points()] == ["moths.plugin"]
 
 
-def test_a_plugin_in_an_archive_or_egg_is_found(
+def test_plugin_in_an_archive_or_egg_is_discovered(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive, egg = folder / "moths.zip", folder / "moths-1.egg"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("moths-1.dist-info/METADATA", "Name: moths\nVersion: 1\n")
-        file.writestr("moths-1.dist-info/entry_points.txt", NAMES)
-    install(egg, "EGG-INFO", NAMES)
-    for place in (archive, egg):
-        monkeypatch.setattr("sys.path", [str(place)])
+        file.writestr("moths-1.dist-info/entry_points.txt", PLUGIN)
+    install(egg, "EGG-INFO", PLUGIN)
+    for path in (archive, egg):
+        monkeypatch.setattr("sys.path", [str(path)])
         plugin_entry_points.cache_clear()
         assert [each.value for each in plugin_entry_points()] == ["moths.plugin"]
 
 
 def test_other_packages_have_no_plugins(folder: Path) -> None:
-    install(folder, "moths-1.dist-info", OTHERS)
+    install(folder, "moths-1.dist-info", SCRIPT)
     assert list(plugin_entry_points()) == list(entry_points(group="lycosa")) == []

@@ -1,4 +1,4 @@
-"""Errors sort themselves into retry and stop; messages of the system and of Lycosa."""
+"""Errors, descriptions of system errors, and translatable messages."""
 
 from __future__ import annotations
 
@@ -36,21 +36,23 @@ CLASSES = [
 
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda error: str(error.__name__))
-def test_every_error_has_its_exit_code_and_a_text(error: type[LycosaError]) -> None:
+def test_error_classes_have_exit_code_and_docstring(error: type[LycosaError]) -> None:
     assert error.exit_code == (2 if issubclass(error, UsageError) else 1)
     assert error.__doc__
     assert issubclass(error, UsageError | WorkError) or error is LycosaError
-    assert error.__name__ in (errors.__doc__ or ""), "the tree on top of the file names every error"
+    assert error.__name__ in (errors.__doc__ or ""), (
+        "the tree in the module docstring is incomplete"
+    )
 
 
-def test_a_url_error_says_which_and_why() -> None:
+def test_url_error_has_url_and_reason() -> None:
     error = UrlError(Refusal.SCHEME, "mailto:\ud800x")
     assert (error.reason, error.url) == (Refusal.SCHEME, "mailto:\ud800x")
     assert "only http, https" in str(error)
-    assert str(error).encode()  # a lone surrogate does not break what prints it
+    assert str(error).encode()  # a lone surrogate must not break printing
 
 
-def test_what_may_be_tried_again() -> None:
+def test_errors_and_statuses_that_are_not_retried() -> None:
     assert {error for error in FetchError if not error.retry} == {
         FetchError.NAME_UNKNOWN,
         FetchError.TLS,
@@ -67,7 +69,7 @@ def test_what_may_be_tried_again() -> None:
     assert not {400, 401, 403, 404, 410, 451, 501} & RETRY_STATUSES
 
 
-def test_vocabularies_are_lower_case_words() -> None:
+def test_enum_values_are_unique_lower_case_words() -> None:
     for vocabulary in (FetchError, Refusal, errors.Exclusion):
         values = [member.value for member in vocabulary]
         assert all(value.replace("_", "").isalnum() and value == value.lower() for value in values)
@@ -75,7 +77,7 @@ def test_vocabularies_are_lower_case_words() -> None:
     assert issubclass(ConfigError, UsageError)
 
 
-def _caused(error: Exception, cause: Exception) -> Exception:
+def _with_cause(error: Exception, cause: Exception) -> Exception:
     error.__cause__ = cause
     return error
 
@@ -100,7 +102,7 @@ def _caused(error: Exception, cause: Exception) -> Exception:
             False,
         ),
         (
-            _caused(RuntimeError("the worker died"), OSError(errno.EIO, "x", "/w/a")),
+            _with_cause(RuntimeError("the worker died"), OSError(errno.EIO, "x", "/w/a")),
             "/w/a: Input/output error. The disk is failing",
             False,
         ),
@@ -114,7 +116,7 @@ def _caused(error: Exception, cause: Exception) -> Exception:
         (MemoryError(), "Cannot allocate memory. Free memory", False),
     ],
 )
-def test_a_refusal_is_told_with_what_to_do(error: Exception, begins: str, full: bool) -> None:
+def test_system_error_is_described_with_a_remedy(error: Exception, begins: str, full: bool) -> None:
     assert refusal(error).startswith(begins)
     assert refusal(error).endswith("; committed data is not lost")
     assert is_disk_full(error) is full
@@ -131,12 +133,12 @@ def test_a_refusal_is_told_with_what_to_do(error: Exception, begins: str, full: 
         sqlite3.OperationalError("no such table: x"),
     ],
 )
-def test_other_errors_are_not_taken_for_one(error: Exception | None) -> None:
+def test_other_errors_are_not_system_refusals(error: Exception | None) -> None:
     assert refusal(error) == ""
     assert not is_disk_full(error)
 
 
-def test_errors_that_lead_to_one_another_end() -> None:
+def test_cyclic_causes_are_handled() -> None:
     first, second = RuntimeError("a"), RuntimeError("b")
     first.__cause__, second.__cause__ = second, first
     assert refusal(first) == ""
@@ -145,7 +147,7 @@ def test_errors_that_lead_to_one_another_end() -> None:
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_sentence_is_its_english_text() -> None:
+def test_message_is_its_english_text() -> None:
     plain = Message(
         "pages",
         "{n, plural, one {# page} other {# pages}} of {host}: {why}",
@@ -164,13 +166,13 @@ def test_a_sentence_is_its_english_text() -> None:
     assert plain.values["why"].code == "why"  # type: ignore[union-attr]
 
 
-def test_several_sentences_as_one() -> None:
+def test_listed_joins_messages() -> None:
     assert (listed([]), listed(["plain"])) == ("", "plain")
     both = listed([Message("a", "one"), "two", Message("b", "three")])
     assert (both, interface("zh").sentence(both).count("；")) == ("one; two; three", 2)
 
 
-def test_our_english_is_icu_s() -> None:
+def test_english_messages_equal_those_of_icu() -> None:
     said_messages = runpy.run_path(str(ROOT / "scripts" / "make_translations.py"))["said_messages"]
     english = interface("en")
     result = sorted(said_messages())

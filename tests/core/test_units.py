@@ -1,4 +1,4 @@
-"""Units, clocks, hours of the day, and parameters of the Python API."""
+"""Units, clocks, time ranges of a day, and parameters of the Python API."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from lycosa.core.units import (
         ("100000000000.001s", 100_000_000_000_001),
     ],
 )
-def test_durations_are_read(text: str, milliseconds: int) -> None:
+def test_parse_duration(text: str, milliseconds: int) -> None:
     assert parse_duration_ms(text) == milliseconds
 
 
@@ -78,7 +78,7 @@ def test_durations_are_read(text: str, milliseconds: int) -> None:
         "9" * 25 + "d",
     ],
 )
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="duration"):
         parse_duration_ms(text)
 
@@ -103,12 +103,12 @@ def test_what_is_no_duration(text: str) -> None:
         (0.4, "0s"),
     ],
 )
-def test_durations_are_written(milliseconds: float, text: str) -> None:
+def test_format_duration(milliseconds: float, text: str) -> None:
     assert format_duration(milliseconds) == text
 
 
 @given(st.integers(0, 2**53))
-def test_durations_are_read_as_written(milliseconds: int) -> None:
+def test_formatted_durations_are_parsed_exactly(milliseconds: int) -> None:
     assert parse_duration_ms(format_duration(milliseconds)) == milliseconds
 
 
@@ -139,7 +139,7 @@ def test_durations_are_read_as_written(milliseconds: int) -> None:
         ("9000000TiB", None),
     ],
 )
-def test_sizes_are_read(text: str, size: int | None) -> None:
+def test_parse_size(text: str, size: int | None) -> None:
     if size is None:
         with pytest.raises(UsageError, match="size"):
             parse_size(text)
@@ -148,7 +148,7 @@ def test_sizes_are_read(text: str, size: int | None) -> None:
 
 
 @given(st.integers(0, 2**53))
-def test_sizes_are_read_as_written(size: int) -> None:
+def test_written_sizes_are_parsed_exactly(size: int) -> None:
     assert parse_size(write_size(size)) == size
 
 
@@ -164,7 +164,7 @@ def test_sizes_are_read_as_written(size: int) -> None:
         (2**50, "1024TiB"),
     ],
 )
-def test_sizes_are_written_exactly(size: int, text: str) -> None:
+def test_write_size(size: int, text: str) -> None:
     assert write_size(size) == text
 
 
@@ -182,12 +182,12 @@ def test_sizes_are_written_exactly(size: int, text: str) -> None:
         (3 * 2**40, "3.0TiB"),
     ],
 )
-def test_sizes_for_people(size: float, text: str) -> None:
+def test_format_size(size: float, text: str) -> None:
     assert format_size(size) == text
 
 
 @given(st.integers(0, 2**53))
-def test_sizes_for_people_are_near(size: int) -> None:
+def test_formatted_sizes_are_within_six_percent(size: int) -> None:
     assert abs(parse_size(format_size(size)) - size) <= max(0.5, size * 0.06)
 
 
@@ -200,24 +200,24 @@ def test_sizes_for_people_are_near(size: int) -> None:
         (951_782_400_000, "2000-02-29T00:00:00Z"),
     ],
 )
-def test_times(at_ms: int, text: str) -> None:
+def test_format_time(at_ms: int, text: str) -> None:
     assert format_time(at_ms) == text
 
 
-def test_the_system_clock_reads_milliseconds() -> None:
+def test_system_clock_returns_milliseconds() -> None:
     clock: Clock = SystemClock()
     before, reading, after = time.time(), clock.now_ms(), time.time()
     assert before * 1000 - 1 <= reading <= after * 1000 + 1
     assert abs(clock.monotonic_ms() - time.monotonic() * 1000) < 1000
 
 
-def test_the_system_clock_never_runs_back() -> None:
+def test_system_clock_is_monotonic() -> None:
     clock = SystemClock()
     readings = [clock.monotonic_ms() for _ in range(1000)]
     assert readings == sorted(readings)
 
 
-def test_a_manual_clock_stands_still_until_moved() -> None:
+def test_manual_clock_changes_only_by_advance() -> None:
     clock: Clock = (manual := ManualClock(5_000))
     assert (clock.now_ms(), clock.monotonic_ms()) == (5_000, 5_000)
     manual.advance(250)
@@ -225,7 +225,7 @@ def test_a_manual_clock_stands_still_until_moved() -> None:
 
 
 def at(text: str) -> int:
-    """A time of some day, in ms since 1970."""
+    """Return a time of a fixed day in ms since 1970."""
     hours, minutes = text.split(":")
     return (20_000 * 1_440 + int(hours) * 60 + int(minutes)) * 60_000
 
@@ -243,7 +243,9 @@ def at(text: str) -> int:
         ("", ("00:00", "12:34"), ()),
     ],
 )
-def test_hours(text: str, inside: tuple[str, ...], outside: tuple[str, ...]) -> None:
+def test_hours_are_open_within_their_ranges(
+    text: str, inside: tuple[str, ...], outside: tuple[str, ...]
+) -> None:
     hours = parse_hours(text)
     assert [time for time in inside if not hours.open_at(at(time))] == []
     assert [time for time in outside if hours.open_at(at(time))] == []
@@ -263,13 +265,13 @@ def test_hours(text: str, inside: tuple[str, ...], outside: tuple[str, ...]) -> 
         "24:00-00:00",
     ],
 )
-def test_what_are_no_hours_is_told(text: str) -> None:
+def test_invalid_hours_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"HH:MM-HH:MM|not a time of day|empty time range"):
         parse_hours(text)
 
 
 @given(st.integers(0, 1_439), st.integers(0, 1_439), st.integers(0, 1_439))
-def test_a_span_and_its_complement_share_the_day(start: int, end: int, minute: int) -> None:
+def test_a_range_and_its_complement_cover_the_day(start: int, end: int, minute: int) -> None:
     if start != end:
         moment = minute * 60_000
         assert Hours(((start, end),)).open_at(moment) != Hours(((end, start),)).open_at(moment)
@@ -288,34 +290,34 @@ def test_a_span_and_its_complement_share_the_day(start: int, end: int, minute: i
         (timedelta(minutes=2), 120_000),
     ],
 )
-def test_durations(value: Any, milliseconds: int | None) -> None:
+def test_duration_arguments(value: Any, milliseconds: int | None) -> None:
     assert duration_ms("delay", value) == milliseconds
 
 
 @pytest.mark.parametrize(
     "value", [-1, True, [], float("nan"), float("inf"), timedelta(seconds=-1), "soon", b"1s"]
 )
-def test_arguments_that_are_no_duration(value: Any) -> None:
+def test_invalid_duration_arguments_are_refused(value: Any) -> None:
     with pytest.raises(UsageError, match="duration"):
         duration_ms("delay", value)
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, "3", True])
-def test_what_is_no_whole_number(value: Any) -> None:
+def test_invalid_whole_numbers_are_refused(value: Any) -> None:
     with pytest.raises(UsageError, match="depth"):
         whole_number("depth", value)
 
 
-def test_texts() -> None:
+def test_text_arguments() -> None:
     assert texts("urls", "a") == ("a",)
     assert texts("urls", ["a", ("b", "c"), Path("d")]) == ("a", "b", "c", "d")
     assert texts("urls", (name for name in "ab")) == ("a", "b")
-    for wrong in ([1], [b"a"], [{"a": 1}]):
+    for invalid in ([1], [b"a"], [{"a": 1}]):
         with pytest.raises(UsageError, match="urls"):
-            texts("urls", wrong)
+            texts("urls", invalid)
 
 
-def test_settings_as_a_mapping() -> None:
+def test_overrides_from_a_mapping() -> None:
     settings = {
         "fetch": {
             "user_agent": 'say "hi"',
@@ -350,7 +352,7 @@ def test_settings_as_a_mapping() -> None:
         lambda ws: ws.add(None),
     ],
 )
-def test_wrong_parameters_are_usage_errors(tmp_path: Path, call: Any) -> None:
+def test_invalid_parameters_are_usage_errors(tmp_path: Path, call: Any) -> None:
     with pytest.raises(LycosaError) as raised:
         call(Workspace(tmp_path / "w"))
     assert raised.value.exit_code == 2

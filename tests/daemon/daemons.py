@@ -1,4 +1,4 @@
-"""A `lycosa run` in a process of its own, over small sites that a real nginx serves."""
+"""Run `lycosa run` in a separate process, over sites of a real nginx."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ interval = "300ms"
 """
 
 
-def collection(name: str, *seeds: str, more: str = "") -> str:
-    """A `[[collection]]` that does not wait. Pages made up for a test say the same: to the rules
-    about content they are traps.
+def collection(name: str, *seeds: str, delay: str = "", more: str = "") -> str:
+    """Return a `[[collection]]`, by default without a delay.
+
+    The trap rules are off, because generated pages are nearly identical.
     """
     listed = ", ".join(f'"{seed}"' for seed in seeds)
+    pause = f'"{delay}"' if delay else "0"
     return (
-        f'[[collection]]\nname = "{name}"\nseeds = [{listed}]\ndelay = 0\ncourtesy_factor = '
-        f"0\ntraps = false\n{more}\n"
+        f'[[collection]]\nname = "{name}"\nseeds = [{listed}]\ndelay = {pause}\n'
+        f"courtesy_factor = 0\ntraps = false\n{more}\n"
     )
 
 
@@ -49,8 +51,10 @@ def collection(name: str, *seeds: str, more: str = "") -> str:
 def site(
     folder: Path, address: str, pages: int, extra: dict[str, str] | None = None
 ) -> Iterator[Nginx]:
-    """A home page that links to `pages` others; `extra` is further files by name, which nobody
-    links to.
+    """Serve a home page with links to `pages` other pages.
+
+    Args:
+        extra: further files by name; no page links to them.
     """
     folder.mkdir(parents=True)
     links = "".join(f'<p><a href="/{number}.html">{number}</a>' for number in range(pages))
@@ -67,13 +71,14 @@ def site(
 
 @dataclass
 class Running:
-    """A daemon; `errors` is what it has said so far."""
+    """A running daemon."""
 
     workspace: Path
     process: subprocess.Popen[bytes]
 
     @property
     def errors(self) -> str:
+        """The standard error output so far."""
         return (self.workspace / ".." / "stderr").read_text()
 
     @property
@@ -82,24 +87,27 @@ class Running:
 
     @property
     def worker(self) -> int:
-        """Its worker's process id, 0 if there is none."""
+        """Process ID of the worker, 0 if there is none."""
         pid: int = self.live.get("pid", 0)
         return pid
 
     def family(self) -> list[psutil.Process]:
-        """It and all its descendants."""
-        me = psutil.Process(self.process.pid)
-        return [me, *me.children(recursive=True)]
+        """Return the daemon's process and all its descendants."""
+        process = psutil.Process(self.process.pid)
+        return [process, *process.children(recursive=True)]
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Its exit code, when it and its children are gone."""
+        """Send a signal and return the exit code.
+
+        Asserts that all child processes end.
+        """
         family = self.family()
         self.send(number)
         code = self.process.wait(LIMIT_S)
-        # the tracker of multiprocessing sees the end a moment later
+        # the resource tracker of multiprocessing ends slightly later
         _, alive = psutil.wait_procs(family, timeout=2)
         assert not alive
         return code
@@ -108,17 +116,17 @@ class Running:
         return rows(self.workspace, table)
 
     def until(
-        self, reached: Callable[[], object], limit_s: float = LIMIT_S, what: str = ""
+        self, condition: Callable[[], object], limit_s: float = LIMIT_S, what: str = ""
     ) -> None:
-        """Wait until something is so, while the daemon lives."""
-        until(reached, limit_s, alive=self.process, messages=lambda: f"{what} {self.errors}")
+        """Wait until a condition holds; fail if the daemon ends."""
+        until(condition, limit_s, alive=self.process, messages=lambda: f"{what} {self.errors}")
 
     def until_pages(self, number: int) -> None:
         self.until(lambda: len(self.rows("pages")) >= number)
 
 
 def rows(workspace: Path, table: str) -> list[dict[str, Any]]:
-    """The live rows of a table; none while there is no workspace."""
+    """Return the live rows of a table; none without a workspace."""
     if not (workspace / "workspace.json").exists():
         return []
     return LiveTables(Workspace.open(str(workspace))).scan(table).collect().to_dicts()
@@ -128,22 +136,23 @@ def rows(workspace: Path, table: str) -> list[dict[str, Any]]:
 def daemon(
     workspace: Path, settings: str, *arguments: str, command: Sequence[str] | None = None
 ) -> Iterator[Running]:
-    """`lycosa run` over a lycosa.toml; killed with all its children at the end, if it still
-    lives.
+    """Run `lycosa run` with a configuration.
+
+    Kills the daemon and its children at the end if necessary.
     """
     workspace.mkdir(parents=True, exist_ok=True)
     (workspace / "lycosa.toml").write_text(settings)
-    words = command or (*RUN, "-w", str(workspace), "run", *arguments)
+    command_line = command or (*RUN, "-w", str(workspace), "run", *arguments)
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
     with (workspace / ".." / "stderr").open("wb") as errors:
         process = subprocess.Popen(
-            words, stdout=subprocess.DEVNULL, stderr=errors, cwd=ROOT, env=environment
+            command_line, stdout=subprocess.DEVNULL, stderr=errors, cwd=ROOT, env=environment
         )
     running = Running(workspace, process)
     try:
         yield running
     finally:
         if process.poll() is None:
-            for each in reversed(running.family()):
-                each.kill()
+            for member in reversed(running.family()):
+                member.kill()
             process.wait()

@@ -1,8 +1,9 @@
-"""A daemon whose workers die of one page and hang at another, for `test_daemon`: `python
-deadly_daemon.py WORKSPACE [MAX_PAGE_MS]`.
+"""A daemon whose parser crashes on one page and hangs on another.
 
-Importing `deadly` makes them die. The patches stand at module level, so spawned children have them
-too.
+Usage: python deadly_daemon.py WORKSPACE [MAX_PAGE_MS]
+
+Importing `tests.crawl.deadly` makes the parser crash. The patches are at module level, so that they
+also apply to spawned child processes.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from tests.crawl import deadly
 _parse = deadly.parse.parse_page  # type: ignore[attr-defined]
 
 
-def _hanging(payload: bytes, **about: object) -> Page:
+def _hanging(payload: bytes, **context: object) -> Page:
     if b"hangs the parser" in payload:
         time.sleep(3_600)
-    page: Page = _parse(payload, **about)
+    page: Page = _parse(payload, **context)
     return page
 
 
@@ -32,17 +33,17 @@ parse.parse_page = _hanging  # type: ignore[attr-defined]
 
 
 class Cycle:
-    """Knows itself, and says when it is gone."""
+    """A reference cycle that prints a message when it is collected."""
 
     def __init__(self) -> None:
-        self.itself = self
+        self.reference = self
         weakref.finalize(
             self, print, "a cycle was collected", file=sys.stderr, flush=True
         ).atexit = False
 
 
 if __name__ == "__main__":
-    gc.set_threshold(700_000, 20, 100)  # as `lycosa.cli.main` has it
+    gc.set_threshold(700_000, 20, 100)  # as in `lycosa.cli.main`
     daemon._TIDY_EVERY_MS = 500
     Cycle()
     if len(sys.argv) > 2:

@@ -1,6 +1,4 @@
-"""The daemon: several collections, changes of settings, deaths of its workers, a full disk, its own
-end, and its port for metrics.
-"""
+"""The daemon: settings, crashes of workers, full disks and signals."""
 
 from __future__ import annotations
 
@@ -30,12 +28,12 @@ DEADLY = Path(__file__).with_name("deadly_daemon.py")
 
 
 def check(workspace: Path) -> None:
-    """`lycosa check --deep` finds nothing."""
+    """Assert that `lycosa check --deep` reports no error."""
     lycosa(workspace, "check", "--deep")
 
 
 def requested(server: Nginx) -> Counter[str]:
-    """How often each path was asked for, robots.txt left out."""
+    """Return the number of requests per path, without robots.txt."""
     return Counter(request.uri for request in server.requests() if request.uri != "/robots.txt")
 
 
@@ -72,7 +70,7 @@ def test_collections_share_what_is_fetched_and_sigterm_commits(tmp_path: Path) -
     check(workspace)
 
 
-def test_changes_of_lycosa_toml_are_taken_and_wrong_ones_are_not(tmp_path: Path) -> None:
+def test_valid_changes_of_lycosa_toml_are_applied_and_invalid_ones_refused(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.2", 3, {"hub.html": "<p>a hub"}) as server:
         home = f"http://127.0.6.2:{server.port}/"
@@ -80,7 +78,8 @@ def test_changes_of_lycosa_toml_are_taken_and_wrong_ones_are_not(tmp_path: Path)
             file = workspace / "lycosa.toml"
             running.until(lambda: "is paused" in running.live.get("message", ""))
             assert requested(server) == {}
-            file.write_text("[fetch]\nconections = 3\n")  # it waits for two equal looks
+            # read when two checks see the same file
+            file.write_text("[fetch]\nconections = 3\n")
             running.until(lambda: "did you mean 'connections'" in running.errors)
             minute = int(time.time()) // 60 % 1440
             later = [
@@ -113,7 +112,7 @@ def test_changes_of_lycosa_toml_are_taken_and_wrong_ones_are_not(tmp_path: Path)
             running.until(lambda: set(running.live.get("collections", ())) == {"one", "two"})
             assert running.stop(signal.SIGINT) == 0, running.errors
     assert "restarts)" not in running.errors
-    file.write_text(QUICK + collection("one", home))  # as it is, `check` would name it
+    file.write_text(QUICK + collection("one", home))  # `check` reports the invalid setting
     check(workspace)
 
 
@@ -129,9 +128,7 @@ def _has_new_worker(running: Running, killed: int) -> bool:
 def test_a_killed_worker_is_started_again_and_nothing_is_fetched_twice(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.3", 60) as server:
-        slow = collection("one", f"http://127.0.6.3:{server.port}/").replace(
-            "delay = 0", 'delay = "30ms"'
-        )
+        slow = collection("one", f"http://127.0.6.3:{server.port}/", delay="30ms")
         with daemon(workspace, QUICK + slow) as running:
             for pages in (5, 25):
                 running.until(partial(_has_worked, running, server, pages))
@@ -142,7 +139,7 @@ def test_a_killed_worker_is_started_again_and_nothing_is_fetched_twice(tmp_path:
             assert running.stop() == 0, running.errors
         assert "killed by signal 9 (SIGKILL)" in running.errors
         assert "(2 of 5 restarts)" in running.errors
-        # of the one that was in flight nothing was archived
+        # the page that was in flight is fetched again
         assert max(requested(server).values()) <= 2
         assert sum(requested(server).values()) <= 63
     assert len(rows(workspace, "pages")) == 61
@@ -171,7 +168,8 @@ def test_children_do_not_outlive_a_daemon_that_is_killed(tmp_path: Path) -> None
         + collection("one", f"http://127.0.6.4:{server.port}/"),
     ) as running:
         running.until(lambda: running.worker)
-        os.kill(running.worker, signal.SIGSTOP)  # it cannot hear: at run.stop_timeout it is killed
+        # a stopped process does not handle SIGTERM, so it is killed after run.stop_timeout
+        os.kill(running.worker, signal.SIGSTOP)
         assert running.stop() == 0, running.errors
         assert "the worker: killed by signal 9 (SIGKILL)" in running.errors
     check(workspace)
@@ -183,7 +181,7 @@ DEADLY_SITE = {
 }
 
 
-def deadly(workspace: Path) -> tuple[str, ...]:
+def deadly_command(workspace: Path) -> tuple[str, ...]:
     return (sys.executable, str(DEADLY), str(workspace))
 
 
@@ -192,13 +190,13 @@ def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> No
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.5", 1, DEADLY_SITE) as server:
         settings = QUICK + collection("one", f"http://127.0.6.5:{server.port}/")
-        with daemon(workspace, settings, command=deadly(workspace)) as running:
+        with daemon(workspace, settings, command=deadly_command(workspace)) as running:
             running.until(
                 lambda: any(row["reason"] == "parse_crashed" for row in running.rows("urls"))
             )
             running.until_pages(2)
             running.until(lambda: running.worker)
-            # by the way: it tidies up once a minute, here sooner
+            # garbage is collected periodically; the interval is shortened here
             running.until(lambda: "a cycle was collected" in running.errors)
             assert running.stop() == 0, running.errors
         assert requested(server)["/deadly.html"] == 1
@@ -220,7 +218,7 @@ def test_a_worker_that_hangs_at_a_page_is_killed(tmp_path: Path) -> None:
         settings = (
             "[run]\nrestarts = 0\n" + QUICK + collection("one", f"http://127.0.6.13:{server.port}/")
         )
-        with daemon(workspace, settings, command=(*deadly(workspace), "1000")) as running:
+        with daemon(workspace, settings, command=(*deadly_command(workspace), "1000")) as running:
             assert running.process.wait(LIMIT_S) == 1
     assert (
         f"killed by signal 9 (SIGKILL), while parsing http://127.0.6.13:{server.port}/"
@@ -235,7 +233,7 @@ def test_too_many_deaths_end_it_and_it_says_why(tmp_path: Path) -> None:
         settings = (
             "[run]\nrestarts = 1\n" + QUICK + collection("one", f"http://127.0.6.6:{server.port}/")
         )
-        with daemon(workspace, settings, command=deadly(workspace)) as running:
+        with daemon(workspace, settings, command=deadly_command(workspace)) as running:
             children = running.family()
             assert running.process.wait(LIMIT_S) == 1
             _, alive = psutil.wait_procs(children, timeout=2)
@@ -252,9 +250,7 @@ def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_pat
         small_disk(tmp_path / "disk", "64m") as disk,
     ):
         workspace = disk / "w"
-        slow = collection("one", f"http://127.0.6.7:{server.port}/").replace(
-            "delay = 0", 'delay = "60ms"'
-        )
+        slow = collection("one", f"http://127.0.6.7:{server.port}/", delay="60ms")
         with daemon(workspace, '[run]\ndisk_reserve = "16MiB"\n' + QUICK + slow) as running:
             running.until(lambda: len(requested(server)) >= 5)
             fill(disk / "ballast", 8 << 20)
@@ -285,9 +281,7 @@ def test_a_full_disk_is_waited_for_and_costs_no_restart(tmp_path: Path) -> None:
         small_disk(tmp_path / "disk", "64m") as disk,
     ):
         workspace = disk / "w"
-        slow = collection("one", f"http://127.0.6.8:{server.port}/").replace(
-            "delay = 0", 'delay = "20ms"'
-        )
+        slow = collection("one", f"http://127.0.6.8:{server.port}/", delay="20ms")
         with daemon(workspace, "[run]\ndisk_reserve = 0\nrestarts = 0\n" + QUICK + slow) as running:
             running.until(lambda: len(requested(server)) >= 5)
             fill(disk / "ballast", 0)
@@ -297,23 +291,23 @@ def test_a_full_disk_is_waited_for_and_costs_no_restart(tmp_path: Path) -> None:
             (disk / "ballast").unlink()
             running.until_pages(81)
             assert running.stop() == 0, running.errors
-        # what was in flight when the disk was full may not be archived
+        # pages in flight when the disk was full may not be archived
         assert max(requested(server).values()) <= 2
         check(workspace)
 
 
-def test_a_client_that_breaks_off_leaves_no_trace(
+def test_reset_of_a_metrics_connection_is_not_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with metrics_served(str(tmp_path), 0) as address:
-        place = ("127.0.0.1", urlsplit(address).port or 0)
+        endpoint = ("127.0.0.1", urlsplit(address).port or 0)
         for _ in range(5):
-            client = socket.create_connection(place)
+            client = socket.create_connection(endpoint)
             # reset, not closed
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.sendall(b"GET /met")
             client.close()
-        with socket.create_connection(place) as client:  # taken after the others
+        with socket.create_connection(endpoint) as client:  # accepted after the others
             client.sendall(b"GET /nothing HTTP/1.0\r\n\r\n")
             assert client.recv(100).startswith(b"HTTP/1.0 404")
         while any("process_request" in thread.name for thread in threading.enumerate()):

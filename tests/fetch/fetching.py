@@ -1,6 +1,4 @@
-"""What the tests of fetching share: fetchers with limits, requests that are run to their end, and
-raw servers.
-"""
+"""Helpers of the fetch tests: fetchers, requests and TCP servers."""
 
 from __future__ import annotations
 
@@ -17,19 +15,22 @@ from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
 
-AT_ONCE = 24
-"""Few enough that a hostile server of threads in this process answers the patient ones in time."""
+MAX_ACTIVE = 24
+"""Concurrent requests. Few, because the threads of the hostile server share this process."""
 
 BOUND_S = 30.0
 
 
 def short_limits(**changes: object) -> FetchSettings:
-    """Settings whose every limit is reached within seconds: for servers that make a client wait."""
+    """Return settings with time limits of a few seconds.
+
+    For servers that delay their responses.
+    """
     return _limits("3s", "1500ms", "4s", "1s", changes)
 
 
 def patient_limits(**changes: object) -> FetchSettings:
-    """Settings whose limits no server of the tests reaches, even on a machine that is busy."""
+    """Return settings with time limits that are never reached."""
     return _limits("20s", "20s", "20s", "20s", changes)
 
 
@@ -54,16 +55,17 @@ def open_impatient_fetcher(allowed: Iterable[tuple[str, int]]) -> CurlFetcher:
 
 
 def run(
-    fetcher: CurlFetcher, requests: Sequence[Request], at_once: int = AT_ONCE
+    fetcher: CurlFetcher, requests: Sequence[Request], max_active: int = MAX_ACTIVE
 ) -> list[Exchange]:
-    """All exchanges, in the order in which they finished; fails if that takes longer than
-    `BOUND_S`.
+    """Execute requests.
+
+    Returns the exchanges in the order in which they finished. Fails after `BOUND_S` seconds.
     """
     waiting = list(reversed(requests))
     done: list[Exchange] = []
     deadline = time.monotonic() + BOUND_S
     while waiting or fetcher.active:
-        while waiting and fetcher.active < at_once:
+        while waiting and fetcher.active < max_active:
             fetcher.start(waiting.pop())
         done += fetcher.wait(500)
         assert time.monotonic() < deadline, f"{fetcher.active} exchanges do not end"
@@ -71,62 +73,85 @@ def run(
 
 
 def fetch(fetcher: CurlFetcher, url: str, *headers: tuple[str, str]) -> Exchange:
-    """One exchange from its beginning to its end."""
+    """Fetch one URL."""
     [exchange] = run(fetcher, [Request(url, headers=headers)])
     return exchange
 
 
 class CountingGuard(AddressGuard):
-    """Counts the connections that are opened."""
+    """An address guard that records the hosts to which connections are opened."""
 
     def __init__(self, allowed: Iterable[tuple[str, int]]) -> None:
         super().__init__(allowed)
-        self.dialled: list[str] = []
+        self.connected_hosts: list[str] = []
 
     @property
-    def dials(self) -> int:
-        return len(self.dialled)
+    def connections(self) -> int:
+        return len(self.connected_hosts)
 
     def permits(self, ip: str, port: int, host: str) -> bool:
-        self.dialled.append(host)
+        self.connected_hosts.append(host)
         return super().permits(ip, port, host)
 
 
 @contextmanager
-def listener(answer: bytes | Callable[[bytes], bytes]) -> Iterator[tuple[str, list[bytes]]]:
-    """A raw server that answers every connection with the same bytes (or what a function of the
-    request gives), then closes.
+def tcp_server(serve: Callable[[socket.socket], None], address: str = "127.0.0.1") -> Iterator[int]:
+    """Call `serve` with each connection, one after the other.
 
-    Gives its origin, and the requests as they arrived.
+    Yields the port.
     """
-    received: list[bytes] = []
 
-    def serve(listening: socket.socket) -> None:
+    def accept(listening: socket.socket) -> None:
         while True:
             try:
                 connection, _ = listening.accept()
             except OSError:
                 return
             with connection:
-                data = b""
-                while not data.endswith(b"\r\n\r\n"):
-                    piece = connection.recv(65_536)
-                    if not piece:
-                        break
-                    data += piece
-                if not data:
-                    continue  # libcurl connected to ask a second time, and was told not to
-                received.append(data)
-                connection.sendall(answer(data) if callable(answer) else answer)
+                serve(connection)
 
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve, args=(listening,))
+    with socket.create_server((address, 0)) as listening:
+        thread = threading.Thread(target=accept, args=(listening,))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}", received
+            yield listening.getsockname()[1]
         finally:
             listening.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
+            thread.join(10)
+
+
+def _read_request(connection: socket.socket) -> bytes:
+    """Read a request head.
+
+    If the client closes the connection earlier, returns what arrived.
+    """
+    data = b""
+    while not data.endswith(b"\r\n\r\n"):
+        piece = connection.recv(65_536)
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+@contextmanager
+def listener(answer: bytes | Callable[[bytes], bytes]) -> Iterator[tuple[str, list[bytes]]]:
+    """Send a response to each request, and close the connection.
+
+    The response is fixed or a function of the request. Yields the origin of the server and the
+    received requests.
+    """
+    received: list[bytes] = []
+
+    def serve(connection: socket.socket) -> None:
+        data = _read_request(connection)
+        if not data:
+            return  # libcurl connected in order to repeat a request, which the client prevents
+        received.append(data)
+        connection.sendall(answer(data) if callable(answer) else answer)
+
+    with tcp_server(serve) as port:
+        yield f"http://127.0.0.1:{port}", received
 
 
 def allowed(origin: str) -> list[tuple[str, int]]:
@@ -135,43 +160,25 @@ def allowed(origin: str) -> list[tuple[str, int]]:
 
 
 @contextmanager
-def impatient_listener(answers: int, *, reset: bool) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that keeps a connection alive for `answers` answers, and closes or resets it when
-    the next request has come.
+def keep_alive_listener(answers: int, *, reset: bool) -> Iterator[tuple[str, list[bytes]]]:
+    """Send `answers` responses per connection.
 
-    Gives its origin, and the requests as they arrived.
+    After the next request, the connection is closed or reset. Yields the origin of the server and
+    the received requests.
     """
     received: list[bytes] = []
     answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
 
-    def talk(connection: socket.socket) -> None:
-        with connection:
-            for number in range(answers + 1):
-                data = b""
-                while not data.endswith(b"\r\n\r\n"):
-                    piece = connection.recv(65_536)
-                    if not piece:
-                        return
-                    data += piece
-                received.append(data)
-                if number < answers:
-                    connection.sendall(answer)
-            if reset:
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-    def serve(listening: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
+    def serve(connection: socket.socket) -> None:
+        for number in range(answers + 1):
+            data = _read_request(connection)
+            if not data.endswith(b"\r\n\r\n"):
                 return
-            talk(connection)
+            received.append(data)
+            if number < answers:
+                connection.sendall(answer)
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve, args=(listening,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}", received
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
+    with tcp_server(serve) as port:
+        yield f"http://127.0.0.1:{port}", received

@@ -1,4 +1,4 @@
-"""Credentials, login forms and cookies (RFC 6265): what is sent where, and what the archive records."""
+"""Credentials, login forms and cookies (RFC 6265)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lycosa.fetch.cookies import MAX_A_DOMAIN, CookieJar, parse_cookie_date
 from lycosa.fetch.login import FORM_TYPE, Form, asks_for_password, read_form
 from lycosa.http.fields import without_sessions
 from lycosa.url.domain import Domains, bundled_suffix_list
-from tests.fetch.fetching import allowed, fetch, impatient_listener, open_fetcher, run
+from tests.fetch.fetching import allowed, fetch, keep_alive_listener, open_fetcher, run
 from tests.servers.members import PASSWORD, USER, Members, members
 
 SETTINGS = [
@@ -40,12 +40,12 @@ SETTINGS = [
         ("https://h.example.evil.test/club/", ""),
     ],
 )
-def test_credentials_stay_below_their_path(url: str, user: str) -> None:
+def test_credentials_are_sent_only_below_their_path(url: str, user: str) -> None:
     expected = {"w": "Basic dzpwYXNz", "ü": "Basic w7w6d29yZA==", "": ""}
     assert BasicCredentials(SETTINGS, {"P": "pass", "Q": "word"}).header(url) == expected[user]
 
 
-def test_a_missing_password_is_named() -> None:
+def test_missing_password_is_reported() -> None:
     with pytest.raises(ConfigError, match="the environment variable Q is not set"):
         BasicCredentials(SETTINGS, {"P": "pass"})
 
@@ -67,9 +67,9 @@ def test_referer(referrer: str, url: str, output: str) -> None:
     assert referer_for(referrer, url) == output
 
 
-def test_what_is_sent_and_what_is_recorded() -> None:
+def test_credentials_are_sent_and_redacted_in_the_recorded_request() -> None:
     with (
-        impatient_listener(2, reset=False) as (origin, received),
+        keep_alive_listener(2, reset=False) as (origin, received),
         open_fetcher(allowed(origin), accept_language="xx") as fetcher,
     ):
         exchange = fetch(
@@ -91,7 +91,7 @@ def test_what_is_sent_and_what_is_recorded() -> None:
     assert b"Accept-Language: xx\r\n\r\n" in received[1]
 
 
-def test_the_archive_gets_no_session() -> None:
+def test_set_cookie_values_are_redacted_in_the_archive() -> None:
     head = (
         b"HTTP/1.1 200 OK\r\nSet-Cookie: sid=secret; Path=/\r\nset-cookie:x=\r\nX: Set-Cookie: "
         b"a=b\r\nSet-Cookie: alone\r\n\r\n"
@@ -108,24 +108,18 @@ def test_the_archive_gets_no_session() -> None:
         b"Set-Cookie:\r\n a=secret",
         b"Set-Cookie: a=b\r\n\tsecret",
     ):
-        assert (
-            without_sessions(b"HTTP/1.1 200 OK\r\n" + line + b"\r\nX: y\r\n\r\n").count(
-                b"[redacted]"
-            )
-            == 1
-        )
-        assert b"secret" not in without_sessions(
-            b"HTTP/1.1 200 OK\r\n" + line + b"\r\nX: y\r\n\r\n"
-        )
+        output = without_sessions(b"HTTP/1.1 200 OK\r\n" + line + b"\r\nX: y\r\n\r\n")
+        assert output.count(b"[redacted]") == 1
+        assert b"secret" not in output
 
 
-def test_a_long_cookie_line_costs_what_it_is_long() -> None:
+def test_redaction_of_a_long_cookie_takes_linear_time() -> None:
     def cpu_s(size: int) -> float:
         began = time.process_time()
         without_sessions(b"HTTP/1.1 200 OK\r\nSet-Cookie: " + b" " * size + b"\r\n\r\n")
         return time.process_time() - began
 
-    # by squares: 256 times
+    # 16 times the size; a quadratic algorithm takes 256 times as long
     assert cpu_s(64_000) < 64 * max(min(cpu_s(4_000) for _ in range(3)), 0.001)
 
 
@@ -149,7 +143,7 @@ URL = "https://h.example/a/login?x=1"
          URL, [("pw", ""), ("stay", "on"), ("e", ""), ("s", "2"), ("w", "words")]),
     ],
 )  # fmt: skip
-def test_forms(markup: str, action: str, fields: list[tuple[str, str]]) -> None:
+def test_login_form_is_read(markup: str, action: str, fields: list[tuple[str, str]]) -> None:
     form = read_form(markup.encode(), URL, "pw")
     assert form is not None
     assert (form.action, [pair for pair in form.fields if pair[0] != "x" or pair[1]]) == (
@@ -166,21 +160,21 @@ def test_forms(markup: str, action: str, fields: list[tuple[str, str]]) -> None:
         "<form method=post action=mailto:x><input name=pw></form>",
     ],
 )
-def test_what_is_no_form_to_log_in_with(markup: str) -> None:
+def test_other_forms_are_not_login_forms(markup: str) -> None:
     assert read_form(markup.encode(), URL, "pw") is None
 
 
-def test_filling_in() -> None:
-    form = Form("https://h.example/in", (("pw", ""), ("t", "1"), ("user", "nobody")))
+def test_form_is_filled_and_encoded() -> None:
+    form = Form("https://h.example/in", (("pw", ""), ("t", "1"), ("user", "default")))
     assert form.filled({"user": "wölf", "pw": "a b&c"}) == b"t=1&user=w%C3%B6lf&pw=a+b%26c"
 
 
-def test_asking_for_a_password() -> None:
+def test_password_field_is_detected() -> None:
     assert asks_for_password(b"<INPUT TYPE=PassWord>")
     assert not asks_for_password(b"<p>your password was changed</p>")
 
 
-def test_a_form_is_sent_once_and_the_next_request_is_a_get() -> None:
+def test_form_is_posted_once_and_the_next_request_is_a_get() -> None:
     body = f"token=t%261&user={USER}&pass={PASSWORD}".encode()
     with members(Members()) as site, open_fetcher([("127.0.0.1", site.port)]) as fetcher:
         [posted] = run(
@@ -199,7 +193,7 @@ def test_a_form_is_sent_once_and_the_next_request_is_a_get() -> None:
     assert (posted.status, got.status) == (302, 200)
     assert posted.request_head.startswith(b"POST /login HTTP/1.1\r\n")
     assert got.request_head.startswith(b"GET /welcome HTTP/1.1\r\n")
-    assert b"Content-Length" not in posted.request_head  # it would tell how long the password is
+    assert b"Content-Length" not in posted.request_head  # would reveal the length of the password
 
 
 DOMAINS = Domains(bundled_suffix_list())
@@ -207,14 +201,15 @@ NOW = 1_800_000_000_000
 
 
 def jar(*stored: tuple[str, str], max_bytes: int = 1 << 20) -> CookieJar:
-    made = CookieJar(DOMAINS, max_bytes=max_bytes)
+    cookies = CookieJar(DOMAINS, max_bytes=max_bytes)
     for url, line in stored:
-        made.store(url, [line], NOW)
-    return made
+        cookies.store(url, [line], NOW)
+    return cookies
 
 
 CASES = [
-    # (set at, Set-Cookie, asked at, sent); the clause of draft-ietf-httpbis-rfc6265bis
+    # (URL that sets the cookie, Set-Cookie, requested URL, Cookie); comments name the clause of
+    # draft-ietf-httpbis-rfc6265bis
     ("http://a.example.org/x/y", "a=1", "http://a.example.org/x/z", "a=1"),  # 5.1.4 default path
     ("http://a.example.org/x/y", "a=1", "http://a.example.org/xx", ""),
     ("http://a.example.org/x/y", "a=1", "http://a.example.org/", ""),
@@ -227,7 +222,7 @@ CASES = [
     # 5.7 step 9: public suffix
     ("http://a.example.org/", "a=1; Domain=org", "http://b.example.org/", ""),
     ("http://a.example.co.uk/", "a=1; Domain=co.uk", "http://b.example.co.uk/", ""),
-    # the private section
+    # private section of the public suffix list
     ("http://a.github.io/", "a=1; Domain=github.io", "http://b.github.io/", ""),
     ("http://github.io/", "a=1; Domain=github.io", "http://github.io/", "a=1"),
     ("http://github.io/", "a=1; Domain=github.io", "http://b.github.io/", ""),
@@ -251,7 +246,7 @@ CASES = [
     ),
     ("http://example.org/a/b", "a=1; Path=/", "http://example.org/", "a=1"),
     ("http://example.org/a/b", "a=1; Path=b", "http://example.org/a/", "a=1"),
-    # the last one counts
+    # the last Path attribute is used
     ("http://example.org/", "a=1; Path=/b; Path=/", "http://example.org/", "a=1"),
     ("http://example.org/", "a = 1 2 ; HttpOnly", "http://example.org/", "a=1 2"),
     ("http://example.org/", 'a="1;2"', "http://example.org/", 'a="1'),
@@ -278,38 +273,38 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("at", "line", "asked", "sent"), CASES)
-def test_by_the_clauses(at: str, line: str, asked: str, sent: str) -> None:
-    assert jar((at, line)).header(asked, NOW) == sent
+@pytest.mark.parametrize(("source", "line", "target", "expected"), CASES)
+def test_cookie_rules_by_clause(source: str, line: str, target: str, expected: str) -> None:
+    assert jar((source, line)).header(target, NOW) == expected
 
 
-def test_order_replacement_and_expiry() -> None:
-    held = jar(
+def test_order_replacement_and_expiry_of_cookies() -> None:
+    cookies = jar(
         ("http://h.example/a/b/c", "long=1; Path=/a/b"),
         ("http://h.example/", "old=1; Max-Age=10"),
         ("http://h.example/", "new=1"),
         ("http://h.example/", "old=2; Max-Age=20"),
     )
     # longer paths first, then by age
-    assert held.header("http://h.example/a/b/", NOW) == "long=1; old=2; new=1"
-    assert held.header("http://h.example/", NOW + 19_999) == "old=2; new=1"
-    assert held.header("http://h.example/", NOW + 20_000) == "new=1"
+    assert cookies.header("http://h.example/a/b/", NOW) == "long=1; old=2; new=1"
+    assert cookies.header("http://h.example/", NOW + 19_999) == "old=2; new=1"
+    assert cookies.header("http://h.example/", NOW + 20_000) == "new=1"
 
 
-def test_what_came_over_plain_http_hides_nothing_secure() -> None:
-    held = jar(
+def test_cookie_set_over_http_does_not_hide_a_secure_one() -> None:
+    cookies = jar(
         ("https://h.example/", "a=safe; Secure"),
         ("http://h.example/", "a=forged"),
         ("http://h.example/x/y", "a=forged"),
     )
-    assert held.header("https://h.example/x/y", NOW) == "a=safe"
-    assert held.header("http://h.example/x/y", NOW) == ""
+    assert cookies.header("https://h.example/x/y", NOW) == "a=safe"
+    assert cookies.header("http://h.example/x/y", NOW) == ""
 
 
-def test_bounds() -> None:
-    held = jar(*[("http://h.example/", f"c{number}=1") for number in range(2 * MAX_A_DOMAIN)])
-    assert len(held) == MAX_A_DOMAIN
-    assert "c0=" not in held.header("http://h.example/", NOW)
+def test_number_and_size_of_cookies_are_bounded() -> None:
+    cookies = jar(*[("http://h.example/", f"c{number}=1") for number in range(2 * MAX_A_DOMAIN)])
+    assert len(cookies) == MAX_A_DOMAIN
+    assert "c0=" not in cookies.header("http://h.example/", NOW)
     many = jar(
         *[(f"http://h{number}.example/", "a=" + "x" * 1_000) for number in range(100)],
         max_bytes=20_000,
@@ -335,7 +330,7 @@ def test_bounds() -> None:
         ("", None),
     ],
 )
-def test_dates(text: str, at: int | None) -> None:
+def test_cookie_dates(text: str, at: int | None) -> None:
     assert parse_cookie_date(text) == at
 
 
@@ -343,6 +338,6 @@ def test_dates(text: str, at: int | None) -> None:
     st.text(max_size=200),
     st.sampled_from(["http://a.example.org/x/y", "https://[::1]/", "http://localhost/"]),
 )
-def test_nothing_raises_and_what_is_sent_is_one_line(line: str, url: str) -> None:
+def test_any_set_cookie_gives_a_single_header_line(line: str, url: str) -> None:
     sent = jar((url, line)).header(url, NOW)
     assert not any(ord(character) < 32 and character != "\t" for character in sent)

@@ -1,5 +1,6 @@
-"""A real Chromium, given pages and their requisites by hand: what scripts add comes out, what is
-hostile costs itself, nothing gets out.
+"""Rendering in a real Chromium with given pages and subresources.
+
+Scripts are executed, hostile pages affect only themselves, and the browser has no network access.
 """
 
 from __future__ import annotations
@@ -46,14 +47,17 @@ def job(markup: str, url: str = "http://site.test/") -> RenderJob:
 
 
 class Rendering:
-    """Renders to the end, with a mapping of URLs to what is there; what is missing is refused."""
+    """Renders pages to the end.
+
+    Subresources come from a mapping; other requests are refused.
+    """
 
     def __init__(self, limits: BrowserLimits) -> None:
         self.browser = Browser(require_program("chromium"), limits, sandbox=os.geteuid() != 0)
-        self.asked: list[str] = []
-        self.never = False  # nothing is answered
+        self.requested_urls: list[str] = []
+        self.unanswered = False  # requests get neither a response nor a refusal
 
-    def __call__(self, *jobs: RenderJob, things: Mapping[str, str] | None = None) -> None:
+    def __call__(self, *jobs: RenderJob, resources: Mapping[str, str] | None = None) -> None:
         for each in jobs:
             self.browser.begin(each)
         deadline = time.monotonic() + BOUND_S
@@ -61,49 +65,49 @@ class Rendering:
         while done < len(jobs):
             requested, ended = self.browser.pump()
             done += len(ended)
-            for one in requested:
-                self.asked.append(one.url)
-                if self.never:
+            for request in requested:
+                self.requested_urls.append(request.url)
+                if self.unanswered:
                     continue
-                text = (things or {}).get(one.url)
+                text = (resources or {}).get(request.url)
                 if text is None:
-                    self.browser.refuse(one)
+                    self.browser.refuse(request)
                 else:
-                    kind = "text/javascript" if one.url.endswith(".js") else "application/json"
-                    self.browser.give(one, 200, [("Content-Type", kind)], text.encode())
+                    kind = "text/javascript" if request.url.endswith(".js") else "application/json"
+                    self.browser.give(request, 200, [("Content-Type", kind)], text.encode())
             assert time.monotonic() < deadline, [(each.url, each.error) for each in jobs]
             time.sleep(0.005)
 
 
 @contextmanager
 def rendering(limits: BrowserLimits = LIMITS) -> Iterator[Rendering]:
-    made = Rendering(limits)
+    renderer = Rendering(limits)
     try:
-        yield made
+        yield renderer
     finally:
-        made.browser.close()
+        renderer.browser.close()
 
 
 @pytest.fixture(scope="module")
 def render() -> Iterator[Rendering]:
-    with rendering() as made:
-        yield made
+    with rendering() as renderer:
+        yield renderer
 
 
-def test_what_scripts_make_is_there(render: Rendering) -> None:
+def test_result_of_scripts_is_in_the_html(render: Rendering) -> None:
     page = job(
         '<div id=app></div><script src="/app.js"></script><script>'
         "fetch('/data.json').then(r => r.json()).then(d => document.body.append(d.words));"
         "setTimeout(() => document.body.append(' late'), 4000);"
         "document.body.append(navigator.userAgent + ' ' + navigator.language)</script>"
     )
-    things = {
+    resources = {
         "http://site.test/app.js": "document.getElementById('app').innerHTML = '<a "
         "href=/made>made by script</a>'",
         "http://site.test/data.json": '{"words": " from data "}',
     }
     began = time.monotonic()
-    render(page, things=things)
+    render(page, resources=resources)
     assert page.error == ""
     html = page.html.decode()
     assert html.startswith("<!DOCTYPE html><html>")
@@ -138,8 +142,8 @@ HOSTILE = {
     "endless timers": "<p>text<script>const f = () => { setTimeout(f, 0) }; f()</script>",
     "endless growth": "<script>for (;;) document.body.append('x'.repeat(1e5))</script>",
     "too large": "<script>document.body.append('x'.repeat(3e6))</script>",
-    "leaves": "<p>text<script>location.href = 'http://other.test/'</script>",
-    "leaves for nothing": "<script>location.href = 'about:blank'</script>",
+    "navigates away": "<p>text<script>location.href = 'http://other.test/'</script>",
+    "navigates to about:blank": "<script>location.href = 'about:blank'</script>",
     "reloads": "<p>text<script>location.reload()</script>",
     "windows": "<p>text<script>for (let i = 0; i < 20; i++) window.open('http://site.test/' + "
     "i)</script>",
@@ -161,32 +165,28 @@ HOSTILE = {
     "deep": "<script>let s = ''; for (let i = 0; i < 5e4; i++) s += '<div>'; "
     "document.body.innerHTML = s</script>",
 }
+ORDINARY = "<p>well<script>document.body.append(' done')</script>"
 FAILS = {
     "endless loop",
     "endless alerts",
     "endless promises",
     "endless growth",
     "too large",
-    "leaves for nothing",
+    "navigates to about:blank",
 }
 
 
 @pytest.mark.proves("isolation-browser")
 @pytest.mark.prove
 def test_hostile_pages_cost_themselves() -> None:
-    """Each beside two that are well: those come out whole, and so does one that is rendered
-    afterwards.
-    """
+    """Each hostile page is rendered together with two ordinary pages, which are not affected."""
     with rendering() as render:
         for name, markup in HOSTILE.items():
-            hostile, well = (
-                job(markup),
-                [job("<p>well<script>document.body.append(' done')</script>") for _ in range(2)],
-            )
-            render(hostile, *well)
-            for each in well:
-                assert b"<p>well<script>" in each.html, (name, each.error)
-                assert b" done" in each.html, name
+            hostile, ordinary = job(markup), [job(ORDINARY) for _ in range(2)]
+            render(hostile, *ordinary)
+            for page in ordinary:
+                assert b"<p>well<script>" in page.html, (name, page.error)
+                assert b" done" in page.html, name
             print(
                 f"{name}: {hostile.error or 'rendered'}, {hostile.requests} requests, "
                 f"{render.browser.starts} starts"
@@ -195,11 +195,11 @@ def test_hostile_pages_cost_themselves() -> None:
                 assert hostile.error, name
                 assert not hostile.html, name
             assert b"root:" not in hostile.html
-        assert not any(url.startswith("file:") for url in render.asked)
+        assert not any(url.startswith("file:") for url in render.requested_urls)
 
 
-def test_where_a_script_leads_is_kept(render: Rendering) -> None:
-    page = job(HOSTILE["leaves"])
+def test_navigation_by_script_becomes_a_refresh(render: Rendering) -> None:
+    page = job(HOSTILE["navigates away"])
     render(page)
     assert b'<head><meta http-equiv="refresh" content="0; url=http://other.test/">' in page.html
     assert page.requests == 0
@@ -219,27 +219,24 @@ def test_the_browser_is_told_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.proves("isolation-browser")
 def test_a_hostile_page_and_the_one_after_it(render: Rendering) -> None:
-    hostile, well = (
-        job(HOSTILE["endless alerts"]),
-        job("<p>well<script>document.body.append(' done')</script>"),
-    )
-    render(hostile, well)
+    hostile, ordinary = job(HOSTILE["endless alerts"]), job(ORDINARY)
+    render(hostile, ordinary)
     assert hostile.error
-    assert b" done" in well.html
+    assert b" done" in ordinary.html
 
 
 @pytest.mark.proves("isolation-browser")
 @pytest.mark.prove
 def test_memory_is_bounded() -> None:
-    eats = job(
+    hostile = job(
         "<script>const held = []; setInterval(() => { for (let i = 0; i < 20; i++) held.push(new "
         "Uint8Array(1e7).fill(1)) }, 1)</script>"
     )
-    well = job("<p>well")
+    ordinary = job("<p>well")
     with rendering(BrowserLimits(2, 8_000, 10, 2**20, 900 * 2**20)) as render:
-        render(eats, well)
-    assert eats.error in ("memory", "crashed", "timeout")
-    assert b"well" in well.html
+        render(hostile, ordinary)
+    assert hostile.error in ("memory", "crashed", "timeout")
+    assert b"well" in ordinary.html
 
 
 @pytest.mark.proves("isolation-browser")
@@ -266,23 +263,21 @@ def test_a_browser_that_dies_is_started_again() -> None:
 
 @pytest.mark.proves("politeness-rendering", "isolation-browser-network")
 def test_nothing_gets_out_but_through_us(render: Rendering) -> None:
-    """Whatever a page tries, no packet of its browser arrives: not at a web server, not by UDP, not
-    at a WebSocket.
-    """
+    """A page tries every kind of connection; no packet of its browser arrives by TCP or UDP."""
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
     ):
         udp.bind(("127.0.0.1", 0))
         port, udp_port = tcp.getsockname()[1], udp.getsockname()[1]
-        knocks: list[str] = []
+        connections: list[str] = []
 
         def listen() -> None:
             tcp.settimeout(0.2)
             while not ended.is_set():
                 try:
                     tcp.accept()[0].close()
-                    knocks.append("tcp")
+                    connections.append("tcp")
                 except TimeoutError:
                     continue
 
@@ -320,14 +315,14 @@ def test_nothing_gets_out_but_through_us(render: Rendering) -> None:
         udp.setblocking(False)
         with pytest.raises(BlockingIOError):
             udp.recvfrom(100)
-    assert knocks == []
+    assert connections == []
     assert b"text" in page.html
-    assert {f"http://{origin}/x"} <= set(render.asked)
+    assert {f"http://{origin}/x"} <= set(render.requested_urls)
 
 
 @pytest.mark.proves("isolation-children")
 def test_who_kills_the_worker_ends_the_browser(tmp_path: Path) -> None:
-    """The pipes close, so nothing is left running."""
+    """The browser ends when its pipes close."""
     require_program("chromium")
     script = (
         "import sys, time; from lycosa.fetch.browser.process import BrowserProcess, find_browser;"
@@ -346,12 +341,12 @@ def test_who_kills_the_worker_ends_the_browser(tmp_path: Path) -> None:
     until(lambda: not status.exists() or "zombie" in status.read_text(), 20)
 
 
-def test_without_a_browser_the_message_helps() -> None:
+def test_missing_browser_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match="render\\.browser: no-such-browser is not a program"):
         find_browser("no-such-browser", sandbox=False)
 
 
-def test_root_has_to_switch_the_sandbox_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_must_disable_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     program = sys.executable
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(ConfigError, match=r"set render\.sandbox to false"):
@@ -361,7 +356,7 @@ def test_root_has_to_switch_the_sandbox_off(monkeypatch: pytest.MonkeyPatch) -> 
     assert find_browser(program, sandbox=True) == program
 
 
-def test_a_browser_that_cannot_be_started_leaves_nothing_open(tmp_path: Path) -> None:
+def test_failed_start_of_the_browser_leaves_no_open_files(tmp_path: Path) -> None:
     program = tmp_path / "chromium"
     program.write_bytes(b"no program")
     program.chmod(0o755)
@@ -373,48 +368,41 @@ def test_a_browser_that_cannot_be_started_leaves_nothing_open(tmp_path: Path) ->
 
 
 ATTRIBUTES = [
-    *(
-        "",
-        "; Path=/",
-        "; Path=/a",
-        "; Path=/a/",
-        "; Path=/b",
-        "; Path=a",
-        "; Path",
-        "; Path=/; Path=/b",
-        ";;;",
-        "; Unknown=1",
-    ),
-    *(
-        "; Domain=example.org",
-        "; Domain=.example.org",
-        "; Domain=www.example.org",
-        "; Domain=WWW.Example.ORG",
-        "; Domain=other.example.org",
-    ),
-    *(
-        "; Domain=org",
-        "; Domain=example.com",
-        "; Domain=",
-        "; Domain=ample.org",
-        "; Secure",
-        "; secure ; x=",
-    ),
-    *(
-        "; Max-Age=0",
-        "; Max-Age=-1",
-        "; Max-Age=60",
-        "; Max-Age=x",
-        "; Max-Age=+60",
-        "; Expires=never",
-        "; Expires=1 jan 2150 1:1:1",
-    ),
-    *(
-        "; Expires=Wed, 09 Jun 1999 10:18:14 GMT",
-        "; Expires=Wed, 09 Jun 2199 10:18:14 GMT",
-        "; Expires=9 Jun 1999 10:18:14; Max-Age=60",
-    ),
-    *("; SameSite=None", "; SameSite=None; Secure", "; SameSite=Lax", "; SameSite=x"),
+    "",
+    "; Path=/",
+    "; Path=/a",
+    "; Path=/a/",
+    "; Path=/b",
+    "; Path=a",
+    "; Path",
+    "; Path=/; Path=/b",
+    ";;;",
+    "; Unknown=1",
+    "; Domain=example.org",
+    "; Domain=.example.org",
+    "; Domain=www.example.org",
+    "; Domain=WWW.Example.ORG",
+    "; Domain=other.example.org",
+    "; Domain=org",
+    "; Domain=example.com",
+    "; Domain=",
+    "; Domain=ample.org",
+    "; Secure",
+    "; secure ; x=",
+    "; Max-Age=0",
+    "; Max-Age=-1",
+    "; Max-Age=60",
+    "; Max-Age=x",
+    "; Max-Age=+60",
+    "; Expires=never",
+    "; Expires=1 jan 2150 1:1:1",
+    "; Expires=Wed, 09 Jun 1999 10:18:14 GMT",
+    "; Expires=Wed, 09 Jun 2199 10:18:14 GMT",
+    "; Expires=9 Jun 1999 10:18:14; Max-Age=60",
+    "; SameSite=None",
+    "; SameSite=None; Secure",
+    "; SameSite=Lax",
+    "; SameSite=x",
 ]
 PAIRS = [
     "{}=1",
@@ -434,21 +422,19 @@ PAIRS = [
 @pytest.mark.parametrize(
     "url", ["http://www.example.org/a/x", "https://www.example.org/a/x", "http://example.org/"]
 )
-def test_cookies_are_those_that_chromium_keeps(render: Rendering, url: str) -> None:
-    """350 Set-Cookie fields of every form: what `document.cookie` then says is what our jar
-    sends.
-    """
+def test_cookie_jar_agrees_with_chromium(render: Rendering, url: str) -> None:
+    """For 350 Set-Cookie fields, `document.cookie` equals the header of the cookie jar."""
     lines = []
     for number, (attributes, pair) in enumerate(itertools.product(ATTRIBUTES, PAIRS)):
         if "=" in pair or not attributes:
             lines.append(pair.format(f"c{number}") + attributes)
     different = {}
     for start in range(0, len(lines), 100):
-        chosen = lines[start : start + 100]
+        part = lines[start : start + 100]
         page = job(
             "<script>document.body.textContent = 'found ' + document.cookie + ' end'</script>", url
         )
-        page.head += [("Set-Cookie", line) for line in chosen]
+        page.head += [("Set-Cookie", line) for line in part]
         render(page)
         output = (
             page.html.decode()
@@ -458,30 +444,33 @@ def test_cookies_are_those_that_chromium_keeps(render: Rendering, url: str) -> N
             .replace("&amp;", "&")
         )
         jar = CookieJar(Domains(bundled_suffix_list()))
-        jar.store(url, chosen, time.time_ns() // 1_000_000)
+        jar.store(url, part, time.time_ns() // 1_000_000)
         ours = jar.header(url, time.time_ns() // 1_000_000)
         for pair in set(output.split("; ")) ^ set(ours.split("; ")):
             different[pair] = (
                 "Chromium" if pair in output.split("; ") else "ours",
-                [line for line in chosen if pair.partition("=")[0] in line][:1],
+                [line for line in part if pair.partition("=")[0] in line][:1],
             )
         assert len(output.split("; ")) > 5, page.error
     assert different == {}
 
 
 @pytest.mark.prove
-def test_what_never_comes_is_not_waited_for() -> None:
-    """A script of a host that rests: the page is taken without it, and the browser goes on."""
-    page, well = (
+def test_unanswered_request_does_not_block_the_page() -> None:
+    """For example, because the host of a subresource is paused.
+
+    The browser is not restarted.
+    """
+    page, other = (
         job("<p>early<script>fetch('/never.json'); document.body.append(' made')</script>"),
         job("<p>well"),
     )
     with rendering(BrowserLimits(1, 1_500, 10, 2**20, 2**31)) as render:
-        render.never = True
+        render.unanswered = True
         render(page)
-        render(well)
+        render(other)
         assert render.browser.starts == 1
     assert (page.error, page.requests) == ("", 1)
     assert b"early" in page.html
     assert b" made" in page.html
-    assert b"well" in well.html
+    assert b"well" in other.html

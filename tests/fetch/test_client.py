@@ -1,6 +1,4 @@
-"""The fetcher itself: what it sends, what it keeps, when it stops; its table of libcurl's
-errors.
-"""
+"""The fetcher: requests, responses, time limits and libcurl errors."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from tests.fetch.fetching import (
     CountingGuard,
     allowed,
     fetch,
-    impatient_listener,
+    keep_alive_listener,
     listener,
     open_fetcher,
     patient_limits,
@@ -72,7 +70,7 @@ def test_the_recorded_request_is_the_one_that_arrived(path: str) -> None:
     ]
 
 
-def test_headers_of_one_request_are_not_sent_with_the_next() -> None:
+def test_headers_of_a_request_are_not_sent_with_the_next_one() -> None:
     with listener(OK) as (origin, received), open_fetcher(allowed(origin)) as fetcher:
         first = fetch(fetcher, origin + "/1", ("If-None-Match", '"x"'))
         second = fetch(fetcher, origin + "/2")
@@ -80,7 +78,7 @@ def test_headers_of_one_request_are_not_sent_with_the_next() -> None:
     assert (b"If-None-Match" in received[0], b"If-None-Match" in received[1]) == (True, False)
 
 
-def test_values_that_would_break_the_request_are_left_out() -> None:
+def test_invalid_header_values_are_not_sent() -> None:
     with listener(OK) as (origin, received), open_fetcher(allowed(origin)) as fetcher:
         exchange = fetch(
             fetcher,
@@ -97,7 +95,7 @@ def test_values_that_would_break_the_request_are_left_out() -> None:
     assert "X-Utf: é".encode() in received[0]
 
 
-def test_the_answer_is_kept_byte_for_byte() -> None:
+def test_response_is_recorded_byte_for_byte() -> None:
     head = (
         b"HTTP/1.1 200  Odd  Reason \r\nX-A:b\r\nx-a:   c  \r\nTransfer-Encoding: chunked\r\n\r\n"
     )
@@ -112,8 +110,8 @@ def test_the_answer_is_kept_byte_for_byte() -> None:
 
 
 def test_libcurl_joins_folded_lines() -> None:
-    """The one place where the recorded head is not byte for byte what came; it would be good news
-    if this failed.
+    """The only case in which the recorded head differs from the received bytes. A failure of this
+    test means that libcurl has changed, and the restriction can be dropped.
     """
     with (
         listener(b"HTTP/1.1 200 OK\r\nX: one\r\n\ttwo\r\nContent-Length: 0\r\n\r\n") as (origin, _),
@@ -125,7 +123,7 @@ def test_libcurl_joins_folded_lines() -> None:
         )
 
 
-def test_what_is_said_of_an_exchange(server: HostileServer) -> None:
+def test_metadata_of_an_exchange(server: HostileServer) -> None:
     token = object()
     clock = ManualClock(1_234_567)
     with CurlFetcher(patient_limits(), AddressGuard(server.allowed()), clock) as fetcher:
@@ -152,21 +150,21 @@ def test_connections_are_reused(server: HostileServer) -> None:
     with CurlFetcher(patient_limits(), guard, SystemClock()) as fetcher:
         for number in range(1, 11):
             assert fetch(fetcher, f"{server.origin('good')}/page/{number}").status == 200
-        assert guard.dials == 1
+        assert guard.connections == 1
         assert (
             len(
                 run(
                     fetcher,
                     [Request(f"{server.origin('good')}/page/{number}") for number in range(1, 11)],
-                    at_once=3,
+                    max_active=3,
                 )
             )
             == 10
         )
-        assert guard.dials == 3
+        assert guard.connections == 3
 
 
-def test_a_connection_outlives_chunks(tmp_path: Path) -> None:
+def test_connection_is_reused_after_a_chunked_response(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_bytes(
         b"<p>a page that nginx sends in chunks, because it compresses it</p>" * 100
     )
@@ -180,19 +178,19 @@ def test_a_connection_outlives_chunks(tmp_path: Path) -> None:
                 assert (
                     decode_body(exchange, 100_000).payload == (tmp_path / "page.html").read_bytes()
                 )
-    assert guard.dials == 1
+    assert guard.connections == 1
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_request_is_sent_once_though_a_kept_connection_breaks(reset: bool) -> None:
+def test_request_is_not_repeated_when_a_kept_connection_breaks(reset: bool) -> None:
     with (
-        impatient_listener(1, reset=reset) as (origin, received),
+        keep_alive_listener(1, reset=reset) as (origin, received),
         open_fetcher(allowed(origin)) as fetcher,
     ):
         exchanges = [fetch(fetcher, f"{origin}/{number}") for number in range(4)]
     assert [exchange.status for exchange in exchanges] == [200, 0, 200, 0]
     assert [exchange.error for exchange in exchanges] == ["", "reset", "", "reset"]
-    # libcurl would have sent /1 again
+    # libcurl alone would have sent /1 again
     assert [data.split()[1].decode() for data in received] == ["/0", "/1", "/2", "/3"]
     assert all(
         exchange.request_head == data for exchange, data in zip(exchanges, received, strict=True)
@@ -200,26 +198,27 @@ def test_a_request_is_sent_once_though_a_kept_connection_breaks(reset: bool) -> 
     assert all(0 <= exchange.connect_ms <= exchange.duration_ms for exchange in exchanges)
 
 
-def await_handles(most: int) -> None:
-    """No more than that are open; the server's ends are in this process too, and it closes them
-    when it gets to it.
+def wait_for_open_files(limit: int) -> None:
+    """Wait until at most `limit` files are open.
+
+    The server is in this process, too, and closes its ends of the connections later.
     """
-    until(lambda: len(os.listdir("/proc/self/fd")) <= most, 20)
+    until(lambda: len(os.listdir("/proc/self/fd")) <= limit, 20)
 
 
-def test_more_hosts_than_connections(server: HostileServer) -> None:
-    """Idle connections are closed to make room: forty hosts through ten."""
+def test_idle_connections_are_closed_for_new_hosts(server: HostileServer) -> None:
+    """The fetcher is limited to 10 connections; the requests are to 40 hosts."""
     target = f"{server.addresses['good']}:{server.port}"
     with open_fetcher([], connect_to=(f"::{target}",), connections=10) as fetcher:
         requests = [Request(f"http://h{number % 40}.test/page/1") for number in range(200)]
         before = len(os.listdir("/proc/self/fd"))
-        done = run(fetcher, requests, at_once=10)
+        done = run(fetcher, requests, max_active=10)
         client_and_server = 2
-        await_handles(before + client_and_server * 12)
+        wait_for_open_files(before + client_and_server * 12)
     assert [exchange.status for exchange in done] == [200] * 200
 
 
-def test_stop_ends_all_and_the_fetcher_goes_on(server: HostileServer) -> None:
+def test_stop_ends_all_exchanges_and_the_fetcher_stays_usable(server: HostileServer) -> None:
     with open_fetcher(server.allowed()) as fetcher:
         for name in ("hang-before-headers", "hang-after-headers", "hang-in-body"):
             fetcher.start(Request(server.url(name), token=name))
@@ -241,17 +240,17 @@ def test_stop_ends_all_and_the_fetcher_goes_on(server: HostileServer) -> None:
         assert fetch(fetcher, f"{server.origin('good')}/").status == 200
 
 
-def test_a_hanging_page_does_not_hold_up_its_own_host(server: HostileServer) -> None:
+def test_hanging_response_does_not_delay_its_host(server: HostileServer) -> None:
     with open_fetcher(server.allowed()) as fetcher:
         fetcher.start(Request(server.url("hang-before-headers")))
         fetcher.start(Request(server.url("no-reason"), token="good"))
         assert [exchange.token for exchange in fetcher.wait(1000)] == ["good"]
 
 
-def test_wait_gives_back_in_time_and_at_once_with_the_first(server: HostileServer) -> None:
+def test_wait_returns_after_its_timeout_or_with_the_first_exchange(server: HostileServer) -> None:
     with open_fetcher(server.allowed()) as fetcher:
         started = time.monotonic()
-        assert fetcher.wait(5000) == []  # nothing is under way
+        assert fetcher.wait(5000) == []  # nothing is in flight
         assert time.monotonic() < started + 0.2
         fetcher.start(Request(server.url("hang-before-headers")))
         assert fetcher.wait(0) == []
@@ -264,50 +263,49 @@ def test_wait_gives_back_in_time_and_at_once_with_the_first(server: HostileServe
         assert time.monotonic() < started + 0.5
 
 
-def test_time_in_which_we_did_not_look_is_held_against_no_server(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A worker that writes to a slow disk calls late: what came meanwhile lies ready, and no limit
-    has passed.
+def test_late_call_of_wait_does_not_count_as_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that writes to a slow disk calls `wait` late.
+
+    The response has arrived meanwhile, so no time limit applies.
     """
-    come, go, away_ms = threading.Event(), threading.Event(), [0]
+    requested, respond, offset_ms = threading.Event(), threading.Event(), [0]
     for module in (client, driver, transfer):
         monkeypatch.setattr(
-            module, "monotonic_ms", lambda: time.monotonic_ns() // 1_000_000 + away_ms[0]
+            module, "monotonic_ms", lambda: time.monotonic_ns() // 1_000_000 + offset_ms[0]
         )
 
     def answer(request: bytes) -> bytes:
-        come.set()
-        go.wait(30)
+        requested.set()
+        respond.wait(30)
         return b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
     limits = {"connect_timeout": "20s", "total_timeout": "20s", "first_byte_timeout": "20s"}
     with listener(answer) as (origin, _), open_fetcher(allowed(origin), **limits) as fetcher:
         fetcher.start(Request(f"{origin}/"))
-        while not come.is_set():
+        while not requested.is_set():
             assert fetcher.wait(10) == []
-        away_ms[0] = 100_000
-        go.set()
+        offset_ms[0] = 100_000
+        respond.set()
         [exchange] = run(fetcher, [])
         assert (exchange.status, exchange.body, exchange.error) == (200, b"hello", "")
-        assert exchange.duration_ms >= 100_000  # the host's pause counts from the end
+        assert exchange.duration_ms >= 100_000  # the host's pause starts at the end
 
 
-def test_closing_in_the_middle_leaves_nothing_open(server: HostileServer) -> None:
+def test_close_during_exchanges_leaves_no_open_files(server: HostileServer) -> None:
     with open_fetcher(server.allowed()) as fetcher:
-        fetch(fetcher, f"{server.origin('good')}/")  # what libcurl and Python open once stays open
+        fetch(fetcher, f"{server.origin('good')}/")  # opens files that libcurl and Python keep
     before = len(os.listdir("/proc/self/fd"))
-    client_ends = open_fetcher(server.allowed())
+    closed_early = open_fetcher(server.allowed())
     for name in ("hang-before-headers", "hang-in-body", "slow-drip"):
-        client_ends.start(Request(server.url(name)))
-    client_ends.wait(100)
-    client_ends.close()
-    await_handles(before)
+        closed_early.start(Request(server.url(name)))
+    closed_early.wait(100)
+    closed_early.close()
+    wait_for_open_files(before)
 
 
-def test_more_connections_than_select_could_watch(server: HostileServer) -> None:
-    """1,100 files open beforehand push every socket past 1,023."""
-    resource_files = [open(os.devnull) for _ in range(1100)]  # noqa: SIM115
+def test_descriptors_beyond_the_limit_of_select(server: HostileServer) -> None:
+    """The descriptors of all sockets are above 1,023, because 1,100 files are open."""
+    open_files = [open(os.devnull) for _ in range(1100)]  # noqa: SIM115
     try:
         with open_fetcher(server.allowed()) as fetcher:
             done = run(
@@ -316,10 +314,10 @@ def test_more_connections_than_select_could_watch(server: HostileServer) -> None
                     Request(f"{server.origin('good')}/page/{number}")
                     for number in range(1, GOOD_PAGES + 1)
                 ],
-                at_once=8,
+                max_active=8,
             )
     finally:
-        for file in resource_files:
+        for file in open_files:
             file.close()
     assert [exchange.status for exchange in done] == [200] * GOOD_PAGES
 
@@ -340,7 +338,7 @@ def test_what_cannot_be_fetched_is_an_outcome_too(url: str, error: str) -> None:
     assert exchange.error_text
 
 
-def test_a_closed_port() -> None:
+def test_closed_port_is_connect_refused() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -348,8 +346,8 @@ def test_a_closed_port() -> None:
             assert fetch(fetcher, f"http://127.0.0.1:{port}/").error == "connect_refused"
 
 
-def test_a_port_that_never_accepts() -> None:
-    """A full backlog: the kernel drops the greeting."""
+def test_port_that_never_accepts_is_connect_timeout() -> None:
+    """The backlog of the port is full, so the kernel drops the SYN."""
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -410,12 +408,12 @@ def test_nothing_is_taken_from_the_environment(
         {"ca_file": "/nowhere"},
     ],
 )
-def test_settings_that_cannot_work_are_refused(changes: dict[str, str]) -> None:
+def test_invalid_settings_are_refused(changes: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="fetch"):
         CurlFetcher(FetchSettings.model_validate(changes), AddressGuard(), SystemClock())
 
 
-def test_every_curl_error_has_its_meaning() -> None:
+def test_curl_errors_are_mapped() -> None:
     assert set(CURL_ERRORS.values()) <= set(FetchError)
     assert curl_error(12345) is FetchError.INTERNAL
     assert (connect_error(111), connect_error(101)) == (
@@ -436,7 +434,7 @@ def test_every_curl_error_has_its_meaning() -> None:
         assert curl_error(getattr(pycurl, name.replace("WEIRD", "FTP_WEIRD"))) is error, name
 
 
-def test_urls_are_taken_apart() -> None:
+def test_split_url() -> None:
     match = split_url("https://user.test:81/a/b?c")
     assert match is not None
     assert match.groups() == ("https", "user.test:81", "/a/b?c")
@@ -445,17 +443,17 @@ def test_urls_are_taken_apart() -> None:
         assert split_url(url) is None
 
 
-def test_small_pieces_are_joined_as_they_come() -> None:
-    """HTTP/2 frames of two bytes took thirty times what they hold."""
-    under_way = transfer.Transfer(pycurl.Curl(), AddressGuard(()), (), 65_536, 10**6, b"")
+def test_small_pieces_of_a_body_are_joined() -> None:
+    """Without joining, HTTP/2 frames of two bytes take thirty times their size in memory."""
+    exchange = transfer.Transfer(pycurl.Curl(), AddressGuard(()), (), 65_536, 10**6, b"")
     sent = []
     for number in range(40_000):
         piece = b"%05d" % number if number % 100 else bytes(1_000)
         sent.append(piece)
-        under_way.write(piece)
-    assert len(under_way.body) < 3_000
-    assert b"".join(under_way.body) == b"".join(sent)
-    assert under_way.size == sum(map(len, sent))
+        exchange.write(piece)
+    assert len(exchange.body) < 3_000
+    assert b"".join(exchange.body) == b"".join(sent)
+    assert exchange.size == sum(map(len, sent))
 
 
 def test_closing_twice_is_harmless() -> None:

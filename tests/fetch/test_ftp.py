@@ -1,6 +1,4 @@
-"""Files over FTP, and gopher, from real servers on loopback; and what a URL or a server could abuse
-them for.
-"""
+"""FTP and gopher with real servers, and abuse by URLs and servers."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_and_listings(files: Path) -> None:
+def test_files_and_directory_listings(files: Path) -> None:
     with ftp(files) as port, open_fetcher([(LOCAL, port)], max_body="100000B") as fetcher:
         start = f"ftp://{LOCAL}:{port}/"
         requests = [
@@ -62,10 +60,10 @@ def test_files_and_listings(files: Path) -> None:
             "length",
         )
         assert [actual[path].status for path in ("none.txt", "none/")] == [404, 404]
-        assert fetch(fetcher, start).status == 200  # and again, after failures
+        assert fetch(fetcher, start).status == 200  # the connection is usable after failures
 
 
-def test_an_unwanted_type_is_not_read(files: Path) -> None:
+def test_body_of_an_unwanted_type_is_not_read(files: Path) -> None:
     with ftp(files) as port, open_fetcher([(LOCAL, port)]) as fetcher:
         (exchange,) = run(
             fetcher,
@@ -81,9 +79,9 @@ def test_an_unwanted_type_is_not_read(files: Path) -> None:
 
 @pytest.mark.proves("access-redirects")
 def test_data_comes_from_where_the_control_connection_leads() -> None:
-    """A server that names another machine for its data (an inner one, say) is not believed."""
-    for named in ("10.0.0.1", "127.0.0.1", "192.0.2.1"):
-        with lying_ftp(named) as port, open_fetcher([(LOCAL, port)]) as fetcher:
+    """The address in the server's PASV response is ignored; it could be an internal host."""
+    for address in ("10.0.0.1", "127.0.0.1", "192.0.2.1"):
+        with lying_ftp(address) as port, open_fetcher([(LOCAL, port)]) as fetcher:
             exchange = fetch(fetcher, f"ftp://{LOCAL}:{port}/a.txt")
             assert (exchange.body, exchange.ip, exchange.error) == (b"the text", LOCAL, "")
 
@@ -100,7 +98,7 @@ def test_private_addresses_are_refused(files: Path) -> None:
             )
 
 
-def test_nobody_there() -> None:
+def test_closed_ftp_port_is_connect_refused() -> None:
     with open_fetcher([(LOCAL, 1999)]) as fetcher:
         assert fetch(fetcher, f"ftp://{LOCAL}:1999/").error == FetchError.CONNECT_REFUSED
 
@@ -114,7 +112,7 @@ def test_nobody_there() -> None:
         ("gopher://h.example:70/1/menu", True),
         ("gopher://h.example:25/_HELO", False),  # a mail server
         ("gopher://h.example:6379/_FLUSHALL", False),  # Redis
-        ("gopher://h.example:7070/", False),  # not named by the operator
+        ("gopher://h.example:7070/", False),  # not permitted in the configuration
         ("gopher://h.example/_a%0d%0aDATA", False),  # commands of another protocol
         ("ftp://h.example/a%0ADELE%20b", False),
         ("ftp://h.example:22/", False),
@@ -124,25 +122,25 @@ def test_nobody_there() -> None:
         ("dict://h.example/", False),
     ],
 )
-def test_what_may_be_asked(url: str, allowed: bool) -> None:
+def test_permitted_file_urls(url: str, allowed: bool) -> None:
     assert (split_file_url(url, AddressGuard()) is not None) == allowed
     if not allowed:
         with open_fetcher([]) as fetcher:
-            ours = url.startswith(("ftp:", "gopher:"))
+            is_file_url = url.startswith(("ftp:", "gopher:"))
             assert fetch(fetcher, url).error == (
-                FetchError.ADDRESS_REFUSED if ours else FetchError.UNSUPPORTED_SCHEME
+                FetchError.ADDRESS_REFUSED if is_file_url else FetchError.UNSUPPORTED_SCHEME
             )
 
 
-def test_only_where_it_is_wanted(files: Path) -> None:
+def test_ftp_needs_other_schemes(files: Path) -> None:
     with ftp(files) as port, fetching.open_fetcher([(LOCAL, port)]) as fetcher:
         assert fetch(fetcher, f"ftp://{LOCAL}:{port}/").error == FetchError.UNSUPPORTED_SCHEME
 
 
-def test_gopher() -> None:
+def test_gopher_menu_and_text() -> None:
     menu = b"0About moths\t/about.txt\tlocalhost\t70\r\n1More\t/more\tlocalhost\t70\r\n.\r\n"
     with (
-        gopher({"": menu, "/about.txt": b"Moths fly at night.\r\n.\r\n"}) as (port, asked),
+        gopher({"": menu, "/about.txt": b"Moths fly at night.\r\n.\r\n"}) as (port, selectors),
         open_fetcher([(LOCAL, port)]) as fetcher,
     ):
         home = fetch(fetcher, f"gopher://{LOCAL}:{port}/")
@@ -151,10 +149,10 @@ def test_gopher() -> None:
         assert parse_head(home.response_head).get("content-type") == GOPHER_MENU
         assert text.body.startswith(b"Moths fly")
         assert parse_head(text.response_head).get("content-type") == "text/plain"
-        assert asked == ["", "/about.txt"]
+        assert selectors == ["", "/about.txt"]
 
 
-def test_a_folder_without_its_slash_leads_to_the_folder(files: Path) -> None:
+def test_directory_without_trailing_slash_redirects(files: Path) -> None:
     with ftp(files) as port, open_fetcher([(LOCAL, port)]) as fetcher:
         start = f"ftp://{LOCAL}:{port}/"
         folder = fetch(fetcher, f"{start}pub/a%20b")
@@ -165,7 +163,7 @@ def test_a_folder_without_its_slash_leads_to_the_folder(files: Path) -> None:
         assert fetch(fetcher, f"{start}pub/none.txt").status == 404
 
 
-def test_a_file_is_sent_again_only_if_it_was_changed(files: Path) -> None:
+def test_unmodified_file_is_not_sent_again(files: Path) -> None:
     with ftp(files) as port, open_fetcher([(LOCAL, port)]) as fetcher:
         url = f"ftp://{LOCAL}:{port}/pub/read%20me.txt"
         changed_at = parse_head(fetch(fetcher, url).response_head).get("last-modified")
@@ -180,7 +178,7 @@ def test_a_file_is_sent_again_only_if_it_was_changed(files: Path) -> None:
         assert (later.status, later.body) == (200, b"Words in a file.\n")
 
 
-def test_a_gopher_server_says_what_is_not_there() -> None:
+def test_gopher_error_item_is_a_404() -> None:
     with (
         gopher({"/three": b"3 is a number\tand no error\r\n"}) as (port, _),
         open_fetcher([(LOCAL, port)]) as fetcher,
@@ -197,7 +195,7 @@ def test_a_greeting_without_end() -> None:
 
 
 @pytest.mark.parametrize("after", ["", "the log-in"])
-def test_a_server_without_room_says_so(after: str) -> None:
+def test_busy_ftp_server_is_a_503(after: str) -> None:
     with busy_ftp(after) as port, open_fetcher([(LOCAL, port)]) as fetcher:
         exchange = fetch(fetcher, f"ftp://{LOCAL}:{port}/a.txt")
         assert (exchange.status, exchange.error) == (503, "")

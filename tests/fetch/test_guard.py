@@ -1,4 +1,4 @@
-"""The address guard: which addresses are public, and that nothing else is ever dialled."""
+"""The address guard permits connections only to public addresses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_other_addresses_are_not(ip: str) -> None:
         ("::1", 80, "[::1]", True),
         ("10.1.2.3", 8081, "intranet.test", False),
         ("10.1.2.3", 8080, "sub.intranet.test", False),
-        # the name counts, not the address that it resolves to
+        # an entry permits a host name, not the addresses of other names
         ("10.0.0.1", 80, "other.test", False),
     ],
 )
@@ -83,14 +83,14 @@ def test_nothing_is_sent_to_a_refused_address(server: HostileServer) -> None:
 
 @pytest.mark.proves("access-dns-rebinding")
 def test_a_name_that_resolves_to_loopback_passes_only_if_it_is_named() -> None:
-    """`localhost` against a listener on 127.0.0.1: the name resolves, the guard decides."""
+    """The name `localhost` resolves to 127.0.0.1; the guard decides by name and port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with open_fetcher([("127.0.0.1", port), ("localhost", port + 1)]) as fetcher:
             assert fetch(fetcher, f"http://localhost:{port}/").error == "address_refused"
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):
-            listener.accept()  # nobody came
+            listener.accept()  # no connection
         with open_fetcher([("localhost", port)], first_byte_timeout="200ms") as fetcher:
             assert fetch(fetcher, f"http://localhost:{port}/").error == "first_byte_timeout"
         listener.accept()[0].close()
@@ -126,20 +126,21 @@ def test_no_redirect_leads_inside(name: str, server: HostileServer) -> None:
     )
 
 
-def test_connect_to_permits_what_it_names(server: HostileServer) -> None:
+def test_connect_to_permits_its_target_address(server: HostileServer) -> None:
     target = f"{server.addresses['good']}:{server.port}"
     with open_fetcher([], connect_to=(f"site.test:80:{target}",)) as fetcher:
         exchange = fetch(fetcher, "http://site.test/page/1")
         assert (exchange.status, exchange.ip) == (200, server.addresses["good"])
         assert b"\r\nHost: site.test\r\n" in exchange.request_head
-        assert fetch(fetcher, f"http://{target}/").error == "address_refused"  # not by its own name
+        # the target's own name is not permitted
+        assert fetch(fetcher, f"http://{target}/").error == "address_refused"
         assert fetch(fetcher, f"http://localhost:{server.port}/").error == "address_refused"
     with open_fetcher([], connect_to=(f"::{target}",)) as fetcher:
         assert fetch(fetcher, "http://any.test:81/page/2").status == 200
         assert fetch(fetcher, "http://other.test/page/3").status == 200
 
 
-def test_connect_to_that_changes_only_the_port_opens_nothing(server: HostileServer) -> None:
+def test_connect_to_without_target_host_permits_no_address(server: HostileServer) -> None:
     port = server.port
     with open_fetcher([], connect_to=(f":80::{port}",)) as fetcher:
         assert fetch(fetcher, f"http://{server.addresses['good']}/").error == "address_refused"
@@ -147,9 +148,10 @@ def test_connect_to_that_changes_only_the_port_opens_nothing(server: HostileServ
         assert fetch(fetcher, f"http://{server.addresses['good']}/").status == 200
 
 
-def test_a_connection_is_not_shared_between_hosts(server: HostileServer) -> None:
-    """Two names with one address: the one that was named opens a connection, the other must not
-    ride on it.
+def test_connection_is_not_shared_between_hosts(server: HostileServer) -> None:
+    """Two names have one address.
+
+    The connection of the permitted name must not be reused for the other one.
     """
     port = server.port
     address = server.addresses["good"]
@@ -164,12 +166,12 @@ def test_a_connection_is_not_shared_between_hosts(server: HostileServer) -> None
 @pytest.mark.parametrize(
     "entry", ["", "a:1:b", "a:1:b:2:3", "a:x:b:2", "a:0:b:2", "a:1:b:65536", "a b:::c:d"]
 )
-def test_a_malformed_connect_to_is_an_error_of_the_configuration(entry: str) -> None:
+def test_malformed_connect_to_is_a_configuration_error(entry: str) -> None:
     with pytest.raises(ConfigError, match="connect_to"):
         parse_connect_to([entry])
 
 
-def test_the_first_entry_that_matches_counts() -> None:
+def test_first_matching_override_is_used() -> None:
     overrides = parse_connect_to(
         ["a.test:80:[::1]:8080", "a.test::b.test:", ":443:c.test:", "::d.test:1"]
     )

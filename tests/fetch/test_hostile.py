@@ -1,4 +1,4 @@
-"""Hostile and random responses have one counted outcome each, in bounded time and without delay."""
+"""Hostile and random responses have a defined outcome in bounded time."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ LIMITS = (FetchError.FIRST_BYTE_TIMEOUT, FetchError.TIMEOUT, FetchError.TOO_SLOW
 
 @pytest.fixture(scope="module")
 def exchanges(server: HostileServer) -> dict[str, Exchange]:
-    """One exchange with every endpoint, many at once: with short limits where a limit is the outcome.
+    """Fetch each endpoint once, concurrently.
 
-    What breaks off on a connection that another endpoint has kept is a reset, whatever came; so
-    those are asked on new ones.
+    Limits are short if the expected outcome is a time limit. A failure on a reused connection is
+    always a reset; such URLs are fetched again on a new connection.
     """
-    patient: list[Request] = []
-    impatient: list[Request] = []
+    requests: list[Request] = []
+    limited_requests: list[Request] = []
     for endpoint in ENDPOINTS:
-        requests = impatient if endpoint.expected.error in LIMITS else patient
-        requests.append(Request(server.url(endpoint.name), token=endpoint.name))
+        group = limited_requests if endpoint.expected.error in LIMITS else requests
+        group.append(Request(server.url(endpoint.name), token=endpoint.name))
     with open_fetcher(server.allowed()) as fetcher:
-        done = run(fetcher, patient)
+        done = run(fetcher, requests)
     with open_impatient_fetcher(server.allowed()) as fetcher:
-        done += run(fetcher, impatient)
+        done += run(fetcher, limited_requests)
     actual = {str(exchange.token): exchange for exchange in done}
     for name, exchange in actual.items():
         if exchange.error_text == REPEATED_TEXT:
@@ -59,7 +59,7 @@ def exchanges(server: HostileServer) -> dict[str, Exchange]:
     return actual
 
 
-def test_there_are_at_least_forty_and_all_have_names_of_their_own() -> None:
+def test_there_are_forty_endpoints_with_distinct_names() -> None:
     assert len(ENDPOINTS) >= 40
     assert len({endpoint.name for endpoint in ENDPOINTS}) == len(ENDPOINTS)
     assert len({endpoint.description for endpoint in ENDPOINTS}) == len(ENDPOINTS)
@@ -103,7 +103,7 @@ def test_each_exchange_is_consistent(
         assert (exchange.response_head, exchange.body, exchange.truncated) == (b"", b"", "")
 
 
-def test_what_was_sent_is_what_is_recorded(
+def test_recorded_requests_equal_the_received_ones(
     server: HostileServer, exchanges: dict[str, Exchange]
 ) -> None:
     received = {request.path: request.head for request in server.requests()}
@@ -135,12 +135,12 @@ def test_a_hanging_host_does_not_hold_up_another(server: HostileServer) -> None:
         while len(good) < GOOD_PAGES:
             good += [exchange for exchange in fetcher.wait(1000) if exchange.token == "good"]
             assert time.monotonic() - started < BOUND_S
-        # most of the hanging ones hang on while the other host was served
+        # most of the hanging requests are still in flight
         assert fetcher.active >= 12
     assert [exchange.status for exchange in good] == [200] * GOOD_PAGES
 
 
-def test_the_front_page_leads_to_every_endpoint(server: HostileServer) -> None:
+def test_front_page_links_to_every_endpoint(server: HostileServer) -> None:
     with open_fetcher(server.allowed()) as fetcher:
         payload = decode_body(fetch(fetcher, f"{server.origin()}/"), MAX_DECODED).payload
     for endpoint in ENDPOINTS:
@@ -150,8 +150,8 @@ def test_the_front_page_leads_to_every_endpoint(server: HostileServer) -> None:
 @pytest.mark.proves("politeness-robots-unreachable")
 @pytest.mark.parametrize("host", ROBOTS_HOSTS, ids=lambda host: host.name)
 def test_each_bad_robots_txt_is_understood(host: RobotsHost, server: HostileServer) -> None:
-    opened = open_impatient_fetcher if host.error in LIMITS else open_fetcher
-    with opened(server.allowed()) as fetcher:
+    open_for_host = open_impatient_fetcher if host.error in LIMITS else open_fetcher
+    with open_for_host(server.allowed()) as fetcher:
         exchange = fetch(fetcher, f"{server.origin(host.name)}/robots.txt")
         assert (exchange.status, exchange.error) == (host.status, host.error)
         hops = 0
@@ -194,7 +194,7 @@ PIECES = (
     b"\xff\xfe",
     b"Content-Length: 5\r\n",
 )
-AT_ONCE = 8
+MAX_ACTIVE = 8
 COUNT = 150
 
 
@@ -231,7 +231,7 @@ def test_mutated_answers(seed: int) -> None:
         done = run(
             fetcher,
             [Request(f"{origin}/{number}", token=number) for number in range(COUNT)],
-            at_once=AT_ONCE,
+            max_active=MAX_ACTIVE,
         )
     assert sorted(int(str(exchange.token)) for exchange in done) == list(range(COUNT))
     for exchange in done:
@@ -248,14 +248,14 @@ def test_mutated_answers(seed: int) -> None:
 
 
 PAGES = 100
-SLOWER = 20
-"""How many times the standard library's time we may take, one request after the other. A wait of
-one sweep for each (which an answer read within the call that sent its request once cost) would be
-several hundred times.
+MAX_SLOWDOWN = 20
+"""Permitted time for sequential requests, as a multiple of the time of `http.client`.
+
+Waiting for the next poll after each response would take several hundred times as long.
 """
 
 
-def test_an_answer_that_comes_at_once_is_returned_at_once(tmp_path: Path) -> None:
+def test_immediate_response_is_returned_immediately(tmp_path: Path) -> None:
     for number in range(PAGES):
         (tmp_path / f"{number}.html").write_text("<p>word " * (100 * (number % 40)))
     with nginx([Server("127.0.5.1", tmp_path)]) as server:
@@ -272,6 +272,6 @@ def test_an_answer_that_comes_at_once_is_returned_at_once(tmp_path: Path) -> Non
             requests = [
                 Request(f"http://127.0.5.1:{server.port}/{number}.html") for number in range(PAGES)
             ]
-            assert all(exchange.status == 200 for exchange in run(fetcher, requests, at_once=1))
+            assert all(exchange.status == 200 for exchange in run(fetcher, requests, max_active=1))
             ours = time.monotonic() - began
-    assert ours < SLOWER * plain
+    assert ours < MAX_SLOWDOWN * plain

@@ -1,4 +1,4 @@
-"""robots.txt by the clauses of RFC 9309, and what people write besides."""
+"""robots.txt by the clauses of RFC 9309, and common deviations."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def allowed(body: str, path: str, agent: str = AGENT) -> bool:
 @pytest.mark.parametrize(
     ("clause", "body", "path", "expected"),
     [
-        ("2.2.1 our token", "User-agent: lycosa\nDisallow: /a", "/a", False),
+        ("2.2.1 token of this crawler", "User-agent: lycosa\nDisallow: /a", "/a", False),
         ("2.2.1 token in any case", "USER-AGENT: LYCOSA\nDisallow: /a", "/a", False),
         ("2.2.1 token with a version", "User-agent: Lycosa/1.0\nDisallow: /a", "/a", False),
-        ("2.2.1 others do not bind us", "User-agent: other\nDisallow: /", "/a", True),
-        ("2.2.1 a shorter token is another robot", "User-agent: lycos\nDisallow: /", "/a", True),
-        ("2.2.1 a longer token is another robot", "User-agent: lycosa-news\nDisallow: /", "/a", True),
-        ("2.2.1 our group wins over *", "User-agent: *\nDisallow: /\n\nUser-agent: lycosa\nAllow: /", "/a", True),
-        ("2.2.1 an empty group of ours wins over *", "User-agent: lycosa\nDisallow:\n\nUser-agent: *\nDisallow: /", "/a", True),
+        ("2.2.1 groups of other crawlers are ignored", "User-agent: other\nDisallow: /", "/a", True),
+        ("2.2.1 a shorter token is another crawler", "User-agent: lycos\nDisallow: /", "/a", True),
+        ("2.2.1 a longer token is another crawler", "User-agent: lycosa-news\nDisallow: /", "/a", True),
+        ("2.2.1 the group of the token precedes *", "User-agent: *\nDisallow: /\n\nUser-agent: lycosa\nAllow: /", "/a", True),
+        ("2.2.1 an empty group of the token precedes *", "User-agent: lycosa\nDisallow:\n\nUser-agent: *\nDisallow: /", "/a", True),
         ("2.2.1 groups of one token are joined", "User-agent: lycosa\nDisallow: /a\n\nUser-agent: lycosa\nDisallow: /b", "/b", False),
-        ("2.2.1 one group for several", "User-agent: x\nUser-agent: lycosa\nUser-agent: y\nDisallow: /a", "/a", False),
+        ("2.2.1 one group for several tokens", "User-agent: x\nUser-agent: lycosa\nUser-agent: y\nDisallow: /a", "/a", False),
         ("2.2.1 *", "User-agent: *\nDisallow: /a", "/a", False),
         ("2.2.1 no group", "Disallow: /a", "/a", True),
-        ("2.2.1 other records do not end the agents", "User-agent: lycosa\nSitemap: /s.xml\nUser-agent: x\nDisallow: /a", "/a", False),
-        ("2.2.1 unknown records neither", "User-agent: lycosa\nNoindex: /n\nUser-agent: x\nDisallow: /a", "/a", False),
+        ("2.2.1 other records do not end the list of agents", "User-agent: lycosa\nSitemap: /s.xml\nUser-agent: x\nDisallow: /a", "/a", False),
+        ("2.2.1 unknown records do not end the list of agents", "User-agent: lycosa\nNoindex: /n\nUser-agent: x\nDisallow: /a", "/a", False),
         ("2.2.2 prefix", "User-agent: *\nDisallow: /a", "/abc", False),
         ("2.2.2 case counts in paths", "User-agent: *\nDisallow: /A", "/a", True),
         ("2.2.2 the longest match wins", "User-agent: *\nDisallow: /a\nAllow: /a/b", "/a/b/c", True),
@@ -67,12 +67,12 @@ def allowed(body: str, path: str, agent: str = AGENT) -> bool:
         ("BOM", "\ufeffUser-agent: *\nDisallow: /a", "/a", False),
         ("misspelt", "User agent: *\nDissallow: /a", "/a", False),
         ("no colon", "User-agent *\nDisallow /a", "/a", False),
-        ("a line separator that is none", "User-agent: *\nAllow: /x\u2028Disallow: /a", "/a", True),
-        ("2.5 what lies beyond the limit", "User-agent: *\nDisallow: /a\n" + "#" * MAX_ROBOTS_BYTES + "\nDisallow: /b", "/b", True),
-        ("2.5 what lies within", "User-agent: *\nDisallow: /a\n" + "#" * MAX_ROBOTS_BYTES + "\nDisallow: /b", "/a", False),
+        ("U+2028 is not a line separator", "User-agent: *\nAllow: /x\u2028Disallow: /a", "/a", True),
+        ("2.5 beyond the size limit", "User-agent: *\nDisallow: /a\n" + "#" * MAX_ROBOTS_BYTES + "\nDisallow: /b", "/b", True),
+        ("2.5 within the size limit", "User-agent: *\nDisallow: /a\n" + "#" * MAX_ROBOTS_BYTES + "\nDisallow: /b", "/a", False),
         ("2.5 at least 500 KiB", "#" * (500 * 1024 - 40) + "\nUser-agent: *\nDisallow: /a\n", "/a", False),
-        ("2.5 half a line is no line", "User-agent: *\nDisallow: /\n" + "Allow: /a#".ljust(MAX_ROBOTS_BYTES, "x"), "/a", False),
-        ("nothing", "", "/a", True),
+        ("2.5 a line cut at the limit is ignored", "User-agent: *\nDisallow: /\n" + "Allow: /a#".ljust(MAX_ROBOTS_BYTES, "x"), "/a", False),
+        ("empty file", "", "/a", True),
         ("a web page", "<!doctype html><html><body>User-agent: *<br>Disallow: /</body></html>", "/a", True),
     ],
 )  # fmt: skip
@@ -91,7 +91,7 @@ def test_by_clause(clause: str, body: str, path: str, expected: bool) -> None:
         ("user-agent: *\ndisallow /a", "/a", "disallow /a"),
     ],
 )
-def test_the_deciding_line_is_named(body: str, path: str, line: str) -> None:
+def test_deciding_line_is_returned(body: str, path: str, line: str) -> None:
     assert Robots(body, AGENT).line(SITE + path) == line
 
 
@@ -132,7 +132,7 @@ def test_sitemaps_belong_to_no_group() -> None:
     assert Robots(body, AGENT).sitemaps() == ["https://a.test/1.xml", "https://a.test/2.xml"]
 
 
-def test_everything_and_nothing() -> None:
+def test_allow_all_and_deny_all() -> None:
     for url in (f"{SITE}/", f"{SITE}/robots.txt", f"{SITE}/a?b"):
         assert Robots.everything().allowed(url)
         assert not Robots.nothing().allowed(url)
@@ -221,8 +221,8 @@ LINES = st.lists(
 @given(LINES, st.text("ab/", max_size=5))
 @settings(max_examples=200)
 def test_the_verdict_is_protegos_and_the_line_agrees(lines: list[str], path: str) -> None:
-    """Without other records between user agents, where protego differs from the RFC, and with exact
-    tokens.
+    """Records between user agents are left out, because protego differs from the RFC there; tokens
+    are exact.
     """
     body = "\n".join(line for line in lines if not line.startswith(("Crawl", "junk")))
     robots = Robots(body, AGENT)
@@ -244,25 +244,26 @@ def test_no_text_raises(body: str, path: str) -> None:
     robots.sitemaps()
 
 
-def test_rules_of_other_schemes() -> None:
-    """FTP as RFC 9309 section 2.3 has it; gopher by the custom of its search engines: rules are
-    about selectors, slash or not.
+def test_robots_rules_of_ftp_and_gopher() -> None:
+    """FTP follows RFC 9309 section 2.3.
+
+    Gopher follows its search engines: rules apply to selectors, with or without a slash.
     """
     assert robots_url("ftp://h:2121") == "ftp://h:2121/robots.txt"
     assert robots_url("gopher://h") == "gopher://h/0robots.txt"
-    files = Robots("User-agent: *\nDisallow: /private/\n", "lycosa", "ftp://h")
-    assert [files.allowed(f"ftp://h/{path}") for path in ("", "private/", "public/")] == [
+    ftp = Robots("User-agent: *\nDisallow: /private/\n", "lycosa", "ftp://h")
+    assert [ftp.allowed(f"ftp://h/{path}") for path in ("", "private/", "public/")] == [
         True,
         False,
         True,
     ]
-    holes = Robots(
+    gopher = Robots(
         "User-agent: *\r\nDisallow: 1/old\r\nDisallow: /private\r\nDisallow:\r\n.\r\n",
         "lycosa",
         "gopher://h",
     )
     output = {
-        path: holes.allowed(f"gopher://h/{path}")
+        path: gopher.allowed(f"gopher://h/{path}")
         for path in (
             "",
             "0/about",
@@ -282,7 +283,7 @@ def test_rules_of_other_schemes() -> None:
         "11/new": True,
         "0/private.txt": False,
     }
-    assert holes.line("gopher://h/1/private") == "Disallow: /private"
+    assert gopher.line("gopher://h/1/private") == "Disallow: /private"
     assert not Robots("User-agent: *\nDisallow: /\n", "lycosa", "gopher://h").allowed(
         "gopher://h/0about"
     )

@@ -1,12 +1,14 @@
-"""TLS verification and HTTP/2, against a real nginx, and against a server that breaks HTTP/2."""
+"""TLS verification and HTTP/2.
+
+The server is a real nginx, or one that violates HTTP/2.
+"""
 
 from __future__ import annotations
 
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.http.decode import decode_body, parse_head
-from tests.fetch.fetching import CountingGuard, fetch, open_fetcher, patient_limits, run
+from tests.fetch.fetching import CountingGuard, fetch, open_fetcher, patient_limits, run, tcp_server
 from tests.servers.certificates import Certificate, make_certificate
 from tests.servers.http2 import has_request
 from tests.servers.nginx import Server, free_port, nginx
@@ -36,11 +38,17 @@ class Tls:
     def connect_to(self, *hosts: str) -> tuple[str, ...]:
         return tuple(f"{host}:443:{ADDRESS}:{self.port}" for host in hosts)
 
+    def server_context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.server.certificate, self.server.key)
+        return context
+
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
-    """nginx with HTTP/2 and a certificate for good.test and other.test, signed by an authority made
-    for this run.
+    """Run nginx with HTTP/2 and TLS.
+
+    The certificate is for good.test and other.test, and signed by a new authority.
     """
     folder = tmp_path_factory.mktemp("tls")
     authority = make_certificate(folder, "authority", "")
@@ -77,7 +85,7 @@ def test_a_wrong_name_is_refused(tls: Tls) -> None:
     assert (exchange.status, exchange.error) == (0, "tls_certificate")
 
 
-def test_verification_can_be_switched_off(tls: Tls) -> None:
+def test_verification_can_be_disabled(tls: Tls) -> None:
     with open_fetcher([], connect_to=tls.connect_to("wrong.test"), verify_tls=False) as fetcher:
         assert fetch(fetcher, "https://wrong.test/1.html").status == 200
 
@@ -86,7 +94,9 @@ def test_verification_can_be_switched_off(tls: Tls) -> None:
     ("http2", "protocol", "first"),
     [(True, "h2", b"HTTP/2 200"), (False, "http/1.1", b"HTTP/1.1 200 OK")],
 )
-def test_a_named_authority_is_trusted(tls: Tls, http2: bool, protocol: str, first: bytes) -> None:
+def test_configured_authority_is_trusted(
+    tls: Tls, http2: bool, protocol: str, first: bytes
+) -> None:
     with open_fetcher(
         [], connect_to=tls.connect_to("good.test"), ca_file=str(tls.authority), http2=http2
     ) as fetcher:
@@ -108,8 +118,10 @@ def test_a_named_authority_is_trusted(tls: Tls, http2: bool, protocol: str, firs
 
 
 def test_http2_shares_a_connection_within_a_host_only(tls: Tls) -> None:
-    """One certificate and one address for both hosts: a browser might let them share, we must not
-    (the guard decides by host).
+    """Both hosts have the same certificate and address.
+
+    A browser may share a connection between them; the fetcher must not, because the guard decides
+    by host.
     """
     origin = f"https://{ADDRESS}:{tls.port}"
     guard = CountingGuard([(ADDRESS, tls.port), ("localhost", tls.port)])
@@ -118,10 +130,10 @@ def test_http2_shares_a_connection_within_a_host_only(tls: Tls) -> None:
             b"GET /0.html?%7ex=%2f HTTP/1.1\r\nHost: " + ADDRESS.encode()
         )
         done = run(
-            fetcher, [Request(f"{origin}/{number}.html") for number in range(20)], at_once=20
+            fetcher, [Request(f"{origin}/{number}.html") for number in range(20)], max_active=20
         )
         assert [(exchange.status, exchange.protocol) for exchange in done] == [(200, "h2")] * 20
-        assert guard.dialled == [ADDRESS]
+        assert guard.connected_hosts == [ADDRESS]
     settings = patient_limits(
         ca_file=str(tls.authority), connect_to=tls.connect_to("good.test", "other.test")
     )
@@ -136,57 +148,45 @@ def test_http2_shares_a_connection_within_a_host_only(tls: Tls) -> None:
 
 
 def _is_new(exchange: Exchange) -> bool:
-    """nginx names in `X-Requests` how many requests a connection has carried."""
+    """Return whether the connection was new.
+
+    nginx counts the requests of a connection in `X-Requests`.
+    """
     return parse_head(exchange.response_head).get("x-requests") == "1"
 
 
-# -- a server that breaks HTTP/2
-# ------------------------------------------------------------
-
-
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """RFC 9113 section 4.1."""
+    """Encode an HTTP/2 frame (RFC 9113 section 4.1)."""
     return (
         len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
     )
 
 
 SETTINGS = _frame(4, 0, 0, b"")
-HEADERS_200 = _frame(1, 4, 1, b"\x88")  # HPACK: the static table's ":status: 200"
+HEADERS_200 = _frame(1, 4, 1, b"\x88")  # HPACK: ":status: 200" of the static table
 
 
 @contextmanager
-def _breaks_http2(tls: Tls, answer: bytes) -> Iterator[int]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tls.server.certificate, tls.server.key)
+def _http2_server(tls: Tls, answer: bytes) -> Iterator[int]:
+    """Send fixed bytes after the first HTTP/2 request of a connection.
+
+    Yields the port.
+    """
+    context = tls.server_context()
     context.set_alpn_protocols(["h2"])
 
-    def serve(listening: socket.socket) -> None:
-        while True:
-            try:
-                plain, _ = listening.accept()
-            except OSError:
-                return
-            with plain, context.wrap_socket(plain, server_side=True) as connection:
-                connection.settimeout(5)
-                try:
-                    data = b""
-                    while not has_request(data):
-                        data += connection.recv(65_536)
-                    connection.sendall(answer)
-                    while connection.recv(65_536):
-                        pass
-                except OSError:
-                    continue
+    def serve(plain: socket.socket) -> None:
+        with context.wrap_socket(plain, server_side=True) as connection, suppress(OSError):
+            connection.settimeout(5)
+            data = b""
+            while not has_request(data):
+                data += connection.recv(65_536)
+            connection.sendall(answer)
+            while connection.recv(65_536):
+                pass
 
-    with socket.create_server((ADDRESS, 0)) as listening:
-        thread = threading.Thread(target=serve, args=(listening,))
-        thread.start()
-        try:
-            yield listening.getsockname()[1]
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+    with tcp_server(serve, ADDRESS) as port:
+        yield port
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def _breaks_http2(tls: Tls, answer: bytes) -> Iterator[int]:
         # RST_STREAM, internal error
         (SETTINGS + _frame(3, 0, 1, (2).to_bytes(4, "big")), 0, "http2", ""),
         (SETTINGS + _frame(0, 0, 1, b"data before headers"), 0, "http2", ""),
-        # header block that does not decode
+        # header block that cannot be decoded
         (SETTINGS + _frame(1, 4, 1, b"\xff\xff\xff\xff\xff\xff\xff"), 0, "http2", ""),
-        # a frame of 4.7 MB: libcurl says GOAWAY and waits
+        # read as a frame of 4.7 MB: libcurl sends GOAWAY and waits
         (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0, "first_byte_timeout", ""),
         (
             SETTINGS
@@ -211,12 +211,12 @@ def _breaks_http2(tls: Tls, answer: bytes) -> Iterator[int]:
         (SETTINGS + HEADERS_200 + _frame(0, 1, 1, b"whole"), 200, "", ""),
     ],
 )
-def test_broken_http2_is_an_outcome(
+def test_http2_violation_has_an_outcome(
     tls: Tls, answer: bytes, status: int, error: str, truncated: str
 ) -> None:
     limits = {error: "1500ms"} if error == FetchError.FIRST_BYTE_TIMEOUT else {}
     with (
-        _breaks_http2(tls, answer) as port,
+        _http2_server(tls, answer) as port,
         open_fetcher([(ADDRESS, port)], ca_file=str(tls.authority), **limits) as fetcher,
     ):
         exchange = fetch(fetcher, f"https://{ADDRESS}:{port}/")
@@ -231,7 +231,7 @@ def test_broken_http2_is_an_outcome(
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, ""),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 200, ""),
-        # without a length only a proper close says that this is all
+        # without a length, only close_notify marks the end
         (b"HTTP/1.1 200 OK\r\n\r\nhello", 200, "incomplete"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello", 200, "incomplete"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 200, "incomplete"),
@@ -239,46 +239,37 @@ def test_broken_http2_is_an_outcome(
         (b"", 0, "empty_reply"),
     ],
 )
-def test_tls_connections_that_just_close(tls: Tls, answer: bytes, status: int, error: str) -> None:
-    """No close_notify: RFC 9112 section 9.8."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tls.server.certificate, tls.server.key)
-    with socket.create_server((ADDRESS, 0)) as listening:
+def test_tls_connection_closed_without_close_notify(
+    tls: Tls, answer: bytes, status: int, error: str
+) -> None:
+    """RFC 9112 section 9.8."""
+    context = tls.server_context()
 
-        def serve() -> None:
-            connection = context.wrap_socket(listening.accept()[0], server_side=True)
+    def serve(plain: socket.socket) -> None:
+        with context.wrap_socket(plain, server_side=True) as connection:
             connection.recv(10_000)
             connection.sendall(answer)
             socket.socket.shutdown(connection, socket.SHUT_RDWR)
-            connection.close()
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        port = listening.getsockname()[1]
-        with open_fetcher([(ADDRESS, port)], ca_file=str(tls.authority)) as fetcher:
-            exchange = fetch(fetcher, f"https://{ADDRESS}:{port}/")
-        thread.join(5)
+    with (
+        tcp_server(serve, ADDRESS) as port,
+        open_fetcher([(ADDRESS, port)], ca_file=str(tls.authority)) as fetcher,
+    ):
+        exchange = fetch(fetcher, f"https://{ADDRESS}:{port}/")
     assert (exchange.status, exchange.error) == (status, error), exchange.error_text
     assert exchange.truncated == ("disconnect" if status and error else "")
     if status:
         assert decode_body(exchange, 100).payload == b"hello"
 
 
-def test_plain_http_on_a_tls_port_and_the_other_way_round(tls: Tls) -> None:
+def test_http_on_a_tls_port_and_tls_on_an_http_port(tls: Tls) -> None:
     with open_fetcher([(ADDRESS, tls.port)], ca_file=str(tls.authority)) as fetcher:
-        # nginx says what is wrong
+        # nginx responds with an error
         assert fetch(fetcher, f"http://{ADDRESS}:{tls.port}/").status == 400
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
 
-        def serve() -> None:
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(1000)
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        with open_fetcher([("127.0.0.1", port)]) as fetcher:
-            assert fetch(fetcher, f"https://127.0.0.1:{port}/").error == "tls"
-        thread.join(5)
+    with tcp_server(serve) as port, open_fetcher([("127.0.0.1", port)]) as fetcher:
+        assert fetch(fetcher, f"https://127.0.0.1:{port}/").error == "tls"

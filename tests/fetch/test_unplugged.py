@@ -1,4 +1,4 @@
-"""A request that a broken network held up: it is not delivered after the time that it was given."""
+"""A request that an outage delays is not delivered after its time limit."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ sys.stdin.readline()
 """
 
 LIMIT_MS = 1_000
-CUT_S = 2.0
-REPEATED_S = 6.0  # TCP doubles the time between two attempts: the last one came within `CUT_S`
+OUTAGE_S = 2.0
+RETRANSMISSION_S = 6.0  # TCP doubles the time between attempts; the last was within `OUTAGE_S`
 
 
 @contextmanager
 def recording_server() -> Iterator[tuple[int, list[str]]]:
-    """Yield the port of an HTTP server, and the paths that were requested from it."""
+    """Yield the port of an HTTP server and its list of requested paths."""
     paths: list[str] = []
 
     class Handler(QuietHandler):
@@ -62,17 +62,17 @@ def recording_server() -> Iterator[tuple[int, list[str]]]:
     ("unacknowledged_ms", "requested"), [(0, ["/first", "/second"]), (LIMIT_MS, ["/first"])]
 )
 def test_a_request_is_not_delivered_later(unacknowledged_ms: int, requested: list[str]) -> None:
-    """The machine is unplugged while its connection is open, requests, stops, and is plugged in
-    again. Without a limit the kernel delivers the request then.
+    """The network fails while a connection is open; the client sends a request and stops; the
+    network recovers. Without a limit, the kernel then delivers the request.
     """
     require_machines()
     machines = RayMachines({"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"})
     try:
         machine = machines.boot()
         with recording_server() as (port, paths):
-            words = ["-c", _CLIENT, OUTSIDE, str(port), str(unacknowledged_ms)]
+            arguments = ["-c", _CLIENT, OUTSIDE, str(port), str(unacknowledged_ms)]
             with subprocess.Popen(
-                [*machines.python(machine), *words],
+                [*machines.python(machine), *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -83,8 +83,8 @@ def test_a_request_is_not_delivered_later(unacknowledged_ms: int, requested: lis
                 with machine.unplugged():
                     print(file=client.stdin, flush=True)
                     assert client.stdout.readline() == "interrupted\n"
-                    time.sleep(CUT_S)
-                time.sleep(REPEATED_S)
+                    time.sleep(OUTAGE_S)
+                time.sleep(RETRANSMISSION_S)
                 print(file=client.stdin, flush=True)
             assert paths == requested
     finally:

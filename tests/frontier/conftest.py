@@ -1,4 +1,4 @@
-"""The frontier over real tables, without fsync."""
+"""Fixture of the frontier tests: real tables, without fsync."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_fsync(quick: None) -> None:
-    """No power cut is in sight (tests/trust has those)."""
+    """Skip fsync; power cuts are tested in tests/trust."""

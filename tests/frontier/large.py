@@ -1,10 +1,10 @@
-"""Large states straight into tables: millions of known URLs on power-law hosts, by real commits.
+"""Generate a large crawl state: known URLs on hosts of power-law size.
 
-First commits of whole key ranges, as merged files are; then commits whose rows lie all over the
-keys, as a worker's are: they say of a few per cent of the URLs that they were visited, and outrank
-the rows before them. Hosts are whole within a key range. Keys, partitions, order and columns are
-those that a crawl would write; there are no visits and no pages, so `lycosa check` has one
-objection. The same seed gives the same rows.
+The rows are written by real commits. The first commits each cover one key range, like compacted
+files; a host is never split between two ranges. The rows of the later commits are spread over all
+keys, like those of a worker: they mark a few per cent of the URLs as visited and supersede the
+earlier rows. Keys, partitions, order and columns are those of a crawl. The tables of visits and
+pages stay empty, so `lycosa check` reports one error. The same seed gives the same rows.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ from lycosa.store.workspace import Workspace
 COLLECTION = "default"
 START_MS = 1_790_000_000_000
 RANGE_ROWS = 500_000
-"""Rows of a commit that holds a key range; the generator's memory is a few hundred bytes times
-this.
-"""
+"""Rows in the commit of one key range. The generator needs a few hundred bytes per row."""
 
 _WORD_LIST = """
 about after again air all always animal answer apple art autumn back bank beach bear best big bird black blue board boat body book
@@ -95,25 +93,25 @@ _SUBDOMAINS = [
     "support",
     "static",
 ]
-_FIRST_ALPHA = 1.05  # exponent of host sizes: a few hosts hold most of the URLs
-_MAX_SHARE = 0.01  # no host holds more of the URLs
+_HOST_SIZE_EXPONENT = 1.05  # power law: a few hosts have most of the URLs
+_MAX_HOST_SHARE = 0.01  # maximum share of the URLs that one host has
 
 _Integers = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True, frozen=True)
 class Plan:
-    """How large the state is."""
+    """Size of the generated state."""
 
     urls: int = 10_000_000
     hosts: int = 1_000_000
     visited: float = 0.04  # share of the URLs
-    worker_commits: int = 20  # that hold the visited ones
+    worker_commits: int = 20  # commits that contain the visited URLs
     seed: int = 1
 
 
 class FrameBuffer:
-    """A frame in the place of a table's buffer."""
+    """A table buffer that is backed by a data frame."""
 
     def __init__(self, table: str, frame: pl.DataFrame) -> None:
         self._table = TABLES[table]
@@ -130,7 +128,10 @@ class FrameBuffer:
 
 
 def build(workspace_root: str, plan: Plan) -> Workspace:
-    """Write a workspace that holds what the plan says; 10 M take 75 s and 1.3 GB of memory."""
+    """Create a workspace with the planned state.
+
+    10 million URLs take about 75 s and 1.3 GB of memory.
+    """
     workspace = Workspace.create(workspace_root)
     claim = workspace.claim("generator")
     random = np.random.default_rng(plan.seed)
@@ -138,13 +139,13 @@ def build(workspace_root: str, plan: Plan) -> Workspace:
     visited: list[pl.DataFrame] = []
     for part in _ranges(hosts):
         urls = _urls(part, random)
-        chosen = _visited(urls, plan.visited, random)
-        visited.append(chosen)
-        _commit(claim, urls=urls, hosts=_host_rows(part, urls, chosen))
-    done = pl.concat(visited)
-    share = random.integers(0, plan.worker_commits, done.height)
+        visited_part = _visited(urls, plan.visited, random)
+        visited.append(visited_part)
+        _commit(claim, urls=urls, hosts=_host_rows(part, urls, visited_part))
+    visited_urls = pl.concat(visited)
+    commit_numbers = random.integers(0, plan.worker_commits, visited_urls.height)
     for number in range(plan.worker_commits):
-        _commit(claim, urls=done.filter(pl.Series(share == number)))
+        _commit(claim, urls=visited_urls.filter(pl.Series(commit_numbers == number)))
     claim.release()
     return workspace
 
@@ -156,7 +157,10 @@ def _commit(claim: Claim, **frames: pl.DataFrame) -> None:
 
 
 def _hosts(plan: Plan, random: np.random.Generator, partitions: int) -> pl.DataFrame:
-    """host, domain, keys, size; sorted as files are."""
+    """Return the hosts with their keys, sizes and URL styles.
+
+    The rows are sorted like those of a file.
+    """
     words = np.array(_WORDS)
     names: list[str] = []
     domains: list[str] = []
@@ -170,10 +174,10 @@ def _hosts(plan: Plan, random: np.random.Generator, partitions: int) -> pl.DataF
         breadth = np.minimum(random.zipf(2.2, count), 300)
         labels = np.array(_SUBDOMAINS)[random.integers(0, len(_SUBDOMAINS), count)]
         first = len(domains)
-        for place, (one, two, suffix, width, label) in enumerate(
+        for offset, (one, two, suffix, width, label) in enumerate(
             zip(left, right, suffixes, breadth, labels, strict=True)
         ):
-            domain = f"{one}{two}{first + place}.{suffix}"
+            domain = f"{one}{two}{first + offset}.{suffix}"
             domains.append(domain)
             names.append(f"{label}.{domain}")
             names.extend(
@@ -192,52 +196,54 @@ def _hosts(plan: Plan, random: np.random.Generator, partitions: int) -> pl.DataF
 
 
 def _sizes(plan: Plan, random: np.random.Generator) -> _Integers:
-    """How many URLs each host has: at least one, by a power law, `plan.urls` in all."""
-    most = max(2.0, plan.urls * _MAX_SHARE)
-    wild = np.minimum(random.random(plan.hosts) ** (-1 / _FIRST_ALPHA), most)
+    """Return the number of URLs per host, by a power law.
+
+    Each host has at least one URL; the total is `plan.urls`.
+    """
+    max_size = max(2.0, plan.urls * _MAX_HOST_SHARE)
+    excess = np.minimum(random.random(plan.hosts) ** (-1 / _HOST_SIZE_EXPONENT), max_size) - 1
     spare = plan.urls - plan.hosts
-    sizes: _Integers = 1 + np.floor((wild - 1) * spare / max(float((wild - 1).sum()), 1.0)).astype(
-        np.int64
-    )
+    sizes: _Integers = 1 + np.floor(excess * spare / max(float(excess.sum()), 1.0)).astype(np.int64)
     missing = plan.urls - int(sizes.sum())
     sizes[random.choice(plan.hosts, missing % plan.hosts, replace=False)] += 1
     return sizes + missing // plan.hosts
 
 
 def _ranges(hosts: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Neighbouring hosts, about RANGE_ROWS URLs at a time."""
-    place = hosts["size"].cum_sum() // RANGE_ROWS
-    yield from hosts.with_columns(place=place).partition_by(
-        "place", maintain_order=True, include_key=False
+    """Split the hosts into ranges of about RANGE_ROWS URLs."""
+    number = hosts["size"].cum_sum() // RANGE_ROWS
+    yield from hosts.with_columns(range=number).partition_by(
+        "range", maintain_order=True, include_key=False
     )
 
 
 def _urls(hosts: pl.DataFrame, random: np.random.Generator) -> pl.DataFrame:
-    """The rows of `urls` of these hosts, all known."""
+    """Return the rows of `urls` of these hosts, all in the state "known"."""
     sizes = hosts["size"].to_numpy()
     rows = int(sizes.sum())
-    which = np.repeat(np.arange(hosts.height), sizes)
+    host_index = np.repeat(np.arange(hosts.height), sizes)
     starts = np.cumsum(sizes) - sizes
-    own = np.arange(rows) - starts[which]  # 0 is the host's front page
-    frame = hosts[which].with_columns(
-        number=pl.Series(own), _year=pl.Series(random.integers(2015, 2027, rows))
+    page_number = np.arange(rows) - starts[host_index]  # 0 is the host's front page
+    frame = hosts[host_index].with_columns(
+        number=pl.Series(page_number), _year=pl.Series(random.integers(2015, 2027, rows))
     )
     frame = frame.with_columns(
-        [_sample(f"w{place}", _WORDS, rows, random) for place in range(6)]
+        [_sample(f"w{number}", _WORDS, rows, random) for number in range(6)]
         + [
             _sample("section", _SECTIONS, rows, random),
             pl.Series("day", random.integers(0, 336, rows)),
         ]
     )
     urls = frame.select(pl.format("https://{}{}", pl.col("host"), _path())).to_series()
-    hub: _Integers = (own * random.random(rows) ** 4).astype(np.int64)  # few pages lead to most
+    # a few pages of each host link to most of its pages
+    hub: _Integers = (page_number * random.random(rows) ** 4).astype(np.int64)
     source = np.where(
         random.random(rows) < 0.1,
         starts[random.integers(0, hosts.height, rows)],
-        starts[which] + hub,
+        starts[host_index] + hub,
     )
-    seen = START_MS - 1_000 * (source % 100_003) - 86_400_000 * (which % 90)
-    depth = 1 + np.floor(np.log(own + 1) / np.log(7)).astype(np.int64) + which % 3
+    seen = START_MS - 1_000 * (source % 100_003) - 86_400_000 * (host_index % 90)
+    depth = 1 + np.floor(np.log(page_number + 1) / np.log(7)).astype(np.int64) + host_index % 3
     frame = frame.select("partition", "host_key").with_columns(
         url_key=_keys(urls),
         url=urls,
@@ -278,7 +284,7 @@ def _urls(hosts: pl.DataFrame, random: np.random.Generator) -> pl.DataFrame:
 
 
 def _path() -> pl.Expr:
-    words = [pl.col(f"w{place}") for place in range(6)]
+    words = [pl.col(f"w{number}") for number in range(6)]
     month, day = 1 + pl.col("day") // 28, 1 + pl.col("day") % 28
     number = pl.col("number")
     dated = pl.format(
@@ -302,7 +308,10 @@ def _path() -> pl.Expr:
 
 
 def _visited(urls: pl.DataFrame, share: float, random: np.random.Generator) -> pl.DataFrame:
-    """A sample of the rows as their first visit leaves them; front pages more often than others."""
+    """Return a sample of the rows as visited.
+
+    Front pages are sampled more often than others.
+    """
     front = urls["url"].str.ends_with("/") & (urls["url"].str.len_bytes() < 50)
     chance = np.where(front.to_numpy(), 3 * share, share)
     rows = urls.filter(pl.Series(random.random(urls.height) < chance))

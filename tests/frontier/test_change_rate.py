@@ -1,5 +1,7 @@
-"""Change rates equal the exact likelihood where that is known, and stay finite. Budgets of refetches
-hold in every window.
+"""Estimation of change rates, and the refetch budget.
+
+Estimates equal the exact likelihood where it is known, and stay finite. The budget holds in every
+time window.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def _stats(visits: Visits, half_life_days: float = math.inf) -> ChangeStats:
 
 
 def _exact(visits: Visits) -> Floats:
-    """ln of the likelihood of a history at each rate of the grid, visit by visit."""
+    """Return ln(likelihood) of a history at each rate of the grid."""
     total = np.zeros(len(GRID))
     for days, changed in visits:
         total += np.log(-np.expm1(-GRID * days)) if changed else -GRID * days
@@ -62,7 +64,7 @@ def _table(all_stats: list[ChangeStats]) -> list[Floats]:
 
 
 @given(st.floats(0.01, 100), st.integers(0, 30), st.integers(0, 30))
-def test_equal_intervals_lose_nothing(days: float, changed: int, unchanged: int) -> None:
+def test_likelihood_is_exact_for_equal_intervals(days: float, changed: int, unchanged: int) -> None:
     visits = [(days, True)] * changed + [(days, False)] * unchanged
     columns = [[value] for value in _stats(visits)]
     np.testing.assert_allclose(log_likelihood(columns)[0], _exact(visits), rtol=1e-4, atol=1e-4)
@@ -72,8 +74,10 @@ def test_equal_intervals_lose_nothing(days: float, changed: int, unchanged: int)
 def test_half_an_unchanged_visit_gives_the_estimator_of_cho_and_garcia_molina(
     visits: int, changed: int
 ) -> None:
-    """-ln((n - X + 0.5)/(n + 0.5)) / interval, found as the top of the parabola through the three
-    highest points.
+    """The estimator is -ln((n - X + 0.5)/(n + 0.5)) / interval.
+
+    The maximum of the likelihood is interpolated by a parabola through the three highest points of
+    the grid.
     """
     days = 2.0
     stats = _stats(
@@ -89,7 +93,7 @@ def test_half_an_unchanged_visit_gives_the_estimator_of_cho_and_garcia_molina(
     )
 
 
-def test_irregular_intervals_come_close_to_the_exact_posterior() -> None:
+def test_irregular_intervals_approximate_the_exact_posterior() -> None:
     random = np.random.default_rng(1)
     errors = []
     for _ in range(300):
@@ -108,9 +112,9 @@ def test_irregular_intervals_come_close_to_the_exact_posterior() -> None:
     assert np.abs(errors).mean() < 0.02
 
 
-def test_one_bit_a_visit_is_not_biased() -> None:
-    """Pages that change three times between two visits: counting says one change a visit, the
-    likelihood knows better.
+def test_estimate_is_unbiased_when_pages_change_between_visits() -> None:
+    """The pages change three times between two visits, of which a visit detects one. Counting the
+    detected changes underestimates the rate; the likelihood does not.
     """
     random = np.random.default_rng(2)
     true = 3.0
@@ -124,7 +128,7 @@ def test_one_bit_a_visit_is_not_biased() -> None:
     assert np.mean(np.log(np.array(counted) / true)) < -0.5
 
 
-def test_more_visits_more_truth() -> None:
+def test_error_decreases_with_the_number_of_visits() -> None:
     random = np.random.default_rng(3)
     true = np.exp(random.normal(math.log(0.2), 1.5, 400))
     errors = []
@@ -140,15 +144,15 @@ def test_more_visits_more_truth() -> None:
     assert errors[2] < 0.5
 
 
-def test_a_page_that_slows_down_is_believed_in_time() -> None:
+def test_old_visits_lose_weight_by_the_half_life() -> None:
     fast, slow = [(1.0, True)] * 60, [(1.0, False)] * 120
     forgetting, never = (rate(_stats(fast + slow, half_life)) for half_life in (30.0, math.inf))
     assert forgetting < never / 3
 
 
-def test_visits_that_a_claim_led_to_do_not_look_fast() -> None:
-    """Visited whenever a change is announced, the page has always changed; only dated changes keep
-    the rate.
+def test_visits_after_an_announced_change_do_not_inflate_the_rate() -> None:
+    """A page that is visited only after it announced a change has changed at every visit. Using
+    the dates of the changes keeps the estimate correct.
     """
     random = np.random.default_rng(4)
     dated, naive = ChangeStats(), ChangeStats()
@@ -159,7 +163,7 @@ def test_visits_that_a_claim_led_to_do_not_look_fast() -> None:
     assert rate(naive, FLAT) > 1.0
 
 
-def test_a_single_row_is_the_same_as_in_a_table() -> None:
+def test_rate_of_a_row_equals_rate_in_a_table() -> None:
     random = np.random.default_rng(5)
     rows = [_stats(_history(random, 0.3, random.exponential(2.0, visits))) for visits in range(20)]
     prior = lognormal_prior(0.5, 1.0)
@@ -167,20 +171,21 @@ def test_a_single_row_is_the_same_as_in_a_table() -> None:
     assert len(rates([[]] * 5)) == 0
 
 
-def test_long_tables_are_taken_in_pieces() -> None:
+def test_long_tables_are_processed_in_chunks() -> None:
     stats = ChangeStats(3.0, 5.0, 1.0, 2.0, 0.0)
     many = rates([np.full(9_000, value) for value in stats])
     assert np.unique(many).tolist() == pytest.approx([rate(stats)])
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e5), st.booleans()), max_size=20))
-def test_any_history_gives_a_rate_within_the_grid(visits: Visits) -> None:
+def test_rate_of_any_history_is_within_the_grid(visits: Visits) -> None:
     assert GRID[0] * 0.999 <= rate(_stats(visits, 180.0)) <= GRID[-1] * 1.001
 
 
 def test_a_prior_is_learned_from_the_collection() -> None:
-    """Half of the pages change daily, half twice a year: after two visits the learned prior errs
-    less than the default one.
+    """Half of the pages change daily, half twice a year.
+
+    After two visits the learned prior has a smaller error than the default prior.
     """
     random = np.random.default_rng(6)
     true = np.where(np.arange(2_000) % 2 == 0, 1.0, 1 / 180)
@@ -196,33 +201,33 @@ def test_a_prior_is_learned_from_the_collection() -> None:
     assert learn_prior([np.zeros(5)] * 5) == DEFAULT_PRIOR
 
 
-def test_claims_weigh_what_they_proved() -> None:
+def test_weight_of_claims_follows_their_accuracy() -> None:
     trust = ClaimTrust()
     assert (claim_weight(trust), silence_weight(trust)) == (0.5, 0.0)
     for _ in range(20):
         trust = observe_claim(trust, claimed=True, changed=True)
-    honest = trust
-    assert claim_weight(honest) > 0.9
-    assert silence_weight(honest) > 0.8
+    accurate = trust
+    assert claim_weight(accurate) > 0.9
+    assert silence_weight(accurate) > 0.8
     for _ in range(60):
         trust = observe_claim(trust, claimed=True, changed=False)
-    assert claim_weight(trust) < 0.3  # lastmod is the time of the request
+    assert claim_weight(trust) < 0.3  # for example, lastmod is always the time of the request
     for _ in range(60):
-        honest = observe_claim(honest, claimed=False, changed=True)
-    assert silence_weight(honest) < 0.3
-    assert observe_claim(honest, claimed=False, changed=False) == honest
+        accurate = observe_claim(accurate, claimed=False, changed=True)
+    assert silence_weight(accurate) < 0.3
+    assert observe_claim(accurate, claimed=False, changed=False) == accurate
 
 
 START = 1_700_000_000_000
 
 
-def test_no_window_holds_more_than_its_share_and_ten_minutes_worth() -> None:
-    budget = Budget(1_440.0, START)  # one a minute
+def test_every_window_is_within_the_budget_plus_ten_minutes() -> None:
+    budget = Budget(1_440.0, START)  # one fetch per minute
     fetches, waiting = list[int](), list[int]()
     for now in range(START, START + DAY_MS, 5_000):
         budget.turn(now)
         if now % 30_000 == START % 30_000:
-            waiting.append(now)  # twice what the budget has
+            waiting.append(now)  # twice as many as the budget permits
         for due in [due for due in waiting if budget.earliest(due) <= now]:
             if budget.take(due, now):
                 fetches.append(now)
@@ -242,26 +247,26 @@ def test_a_budget_saves_up_ten_minutes_and_not_more() -> None:
     assert sum(budget.take(later, later) for _ in range(100)) == 10
 
 
-def test_what_waits_comes_again_the_earliest_due_first() -> None:
-    budget = Budget(144.0 * 5, START)  # five in ten minutes
+def test_deferred_urls_are_fetched_earliest_due_first() -> None:
+    budget = Budget(144.0 * 5, START)  # five fetches per ten minutes
     waiting = {START - 1_000 * number for number in range(1, 101)}
     fetched: list[int] = []
     now = START
     while waiting and now < START + DAY_MS:
         now += 10_000
         budget.turn(now)
-        # the latest first
+        # the latest due is offered first
         offered = [due for due in sorted(waiting, reverse=True) if budget.earliest(due) <= now]
         for due in offered:
             if budget.take(due, now):
                 fetched.append(sorted(waiting).index(due))
                 waiting.discard(due)
     assert not waiting
-    assert fetched[0] == 99  # nobody had been refused yet
-    assert max(fetched[1:]) < 5  # of those that wait, one of the five that have waited longest
+    assert fetched[0] == 99  # no URL had been deferred yet
+    assert max(fetched[1:]) < 5  # always one of the five deferred URLs that are due earliest
 
 
-def test_what_is_held_waits_for_the_opening_in_rows_and_in_tables_alike() -> None:
+def test_earliest_time_is_equal_for_rows_and_tables_when_the_budget_is_spent() -> None:
     budget = Budget(144.0, START)
     for number in range(20):
         budget.take(START + number, START + 30)
@@ -275,7 +280,7 @@ def test_what_is_held_waits_for_the_opening_in_rows_and_in_tables_alike() -> Non
     assert budget.earliest(dues[3]) == dues[3]
 
 
-def test_what_somebody_asked_for_is_paid_later() -> None:
+def test_requested_fetches_are_deducted_from_the_later_budget() -> None:
     budget = Budget(144.0, START)
     assert budget.take(START, START)
     for _ in range(3):

@@ -1,5 +1,6 @@
-"""Clocks of hosts, domains and addresses: by rule, and by a model that sees what a server's log
-would show.
+"""Politeness clocks of hosts, domains and IP addresses.
+
+Tests of single rules, and a model-based test that checks the rules against a log of all fetches.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def fetch(
     clocks.finished(host, domain, start + took, pause, **more)  # type: ignore[arg-type]
 
 
-def test_a_host_rests_from_the_end_of_its_fetch() -> None:
+def test_pause_of_a_host_starts_at_the_end_of_its_fetch() -> None:
     clocks = Clocks(ClockRules())
     assert clocks.ready_at(1, SITE) == 0
     clocks.started(1, SITE, 100)
@@ -37,7 +38,7 @@ def test_a_host_rests_from_the_end_of_its_fetch() -> None:
     assert clocks.ready_at(1, SITE) == 1_150
 
 
-def test_a_later_and_shorter_pause_does_not_end_a_longer_one() -> None:
+def test_shorter_pause_does_not_shorten_a_longer_one() -> None:
     clocks = Clocks(ClockRules(connections_per_host=2))
     clocks.started(1, SITE, 0)
     clocks.started(1, SITE, 0)
@@ -50,7 +51,7 @@ def test_a_later_and_shorter_pause_does_not_end_a_longer_one() -> None:
     assert clocks.ready_at(1, SITE) == 90_000
 
 
-def test_connections_to_one_host_may_be_more_than_the_domain_has() -> None:
+def test_connections_per_host_may_exceed_those_of_the_domain() -> None:
     clocks = Clocks(ClockRules(connections_per_host=3, domain_connections=1))
     for _ in range(3):
         assert clocks.ready_at(1, SITE) == 0
@@ -66,7 +67,7 @@ def test_a_domain_is_asked_as_if_it_were_two_hosts() -> None:
     clocks.started(2, SITE, 0)
     assert (clocks.ready_at(3, SITE), clocks.ready_at(3, "other.test")) == (BUSY, 0)
     clocks.finished(1, SITE, 100, 1_000)
-    assert clocks.ready_at(3, SITE) == 1_100  # one place is in use, one rests
+    assert clocks.ready_at(3, SITE) == 1_100  # one connection is in use, the other one pauses
     clocks.finished(2, SITE, 300, 1_000)
     assert clocks.ready_at(3, SITE) == 1_100
     clocks.started(3, SITE, 1_100)
@@ -75,7 +76,7 @@ def test_a_domain_is_asked_as_if_it_were_two_hosts() -> None:
     assert clocks.ready_at(4, SITE) == 1_300
 
 
-def test_a_domain_remembers_no_more_pauses_than_it_has_places() -> None:
+def test_domain_stores_at_most_one_pause_per_connection() -> None:
     clock = DomainClock()
     for until in (5, 900, 7, 800, 6):
         clock.pause_place(until, 2)
@@ -85,7 +86,7 @@ def test_a_domain_remembers_no_more_pauses_than_it_has_places() -> None:
     )
 
 
-ONE_PLACE = ClockRules(domain_connections=1)
+ONE_CONNECTION = ClockRules(domain_connections=1)
 BURST = {"may_burst": True}
 
 
@@ -93,37 +94,39 @@ BURST = {"may_burst": True}
     ("rules", "fetches", "ready"),
     [
         pytest.param(
-            ONE_PLACE, [(0, 1_000, {})], {2: 1_010}, id="a domain of one place is as one host"
+            ONE_CONNECTION, [(0, 1_000, {})], {2: 1_010}, id="one connection for the whole domain"
         ),
         pytest.param(
-            ONE_PLACE,
+            ONE_CONNECTION,
             [(0, 86_400_000, {"domain_pause": 1_000})],
             {2: 1_010, 1: 86_400_010},
-            id="what one host needs may bind its domain for less",
+            id="pause of the domain is shorter than that of the host",
         ),
         pytest.param(
             ClockRules(burst=5),
             [(0, 1_000, BURST), (10, 60_000, {})],
             {1: 61_020},
-            id="a burst ends with the first answer that asks for a pause",
+            id="burst ends with a response that requires a pause",
         ),
         pytest.param(
             ClockRules(burst=2),
             [(0, 1_000, BURST), (5_000, 1_000, BURST)],
             {1: 5_010},
-            id="a host that was left alone after half a burst owes nothing",
+            id="half a burst is forgotten after its pause",
         ),
         pytest.param(
             ClockRules(burst=2),
             [(0, 1_000, BURST), (5_000, 1_000, BURST), (5_010, 1_000, BURST)],
             {1: 7_020},
-            id="and has another burst",
+            id="next burst starts afterwards",
         ),
-        pytest.param(ClockRules(burst=1), [(0, 1_000, BURST)], {1: 1_010}, id="no burst is set"),
-        pytest.param(ClockRules(burst=4), [(0, 1_000, {})], {1: 1_010}, id="no burst is permitted"),
+        pytest.param(
+            ClockRules(burst=1), [(0, 1_000, BURST)], {1: 1_010}, id="burst not configured"
+        ),
+        pytest.param(ClockRules(burst=4), [(0, 1_000, {})], {1: 1_010}, id="burst not permitted"),
     ],
 )
-def test_when_hosts_may_be_asked_after_fetches_of_the_first(
+def test_ready_times_after_fetches_from_the_first_host(
     rules: ClockRules, fetches: list[tuple[int, int, dict[str, Any]]], ready: dict[int, int]
 ) -> None:
     clocks = Clocks(rules)
@@ -155,7 +158,7 @@ def test_hosts_behind_one_address_share_its_connections() -> None:
     assert clocks.ready_at(3, "site3.test", "192.0.2.1") == 0
 
 
-def test_a_burst_is_paid_for_afterwards_and_keeps_its_place() -> None:
+def test_pauses_of_a_burst_follow_after_it() -> None:
     clocks = Clocks(ClockRules(domain_connections=1, burst=3))
     fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
     assert (clocks.ready_at(1, SITE), clocks.ready_at(2, SITE)) == (10, 1_010)
@@ -164,10 +167,10 @@ def test_a_burst_is_paid_for_afterwards_and_keeps_its_place() -> None:
     fetch(clocks, 1, 20, 10, 1_000, may_burst=True)
     assert clocks.ready_at(1, SITE) == clocks.ready_at(2, SITE) == 3_030
     fetch(clocks, 1, 3_030, 10, 1_000, may_burst=True)
-    assert clocks.ready_at(1, SITE) == 3_040  # the next burst
+    assert clocks.ready_at(1, SITE) == 3_040  # the next burst has started
 
 
-def test_a_burst_takes_one_place_of_its_domain() -> None:
+def test_burst_uses_one_connection_of_its_domain() -> None:
     clocks = Clocks(ClockRules(burst=3))
     fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
     clocks.started(1, SITE, 10)
@@ -180,7 +183,7 @@ def test_a_burst_takes_one_place_of_its_domain() -> None:
     assert clocks.ready_at(1, SITE) == 500
 
 
-def test_half_a_burst_is_not_forgotten() -> None:
+def test_tidy_keeps_the_state_of_an_unfinished_burst() -> None:
     clocks = Clocks(ClockRules(burst=2))
     fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
     clocks.tidy(100)
@@ -190,7 +193,7 @@ def test_half_a_burst_is_not_forgotten() -> None:
     assert clocks.remove(1) == 4_010
 
 
-def test_what_was_not_sent_leaves_no_pause() -> None:
+def test_undone_request_leaves_no_pause() -> None:
     clocks = Clocks(ClockRules(domain_connections=1, address_connections=1))
     clocks.started(1, SITE, 0, "192.0.2.1")
     clocks.undone(1, SITE, "192.0.2.1")
@@ -209,7 +212,7 @@ def test_a_host_that_is_taken_up_counts_as_fetched_at_the_claim() -> None:
         3, "late.test", 500, not_before=now_ms + 60_000, now_ms=now_ms, monotonic_ms=monotonic
     )
     assert clocks.ready_at(3, "late.test") == 69_000
-    assert clocks.ready_at(4, "late.test") == 0  # what one host was asked to wait is its own
+    assert clocks.ready_at(4, "late.test") == 0  # not_before of one host does not pause another
     clocks.restore(5, "slow.test", 3_600_000, not_before=0, now_ms=now_ms, monotonic_ms=monotonic)
     assert clocks.ready_at(6, "slow.test") == 8_000 + DOMAIN_CAP_MS
     assert clocks.ready_at(5, "slow.test") == 3_608_000
@@ -219,7 +222,7 @@ def test_a_host_that_is_taken_up_counts_as_fetched_at_the_claim() -> None:
     assert clocks.ready_at(4, "late.test") == clocks.domain_paused_until("late.test") == 39_000
 
 
-def test_stored_times() -> None:
+def test_conversion_of_stored_times_is_bounded() -> None:
     assert (monotonic_from(5_000, 2_000, 70_000), monotonic_from(1_000, 2_000, 70_000)) == (
         73_000,
         70_000,
@@ -227,11 +230,11 @@ def test_stored_times() -> None:
     assert monotonic_from(10**15, 2_000, 70_000) == 70_000 + RETRY_AFTER_CAP_MS
 
 
-def test_clocks_that_nobody_needs_are_forgotten() -> None:
+def test_unneeded_clocks_are_removed() -> None:
     clocks = Clocks(ClockRules())
     for number in range(20_000):
         fetch(clocks, number, number * 10, 5, 1_000, domain=f"site{number}.test")
-    assert len(clocks) < 8_192  # some hundred rest at a time
+    assert len(clocks) < 8_192  # a few hundred hosts pause at the same time
     clocks.started(7, SITE, 200_000)
     clocks.delay(9, 200_000, 10**9)
     clocks.tidy(10**8)
@@ -241,7 +244,7 @@ def test_clocks_that_nobody_needs_are_forgotten() -> None:
     assert len(clocks) == 1
 
 
-def test_growing_while_a_fetch_is_booked_loses_nothing() -> None:
+def test_clocks_in_use_survive_growth() -> None:
     clocks = Clocks(ClockRules())
     for number in range(20_000):
         clocks.started(number, f"site{number}.test", 0)
@@ -250,7 +253,7 @@ def test_growing_while_a_fetch_is_booked_loses_nothing() -> None:
         clocks.finished(number, f"site{number}.test", 1, 1_000)
 
 
-def test_a_host_that_rests_long_can_be_kept_elsewhere() -> None:
+def test_remove_returns_the_end_of_the_pause() -> None:
     clocks = Clocks(ClockRules())
     fetch(clocks, 1, 0, 10, 86_400_000)
     assert (clocks.remove(1), clocks.remove(1)) == (86_400_010, 0)
@@ -272,7 +275,10 @@ def test_rules_of_several_collections_are_the_strictest() -> None:
 
 @dataclass(slots=True)
 class Fetched:
-    """One fetch as the server sees it, and what was due after it. `end` None: under way."""
+    """One fetch as the server sees it, and the pauses due after it.
+
+    `end` is None while the fetch is in flight.
+    """
 
     host: int
     domain: str
@@ -287,9 +293,10 @@ ADDRESSES = {1: "x", 2: "x", 3: "y", 4: "", 5: "x", 6: "y"}
 PAUSES = st.sampled_from((0, 1, 500, 1_000, 3_000, 60_000, 700_000))
 
 
-class Robot(RuleBasedStateMachine):
-    """Any order of starts, ends, failures, Retry-After and new owners; checked against the list of
-    all that was fetched.
+class ClockMachine(RuleBasedStateMachine):
+    """Start and end fetches, pause, and restart in any order.
+
+    Every decision is checked against the log of all fetches.
     """
 
     @initialize(
@@ -304,8 +311,8 @@ class Robot(RuleBasedStateMachine):
         self.now = self.claimed_at = 1_000
         self.clocks = Clocks(self.limits, self.now)
         self.log: list[Fetched] = []
-        self.host_rest: dict[int, int] = {}
-        self.domain_rest: dict[str, int] = {}
+        self.host_paused_until: dict[int, int] = {}
+        self.domain_paused_until: dict[str, int] = {}
 
     @rule(forward=st.sampled_from((0, 1, 100, 600, 1_000, 5_000, 1_000_000)))
     def wait(self, forward: int) -> None:
@@ -322,7 +329,7 @@ class Robot(RuleBasedStateMachine):
         if not early and at < BUSY:
             self.now = max(self.now, at)
         if self.limits.burst == 1:
-            assert (at <= self.now) == self.may_start(host)
+            assert (at <= self.now) == self.may_start_by_log(host)
         if at > self.now:
             return
         self.clocks.started(host, domain, self.now, address)
@@ -338,10 +345,10 @@ class Robot(RuleBasedStateMachine):
         kind=st.sampled_from(("ok", "ok", "busy", "down")),
     )
     def finish(self, which: int, took: int, pause: int, kind: str) -> None:
-        under_way = [fetched for fetched in self.log if fetched.end is None]
-        if not under_way:
+        in_flight = [fetched for fetched in self.log if fetched.end is None]
+        if not in_flight:
             return
-        fetched = under_way[which % len(under_way)]
+        fetched = in_flight[which % len(in_flight)]
         self.now += took
         fetched.end, fetched.pause = self.now, pause
         fetched.domain_pause = min(pause, DOMAIN_CAP_MS) if kind == "ok" else min(pause, 1_000)
@@ -356,19 +363,19 @@ class Robot(RuleBasedStateMachine):
             may_burst=kind == "ok",
         )
         if kind == "busy":
-            rest = min(pause, DOMAIN_CAP_MS)
-            self.clocks.delay_domain(fetched.domain, self.now, self.now + rest)
-            self.domain_rest[fetched.domain] = max(
-                self.domain_rest.get(fetched.domain, 0), self.now + rest
+            until = self.now + min(pause, DOMAIN_CAP_MS)
+            self.clocks.delay_domain(fetched.domain, self.now, until)
+            self.domain_paused_until[fetched.domain] = max(
+                self.domain_paused_until.get(fetched.domain, 0), until
             )
 
     @rule(host=st.sampled_from(list(HOSTS)), wait=PAUSES)
     def delay(self, host: int, wait: int) -> None:
         self.clocks.delay(host, self.now, self.now + wait)
-        self.host_rest[host] = max(self.host_rest.get(host, 0), self.now + wait)
+        self.host_paused_until[host] = max(self.host_paused_until.get(host, 0), self.now + wait)
 
     @rule(host=st.sampled_from(list(HOSTS)))
-    def put_aside(self, host: int) -> None:
+    def remove(self, host: int) -> None:
         if any(fetched.host == host and fetched.end is None for fetched in self.log):
             return
         self.clocks.delay(host, self.now, self.clocks.remove(host))
@@ -382,9 +389,10 @@ class Robot(RuleBasedStateMachine):
         pause=st.sampled_from((500, 3_000)),
         late=st.sampled_from((0, 400)),
     )
-    def new_owner(self, clock_shift: int, pause: int, late: int) -> None:
-        """A kill: what is under way is lost, all that is known are the times in the tables, read
-        when some time has passed.
+    def restart(self, clock_shift: int, pause: int, late: int) -> None:
+        """Simulate a killed worker.
+
+        Fetches in flight are lost; the times in the tables are restored `late` ms after the claim.
         """
         stored = {host: self.ends(host) for host in HOSTS}
         domains = {domain: self.clocks.domain_paused_until(domain) for domain in HOSTS.values()}
@@ -400,53 +408,55 @@ class Robot(RuleBasedStateMachine):
             self.clocks.restore(
                 host, domain, pause, not_before=date, now_ms=now_ms, monotonic_ms=self.now
             )
-            self.host_rest[host] = max(self.host_rest.get(host, 0), self.claimed_at + pause)
+            self.host_paused_until[host] = max(
+                self.host_paused_until.get(host, 0), self.claimed_at + pause
+            )
         for domain, until in domains.items():
             date = until + clock_shift
             self.clocks.restore_domain(
                 domain, not_before=date, now_ms=now_ms, monotonic_ms=self.now
             )
-            self.domain_rest[domain] = max(
-                self.domain_rest.get(domain, 0), self.claimed_at + pause, until
+            self.domain_paused_until[domain] = max(
+                self.domain_paused_until.get(domain, 0), self.claimed_at + pause, until
             )
 
     def ends(self, host: int) -> int:
-        rests = [
+        pause_ends = [
             fetched.end + fetched.pause
             for fetched in self.log
             if fetched.host == host and fetched.end is not None
         ]
-        return max([*rests, self.host_rest.get(host, 0)])
+        return max([*pause_ends, self.host_paused_until.get(host, 0)])
 
-    def may_start(self, host: int) -> bool:
-        """The rules once more, over everything that ever happened."""
+    def may_start_by_log(self, host: int) -> bool:
+        """Evaluate the politeness rules over the log of all fetches."""
         domain, address = HOSTS[host], ADDRESSES[host]
         mine = [fetched for fetched in self.log if fetched.host == host]
-        under_way = [fetched for fetched in self.log if fetched.end is None]
+        in_flight = [fetched for fetched in self.log if fetched.end is None]
         return (
-            self.now >= self.host_rest.get(host, 0)
-            and self.now >= self.domain_rest.get(domain, 0)
+            self.now >= self.host_paused_until.get(host, 0)
+            and self.now >= self.domain_paused_until.get(domain, 0)
             and all(
                 fetched.end is None or self.now >= fetched.end + fetched.pause for fetched in mine
             )
             and sum(fetched.end is None for fetched in mine) < self.limits.connections_per_host
-            and sum(self.has_place(fetched) for fetched in self.log if fetched.domain == domain)
+            and sum(
+                self.holds_connection(fetched) for fetched in self.log if fetched.domain == domain
+            )
             < self.places
             and (
                 not (address and self.limits.address_connections)
-                or sum(ADDRESSES[fetched.host] == address for fetched in under_way)
+                or sum(ADDRESSES[fetched.host] == address for fetched in in_flight)
                 < self.limits.address_connections
             )
         )
 
-    def has_place(self, fetched: Fetched) -> bool:
+    def holds_connection(self, fetched: Fetched) -> bool:
         return fetched.end is None or fetched.end + fetched.domain_pause > self.now
 
     @invariant()
     def average_holds(self) -> None:
-        """With bursts, over a host's whole history: after so many fetches, so many pauses, but for
-        one burst.
-        """
+        """Assert that all pauses of a host are observed, except one burst."""
         if not hasattr(self, "limits") or self.limits.connections_per_host > 1:
             return
         for host in HOSTS:
@@ -460,8 +470,8 @@ class Robot(RuleBasedStateMachine):
                 assert mine[-1].start - mine[first].start >= sum(fetched.pause for fetched in paid)
 
 
-TestRobot = Robot.TestCase
-TestRobot.settings = settings(max_examples=150, stateful_step_count=50)
+TestClocks = ClockMachine.TestCase
+TestClocks.settings = settings(max_examples=150, stateful_step_count=50)
 
 
 @pytest.mark.proves("politeness-address")
@@ -474,7 +484,7 @@ def test_workers_share_what_an_address_is_given() -> None:
     assert clocks.ready_at(3, "site3.test", "192.0.2.1") == BUSY
     clocks.share(1)
     assert clocks.ready_at(3, "site3.test", "192.0.2.1") == 0
-    clocks.share(9)  # more workers than places: one each all the same
+    clocks.share(9)  # more workers than connections: each still has one
     assert clocks.ready_at(4, "site4.test", "192.0.2.9") == 0
     unlimited = Clocks(ClockRules())
     unlimited.share(9)

@@ -1,4 +1,4 @@
-"""Hosts in columns: found by key, picked by urgency, never left out."""
+"""The host directory: lookup by key, and selection by urgency."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def summaries(rows: list[tuple[int, int, int, int, int | None]]) -> pl.DataFrame
 
 
 def resident(folder: Path) -> int:
-    """Bytes of mapped files of a folder that are in this process's memory."""
+    """Return the resident bytes of the mapped files of a folder."""
     parts = re.split(
         r"^[0-9a-f]+-[0-9a-f]+ ", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE
     )
@@ -44,7 +44,10 @@ def resident(folder: Path) -> int:
 
 
 def directory(due: list[int | None], partition: int = 0) -> HostDirectory:
-    """One host for each time, with keys far enough apart to have places of their own."""
+    """Create one host per due time.
+
+    The keys are far apart, so that no two hosts share a position.
+    """
     hosts = HostDirectory()
     hosts.extend(
         summaries([(partition, (number + 1) << 40, 1, 0, at) for number, at in enumerate(due)])
@@ -53,11 +56,11 @@ def directory(due: list[int | None], partition: int = 0) -> HostDirectory:
 
 
 @given(st.sets(KEYS, max_size=30), st.lists(KEYS, max_size=60), st.integers(1, 8))
-def test_a_host_keeps_its_slot_and_is_found_by_key(
-    loaded: set[int], added: list[int], fold_at: int
+def test_host_keeps_its_slot_and_is_looked_up_by_key(
+    loaded: set[int], added: list[int], merge_at: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_MERGE_AT", fold_at)
+        patch.setattr(module, "_MERGE_AT", merge_at)
         hosts = HostDirectory()
         hosts.extend(summaries([(3, key, 1, 0, 5) for key in loaded]))
         hosts.extend(summaries([]))
@@ -74,7 +77,7 @@ def test_a_host_keeps_its_slot_and_is_found_by_key(
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_columns_grow_without_losing_anything(mapped: bool, tmp_path: Path) -> None:
+def test_columns_keep_their_values_when_they_grow(mapped: bool, tmp_path: Path) -> None:
     hosts = HostDirectory(str(tmp_path) if mapped else None)
     for number in range(3_000):
         hosts.set(
@@ -88,7 +91,7 @@ def test_columns_grow_without_losing_anything(mapped: bool, tmp_path: Path) -> N
     assert hosts.nbytes / 3_000 < 50 + (1 << 18) / 3_000 + 1
 
 
-def test_a_new_host_rests_with_nothing_to_fetch() -> None:
+def test_new_host_is_inactive_and_has_nothing_due() -> None:
     hosts = HostDirectory()
     slot = hosts.add(5, 1)
     assert hosts.next_time() is None
@@ -101,14 +104,14 @@ def test_a_new_host_rests_with_nothing_to_fetch() -> None:
     assert (len(hosts), sums) == (1, [0, 3, 1])
 
 
-def test_many_slots_are_found_among_loaded_and_new_hosts() -> None:
+def test_slots_of_loaded_and_added_hosts_are_looked_up_together() -> None:
     hosts = directory([0, 0, 0])
     added = [hosts.add(key, 0) for key in (5, 2 << 40 | 1, (1 << 64) - 1)]
     keys = np.array([5, 2 << 40, 7, (1 << 64) - 1, 2 << 40 | 1], np.uint64)
     assert hosts.slots(keys).tolist() == [added[0], hosts.slot(2 << 40), -1, added[2], added[1]]
 
 
-def test_counts_never_fall_below_zero_and_only_fields_are_set() -> None:
+def test_negative_counts_and_unknown_fields_are_refused() -> None:
     hosts = HostDirectory()
     slot = hosts.add(5, 1)
     hosts.set(slot, waiting=1)
@@ -119,7 +122,7 @@ def test_counts_never_fall_below_zero_and_only_fields_are_set() -> None:
         hosts.set(slot, host_key=1)
 
 
-def test_only_resting_hosts_that_are_due_are_picked() -> None:
+def test_only_inactive_hosts_that_are_due_are_picked() -> None:
     hosts = directory([5, 100, None, 200, 50])
     hosts.activate(0)
     assert hosts.pick(100, 0, 10).tolist() == [1, 4]
@@ -131,13 +134,13 @@ def test_only_resting_hosts_that_are_due_are_picked() -> None:
     assert (hosts.next_time(), hosts.pick(100, 0, 0).size) == (50, 0)
 
 
-def test_what_is_due_sooner_comes_first_and_the_overdue_are_equal() -> None:
+def test_hosts_due_earlier_come_first_and_overdue_hosts_are_equal() -> None:
     hosts = directory([1_090_000, 1_050_000, 400, 1_000_000, 1_020_000])
     assert hosts.pick(1_000_000, 90_000, 3).tolist() == [2, 3, 4]
     assert hosts.pick(1_000_000, 90_000, 4).tolist() == [1, 2, 3, 4]
 
 
-def test_servers_that_were_never_visited_come_first_then_the_longest_unvisited() -> None:
+def test_server_order_is_unvisited_hosts_then_by_last_visit() -> None:
     hosts = directory([0] * 5)
     for slot, (seen, visited) in enumerate(
         [(3, 50_000), (1, 20_000), (0, 90_000), (9, 70_000), (0, 0)]
@@ -150,7 +153,7 @@ def test_servers_that_were_never_visited_come_first_then_the_longest_unvisited()
     ]
 
 
-def test_whether_an_unvisited_host_rests() -> None:
+def test_unvisited_rest_reports_an_inactive_unvisited_host() -> None:
     hosts = directory([5, 50])
     hosts.set(0, visited=1)
     assert [hosts.unvisited_rest(now) for now in (5, 49, 50)] == [False, False, True]
@@ -159,7 +162,7 @@ def test_whether_an_unvisited_host_rests() -> None:
 
 
 @pytest.mark.parametrize("block", [7, 1_000])
-def test_equal_hosts_are_picked_in_turns_of_neighbours(
+def test_equally_urgent_hosts_are_picked_round_robin(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_BLOCK", block)
@@ -170,7 +173,7 @@ def test_equal_hosts_are_picked_in_turns_of_neighbours(
     assert min(np.bincount(np.concatenate(turns))) == 2
 
 
-def test_neighbours_are_told_by_partition_first() -> None:
+def test_hosts_are_ordered_by_partition_then_key() -> None:
     hosts = HostDirectory()
     order = [(2, 1 << 40), (1, 9 << 40), (2, 5 << 50), (1, 2 << 40)]
     hosts.extend(summaries([(partition, key, 1, 0, 0) for partition, key in order]))
@@ -186,7 +189,7 @@ def test_neighbours_are_told_by_partition_first() -> None:
     st.sampled_from(HostOrder),
     st.integers(1, 20),
 )
-def test_a_pick_is_the_most_urgent_ones(
+def test_pick_returns_the_most_urgent_hosts(
     rows: list[tuple[int, int, int, bool]], limit: int, order: HostOrder, block: int
 ) -> None:
     hosts = directory([row[0] for row in rows])
@@ -214,7 +217,7 @@ def test_a_pick_is_the_most_urgent_ones(
     assert len(set(picked)) == len(picked)
 
 
-def test_what_hosts_say_is_laid_over() -> None:
+def test_update_applies_rows_of_the_hosts_table() -> None:
     hosts = directory([10, None, 30])
     schema = {
         "host_key": pl.UInt64,
@@ -228,7 +231,7 @@ def test_what_hosts_say_is_laid_over() -> None:
     assert (hosts.next_at[:3].tolist(), len(hosts)) == ([10, NEVER, 70], 3)
 
 
-def test_mapped_columns_leave_memory_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_mapped_columns_are_paged_out_and_keep_their_values(tmp_path: Path) -> None:
     hosts = HostDirectory(str(tmp_path))
     count = 200_000
     for first in range(0, count, 50_000):
@@ -250,7 +253,7 @@ def test_mapped_columns_leave_memory_and_nothing_is_lost(tmp_path: Path) -> None
     assert ((int(hosts.next_at[5]), hosts.next_time()), list(tmp_path.iterdir())) == ((7, 0), [])
 
 
-def test_a_full_disk_leaves_the_columns_in_memory(
+def test_columns_stay_in_memory_when_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts = HostDirectory(str(tmp_path))

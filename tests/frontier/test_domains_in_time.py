@@ -1,5 +1,7 @@
-"""The frontier in simulated time, with large domains: polite by the log of the servers, and no
-slower than politeness requires. The figures of docs/explanation/webmasters.md agree with the code.
+"""The frontier in simulated time, with large domains.
+
+The crawl is polite according to the log of the servers, and no slower than politeness requires.
+The figures of docs/explanation/webmasters.md are correct.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ from tests.frontier.test_frontier import url_row
 
 
 class Site(NamedTuple):
-    """A host, and what each of its fetches takes and asks for, in milliseconds."""
+    """A host with the duration of its fetches and the pause after each.
+
+    Both are in milliseconds.
+    """
 
     key: int
     domain: str
@@ -65,17 +70,17 @@ class Served(NamedTuple):
 class CountedClocks(Clocks):
     """Counts how often a host is considered."""
 
-    looks = 0
+    calls = 0
 
     def host_ready_at(self, host_key: int) -> int:
-        self.looks += 1
+        self.calls += 1
         return super().host_ready_at(host_key)
 
 
 def crawl(web: list[Site], places: int) -> tuple[list[Served], float]:
     """Fetch all pages, each as soon as the frontier returns it.
 
-    Return the log of the servers, and how often a host was considered for each fetch.
+    Return the log of the servers, and how many hosts were considered per fetch.
     """
     clocks = CountedClocks(ClockRules(domain_connections=places))
     frontier = Frontier(clocks)
@@ -99,7 +104,7 @@ def crawl(web: list[Site], places: int) -> tuple[list[Served], float]:
         while rows := frontier.next(now):
             host = rows[0].id.host_key
             heapq.heappush(in_flight, (now + by_key[host].took, host, now))
-    return log, clocks.looks / len(log)
+    return log, clocks.calls / len(log)
 
 
 def sites(domains: dict[str, int], pages: int, seed: int = 1) -> list[Site]:
@@ -113,14 +118,12 @@ def sites(domains: dict[str, int], pages: int, seed: int = 1) -> list[Site]:
 
 
 def check_log(log: list[Served], places: int) -> None:
-    """From what the servers saw: hosts and domains, each arrival against what was under way or
-    resting then.
-    """
+    """Assert that all requests respect the pauses and connection limits."""
     by_domain: dict[str, list[Served]] = defaultdict(list)
-    rested: dict[int, int] = {}
+    paused_until: dict[int, int] = {}
     for served in sorted(log, key=lambda each: each.start):
-        assert served.start >= rested.get(served.host, 0)
-        rested[served.host] = served.end + served.pause
+        assert served.start >= paused_until.get(served.host, 0)
+        paused_until[served.host] = served.end + served.pause
         busy = [
             other for other in by_domain[served.domain] if other.end + other.pause > served.start
         ]
@@ -129,7 +132,7 @@ def check_log(log: list[Served], places: int) -> None:
 
 
 @pytest.mark.parametrize("places", [1, 2, 5])
-def test_polite_complete_and_as_quick_as_allowed(places: int) -> None:
+def test_crawl_is_polite_complete_and_as_fast_as_permitted(places: int) -> None:
     web = sites(
         {
             "large.test": 400,
@@ -145,14 +148,14 @@ def test_polite_complete_and_as_quick_as_allowed(places: int) -> None:
         mine = [site for site in web if site.domain == domain]
         work = sum(site.pages * (site.took + site.pause) for site in mine)
         longest = max(site.pages * (site.took + site.pause) for site in mine)
-        rests = max(site.took + site.pause for site in mine)
+        longest_turn = max(site.took + site.pause for site in mine)
         end = max(served.end + served.pause for served in log if served.domain == domain)
-        assert end <= max(work / places * 1.1, longest) + rests
+        assert end <= max(work / places * 1.1, longest) + longest_turn
 
 
 @pytest.mark.parametrize("places", [1, 2, 5])
 def test_hosts_of_a_domain_take_turns(places: int) -> None:
-    """A second page of a host comes after the first of every other one, whatever their pauses."""
+    """The second page of a host is fetched after the first pages of all hosts of the domain."""
     hosts = 300
     log, _ = crawl([Site(key, "large.test", 4, 5, 1_000) for key in range(1, hosts + 1)], places)
     order = [served.host for served in sorted(log, key=lambda each: each.start)]
@@ -163,36 +166,25 @@ def test_hosts_of_a_domain_take_turns(places: int) -> None:
     assert len(set(order[:hosts])) >= hosts - places
 
 
-def test_the_work_for_a_fetch_does_not_grow_with_the_domain() -> None:
-    looks = [crawl(sites({"large.test": hosts}, 3), 2)[1] for hosts in (100, 1_000)]
-    assert looks[1] < 1.2 * looks[0] < 12
+def test_work_per_fetch_does_not_grow_with_the_domain() -> None:
+    considered = [crawl(sites({"large.test": hosts}, 3), 2)[1] for hosts in (100, 1_000)]
+    assert considered[1] < 1.2 * considered[0] < 12
 
 
-PAGE = re.sub(
-    r"\s+",
-    " ",
-    (Path(__file__).parents[2] / "docs" / "explanation" / "webmasters.md").read_text(
-        encoding="utf-8"
-    ),
-)
-BLOCKS = re.findall(
-    r"(?:^    .*\n)+",
-    (Path(__file__).parents[2] / "docs" / "explanation" / "webmasters.md").read_text(
-        encoding="utf-8"
-    ),
-    flags=re.M,
-)
+_SOURCE = (Path(__file__).parents[2] / "docs/explanation/webmasters.md").read_text(encoding="utf-8")
+PAGE = re.sub(r"\s+", " ", _SOURCE)
+BLOCKS = re.findall(r"(?:^    .*\n)+", _SOURCE, flags=re.M)
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 SLOW = reasons(DelayRules.of(Collection()), duration_ms=3 * SECOND)
 FETCH, COLLECTION = FetchSettings(), Collection()
 AFTER_AN_OUTAGE = list(accumulate([True] * 100 + [False] * 4, failures_after, initial=0))[101:]
-"""Counted failures after 100 of them and then one to four successes."""
+"""Failure counts after 100 failures and then one to four successes."""
 
 
 @pytest.mark.proves("politeness-figures")
 @pytest.mark.parametrize(
-    ("promise", "is_kept"),
+    ("statement", "is_true"),
     [
         ("| connections per host | 1 | 1 to 16 |", COLLECTION.connections_per_host == 1),
         ("- one second,", COLLECTION.delay == SECOND),
@@ -239,9 +231,9 @@ AFTER_AN_OUTAGE = list(accumulate([True] * 100 + [False] * 4, failures_after, in
         ),
     ],
 )
-def test_every_figure_is_that_of_the_code(promise: str, is_kept: bool) -> None:
-    assert promise in PAGE
-    assert is_kept
+def test_every_figure_is_that_of_the_code(statement: str, is_true: bool) -> None:
+    assert statement in PAGE
+    assert is_true
 
 
 @pytest.mark.proves("politeness-connections", "politeness-figures")
@@ -264,7 +256,7 @@ def test_limits_that_an_operator_can_set_are_those_of_the_page(
             Collection.model_validate({setting: value})
 
 
-def test_the_examples_behave_as_described() -> None:
+def test_examples_of_the_page_behave_as_described() -> None:
     agent, rules, away = (re.sub(r"^    ", "", block, flags=re.M) for block in BLOCKS)
     sent = default_fields(FetchSettings(contact="https://newsroom.example/crawler"))
     assert agent.strip().encode() in [bytes(line) for line in sent]

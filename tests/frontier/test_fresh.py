@@ -1,5 +1,7 @@
-"""The schedule of the policy `fresh`: due exactly at the threshold, the budget is used, and moving
-fetches around gains nothing. In simulation it reaches its bars (`make prove`).
+"""The schedule of the policy `fresh`.
+
+A page is due exactly at the threshold; the budget is used up and its distribution is optimal. In
+simulation, the policy reaches its quality floors (`make prove`).
 """
 
 from __future__ import annotations
@@ -28,9 +30,12 @@ changes = st.floats(1e-4, 300.0)
 
 
 def value(importance: float, change_rate: float, age_days: float) -> float:
-    """Return what a fetch is worth at an age (see `lycosa.frontier.recrawl.fresh`)."""
+    """Return the value of a fetch at an age.
+
+    See `lycosa.frontier.recrawl.fresh`.
+    """
     x = change_rate * age_days
-    if x < 1e-3:  # the plain formula loses its digits
+    if x < 1e-3:  # series: the closed formula is inexact here
         return importance / change_rate * x * x * (0.5 - x * (1 / 3 - x / 8))
     return importance / change_rate * (1 - math.exp(-x) * (1 + x))
 
@@ -61,9 +66,9 @@ def test_value_is_the_derivative_of_freshness() -> None:
         assert value(1.0, change_rate, 1 / fetches) == pytest.approx(slope, rel=1e-4)
 
 
-def test_edges() -> None:
+def test_page_is_never_due_at_the_limits() -> None:
     never = interval_days([1.0, 1.0, 0.0, 1.0], [2.0, 0.0, 1.0, 1.0], [0.5, 0.1, 0.1, 2.0])
-    # value ends just at the threshold; never changes; does not matter; out of reach
+    # maximum value equals the threshold; rate zero; importance zero; maximum below the threshold
     assert np.isinf(never).all()
     assert [interval_of(1.0, 2.0, 0.5), interval_of(1.0, 0.0, 0.1), interval_of(0.0, 1.0, 0.1)] == [
         math.inf
@@ -72,8 +77,8 @@ def test_edges() -> None:
 
 
 @pytest.mark.parametrize("budget", [5.0, 100.0, 1_000.0])
-def test_nothing_is_gained_by_moving_fetches(budget: float) -> None:
-    """Against 500 other ways to spend the same budget, near ones and far ones."""
+def test_no_other_distribution_of_the_budget_is_better(budget: float) -> None:
+    """Compares with 500 other distributions of the same budget, similar and dissimilar ones."""
     importance, change_rate = _pages(1, 500)
     threshold = solve(importance, change_rate, budget)
     best = rates(importance, change_rate, threshold)
@@ -86,7 +91,7 @@ def test_nothing_is_gained_by_moving_fetches(budget: float) -> None:
     assert (best[importance / change_rate <= threshold] == 0).all()
 
 
-def test_a_small_budget_gives_up_the_hopeless() -> None:
+def test_small_budget_is_not_spent_on_fast_changing_pages() -> None:
     importance, change_rate = np.ones(3), np.array([0.1, 1.0, 50.0])
     fetches = rates(importance, change_rate, solve(importance, change_rate, 1.0))
     assert fetches[2] == 0
@@ -94,7 +99,7 @@ def test_a_small_budget_gives_up_the_hopeless() -> None:
     assert fetches[1] > 0
 
 
-def test_no_page_more_often_than_the_shortest_interval() -> None:
+def test_no_page_is_fetched_more_often_than_the_shortest_interval() -> None:
     importance, change_rate = _pages(5, 100)
     threshold = solve(importance, change_rate, 50.0, shortest_days=1.0)
     fetches = rates(importance, change_rate, threshold, shortest_days=1.0)
@@ -114,7 +119,7 @@ def test_a_schedule_without_pages_or_budget() -> None:
         solve([1.0], [1.0], 0.0)
 
 
-def test_a_sample_gives_about_the_same_threshold() -> None:
+def test_threshold_of_a_sample_approximates_that_of_all_pages() -> None:
     importance, change_rate = _pages(6, 50_000)
     importance = np.minimum(importance, 100.0)
     whole = solve(importance, change_rate, 5_000.0)
@@ -124,7 +129,9 @@ def test_a_sample_gives_about_the_same_threshold() -> None:
 
 
 @given(st.floats(1e-3, 1e3), changes, st.floats(0, 1), st.floats(0, 1))
-def test_signals(interval: float, change_rate: float, claim: float, silence: float) -> None:
+def test_claims_shorten_and_silence_lengthens_the_interval(
+    interval: float, change_rate: float, claim: float, silence: float
+) -> None:
     both = claimed_interval(interval, change_rate, claim, silence)
     assert claimed_intervals(
         np.array([interval]), [change_rate], [claim], [silence]
@@ -139,15 +146,15 @@ def test_signals(interval: float, change_rate: float, claim: float, silence: flo
     assert math.isinf(claimed_interval(math.inf, change_rate, claim, silence))
 
 
-def test_a_claim_counts_as_the_age_at_which_the_page_would_be_as_doubtful() -> None:
+def test_claim_counts_as_the_age_of_equal_staleness() -> None:
     assert claimed_interval(10.0, 0.2, 0.5, 0.0) == pytest.approx(10.0 - math.log(2) / 0.2)
     assert claimed_interval(1.0, 0.2, 0.9, 0.0) == 0.0
 
 
-def test_steering() -> None:
+def test_correction_steers_towards_the_budget() -> None:
     assert steer(1.0, 200, 1_000) < 1.0 < steer(1.0, 5_000, 1_000)
-    assert steer(1.0, 20, 10) < steer(1.0, 2_000, 1_000)  # few fetches are noise
-    assert steer(1.3, 0, 0) < 1.3  # forgets
+    assert steer(1.0, 20, 10) < steer(1.0, 2_000, 1_000)  # few fetches: weak evidence
+    assert steer(1.3, 0, 0) < 1.3  # decays
     correction = 1.0
     for _ in range(100):
         correction = steer(correction, 1e9, 1e6)
@@ -155,7 +162,7 @@ def test_steering() -> None:
 
 
 def test_a_small_web_in_simulation() -> None:
-    """The real thing at size is in test_freshness_prove.py."""
+    """The full simulation is `test_close_to_the_optimum_and_better_than_simple_rules`."""
     fresh, learned, uniform = (
         run(policy, 1, 60, pages=600, days=20) for policy in ("fresh", "learned", "uniform")
     )
@@ -165,19 +172,19 @@ def test_a_small_web_in_simulation() -> None:
     assert fresh.fetches <= 60.1
 
 
-RIVALS = ("uniform", "proportional", "adaptive")
+SIMPLE_POLICIES = ("uniform", "proportional", "adaptive")
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("budget", [1_000, 5_000])
-@pytest.mark.parametrize("seed", [11, 12])  # webs that no constant was chosen on
+@pytest.mark.parametrize("seed", [11, 12])  # not used for choosing constants
 def test_close_to_the_optimum_and_better_than_simple_rules(seed: int, budget: int) -> None:
-    results = [run(policy, seed, budget) for policy in ("fresh", "learned", *RIVALS)]
+    results = [run(policy, seed, budget) for policy in ("fresh", "learned", *SIMPLE_POLICIES)]
     assert below_floors(results, FLOORS) == []
 
 
 @pytest.mark.prove
-def test_claims_of_changes_are_worth_listening_to() -> None:
+def test_claims_of_changes_improve_freshness() -> None:
     learned, claims = (run(policy, 11, 1_000) for policy in ("learned", "claims"))
     assert claims.share > learned.share
 
@@ -186,13 +193,13 @@ def _result(policy: str, freshness: float, fetches: float = 1_000.0) -> Result:
     return Result(policy, 1, 1_000, fetches, freshness, freshness, 1.0)
 
 
-def test_the_judge_of_the_bars() -> None:
+def test_below_floors_reports_each_violation() -> None:
     good = [_result("fresh", 0.99), _result("learned", 0.93), _result("uniform", 0.6)]
     assert below_floors(good, FLOORS) == []
     assert len(below_floors([_result("fresh", 0.97), *good[1:]], FLOORS)) == 1
     assert len(below_floors([good[0], _result("learned", 0.89), good[2]], FLOORS)) == 1
-    # better than what was learned
+    # a simple policy is better than the learned one
     assert len(below_floors([*good, _result("adaptive", 0.95)], FLOORS)) == 1
     assert len(below_floors([_result("fresh", 0.99, fetches=1_002.0), *good[1:]], FLOORS)) == 1
-    assert len(below_floors(good[1:], FLOORS)) == 1  # not run
+    assert len(below_floors(good[1:], FLOORS)) == 1  # no result of `fresh`
     assert below_floors([_result("claims", 0.5), *good], FLOORS) == []

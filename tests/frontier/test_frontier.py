@@ -1,5 +1,6 @@
-"""The frontier's promises: every URL once, breadth-first within a host, never two fetches at once,
-never before its time.
+"""The frontier returns every URL once, and never before its time.
+
+Hosts are crawled breadth-first and within their connection limits.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ def host_row(host: int) -> HostRow:
 
 
 def take(frontier: Frontier, now: int) -> UrlRow | None:
-    """The one row that is due, or None."""
+    """Return the single row that is due, or None."""
     rows = frontier.next(now)
     assert len(rows) < 2
     return rows[0] if rows else None
 
 
 def put_back(frontier: Frontier, rows: tuple[UrlRow, ...]) -> None:
-    """Undo `next`: the URL waits again and no fetch is made."""
+    """Undo `next`: the URL is queued again and no fetch is made."""
     for row in rows:
         frontier.add(row)
     frontier.undo(rows[0].id.host_key)
 
 
-def test_breadth_first_within_a_host() -> None:
+def test_order_within_a_host_is_breadth_first() -> None:
     frontier = Frontier()
     frontier.open_host(host_row(1))
     for number, depth in enumerate([2, 0, 1, 0, 2]):
@@ -59,7 +60,7 @@ def test_breadth_first_within_a_host() -> None:
     assert order == [(0, 1), (0, 3), (1, 2), (2, 0), (2, 4)]
 
 
-def test_a_host_is_left_alone_for_its_pause_while_others_go_on() -> None:
+def test_host_pauses_while_others_continue() -> None:
     frontier = Frontier()
     for host in (1, 2):
         frontier.open_host(host_row(host))
@@ -79,7 +80,7 @@ def test_a_host_is_left_alone_for_its_pause_while_others_go_on() -> None:
     assert take(frontier, 500) is not None
 
 
-def test_a_retry_waits_for_its_time_and_does_not_stop_its_host() -> None:
+def test_retry_is_deferred_without_blocking_its_host() -> None:
     frontier = Frontier()
     frontier.open_host(host_row(1))
     failing = url_row(1, 1)
@@ -97,7 +98,7 @@ def test_a_retry_waits_for_its_time_and_does_not_stop_its_host() -> None:
     assert take(frontier, 1000) is failing
 
 
-def test_less_depth_moves_a_waiting_url_forward_and_leaves_no_second_copy() -> None:
+def test_decreased_depth_moves_a_queued_url_forward_without_a_copy() -> None:
     frontier = Frontier()
     frontier.open_host(host_row(1))
     deep, shallow = url_row(1, 1, depth=5), url_row(1, 2, depth=3)
@@ -107,7 +108,7 @@ def test_less_depth_moves_a_waiting_url_forward_and_leaves_no_second_copy() -> N
     frontier.add(deep)
     assert len(frontier) == 2
     assert take(frontier, 0) is deep
-    # it failed: the old entry of depth 5 must not bring it back early
+    # it failed: the old entry of depth 5 must not make it due early
     frontier.add(deep, not_before=50)
     frontier.finished(1, 0, 1)
     assert take(frontier, 1) is shallow
@@ -116,7 +117,7 @@ def test_less_depth_moves_a_waiting_url_forward_and_leaves_no_second_copy() -> N
     assert take(frontier, 50) is deep
 
 
-def test_a_held_host_waits_until_it_is_released() -> None:
+def test_held_host_is_not_due_until_released() -> None:
     frontier = Frontier()
     frontier.open_host(host_row(1))
     frontier.add(url_row(1, 1))
@@ -133,7 +134,7 @@ def test_a_held_host_waits_until_it_is_released() -> None:
     assert take(frontier, 15) is row
 
 
-def test_removed_urls_are_not_given() -> None:
+def test_removed_urls_are_not_returned() -> None:
     frontier = Frontier()
     frontier.open_host(host_row(1))
     frontier.add(url_row(1, 1))
@@ -212,28 +213,29 @@ def test_idle_hosts_are_those_without_urls_and_fetches(
             assert set(frontier.active.idle()) == idle
 
 
-def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
-    """Each is looked at once, not at every call; what comes to them meanwhile for others is given
-    at once.
+def test_hosts_of_a_paused_collection_are_skipped_until_it_may_fetch() -> None:
+    """Each is considered once, not at every call.
+
+    URLs of other collections that are added to such a host are returned at once.
     """
-    frontier = Frontier(orders={"rests": CollectionOrder(), "goes": CollectionOrder()})
+    frontier = Frontier(orders={"paused": CollectionOrder(), "running": CollectionOrder()})
     for host in range(1, 201):
         frontier.open_host(host_row(host))
-        frontier.add(replace(url_row(host, 1), collection="rests" if host <= 150 else "goes"))
-    looked: list[int] = []
+        frontier.add(replace(url_row(host, 1), collection="paused" if host <= 150 else "running"))
+    considered: list[int] = []
     pop = frontier.active.pop
 
     def counted(queue: HostQueue, now: int, closed: Collection[str]) -> tuple[UrlRow, ...]:
-        looked.append(queue.row.host_key)
+        considered.append(queue.row.host_key)
         return pop(queue, now, closed)
 
     frontier.active.pop = counted  # type: ignore[method-assign]
-    host_keys = [rows[0].id.host_key for _ in range(50) if (rows := frontier.next(1, {"rests"}))]
-    assert (sorted(host_keys), frontier.next(1, {"rests"})) == (list(range(151, 201)), ())
-    assert len(looked) <= 150 + 50
-    assert frontier.next_time() is not None, "what stands aside is due"
-    frontier.add(replace(url_row(7, 2), collection="goes"))
-    assert [row.id.url_key for row in frontier.next(2, {"rests"})] == [7_000_002]
+    host_keys = [rows[0].id.host_key for _ in range(50) if (rows := frontier.next(1, {"paused"}))]
+    assert (sorted(host_keys), frontier.next(1, {"paused"})) == (list(range(151, 201)), ())
+    assert len(considered) <= 150 + 50
+    assert frontier.next_time() is not None, "skipped hosts are still due"
+    frontier.add(replace(url_row(7, 2), collection="running"))
+    assert [row.id.url_key for row in frontier.next(2, {"paused"})] == [7_000_002]
     frontier.close_host(8)
     frontier.finished(7, 2, 0)
     host_keys = [rows[0].id.host_key for _ in range(200) if (rows := frontier.next(3))]
@@ -241,11 +243,11 @@ def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
     assert frontier.next_time() is None
 
 
-def test_a_url_is_taken_out_of_all_heads_and_out_of_the_batches() -> None:
-    waits = replace(url_row(1, 1), collection="b")
+def test_next_returns_a_url_for_all_collections_from_heads_and_tables() -> None:
+    stored_row = replace(url_row(1, 1), collection="b")
     frontier = Frontier(
         orders={"a": CollectionOrder(priority=1), "b": CollectionOrder()},
-        row_of_collection=lambda row, collection: waits if collection == "b" else None,
+        row_of_collection=lambda row, collection: stored_row if collection == "b" else None,
     )
     frontier.open_host(host_row(1))
     frontier.add(replace(url_row(1, 1), collection="a"))
@@ -253,24 +255,22 @@ def test_a_url_is_taken_out_of_all_heads_and_out_of_the_batches() -> None:
     assert [row.collection for row in frontier.next(1)] == ["a", "b"]
 
 
-def test_a_host_that_is_checked_while_it_comes_back_is_not_sent_away_again() -> None:
+def test_host_with_an_availability_check_in_flight_is_not_parked() -> None:
     frontier = Frontier()
-    sent: list[int] = []
+    parked: list[int] = []
 
-    def send_back(host_key: int, parked_ms: int = 0, *, away_ms: int = 0) -> None:
+    def park(host_key: int, parked_ms: int = 0, *, away_ms: int = 0) -> None:
         frontier.close_host(host_key)
-        frontier.clocks.remove(host_key)  # raised: its worker ended
-        sent.append(host_key)
+        frontier.clocks.remove(host_key)  # raises while a request is in flight
+        parked.append(host_key)
 
-    turnover = Turnover(
-        frontier, send_back, active_hosts=1, least_pause_ms=0, unvisited_first=False
-    )
-    # an availability check, while the host rests in the tables
+    turnover = Turnover(frontier, park, active_hosts=1, least_pause_ms=0, unvisited_first=False)
+    # an availability check, while the host is parked in the tables
     queued = frontier.start_unqueued(1, "h1", 0)
     frontier.open_host(host_row(1))
     frontier.delay(1, 0, 10**9)
     turnover.make_room(1, 0, ())
-    assert sent == []
+    assert parked == []
     frontier.finish_unqueued(1, "h1", 5, 0, queued=queued)
     turnover.make_room(1, 10, ())
-    assert sent == [1]
+    assert parked == [1]

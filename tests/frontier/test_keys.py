@@ -1,4 +1,4 @@
-"""Known URLs and their depths: a sorted file and a dict together answer as one dict would."""
+"""Known URLs and their depths: sorted file and dict behave as one dict."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def array(values: list[int], kind: Any = np.uint64) -> Any:
     st.integers(1, 20),
 )
 @settings(max_examples=150)
-def test_it_is_a_dict(
+def test_sorted_keys_behave_like_a_dict(
     tmp_path_factory: pytest.TempPathFactory,
     batches: list[dict[int, int]],
     puts: list[tuple[int, int]],
@@ -49,12 +49,12 @@ def test_it_is_a_dict(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed, "PACK_AT", pack_at)
-        is_a_dict(
+        check_against_dict(
             str(tmp_path_factory.getbasetemp()) if in_file else None, batches, puts, fold_at, others
         )
 
 
-def is_a_dict(
+def check_against_dict(
     folder: str | None,
     batches: list[dict[int, int]],
     puts: list[tuple[int, int]],
@@ -70,15 +70,15 @@ def is_a_dict(
     for key, payload in puts:
         keys.put(key, payload)
         model[key] = payload
-    keys_asked = [*model, *others]
+    queried = [*model, *others]
     assert len(keys) == len(model)
-    assert [keys.get(key) for key in keys_asked] == [model.get(key) for key in keys_asked]
+    assert [keys.get(key) for key in queried] == [model.get(key) for key in queried]
     keys.fold()
-    assert [keys.get(key) for key in keys_asked] == [model.get(key) for key in keys_asked]
+    assert [keys.get(key) for key in queried] == [model.get(key) for key in queried]
     keys.close()
 
 
-def test_without_a_folder_nothing_is_written_and_long_payloads_stay_whole() -> None:
+def test_long_payloads_are_kept_in_memory() -> None:
     keys = SortedKeys(fold_at=2)
     for key in range(10):
         keys.put(key, key << 20 | 5)
@@ -88,7 +88,7 @@ def test_without_a_folder_nothing_is_written_and_long_payloads_stay_whole() -> N
     assert (len(keys), keys.get(7), keys.get(3)) == (1, 9, None)
 
 
-def test_a_fold_keeps_16_bits_of_a_payload(tmp_path: Path) -> None:
+def test_compaction_keeps_16_bits_of_a_payload(tmp_path: Path) -> None:
     keys = SortedKeys(str(tmp_path))
     keys.put(1, 0xABCD_1234)
     assert keys.get(1) == 0xABCD_1234
@@ -98,7 +98,7 @@ def test_a_fold_keeps_16_bits_of_a_payload(tmp_path: Path) -> None:
     assert keys.get(1) == 0x4321
 
 
-def test_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_in_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CHUNK", 500)
     random = np.random.default_rng(1)
     numbers = random.integers(0, 1 << 64, 30_000, dtype=np.uint64)
@@ -119,7 +119,7 @@ def test_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {keys.get(key + 1) for key in numbers[:1_000].tolist()} == {None}
 
 
-def test_files_have_no_names_so_none_can_be_left_or_taken_up(tmp_path: Path) -> None:
+def test_files_are_anonymous(tmp_path: Path) -> None:
     keys = SortedKeys(str(tmp_path), fold_at=1)
     keys.put(1, 1)
     keys.load([(array([2]), array([2], np.uint16))])
@@ -127,7 +127,7 @@ def test_files_have_no_names_so_none_can_be_left_or_taken_up(tmp_path: Path) -> 
     assert (list(tmp_path.iterdir()), [keys.get(key) for key in (1, 2, 3)]) == ([], [None, 2, 3])
 
 
-def test_a_fold_that_cannot_be_written_is_put_off_and_loses_nothing(
+def test_failed_compaction_is_deferred_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = SortedKeys(str(tmp_path), fold_at=3)
@@ -163,35 +163,26 @@ def frame(rows: list[tuple[int, int, int]]) -> pl.DataFrame:
     )
 
 
-@pytest.fixture(params=["memory", "file", "folded at once"])
+@pytest.fixture(params=["memory", "file", "compacted at once"])
 def seen_urls(request: pytest.FixtureRequest, tmp_path: Path) -> SeenUrls:
     return {
         "memory": SeenUrls(),
         "file": SeenUrls(str(tmp_path)),
-        "folded at once": SeenUrls(str(tmp_path), 1),
+        "compacted at once": SeenUrls(str(tmp_path), 1),
     }[request.param]
 
 
-def test_a_url_is_known_at_its_latest_depth(seen_urls: SeenUrls) -> None:
+def test_depth_is_the_latest_one(seen_urls: SeenUrls) -> None:
     assert seen_urls.depth(url(1)) is None
     seen_urls.put(url(1), 4)
     seen_urls.put(url(2), 0)
     seen_urls.put(url(1), 3)
-    assert (
-        seen_urls.depth(url(1)),
-        seen_urls.depth(url(2)),
-        seen_urls.depth(url(3)),
-        len(seen_urls),
-    ) == (
-        3,
-        0,
-        None,
-        2,
-    )
+    assert [seen_urls.depth(url(number)) for number in (1, 2, 3)] == [3, 0, None]
+    assert len(seen_urls) == 2
 
 
 @pytest.mark.parametrize("depth", [253, 254, 255, 256, 70_000])
-def test_any_depth_is_kept(seen_urls: SeenUrls, depth: int) -> None:
+def test_any_depth_is_stored(seen_urls: SeenUrls, depth: int) -> None:
     seen_urls.put(url(1), depth)
     assert seen_urls.depth(url(1)) == depth
     seen_urls.load([frame([(2, 7, depth)])])
@@ -210,7 +201,7 @@ def test_loaded_urls_replace_all_others(seen_urls: SeenUrls) -> None:
     assert (seen_urls.depth(url(11)), len(seen_urls)) == (5, 4)
 
 
-def test_an_equal_key_of_another_hosts_url_is_told(seen_urls: SeenUrls) -> None:
+def test_equal_key_of_a_url_of_another_host_is_detected(seen_urls: SeenUrls) -> None:
     seen_urls.put(url(1, host=7), 1)
     seen_urls.load([frame([(2, 7, 1)])])
     seen_urls.put(url(3, host=7), 1)
@@ -220,7 +211,7 @@ def test_an_equal_key_of_another_hosts_url_is_told(seen_urls: SeenUrls) -> None:
         assert seen_urls.depth(url(number, host=7)) == 1
 
 
-def test_an_equal_key_on_the_same_host_is_told_until_a_fold(tmp_path: Path) -> None:
+def test_equal_key_on_the_same_host_is_detected_before_compaction(tmp_path: Path) -> None:
     for seen_urls in (SeenUrls(), SeenUrls(str(tmp_path))):
         seen_urls.put(url(1), 1)
         with pytest.raises(KeyError):

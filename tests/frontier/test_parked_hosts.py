@@ -1,5 +1,6 @@
-"""What rests and what is at hand, in the real worker over real tables: whatever the limits, every
-URL is given once and none is lost.
+"""Active and parked hosts in the real worker over real tables.
+
+With any limits, every URL is fetched once and none is lost.
 """
 
 from __future__ import annotations
@@ -36,16 +37,17 @@ Graph = Mapping[Page, Iterable[Page]]
 
 @dataclass
 class Web:
-    """A fetcher over a graph of pages, which moves its clock when it waits. `fails`: answers 503 to
-    the first so many requests.
+    """A fetcher over a graph of pages, which advances its clock when it waits.
+
+    `fails` is the number of first requests to a page that get a 503.
     """
 
     clock: ManualClock
     graph: Graph
     address: Callable[[Page], str]
     fails: Counter[Page] = field(default_factory=Counter)
-    stop_after: int = 1 << 30
-    stopper: Callable[[], None] = lambda: None
+    max_requests: int = 1 << 30
+    stop_worker: Callable[[], None] = lambda: None
     robots: str = ""
     observer: Callable[[], None] = lambda: None
 
@@ -53,9 +55,9 @@ class Web:
         self._pages = {self.address(page): page for page in self.graph}
         self._running: list[tuple[int, int, Exchange]] = []
         self._order = count()
-        self.asked: list[Page] = []
+        self.requests: list[Page] = []
         self.answered: Counter[Page] = Counter()
-        self.at_once: Counter[int] = Counter()
+        self.in_flight: Counter[int] = Counter()
 
     @property
     def active(self) -> int:
@@ -67,16 +69,17 @@ class Web:
         if self.robots and request.url.endswith("/robots.txt"):
             status, body = 200, self.robots.encode()
         if page is not None:
-            self.asked.append(page)
-            self.at_once[page[0]] += 1
-            assert self.at_once[page[0]] == 1, "two fetches from a host at once"
+            self.requests.append(page)
+            self.in_flight[page[0]] += 1
+            assert self.in_flight[page[0]] == 1, "two concurrent fetches from a host"
             status = 503 if self.fails[page] > 0 else 200
             self.fails[page] -= 1
             links = "".join(
                 f'<p><a href="{self.address(target)}">to {target}</a></p>'
                 for target in self.graph[page]
             )
-            body = f"<title>{page}</title><p>{' '.join(f'word{page[0]}x{page[1]}y{place}' for place in range(30))}</p>{links}".encode()
+            text = " ".join(f"word{page[0]}x{page[1]}y{number}" for number in range(30))
+            body = f"<title>{page}</title><p>{text}</p>{links}".encode()
         now = self.clock.now_ms()
         head = f"HTTP/1.1 {status} X\r\nContent-Type: text/html\r\n\r\n".encode()
         exchange = Exchange(
@@ -93,8 +96,8 @@ class Web:
         )
         heapq.heappush(self._running, (now + 20, next(self._order), exchange))
         self.observer()
-        if len(self.asked) >= self.stop_after:
-            self.stopper()
+        if len(self.requests) >= self.max_requests:
+            self.stop_worker()
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
         if self._running:
@@ -107,17 +110,17 @@ class Web:
     def _end(self, exchange: Exchange) -> Exchange:
         page = self._pages.get(exchange.url)
         if page is not None:
-            self.at_once[page[0]] -= 1
+            self.in_flight[page[0]] -= 1
             self.answered[page] += not exchange.error and exchange.status == 200
         return exchange
 
     def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
-        self.clock.advance(timeout_ms * 20)  # nothing is under way: nobody minds if it is late
+        self.clock.advance(timeout_ms * 20)  # nothing is in flight: larger steps save time
 
     def stop(self) -> None:
-        for place, (_, number, exchange) in enumerate(self._running):
+        for index, (_, number, exchange) in enumerate(self._running):
             exchange.error = "interrupted"
-            self._running[place] = (0, number, exchange)
+            self._running[index] = (0, number, exchange)
 
     def close(self) -> None:
         self._running.clear()
@@ -142,13 +145,13 @@ def session_of(
     session = open_session(
         workspace,
         config,
-        [Job(each, addresses) for each in collections],
+        [Job(collection, addresses) for collection in collections],
         SessionOptions(fetcher=web),
         command="test",
         clock=web.clock,
     )
-    session.crawl.scheduler.heads._waiting_urls = urls  # less than a configuration may say
-    web.stopper = session.worker.stop
+    session.crawl.scheduler.heads._waiting_urls = urls  # below the minimum of the configuration
+    web.stop_worker = session.worker.stop
     return session
 
 
@@ -161,22 +164,29 @@ def crawl(session: CrawlSession) -> None:
         session.close()
 
 
-def apart(page: Page) -> str:
+def separate_domains(page: Page) -> str:
     return f"http://www.site{page[0]}.com/p{page[1]}"
 
 
-def together(page: Page) -> str:
-    """All hosts but the first two are of one domain."""
-    return f"http://h{page[0]}.same.com/p{page[1]}" if page[0] > 1 else apart(page)
+def shared_domain(page: Page) -> str:
+    """Return the URL of a page.
+
+    All hosts except the first two are in one domain.
+    """
+    return f"http://h{page[0]}.same.com/p{page[1]}" if page[0] > 1 else separate_domains(page)
 
 
-def reached(graph: Graph, seeds: Iterable[Page]) -> set[Page]:
-    reachable, ahead = set(seeds), list(seeds)
-    while ahead:
-        for target in graph[ahead.pop()]:
+def unlinked_pages(hosts: int, pages: int) -> dict[Page, list[Page]]:
+    return {(host, number): [] for host in range(hosts) for number in range(pages)}
+
+
+def reachable_pages(graph: Graph, seeds: Iterable[Page]) -> set[Page]:
+    reachable, queue = set(seeds), list(seeds)
+    while queue:
+        for target in graph[queue.pop()]:
             if target not in reachable:
                 reachable.add(target)
-                ahead.append(target)
+                queue.append(target)
     return reachable
 
 
@@ -201,7 +211,7 @@ def graphs(draw: st.DrawFn) -> dict[Page, list[Page]]:
     commit_pages=st.integers(1, 6),
     strategies=st.lists(st.sampled_from(sorted(STRATEGIES)), min_size=1, max_size=2),
     large_heads=st.booleans(),
-    address=st.sampled_from([apart, together]),
+    address=st.sampled_from([separate_domains, shared_domain]),
     failing=st.sets(st.tuples(st.integers(0, 6), st.integers(0, 8)), max_size=3),
     stops=st.lists(st.integers(1, 12), max_size=2),
 )
@@ -220,7 +230,7 @@ def test_every_url_is_given_once_and_none_is_lost(
 ) -> None:
     workspace = Workspace.create(str(tmp_path_factory.mktemp("reserve") / "w"))
     urls += 1_000 * large_heads
-    # not the seed: a call of which every seed fails ends before the retry
+    # not the seed: a crawl of which every seed fails ends before the retry
     failures = Counter({page: 1 for page in failing if page in graph and page != (0, 0)})
     web = Web(ManualClock(), graph, address, +failures)
     collections = [
@@ -228,19 +238,19 @@ def test_every_url_is_given_once_and_none_is_lost(
         for place, (name, strategy) in enumerate(zip("ab", strategies, strict=False))
     ]
     for stop in [*stops, 1 << 30]:
-        web.stop_after = len(web.asked) + stop
+        web.max_requests = len(web.requests) + stop
         with workspace.own("test"):
             crawl(
                 session_of(
                     workspace, web, collections, hosts=hosts, urls=urls, commit_pages=commit_pages
                 )
             )
-    expected = reached(graph, [(0, 0)])
-    often = 1  # two collections share a fetch
+    expected = reachable_pages(graph, [(0, 0)])
+    # two collections share a fetch
     assert {page for page, times in web.answered.items() if times} == expected
-    assert max(web.answered.values()) <= often
+    assert max(web.answered.values()) <= 1
     assert stops or all(
-        times <= often + failures[page] for page, times in Counter(web.asked).items()
+        times <= 1 + failures[page] for page, times in Counter(web.requests).items()
     )
     rows = LiveTables(workspace).scan("urls").collect()
     assert Counter(rows["state"]) == {UrlState.VISITED: len(expected) * len(collections)}
@@ -253,11 +263,11 @@ def test_every_url_is_given_once_and_none_is_lost(
     resume=st.booleans(),
 )
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_server_first_asks_every_known_host_before_any_again(
+def test_server_first_visits_every_known_host_before_any_second_visit(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], hosts: int, urls: int, resume: bool
 ) -> None:
-    """Also with fewer places than hosts, and if all that is known is in the tables: but for those
-    that have their places already.
+    """This holds with fewer active hosts than known hosts, and when all state is in the tables.
+    Hosts that are already active are excepted.
     """
     workspace = Workspace.create(str(tmp_path_factory.mktemp("servers") / "w"))
     pages: dict[Page, list[Page]] = {
@@ -266,7 +276,7 @@ def test_server_first_asks_every_known_host_before_any_again(
     for host, size in enumerate(sizes):
         pages[host, 0] = [(host, number) for number in range(size)]
     collection = Collection(name="a", scope="any", strategy="server-first")
-    web = Web(ManualClock(), pages, apart)
+    web = Web(ManualClock(), pages, separate_domains)
     with workspace.own("test"):
         session = session_of(workspace, web, [collection], hosts=hosts, urls=urls, seeds=pages)
         if resume:
@@ -276,21 +286,19 @@ def test_server_first_asks_every_known_host_before_any_again(
             session.close()
             session = session_of(workspace, web, [collection], hosts=hosts, urls=urls)
         crawl(session)
-    assert Counter(web.asked) == Counter(list(pages))
+    assert Counter(web.requests) == Counter(list(pages))
     firsts = [
-        place
-        for place, (host, _) in enumerate(web.asked)
-        if host not in {other for other, _ in web.asked[:place]}
+        index
+        for index, (host, _) in enumerate(web.requests)
+        if host not in {other for other, _ in web.requests[:index]}
     ]
-    # while the last of them wait for their robots.txt, others may be asked again
+    # while the last hosts wait for their robots.txt, others may be visited again
     assert firsts[-1] < len(sizes) + 2 * hosts
 
 
-def test_a_domain_of_many_hosts_does_not_take_all_places(tmp_path: Path) -> None:
-    """Hosts that wait for their domain give their places to others."""
-    pages: dict[Page, list[Page]] = {
-        (host, number): [] for host in range(40) for number in range(2)
-    }
+def test_domain_with_many_hosts_does_not_occupy_all_active_hosts(tmp_path: Path) -> None:
+    """Hosts that wait for a connection of their domain are parked, and others are activated."""
+    pages = unlinked_pages(40, 2)
     workspace = Workspace.create(str(tmp_path / "w"))
     web = Web(
         ManualClock(),
@@ -311,14 +319,14 @@ def test_a_domain_of_many_hosts_does_not_take_all_places(tmp_path: Path) -> None
                 seeds=seeds,
             )
         )
-    assert Counter(web.asked) == Counter(list(pages))
-    last_of_others = max(place for place, (host, _) in enumerate(web.asked) if host >= 30)
-    assert last_of_others < 60, "others wait until the large domain is done"
+    assert Counter(web.requests) == Counter(list(pages))
+    last_of_others = max(index for index, (host, _) in enumerate(web.requests) if host >= 30)
+    assert last_of_others < 60, "other hosts waited for the large domain"
 
 
-def test_a_domain_with_more_hosts_than_places_is_fetched_in_one_call(tmp_path: Path) -> None:
-    """Hosts that gave their places to others of their domain are back in time."""
-    pages: dict[Page, list[Page]] = {(host, number): [] for host in range(30) for number in (0, 1)}
+def test_domain_with_more_hosts_than_may_be_active_is_fetched_in_one_crawl(tmp_path: Path) -> None:
+    """Parked hosts are activated again in time."""
+    pages = unlinked_pages(30, 2)
     workspace = Workspace.create(str(tmp_path / "w"))
     web = Web(ManualClock(), pages, lambda page: f"http://h{page[0]}.same.com/p{page[1]}")
     start = web.clock.now_ms()
@@ -328,19 +336,17 @@ def test_a_domain_with_more_hosts_than_places_is_fetched_in_one_call(tmp_path: P
             workspace, web, [collection], hosts=5, urls=10, seeds=sorted(pages), patience="1m"
         )
         crawl(session)
-    assert Counter(web.asked) == Counter(list(pages))
-    # 60 pages and 30 robots files by two places of ten seconds each
+    assert Counter(web.requests) == Counter(list(pages))
+    # 60 pages and 30 robots.txt files over two connections, with a pause of 10 s each
     assert web.clock.now_ms() - start <= 1.25 * 90 * 10_000 / 2 + 60_000
 
 
-def test_lines_stay_short_while_others_wait_and_the_domain_loses_no_time(
+def test_domain_queues_stay_short_and_the_domain_is_fetched_without_delay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lycosa.frontier.scheduler.turnover._LINE", 4)
     monkeypatch.setattr(scheduler_module, "_REFILL_HOSTS", 12)
-    pages: dict[Page, list[Page]] = {
-        (host, number): [] for host in range(80) for number in range(2)
-    }
+    pages = unlinked_pages(80, 2)
     workspace = Workspace.create(str(tmp_path / "w"))
     web = Web(
         ManualClock(),
@@ -358,74 +364,76 @@ def test_lines_stay_short_while_others_wait_and_the_domain_loses_no_time(
             urls=200,
             seeds=sorted(pages),
         )
-        longest = 0
+        max_queued = 0
         ended: list[int] = []
 
-        def look() -> None:
-            nonlocal longest
-            if len(web.asked) > 10:  # the first refill has been
-                longest = max(
-                    longest, sum(queue.parked for queue in session.crawl.frontier.hosts.values())
+        def record() -> None:
+            nonlocal max_queued
+            if len(web.requests) > 10:  # after the first refill
+                max_queued = max(
+                    max_queued, sum(queue.parked for queue in session.crawl.frontier.hosts.values())
                 )
             ended.append(web.clock.now_ms())
 
-        web.observer = look
+        web.observer = record
         start = web.clock.now_ms()
         crawl(session)
-    assert Counter(web.asked) == Counter(list(pages))
-    assert longest <= 4 + 12, "a refill's hosts may stand in the line until the next one"
-    # 120 pages and 60 robots files by two places of a minute each; some refills of at most a minute
-    # are between them.
+    assert Counter(web.requests) == Counter(list(pages))
+    assert max_queued <= 4 + 12, "queue limit plus the hosts of one refill"
+    # 120 pages and 60 robots.txt files over two connections, with a pause of 60 s each, plus some
+    # refills of at most 60 s
     assert ended[-1] - start <= 1.25 * 180 * 60_000 / 2
 
 
 @pytest.mark.parametrize(
     "strategies", [("breadth-first", "depth-first"), ("best-first", "depth-first")]
 )
-def test_two_collections_share_every_fetch_however_small_their_heads(
+def test_two_collections_share_every_fetch_with_small_heads(
     tmp_path: Path, strategies: tuple[str, str]
 ) -> None:
-    """One begins at one end of the host, the other at the other; all is in the tables, and heads
-    hold two URLs.
+    """The collections fetch the pages of the host in opposite orders.
+
+    All URLs are in the tables, and the heads hold two of them.
     """
-    pages: dict[Page, list[Page]] = {(0, number): [] for number in range(24)}
+    pages = unlinked_pages(1, 24)
     workspace = Workspace.create(str(tmp_path / "w"))
     collections = [
-        Collection(name=name, scope="any", strategy=each)
-        for name, each in zip("ab", strategies, strict=True)
+        Collection(name=name, scope="any", strategy=strategy)
+        for name, strategy in zip("ab", strategies, strict=True)
     ]
-    web = Web(ManualClock(), pages, apart)
+    web = Web(ManualClock(), pages, separate_domains)
     with workspace.own("test"):
         session = session_of(workspace, web, collections, hosts=1, urls=2, seeds=pages)
         session.take_up()
         for row in session.crawl.buffer.batch.urls_of(
-            session.crawl.identifier.identify(apart((0, 0))).host_key
+            session.crawl.identifier.identify(separate_domains((0, 0))).host_key
         ):
             row.depth = int(row.id.url.rpartition("/p")[2])
         session.worker.commit_now()
         session.claim.release()
         session.close()
         crawl(session_of(workspace, web, collections, hosts=1, urls=2, commit_pages=7))
-    assert Counter(web.asked) == Counter(list(pages))
+    assert Counter(web.requests) == Counter(list(pages))
     assert (
         LiveTables(workspace).scan("urls").collect()["state"].to_list() == [UrlState.VISITED] * 48
     )
 
 
-def test_hosts_with_long_robots_files_are_sent_back(
+def test_hosts_with_long_robots_txt_are_parked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What active hosts hold of robots.txt is bounded, and every page is fetched all the same."""
+    """The robots.txt text of active hosts is bounded, and every page is still fetched."""
     monkeypatch.setattr("lycosa.frontier.scheduler.turnover._MAX_ROBOTS_TEXT", 40_000)
     monkeypatch.setattr("lycosa.frontier.scheduler.turnover._WEIGH_EVERY_MS", 1_000)
-    pages: dict[Page, list[Page]] = {
-        (host, number): [] for host in range(30) for number in range(3)
-    }
+    pages = unlinked_pages(30, 3)
     workspace = Workspace.create(str(tmp_path / "w"))
     web = Web(
-        ManualClock(), pages, apart, robots="User-agent: *\nDisallow: /x\n" + "# nothing\n" * 900
+        ManualClock(),
+        pages,
+        separate_domains,
+        robots="User-agent: *\nDisallow: /x\n" + "# nothing\n" * 900,
     )
-    held: list[int] = []
+    held_chars: list[int] = []
     with workspace.own("test"):
         session = session_of(
             workspace,
@@ -436,16 +444,16 @@ def test_hosts_with_long_robots_files_are_sent_back(
             seeds=pages,
         )
         hosts = session.crawl.frontier.hosts
-        web.observer = lambda: held.append(
+        web.observer = lambda: held_chars.append(
             sum(len(entry.body) for queue in hosts.values() for entry in queue.row.robots)
         )
         crawl(session)
-    assert Counter(web.asked) == Counter(list(pages))
-    assert max(held) > 40_000, "the bound is tried"
-    assert sorted(held)[len(held) // 2] <= 60_000 < 12 * 9_000
+    assert Counter(web.requests) == Counter(list(pages))
+    assert max(held_chars) > 40_000, "the bound was never reached"
+    assert sorted(held_chars)[len(held_chars) // 2] <= 60_000 < 12 * 9_000
 
 
-def test_a_full_head_keeps_its_best() -> None:
+def test_full_head_keeps_the_urls_with_the_best_rank() -> None:
     frontier = Frontier(orders={})
     frontier.open_host(HostRow("h", 0, 1, "h", 0))
     rows = [

@@ -1,4 +1,4 @@
-"""The pause between two fetches, case by case, and slowing down when a host does."""
+"""The pause between two fetches, and its increase for slow hosts."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from lycosa.frontier.politeness.latency import (
     slow_down,
 )
 
-PACE = DelayRules(delay_ms=1_000, courtesy_factor=10, max_delay_ms=600_000, backoff_ms=5_000)
-SCOOTER = DelayRules(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
+RULES = DelayRules(delay_ms=1_000, courtesy_factor=10, max_delay_ms=600_000, backoff_ms=5_000)
+LARGE_FACTOR_RULES = DelayRules(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
 
 
 @pytest.mark.proves("politeness-pause", "politeness-crawl-delay")
@@ -49,7 +49,7 @@ SCOOTER = DelayRules(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
         ({"duration_ms": 300}, "courtesy_factor", 3_000),
         ({"duration_ms": 100_000}, "max_delay", 600_000),
         ({"duration_ms": 20, "crawl_delay_ms": 7_000}, "crawl_delay", 7_000),
-        # what the site asks for is not capped
+        # a delay that the site requests is not capped
         ({"duration_ms": 20, "crawl_delay_ms": 900_000}, "crawl_delay", 900_000),
         ({"duration_ms": 20, "retry_after_ms": 3_600_000}, "retry_after", 3_600_000),
         ({"duration_ms": 20, "failures": 1}, "back_off", 5_000),
@@ -66,22 +66,20 @@ SCOOTER = DelayRules(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
 def test_the_pause_is_the_largest_of_what_is_asked(
     inputs: dict[str, int], rule: str, expected: int
 ) -> None:
-    assert pause_ms(reasons(PACE, **inputs)) == expected
-    assert reasons(PACE, **inputs)[0] == (rule, expected)
+    assert pause_ms(reasons(RULES, **inputs)) == expected
+    assert reasons(RULES, **inputs)[0] == (rule, expected)
 
 
 @pytest.mark.parametrize(
     ("took", "pause"), [(0, 0), (10, 1_000), (3_000, 300_000), (6_000, 600_000), (60_000, 600_000)]
 )
-def test_a_factor_of_100_keeps_us_under_a_hundredth_of_a_sites_capacity(
-    took: int, pause: int
-) -> None:
-    assert pause_ms(reasons(SCOOTER, duration_ms=took)) == pause
+def test_courtesy_factor_of_100_multiplies_the_duration_by_100(took: int, pause: int) -> None:
+    assert pause_ms(reasons(LARGE_FACTOR_RULES, duration_ms=took)) == pause
 
 
-def test_every_part_is_told_longest_first() -> None:
+def test_reasons_are_sorted_longest_first() -> None:
     inputs = reasons(
-        PACE,
+        RULES,
         duration_ms=200,
         crawl_delay_ms=5_000,
         retry_after_ms=60_000,
@@ -110,17 +108,17 @@ def test_no_delay_means_none_but_what_the_site_asks_for_still_holds() -> None:
     assert pause_ms(reasons(free, duration_ms=5_000, crawl_delay_ms=200)) == 200
 
 
-def test_a_delay_above_the_cap_is_what_the_operator_wants() -> None:
+def test_configured_delay_may_exceed_max_delay() -> None:
     assert pause_ms(reasons(DelayRules(900_000, 10, 600_000), duration_ms=100_000)) == 900_000
 
 
-def test_only_the_servers_own_time_counts() -> None:
+def test_transfer_time_excludes_our_own_waiting() -> None:
     assert transfer_ms(5_200, 5_000) == 200
-    assert transfer_ms(5, 6) == 0  # both are rounded
-    assert transfer_ms(10_000, 0, sent=False) == 0  # no connection came about
+    assert transfer_ms(5, 6) == 0  # both values are rounded
+    assert transfer_ms(10_000, 0, sent=False) == 0  # no connection was established
 
 
-def test_the_pace_of_a_collection() -> None:
+def test_delay_rules_of_a_collection() -> None:
     collection = Collection.model_validate({"delay": "2s", "courtesy_factor": 3, "max_delay": "1h"})
     assert DelayRules.of(collection) == DelayRules(2_000, 3, 3_600_000, HOST_BACKOFF_MS)
     assert DelayRules.of(collection, 7).backoff_ms == 7
@@ -128,24 +126,18 @@ def test_the_pace_of_a_collection() -> None:
 
 @pytest.mark.proves("politeness-domain")
 def test_what_a_fetch_means_for_the_rest_of_its_domain() -> None:
-    down = reasons(PACE, duration_ms=20, failures=20)
+    down = reasons(RULES, duration_ms=20, failures=20)
     assert domain_pause_ms(down) == 1_000
-    assert domain_wide_pause_ms(0, down) == 0  # a name without a server
-    busy = reasons(PACE, duration_ms=20, retry_after_ms=120_000, failures=1)
-    assert (
-        domain_pause_ms(busy),
-        domain_wide_pause_ms(429, busy),
-        domain_wide_pause_ms(503, busy),
-    ) == (
-        1_000,
-        120_000,
-        120_000,
-    )
-    assert domain_wide_pause_ms(500, busy) == 0
-    maintenance = reasons(PACE, duration_ms=20, retry_after_ms=86_400_000)
+    assert domain_wide_pause_ms(0, down) == 0  # the host name does not resolve
+    busy = reasons(RULES, duration_ms=20, retry_after_ms=120_000, failures=1)
+    assert domain_pause_ms(busy) == 1_000
+    assert [domain_wide_pause_ms(status, busy) for status in (429, 503, 500)] == [120_000] * 2 + [0]
+    maintenance = reasons(RULES, duration_ms=20, retry_after_ms=86_400_000)
     assert domain_wide_pause_ms(503, maintenance) == DOMAIN_CAP_MS
-    assert domain_pause_ms(reasons(PACE, duration_ms=20, crawl_delay_ms=3_600_000)) == DOMAIN_CAP_MS
-    assert domain_pause_ms(reasons(PACE, duration_ms=500, slow_down=3.0)) == 15_000
+    assert (
+        domain_pause_ms(reasons(RULES, duration_ms=20, crawl_delay_ms=3_600_000)) == DOMAIN_CAP_MS
+    )
+    assert domain_pause_ms(reasons(RULES, duration_ms=500, slow_down=3.0)) == 15_000
     assert domain_pause_ms([]) == domain_wide_pause_ms(429, []) == 0
 
 
@@ -156,9 +148,7 @@ def test_back_off_doubles_up_to_a_day() -> None:
 
 
 @given(st.integers(1, 2 * BACKOFF_CAP_MS), st.integers(1, 100), st.integers(0, 2**64 - 1))
-def test_jitter_stays_within_the_bounds_and_is_the_same_again(
-    first: int, failures: int, key: int
-) -> None:
+def test_jitter_is_bounded_and_deterministic(first: int, failures: int, key: int) -> None:
     wait = backoff_ms(first, failures, key)
     assert wait == backoff_ms(first, failures, key)
     assert min(first, BACKOFF_CAP_MS) <= wait <= BACKOFF_CAP_MS
@@ -166,11 +156,11 @@ def test_jitter_stays_within_the_bounds_and_is_the_same_again(
     assert wait >= backoff_ms(first, failures) / (1 + BACKOFF_JITTER) - 1
 
 
-def test_hosts_that_failed_together_do_not_return_together() -> None:
+def test_hosts_that_failed_together_are_retried_at_different_times() -> None:
     for failures in (1, 5, 30):
         waits = [backoff_ms(HOST_BACKOFF_MS, failures, key) for key in range(1_000)]
         assert max(waits) > 1.2 * min(waits)
-        assert len({wait * 10 // max(waits) for wait in waits}) >= 3  # over the whole range
+        assert len({wait * 10 // max(waits) for wait in waits}) >= 3  # spread over the whole range
     waits = [backoff_ms(HOST_BACKOFF_MS, failures, 7) for failures in range(1, 12)]
     assert waits == sorted(waits)
     assert (
@@ -184,7 +174,7 @@ def test_hosts_that_failed_together_do_not_return_together() -> None:
     )
 
 
-def test_a_first_back_off_close_to_the_cap_is_not_made_shorter() -> None:
+def test_jitter_does_not_shorten_a_back_off_close_to_the_cap() -> None:
     assert all(80_000_000 <= backoff_ms(80_000_000, 1, key) <= BACKOFF_CAP_MS for key in range(50))
 
 
@@ -228,9 +218,7 @@ def test_retry_after(value: str | None, expected: int) -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
-def test_a_date_without_a_zone_does_not_depend_on_where_we_are(
-    zone: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_date_without_a_time_zone_is_utc(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("TZ", zone)
         time.tzset()
@@ -238,11 +226,11 @@ def test_a_date_without_a_zone_does_not_depend_on_where_we_are(
     time.tzset()
 
 
-def test_a_server_whose_clock_is_slow_means_its_own_time() -> None:
+def test_retry_after_date_is_relative_to_the_servers_date() -> None:
     value = "Wed, 21 Oct 2015 06:30:00 GMT"
     assert retry_after_ms(value, NOW) == 0
     assert retry_after_ms(value, NOW, "Wed, 21 Oct 2015 06:28:00 GMT") == 120_000
-    # the longer
+    # the longer of the two differences counts
     assert (
         retry_after_ms("Wed, 21 Oct 2015 07:30:00 GMT", NOW, "Wed, 21 Oct 2015 07:29:59 GMT")
         == 120_000
@@ -251,7 +239,7 @@ def test_a_server_whose_clock_is_slow_means_its_own_time() -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_no_header_raises(value: str, date: str) -> None:
+def test_any_header_gives_a_bounded_pause(value: str, date: str) -> None:
     assert 0 <= retry_after_ms(value, NOW, date) <= 7 * 86_400_000
 
 
@@ -267,7 +255,7 @@ def around(middle: float, spread: float, number: int, seed: int = 1) -> list[flo
     return [middle * chance.lognormvariate(0, spread) for _ in range(number)]
 
 
-def test_a_host_that_becomes_five_times_slower_is_noticed_and_relaxes() -> None:
+def test_slow_down_follows_a_host_that_becomes_five_times_slower() -> None:
     latency = after([200.0] * 100)
     factors = []
     for _ in range(20):
@@ -283,37 +271,37 @@ def test_the_pause_grows_at_most_eightfold() -> None:
     assert slow_down(after([10_000.0] * 30, after([100.0] * 100))) == MAX_SLOW_DOWN
 
 
-def test_less_than_twice_as_slow_is_not_slow() -> None:
+def test_less_than_twice_the_usual_latency_is_not_slow() -> None:
     assert slow_down(after([190.0] * 50, after([100.0] * 100))) == 1.0
     assert slow_down(after([250.0] * 25, after([100.0] * 100))) > 2.0
 
 
-def test_one_slow_page_is_no_proof() -> None:
+def test_one_slow_response_does_not_slow_down() -> None:
     assert slow_down(after([60_000.0], after([100.0] * 100))) == 1.0
 
 
-def test_a_few_milliseconds_are_noise() -> None:
+def test_differences_of_a_few_milliseconds_are_ignored() -> None:
     assert slow_down(after([20.0] * 25, after([4.0] * 100))) == 1.0
     assert slow_down(after([NOISE_MS + 30] * 25, after([4.0] * 100))) > 2.0
 
 
-def test_nothing_is_usual_before_enough_answers() -> None:
+def test_no_slow_down_before_enough_samples() -> None:
     for fast in range(12):
         assert slow_down(after([100.0] * fast + [10_000.0] * (12 - fast))) == 1.0
     assert slow_down(LatencyTracker()) == 1.0
 
 
-def test_a_host_that_stays_slow_is_taken_as_it_is() -> None:
+def test_permanently_slow_host_becomes_the_usual_latency() -> None:
     latency = after([1_000.0] * 300, after([100.0] * 100))
     assert slow_down(latency) == 1.0
     assert latency.usual_ms == pytest.approx(1_000, rel=0.2)
 
 
 @pytest.mark.parametrize(
-    ("name", "samples", "most"),
+    ("name", "samples", "max_share"),
     [
         ("pages of very different cost", around(200, 0.8, 5_000), 0.001),
-        ("wild", around(200, 1.2, 5_000), 0.01),
+        ("very large variance", around(200, 1.2, 5_000), 0.01),
         (
             "half of them cached",
             [5.0 if value < 200 else 500.0 for value in around(200, 1, 5_000)],
@@ -326,23 +314,23 @@ def test_a_host_that_stays_slow_is_taken_as_it_is() -> None:
         ),
     ],
 )
-def test_answers_that_vary_anyway_are_seldom_taken_for_slowness(
-    name: str, samples: list[float], most: float
+def test_varying_latency_is_rarely_taken_for_slowness(
+    name: str, samples: list[float], max_share: float
 ) -> None:
     latency, slowed = LatencyTracker(), 0
     for sample in samples:
         latency = observe(latency, sample)
         slowed += slow_down(latency) > 1
-    assert slowed <= most * len(samples), name
+    assert slowed <= max_share * len(samples), name
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_slowness_is_noticed_through_noise(seed: int) -> None:
+def test_slowness_is_detected_despite_noise(seed: int) -> None:
     usual = after(around(200, 0.5, 100, seed))
     assert slow_down(after(around(1_000, 0.5, 15, seed + 100), usual)) > 2.0
 
 
-def test_what_is_usual_survives_a_restart() -> None:
+def test_usual_latency_survives_a_restart() -> None:
     latency = remembered(after([150.0] * 50).usual_ms)
     assert latency.usual_ms == pytest.approx(150)
     assert latency.samples == LEARNING

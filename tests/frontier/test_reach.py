@@ -1,4 +1,4 @@
-"""What one call may fetch: distances of a walk, and the same answer for a row and for a table."""
+"""The URLs that a limited crawl may fetch, by link distance."""
 
 from __future__ import annotations
 
@@ -35,11 +35,9 @@ def _frame(rows: list[UrlRow]) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=types, orient="row")
 
 
-@pytest.mark.parametrize("fold_at", [1, 3, 1_000])
-def test_distances_are_the_least_that_were_put(
-    fold_at: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_MERGE_AT", fold_at)
+@pytest.mark.parametrize("merge_at", [1, 3, 1_000])
+def test_distance_is_the_smallest_one_put(merge_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MERGE_AT", merge_at)
     chance = random.Random(7)
     reach, model = Reach(20, lambda host: None), dict[int, int]()
     keys = [chance.randrange(2**64) for _ in range(60)] + [0, 2**64 - 1]
@@ -57,7 +55,7 @@ def test_distances_are_the_least_that_were_put(
         )
 
 
-def test_a_row_and_a_table_get_the_same_answer() -> None:
+def test_row_and_table_give_the_same_result() -> None:
     reach = Reach(None, lambda host: None)
     for key in (5, 2**63 + 9, 70):
         reach.put(key, 1)
@@ -66,10 +64,10 @@ def test_a_row_and_a_table_get_the_same_answer() -> None:
         _row(5, UrlState.EXCLUDED),
     ]  # fmt: skip
     assert [reach.admits(row) for row in rows] == [True, False, True, False, False, False, False]
-    for one in (reach, Unvisited()):
-        assert _frame(rows).select(one.condition()).to_series().to_list() == [
-            one.admits(row) for row in rows
+    for limit in (reach, Unvisited()):
+        assert _frame(rows).select(limit.condition()).to_series().to_list() == [
+            limit.admits(row) for row in rows
         ]
-    nothing = Reach(None, lambda host: None)
-    assert not _frame(rows).select(nothing.condition()).to_series().any()
-    assert nothing.at(0).dtype == np.uint64
+    empty = Reach(None, lambda host: None)
+    assert not _frame(rows).select(empty.condition()).to_series().any()
+    assert empty.at(0).dtype == np.uint64

@@ -1,6 +1,4 @@
-"""The recrawl policies: one row and a whole table say the same; links, failures and gone pages go
-by their rules.
-"""
+"""The recrawl policies, and rules for links, failures and gone pages."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ def due_at(
     return policy.due_at(rules, UrlRow(UrlId("", "", 0, 0, 0), "c", depth, **values), now)
 
 
-NOON = 20_000 * DAY_MS + 12 * HOUR_MS  # some day, 12:00 UTC
+NOON = 20_000 * DAY_MS + 12 * HOUR_MS  # 12:00 UTC
 times = st.one_of(st.just(0), st.integers(1, 4_000_000_000_000))
 
 all_rules = st.builds(
@@ -71,11 +69,11 @@ rows = st.fixed_dictionaries(
 @given(
     all_rules, st.lists(rows, min_size=1, max_size=20), st.booleans(), st.one_of(st.none(), times)
 )
-def test_a_table_says_the_same_as_its_rows(
+def test_due_times_of_a_table_equal_those_of_its_rows(
     rules: RecrawlRules, table: list[dict[str, object]], as_stored: bool, now: int | None
 ) -> None:
     frame = pl.DataFrame(table)
-    if as_stored:  # as `urls` has it: times with null for never; unknown numbers null
+    if as_stored:  # like table `urls`: null for times that are never and for unknown numbers
         columns = [
             pl.when(pl.col(name) > 0).then(pl.col(name)).cast(pl.Datetime("ms", "UTC"))
             for name in ("visited_at", "not_before")
@@ -91,14 +89,14 @@ def test_a_table_says_the_same_as_its_rows(
         expected = due_at(rules, now=now, **row)  # type: ignore[arg-type]
         assert (due is None) == (expected is None)
         if due is not None and expected is not None:
-            # the last bit of a logarithm
+            # logarithms may differ in the last bit
             assert abs(due - expected) <= 1 + abs(expected - int(str(row["visited_at"]))) * 1e-12
 
 
-def test_states() -> None:
+def test_due_time_by_state() -> None:
     age = RecrawlRules(Policy.AGE, max_age_ms=HOUR_MS)
     assert due_at(age, state=UrlState.VISITED, visited_at=NOON) == NOON + HOUR_MS
-    # retries and Retry-After win
+    # not_before (retries, Retry-After) has precedence
     assert (
         due_at(age, state=UrlState.VISITED, visited_at=NOON, not_before=NOON + DAY_MS)
         == NOON + DAY_MS
@@ -116,7 +114,7 @@ def test_states() -> None:
     assert due_at(never, state=UrlState.KNOWN, visited_at=0, not_before=NOON) == NOON
 
 
-def test_dates_of_a_clock_that_was_ahead_make_nothing_wait() -> None:
+def test_stored_times_far_in_the_future_are_ignored() -> None:
     age = RecrawlRules(Policy.AGE, max_age_ms=HOUR_MS)
     due = [
         due_at(age, now=NOON, state=UrlState.VISITED, visited_at=NOON + ahead)
@@ -141,12 +139,12 @@ def test_dates_of_a_clock_that_was_ahead_make_nothing_wait() -> None:
         (0, NOON, NOON + 12 * HOUR_MS),
         (13 * 60, NOON, NOON + HOUR_MS),
         (11 * 60, NOON, NOON + 23 * HOUR_MS),
-        (12 * 60, NOON, NOON + DAY_MS),  # visited on the minute: the next one is tomorrow's
+        (12 * 60, NOON, NOON + DAY_MS),  # visited exactly at that minute: due tomorrow
         (12 * 60, NOON - 1, NOON),
         (12 * 60 + 1, NOON, NOON + MINUTE_MS),
     ],
 )
-def test_daily(minute: int, visited_at: int, due: int) -> None:
+def test_daily_policy(minute: int, visited_at: int, due: int) -> None:
     assert (
         due_at(
             RecrawlRules(Policy.DAILY, daily_at=minute),
@@ -157,7 +155,7 @@ def test_daily(minute: int, visited_at: int, due: int) -> None:
     )
 
 
-def test_gone_pages_are_looked_at_ever_more_rarely() -> None:
+def test_interval_of_gone_pages_doubles_until_they_are_dropped() -> None:
     waits = []
     for fails in range(1, 10):
         due = due_at(
@@ -170,14 +168,14 @@ def test_gone_pages_are_looked_at_ever_more_rarely() -> None:
     assert waits == [1, 2, 4, 8, 16, 30, None, None, None]
 
 
-def test_failures_wait_longer_each_time() -> None:
+def test_retry_wait_doubles_up_to_a_week() -> None:
     waits = [retry_wait_ms(RecrawlRules(), fails) for fails in range(1, 12)]
     assert (waits[:4], waits) == ([HOUR_MS, 2 * HOUR_MS, 4 * HOUR_MS, 8 * HOUR_MS], sorted(waits))
     assert waits[-1] == retry_wait_ms(RecrawlRules(), 10_000) == 7 * DAY_MS
 
 
-def test_fresh() -> None:
-    threshold = 2.0 / 0.5 * (1 - math.exp(-1.5) * (1 + 1.5))  # worth a fetch after three days
+def test_fresh_policy() -> None:
+    threshold = 2.0 / 0.5 * (1 - math.exp(-1.5) * (1 + 1.5))  # reached after three days
     fresh = RecrawlRules(Policy.FRESH, threshold=threshold)
 
     def wait(
@@ -199,8 +197,8 @@ def test_fresh() -> None:
     plain = wait()
     assert plain == pytest.approx(3 * DAY_MS, abs=1)
     assert plain is not None
-    assert (wait(importance=20.0) or 0) < plain  # matters more
-    assert wait(change_rate=100.0) is None  # hopeless
+    assert (wait(importance=20.0) or 0) < plain  # more important
+    assert wait(change_rate=100.0) is None  # changes too fast
     assert wait(replace(fresh, longest_ms=30 * DAY_MS), change_rate=100.0) == 30 * DAY_MS
     assert wait(replace(fresh, threshold=1e-12)) == fresh.shortest_ms
     assert wait(claim=0.9) == fresh.shortest_ms
@@ -208,7 +206,7 @@ def test_fresh() -> None:
     front, deep = (
         due_at(fresh, state=UrlState.VISITED, visited_at=NOON, depth=depth) for depth in (0, 2)
     )
-    assert front is not None  # neither rate nor importance known: by depth
+    assert front is not None  # without rate and importance, the depth decides
     assert deep is not None
     assert front < deep
 
@@ -227,23 +225,18 @@ def test_fresh() -> None:
         (UrlState.GONE, DAY_MS + 1, 0, False, LinkAction.QUEUE),
     ],
 )
-def test_a_link_to_a_known_page(
+def test_link_to_a_known_page(
     state: UrlState, age_ms: int, not_before: int, waiting: bool, action: LinkAction
 ) -> None:
     age = RecrawlRules(Policy.AGE, max_age_ms=60_000, timer=False, on_link=True)
-    result = on_link(
-        age,
-        state=state,
-        visited_at=NOON - age_ms,
-        not_before=not_before,
-        fails=1,
-        now=NOON,
-        waiting=waiting,
-    )
-    assert result is action
-    for other in (replace(age, on_link=False), replace(age, policy=Policy.NEVER)):
-        other_result = on_link(
-            other,
+    without_queue = LinkAction.ONLY_REFERRER if action is LinkAction.QUEUE else action
+    for rules, expected in (
+        (age, action),
+        (replace(age, on_link=False), without_queue),
+        (replace(age, policy=Policy.NEVER), without_queue),
+    ):
+        result = on_link(
+            rules,
             state=state,
             visited_at=NOON - age_ms,
             not_before=not_before,
@@ -251,10 +244,10 @@ def test_a_link_to_a_known_page(
             now=NOON,
             waiting=waiting,
         )
-        assert other_result is (LinkAction.ONLY_REFERRER if action is LinkAction.QUEUE else action)
+        assert result is expected
 
 
-def test_a_link_to_a_page_gone_for_good() -> None:
+def test_link_to_a_permanently_gone_page() -> None:
     age = RecrawlRules(Policy.AGE, on_link=True)
     actions = [
         on_link(
@@ -270,8 +263,8 @@ def test_a_link_to_a_page_gone_for_good() -> None:
     assert actions == ["only_referrer", "queue"]
 
 
-def test_a_solved_schedule_spends_its_budget_on_a_table_with_gaps() -> None:
-    """Rows without importance or rate count in the solving as they do when they become due."""
+def test_solved_schedule_uses_its_budget_on_incomplete_rows() -> None:
+    """Rows without importance or rate are treated alike by the solver and by the due time."""
     rules = RecrawlRules(Policy.FRESH, default_rate=0.5)
     depth = [0, 1, 2, 3] * 50
     weight, changes = [0.0, 2.0, 1.0, 0.0] * 50, [0.0, 0.1, 0.0, 3.0] * 50
@@ -303,7 +296,7 @@ def test_importance() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         {"max_age_ms": 0},
         {"budget_per_day": 0.0},
@@ -317,6 +310,6 @@ def test_importance() -> None:
         {"gone_first_ms": 0},
     ],
 )
-def test_rules_that_make_no_sense(wrong: dict[str, float]) -> None:
+def test_invalid_rules_are_refused(invalid: dict[str, float]) -> None:
     with pytest.raises(ValueError):
-        RecrawlRules(**wrong)  # type: ignore[arg-type]
+        RecrawlRules(**invalid)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The index of a sorted file finds every row of a host, and slices are few."""
+"""The index of a sorted file covers every row of a host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = st.lists(st.integers(0, 40), max_size=200).map(
 
 
 @given(st.lists(st.tuples(st.integers(0, 4095), st.integers(0, (1 << 64) - 1)), min_size=2))
-def test_places_sort_as_files_do(hosts: list[tuple[int, int]]) -> None:
+def test_positions_sort_like_files(hosts: list[tuple[int, int]]) -> None:
     hosts.sort()
     result = places(
         np.array([host[0] for host in hosts], np.uint16),
@@ -31,12 +31,12 @@ def test_places_sort_as_files_do(hosts: list[tuple[int, int]]) -> None:
 
 
 @given(ROWS, st.integers(1, 30), st.lists(st.integers(0, 45), min_size=1))
-def test_a_run_holds_all_rows_of_a_place(
-    rows: np.ndarray, step: int, some_places: list[int]
+def test_run_contains_all_rows_of_a_position(
+    rows: np.ndarray, step: int, positions: list[int]
 ) -> None:
     index = FileIndex.of_parts([rows], step)
-    first, end = index.runs(np.array(some_places, np.uint64))
-    for place, begin, stop in zip(some_places, first.tolist(), end.tolist(), strict=True):
+    first, end = index.runs(np.array(positions, np.uint64))
+    for place, begin, stop in zip(positions, first.tolist(), end.tolist(), strict=True):
         inside = np.flatnonzero(rows == place)
         assert all(begin <= row < stop for row in inside)
         if step == 1:
@@ -47,34 +47,34 @@ def test_a_run_holds_all_rows_of_a_place(
 
 
 @given(ROWS, st.integers(1, 30), st.lists(st.integers(0, 200), max_size=6))
-def test_a_file_that_comes_in_parts_has_the_same_index(
+def test_index_of_a_file_in_parts_is_the_same(
     rows: np.ndarray, step: int, edges: list[int]
 ) -> None:
-    whole, parted = (
+    whole, in_parts = (
         FileIndex.of_parts([rows], step),
         FileIndex.of_parts(np.split(rows, sorted(edges)), step),
     )
     assert (whole.first.tolist(), whole.start.tolist(), whole.last, whole.exact) == (
-        parted.first.tolist(),
-        parted.start.tolist(),
-        parted.last,
-        parted.exact,
+        in_parts.first.tolist(),
+        in_parts.start.tolist(),
+        in_parts.last,
+        in_parts.exact,
     )
 
 
 @pytest.mark.parametrize("parts", [[[1, 5], [4]], [[2, 1]]])
-def test_rows_that_are_not_sorted_are_an_error(parts: list[list[int]]) -> None:
+def test_unsorted_rows_are_refused(parts: list[list[int]]) -> None:
     with pytest.raises(ValueError, match="not sorted"):
         FileIndex.of_parts([np.array(part, np.uint64) for part in parts], 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 30))), st.integers(0, 20))
-def test_spans_cover_what_is_wanted_and_no_gap_beyond_near(
-    some_places: list[tuple[int, int]], near: int
+def test_spans_cover_the_rows_and_no_gap_larger_than_near(
+    positions: list[tuple[int, int]], near: int
 ) -> None:
-    first = np.array([begin for begin, _ in some_places], np.int64)
-    result = spans(first, first + np.array([size for _, size in some_places], np.int64), near)
-    rows = {row for begin, size in some_places for row in range(begin, begin + size)}
+    first = np.array([begin for begin, _ in positions], np.int64)
+    result = spans(first, first + np.array([size for _, size in positions], np.int64), near)
+    rows = {row for begin, size in positions for row in range(begin, begin + size)}
     covered = {row for begin, end in result for row in range(begin, end)}
     assert rows <= covered
     assert all(later[0] - earlier[1] > near for earlier, later in pairwise(result))
@@ -84,7 +84,9 @@ def test_spans_cover_what_is_wanted_and_no_gap_beyond_near(
 
 
 @given(st.lists(ROWS, max_size=4), st.integers(1, 60), st.integers(1, 10))
-def test_ranges_are_everything_in_pieces(files: list[np.ndarray], size: int, step: int) -> None:
+def test_ranges_cover_everything_with_bounded_size(
+    files: list[np.ndarray], size: int, step: int
+) -> None:
     ranges = cuts([FileIndex.of_parts([rows], step) for rows in files], size)
     assert not files or (ranges[0][0], ranges[-1][1]) == (0, 1 << 64)
     assert all(

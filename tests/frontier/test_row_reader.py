@@ -1,4 +1,4 @@
-"""What a shelf gives is what the live tables say, however the rows lie in files."""
+"""`HostRowReader` returns the rows of the live tables from any files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lycosa.store.workspace import Workspace
 from tests.frontier.large import FrameBuffer, Plan, build
 
 HOSTS = [number << 40 | number for number in range(1, 7)]
-NEAR_HOSTS = [5 << 40, (5 << 40) + 1]  # share a place
+NEAR_HOSTS = [5 << 40, (5 << 40) + 1]  # share a position in the index
 ROW = st.tuples(
     st.sampled_from(HOSTS + NEAR_HOSTS),
     st.integers(1, 6),  # url key
@@ -72,13 +72,13 @@ def commit(workspace: Workspace, commits: list[list[tuple[Any, ...]]]) -> None:
     claim.release()
 
 
-def opened(workspace: Workspace, table: str = "urls") -> HostRowReader:
+def open_reader(workspace: Workspace, table: str = "urls") -> HostRowReader:
     row_reader = HostRowReader(table, workspace.path)
     row_reader.refresh(workspace.state().files.get(table, []))
     return row_reader
 
 
-def same(result: pl.DataFrame, expected: pl.DataFrame) -> bool:
+def equal_rows(result: pl.DataFrame, expected: pl.DataFrame) -> bool:
     key = ["partition", "host_key", "url_key", "collection", "operation"]
     return result.select(expected.columns).sort(key).equals(expected.sort(key))
 
@@ -95,7 +95,7 @@ def columns(frame: pl.DataFrame) -> tuple[Any, Any]:
     st.sampled_from([0, 3, 100]),
 )
 @settings(max_examples=60)
-def test_a_shelf_agrees_with_the_live_tables(
+def test_reader_agrees_with_the_live_tables(
     tmp_path_factory: pytest.TempPathFactory,
     commits: list[list[tuple[Any, ...]]],
     hosts: list[int],
@@ -115,7 +115,7 @@ def test_a_shelf_agrees_with_the_live_tables(
             "PASS_ROWS": pass_rows,
         }.items():
             patch.setattr(module, name, value)
-        row_reader = opened(workspace)
+        row_reader = open_reader(workspace)
         frames = list(row_reader.live(["depth", "state", "url"], pass_rows))
         keys = [
             "partition",
@@ -127,7 +127,7 @@ def test_a_shelf_agrees_with_the_live_tables(
             "state",
             "url",
         ]
-        assert same(
+        assert equal_rows(
             pl.concat([live.clear().select(keys), *(frame.select(keys) for frame in frames)]),
             live.select(keys),
         )
@@ -137,7 +137,7 @@ def test_a_shelf_agrees_with_the_live_tables(
         keys_of = np.array(hosts, np.uint64)
         partitions = np.array([host % 3 for host in hosts], np.uint16)
         of_hosts = live.filter(pl.col("host_key").is_in(hosts))
-        assert same(row_reader.rows(partitions, keys_of), of_hosts)
+        assert equal_rows(row_reader.rows(partitions, keys_of), of_hosts)
 
         due = (pl.col("state") == "known") & (
             pl.col("not_before").dt.epoch("ms").fill_null(0) <= 50
@@ -158,7 +158,7 @@ def test_a_shelf_agrees_with_the_live_tables(
         pairs = live.join(
             some_rows.select("host_key", "url_key").unique(), on=["host_key", "url_key"], how="semi"
         )
-        assert same(
+        assert equal_rows(
             result.join(
                 some_rows.select("host_key", "url_key").unique(),
                 on=["host_key", "url_key"],
@@ -168,42 +168,42 @@ def test_a_shelf_agrees_with_the_live_tables(
         )
 
 
-def test_only_the_newest_row_is_asked_whether_it_is_due(tmp_path: Path) -> None:
+def test_only_the_latest_row_is_filtered(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "w"), partitions=3)
     commit(
         workspace,
         [[(HOSTS[0], 1, "a", "", 1, "known", 0)], [(HOSTS[0], 1, "a", "", 1, "visited", 0)]],
     )
     partition, host_key = np.array([HOSTS[0] % 3], np.uint16), np.array([HOSTS[0]], np.uint64)
-    assert opened(workspace).rows(partition, host_key, pl.col("state") == "known").is_empty()
-    assert opened(workspace).rows(partition, host_key)["state"].to_list() == ["visited"]
+    assert open_reader(workspace).rows(partition, host_key, pl.col("state") == "known").is_empty()
+    assert open_reader(workspace).rows(partition, host_key)["state"].to_list() == ["visited"]
 
 
-def test_a_refresh_sees_new_commits_and_reads_files_once(
+def test_refresh_reads_new_commits_and_each_file_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = Workspace.create(str(tmp_path / "w"), partitions=3)
-    row_reader = opened(workspace)
+    row_reader = open_reader(workspace)
     assert list(row_reader.live(["depth"])) == []
     assert row_reader.rows(np.array([0], np.uint16), np.array([HOSTS[0]], np.uint64)).height == 0
-    opens: list[str] = []
+    opened: list[str] = []
     real = HostRowReader._open
 
-    def spy(self: HostRowReader, file: DataFile) -> Any:
-        opens.append(file.path)
+    def record(self: HostRowReader, file: DataFile) -> Any:
+        opened.append(file.path)
         return real(self, file)
 
-    monkeypatch.setattr(HostRowReader, "_open", spy)
+    monkeypatch.setattr(HostRowReader, "_open", record)
     for depth in (5, 3):
         commit(workspace, [[(HOSTS[0], 1, "a", "", depth, "known", 0)]])
         row_reader.refresh(workspace.state().files["urls"])
         assert [frame["depth"].to_list() for frame in row_reader.live(["depth"])] == [[depth]]
-    assert len(opens) == len(set(opens)) == 2
+    assert len(opened) == len(set(opened)) == 2
     row_reader.refresh([])
     assert list(row_reader.live(["depth"])) == []
 
 
-def test_a_summary_counts_states_and_finds_what_is_due_first(tmp_path: Path) -> None:
+def test_summary_counts_states_and_returns_the_earliest_due_time(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "w"), partitions=3)
     one, two, three = HOSTS[:3]
     rows = [
@@ -221,7 +221,7 @@ def test_a_summary_counts_states_and_finds_what_is_due_first(tmp_path: Path) -> 
         .otherwise(None)
     }
     result = pl.concat(
-        [summary(frame, due) for frame in opened(workspace).live(["state", "not_before"], 1)]
+        [summary(frame, due) for frame in open_reader(workspace).live(["state", "not_before"], 1)]
     )
     by_host = {
         host: tuple(values)
@@ -230,7 +230,7 @@ def test_a_summary_counts_states_and_finds_what_is_due_first(tmp_path: Path) -> 
     assert by_host == {one: (2, 1, 50), two: (1, 0, None), three: (0, 1, None)}
 
 
-def test_rows_of_hosts_come_with_their_robots(tmp_path: Path) -> None:
+def test_host_rows_include_robots_txt(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "w"), partitions=3)
     claim = workspace.claim("test")
     for pages in (1, 2):
@@ -259,7 +259,7 @@ def test_rows_of_hosts_come_with_their_robots(tmp_path: Path) -> None:
             )
         claim.commit(claim.next_folder(), buffers.mapping())
     live = LiveTables(workspace).scan("hosts").collect()
-    result = opened(workspace, "hosts").rows(*columns(live))
+    result = open_reader(workspace, "hosts").rows(*columns(live))
     assert result.sort("host_key").equals(live.sort("host_key"))
     assert result["pages"].to_list() == [2] * len(HOSTS)
 
@@ -272,7 +272,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     )
 
 
-def test_a_large_state_is_what_was_asked_for(large: Workspace) -> None:
+def test_generated_state_matches_the_plan(large: Workspace) -> None:
     tables = LiveTables(large)
     urls, hosts = tables.scan("urls").collect(), tables.scan("hosts").collect()
     assert (urls.height, hosts.height, urls["url"].n_unique()) == (20_000, 2_000, 20_000)
@@ -286,8 +286,8 @@ def test_a_large_state_is_what_was_asked_for(large: Workspace) -> None:
     assert (joined["visited"] == joined["visited_counted"]).all()
 
 
-def test_a_resume_from_a_large_state(large: Workspace, tmp_path: Path) -> None:
-    row_reader = opened(large)
+def test_resume_from_a_large_state(large: Workspace, tmp_path: Path) -> None:
+    row_reader = open_reader(large)
     seen_urls, hosts = SeenUrls(str(tmp_path)), HostDirectory(str(tmp_path))
 
     def frames() -> Any:
@@ -319,9 +319,7 @@ def test_a_resume_from_a_large_state(large: Workspace, tmp_path: Path) -> None:
     assert row_count == (live["state"] == "known").sum()
 
 
-def test_a_file_that_is_not_sorted_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsorted_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = Workspace.create(str(tmp_path / "w"), partitions=3)
     claim = workspace.claim("test")
     buffers = Buffers()
@@ -333,4 +331,4 @@ def test_a_file_that_is_not_sorted_is_refused(
     )
     claim.commit(claim.next_folder(), {"urls": FrameBuffer("urls", frame)})
     with pytest.raises(WorkspaceError, match=r"not sorted.*lycosa check"):
-        opened(workspace)
+        open_reader(workspace)

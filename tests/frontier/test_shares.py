@@ -1,5 +1,6 @@
-"""Strategies, and shares of a host that has more due than politeness allows, in the real worker over
-real tables, in simulated hours.
+"""Strategies, and the fair share of URLs and hosts.
+
+More is due than politeness permits. The real worker runs over real tables in simulated time.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.queue import CollectionOrder
 from lycosa.frontier.scheduler.strategy import STRATEGIES, Strategy
 from lycosa.store.workspace import Workspace
-from tests.frontier.test_parked_hosts import Page, Web, apart
+from tests.frontier.test_parked_hosts import Page, Web, separate_domains
 
 _MINUTE_MS = 60_000
 
 
 def tree(hosts: int, pages: int, links: int) -> dict[Page, list[Page]]:
-    """Each host's pages, of which each leads to the next few that nothing leads to yet."""
+    """Return a tree per host: each page links to `links` further pages."""
     return {
         (host, number): [
             (host, child)
@@ -53,18 +54,21 @@ def crawl_for(
     urls: int = 1_000,
     connections: int = 200,
 ) -> list[tuple[Page, int]]:
-    """What is asked for in so long, with the times in ms from the start."""
-    web = Web(ManualClock(), graph, apart)
+    """Crawl for some hours.
+
+    Returns the requested pages with their times in ms from the start.
+    """
+    web = Web(ManualClock(), graph, separate_domains)
     requests: list[tuple[Page, int]] = []
     start = web.clock.now_ms()
 
-    def note() -> None:
-        if len(web.asked) > len(requests):  # not a robots.txt
-            requests.append((web.asked[-1], web.clock.now_ms() - start))
+    def record() -> None:
+        if len(web.requests) > len(requests):  # a page, not a robots.txt
+            requests.append((web.requests[-1], web.clock.now_ms() - start))
 
-    web.observer = note
+    web.observer = record
     workspace = Workspace.create(str(root / "w"))
-    seeds = tuple(apart(page) for page in graph if page[1] == 0)
+    seeds = tuple(separate_domains(page) for page in graph if page[1] == 0)
     with workspace.own("test"):
         session = open_session(
             workspace,
@@ -89,9 +93,9 @@ def crawl_for(
     return requests
 
 
-def settings_of(**chosen: object) -> Collection:
-    """Sixty seconds between two fetches, and nothing but pages."""
-    plain = {
+def collection(**options: object) -> Collection:
+    """Return a collection with a delay of 60 s that fetches only pages."""
+    defaults = {
         "scope": "any",
         "delay": "60s",
         "courtesy_factor": 0.0,
@@ -99,40 +103,41 @@ def settings_of(**chosen: object) -> Collection:
         "feeds": False,
         "traps": False,
     }
-    return Collection.model_validate({"name": "a", **plain, **chosen})
+    return Collection.model_validate({"name": "a", **defaults, **options})
 
 
-@pytest.mark.parametrize("urls", [1_000, 4], ids=["all at hand", "four at hand"])
+@pytest.mark.parametrize("urls", [1_000, 4], ids=["all in memory", "four in memory"])
 def test_first_visits_and_revisits_take_turns(tmp_path: Path, urls: int) -> None:
-    """A host that may be asked once a minute: of its 40 pages more are always due than that, and
-    some were never visited.
+    """The host permits one request per minute.
+
+    More than one of its 40 pages becomes due per minute, and some were never visited.
     """
     requests = crawl_for(
-        tmp_path, tree(1, 40, 3), 1.5, settings_of(recrawl="age", max_age="5m"), urls=urls
+        tmp_path, tree(1, 40, 3), 1.5, collection(recrawl="age", max_age="5m"), urls=urls
     )
     pages = [page for page, _ in requests]
-    firsts = [place for place, page in enumerate(pages) if page not in pages[:place]]
-    assert len(firsts) == 40, "every page is visited"
-    waiting = pages[10 : firsts[-1] + 1]
-    assert 0.4 <= (sum(place >= 10 for place in firsts)) / len(waiting) <= 0.6, (
-        "none takes the turns of the others"
+    firsts = [index for index, page in enumerate(pages) if page not in pages[:index]]
+    assert len(firsts) == 40, "not every page was visited"
+    mixed = pages[10 : firsts[-1] + 1]
+    assert 0.4 <= (sum(index >= 10 for index in firsts)) / len(mixed) <= 0.6, (
+        "first visits and revisits do not alternate"
     )
-    for page in set(pages):  # the one that has been due for longest comes next, so all come round
-        visits = [place for place, other in enumerate(pages) if other == page]
+    for page in set(pages):  # the page that is due earliest comes next, so all are revisited
+        visits = [index for index, other in enumerate(pages) if other == page]
         assert (
             max((after - before for before, after in pairwise([*visits, len(pages)])), default=0)
             <= 2 * 40 + 2
         )
 
 
-def test_links_do_not_make_the_same_few_pages_come_for_ever(tmp_path: Path) -> None:
-    """Every page links to the same eight, which are too old again before they have come round."""
+def test_linked_pages_do_not_displace_other_pages(tmp_path: Path) -> None:
+    """Every page links to the same eight pages, which exceed `max_age` before all were revisited."""
     graph = {
         page: [*links, *((0, menu) for menu in range(1, 9))]
         for page, links in tree(1, 40, 3).items()
     }
     requests = crawl_for(
-        tmp_path, graph, 2.0, settings_of(recrawl="age", max_age="4m", recrawl_triggers=["on_link"])
+        tmp_path, graph, 2.0, collection(recrawl="age", max_age="4m", recrawl_triggers=["on_link"])
     )
     times = Counter(page for page, _ in requests)
     assert len(times) == 40
@@ -140,30 +145,31 @@ def test_links_do_not_make_the_same_few_pages_come_for_ever(tmp_path: Path) -> N
     assert 2 <= min(menu) <= max(menu) <= min(menu) + 2
 
 
-def test_hosts_that_always_have_something_due_share_the_only_place(tmp_path: Path) -> None:
-    """Each has its ten minutes; nobody is asked again before its pause is over."""
+def test_hosts_with_urls_due_at_all_times_share_the_only_active_place(tmp_path: Path) -> None:
+    """Each host is active for ten minutes, and its pauses are observed."""
     requests = crawl_for(
-        tmp_path, tree(3, 6, 5), 1.5, settings_of(recrawl="age", max_age="2m"), hosts=1, urls=2
+        tmp_path, tree(3, 6, 5), 1.5, collection(recrawl="age", max_age="2m"), hosts=1, urls=2
     )
     hosts = Counter(page[0] for page, _ in requests)
     assert min(hosts[host] for host in range(3)) >= 0.2 * len(requests)
-    assert len(requests) >= 0.8 * 90, "the place is hardly ever empty"
+    assert len(requests) >= 0.8 * 90, "the active place is empty too often"
     changes = sum(before[0][0] != after[0][0] for before, after in pairwise(requests))
-    assert changes <= 90 // 10 + 6, "a host is not sent back for every page"
+    assert changes <= 90 // 10 + 6, "hosts are parked too often"
     for host in range(3):
         times = [at for page, at in requests if page[0] == host]
         assert min(after - before for before, after in pairwise(times)) >= _MINUTE_MS
 
 
-def test_hosts_share_the_places_where_connections_are_what_is_short(
+def test_hosts_share_active_places_when_connections_are_scarce(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two hosts are more than the one connection can serve: there is always something to ask, and
-    the third gets a place all the same.
+    """Two active hosts always use up the only connection.
+
+    The third host is still activated.
     """
     monkeypatch.setattr("lycosa.frontier.scheduler.turnover.PLACE_MS", 1_000)
     monkeypatch.setattr("lycosa.crawl.worker.REFILL_MS", 500)
-    busy = settings_of(recrawl="age", max_age="1s", delay="20ms")
+    busy = collection(recrawl="age", max_age="1s", delay="20ms")
     requests = crawl_for(tmp_path, tree(3, 40, 5), 5 / 3_600, busy, hosts=2, connections=1)
     assert sum(page[0] == 2 for page, _ in requests) >= 0.25 * len(requests)
 
@@ -193,16 +199,18 @@ ROWS = st.lists(
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 @given(rows=ROWS)
-def test_the_columns_say_the_same_as_the_rank(strategy: Strategy, rows: list[UrlRow]) -> None:
-    """A head that is filled in the order of arrival gives what the tables' order gives."""
+def test_sort_columns_give_the_same_order_as_the_rank(
+    strategy: Strategy, rows: list[UrlRow]
+) -> None:
+    """An in-memory head returns its URLs in the sort order of the tables."""
     frontier = Frontier(orders={"default": CollectionOrder(strategy)})
     frontier.open_host(host())
     for each in rows:
         frontier.add(each)
-    given_out = []
+    returned = []
     now = 0
     while result := frontier.next(now):
-        given_out.append(result[0].id.url_key)
+        returned.append(result[0].id.url_key)
         frontier.finished(1, now, 0)
         now += 1
     frame = pl.DataFrame(
@@ -215,14 +223,14 @@ def test_the_columns_say_the_same_as_the_rank(strategy: Strategy, rows: list[Url
     )
     columns = [name for name, _ in strategy.columns]
     assert (
-        given_out
+        returned
         == frame.sort(columns, descending=[down for _, down in strategy.columns])[
             "url_key"
         ].to_list()
     )
 
 
-def test_names_are_those_of_the_configuration() -> None:
+def test_strategy_names_equal_those_of_the_configuration() -> None:
     from typing import get_args
 
     from lycosa.config import collection as config
@@ -232,7 +240,7 @@ def test_names_are_those_of_the_configuration() -> None:
 
 
 def order_of_hosts(strategy: str, hosts: list[tuple[HostRow, UrlRow]]) -> list[int]:
-    """Which hosts are asked, one after the other, when all may be asked at the same moment."""
+    """Return the order in which hosts are selected if all are due."""
     frontier = Frontier(orders={"default": CollectionOrder(STRATEGIES[strategy])})
     for record, first in hosts:
         frontier.open_host(record)
@@ -243,7 +251,7 @@ def order_of_hosts(strategy: str, hosts: list[tuple[HostRow, UrlRow]]) -> list[i
     return sequence
 
 
-def test_server_first_asks_new_hosts_then_those_that_wait_longest() -> None:
+def test_server_first_selects_unvisited_hosts_then_by_last_visit() -> None:
     hosts = [
         (host(1, visited=3, last_visit_at=50), row(1, host_key=1)),
         (host(2, visited=9, last_visit_at=20), row(2, host_key=2)),
@@ -253,7 +261,7 @@ def test_server_first_asks_new_hosts_then_those_that_wait_longest() -> None:
     assert order_of_hosts("breadth-first", hosts) == [1, 2, 3]
 
 
-def test_best_first_asks_the_host_with_the_best_url() -> None:
+def test_best_first_selects_the_host_with_the_best_url() -> None:
     hosts = [
         (host(number), row(number, priority=priority, host_key=number))
         for number, priority in ((1, 0.2), (2, 0.9), (3, 0.5))
@@ -261,7 +269,7 @@ def test_best_first_asks_the_host_with_the_best_url() -> None:
     assert order_of_hosts("best-first", hosts) == [2, 3, 1]
 
 
-def test_a_collections_priority_comes_before_the_strategy() -> None:
+def test_priority_of_a_collection_precedes_the_strategy() -> None:
     frontier = Frontier(
         orders={
             "default": CollectionOrder(STRATEGIES["best-first"]),
@@ -277,9 +285,9 @@ def test_a_collections_priority_comes_before_the_strategy() -> None:
     assert [frontier.next(0)[0].id.host_key for _ in range(2)] == [2, 1]
 
 
-def test_a_head_that_is_emptied_from_outside_is_dry() -> None:
-    """Replay, exclusion and another collection's fetch take URLs out: what the tables hold beyond
-    them must be asked for.
+def test_head_emptied_by_removal_is_dry() -> None:
+    """Replay, exclusion and the fetch of another collection remove URLs from a head. The head must
+    then be refilled from the tables.
     """
     frontier = Frontier()
     frontier.open_host(host())
@@ -291,7 +299,7 @@ def test_a_head_that_is_emptied_from_outside_is_dry() -> None:
     assert frontier.active.dry == {1}
 
 
-def test_a_head_that_another_collection_emptied_is_dry() -> None:
+def test_head_emptied_by_another_collection_is_dry() -> None:
     frontier = Frontier()
     frontier.open_host(host())
     mine, other = row(1), row(1)

@@ -1,6 +1,4 @@
-"""All trap rules together on the synthetic web, groups of similar addresses, and pages that report
-"not found" with another status.
-"""
+"""All trap rules on the synthetic web, URL groups, and soft 404 titles."""
 
 from __future__ import annotations
 
@@ -23,12 +21,13 @@ from tests.servers.synthetic.kinds import Kind
 from tests.servers.synthetic.plan import TRAPS, Trap, WebPlan
 from tests.servers.synthetic.web import Web
 
-MAX_TRAPPED = 0.05
+MAX_TRAP_SHARE = 0.05
 
 
 class Crawl:
-    """Breadth-first, without robots.txt, politeness or failures: nothing but the order of links and
-    the rules.
+    """A breadth-first crawl with the trap rules.
+
+    It ignores robots.txt and politeness.
     """
 
     def __init__(self, web: Web) -> None:
@@ -36,9 +35,9 @@ class Crawl:
         self._now = web.plan.epoch_ms + 1_000
         self._today: date = datetime.fromtimestamp(self._now // 1_000, UTC).date()
         self._waiting = deque(web.seeds())
-        self._met = set(self._waiting)
+        self._seen = set(self._waiting)
         self._signatures: set[int] = set()
-        self._books: defaultdict[str, HostGroups] = defaultdict(HostGroups)
+        self._groups: defaultdict[str, HostGroups] = defaultdict(HostGroups)
         self.fetched: list[str] = []
         self.refused: Counter[str] = Counter()
 
@@ -48,16 +47,16 @@ class Crawl:
             if self._web.kind(url) is Kind.FORBIDDEN or unindexable(url):
                 continue
             host, path = _split(url)
-            rule = self._rule(url, path, self._books[host])
+            rule = self._rule(url, path, self._groups[host])
             if rule:
                 self.refused[rule] += 1
                 continue
-            for target in self._visit(url, path, self._books[host]):
-                if target not in self._met:
-                    self._met.add(target)
+            for target in self._visit(url, path, self._groups[host]):
+                if target not in self._seen:
+                    self._seen.add(target)
                     self._waiting.append(target)
 
-    def _rule(self, url: str, path: str, book: HostGroups) -> str:
+    def _rule(self, url: str, path: str, groups: HostGroups) -> str:
         rule = trap(url, self._today)
         if rule:
             return rule
@@ -66,14 +65,14 @@ class Crawl:
             return TrapRule.QUERY_PERMUTATION
         if signature:
             self._signatures.add(signature)
-        allowance = book.allowance(path)
+        allowance = groups.allowance(path)
         if allowance.admit:
             return ""
-        book.count(allowance.rule)
+        groups.count(allowance.rule)
         return allowance.rule
 
-    def _visit(self, url: str, path: str, book: HostGroups) -> Iterator[str]:
-        answer = self._ask(url)
+    def _visit(self, url: str, path: str, groups: HostGroups) -> Iterator[str]:
+        answer = self._fetch(url)
         if location := answer.header("Location"):
             yield location if location.startswith("http") else url.removesuffix(path) + location
         page = _page(url, answer)
@@ -84,12 +83,12 @@ class Crawl:
                 "text_length": len(page.text),
             }
             summary = "\n".join((page.description, *page.headings))
-            book.observe(
+            groups.observe(
                 path, ObservedPage(**observed, title=page.title, summary=summary, text=page.text)
             )
             yield from (link.target for link in page.links if link.kind in FOLLOWED_KINDS)
 
-    def _ask(self, url: str) -> Answer:
+    def _fetch(self, url: str) -> Answer:
         self.fetched.append(url)
         return self._web.answer(url, {}, self._now)
 
@@ -126,31 +125,35 @@ def crawl(seed: int, hosts: int, pages: int, traps: float) -> tuple[Web, Crawl]:
             **shares,
         )
     )
-    robot = Crawl(web)
-    robot.run(limit=2 * pages)
-    return web, robot
+    crawler = Crawl(web)
+    crawler.run(limit=2 * pages)
+    return web, crawler
 
 
 def test_traps_cost_little_and_no_real_page_is_lost() -> None:
-    web, robot = crawl(seed=1, hosts=24, pages=700, traps=0.34)
-    trapped = Counter(web.trap(url) for url in robot.fetched)
+    web, crawler = crawl(seed=1, hosts=24, pages=700, traps=0.34)
+    trapped = Counter(web.trap(url) for url in crawler.fetched)
     del trapped[None]
     assert set(trapped) | {Trap.SESSION_PATH, Trap.SESSION_QUERY} == set(TRAPS), (
-        "every kind was met"
+        "not every kind of trap was visited"
     )
-    assert trapped.total() <= MAX_TRAPPED * len(robot.fetched) + 20
-    assert set(web.real_pages()) <= set(robot.fetched)
+    assert trapped.total() <= MAX_TRAP_SHARE * len(crawler.fetched) + 20
+    assert set(web.real_pages()) <= set(crawler.fetched)
     assert {TrapRule.SESSION_ID, TrapRule.QUERY_PERMUTATION, TrapRule.REPEATED_SEGMENTS} <= set(
-        robot.refused
+        crawler.refused
     )
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_the_bar_for_traps(seed: int) -> None:
-    web, robot = crawl(seed=seed, hosts=60, pages=4_000, traps=0.4)
-    assert 0 < sum(web.is_trap(url) for url in robot.fetched) <= MAX_TRAPPED * len(robot.fetched)
-    assert set(web.real_pages()) <= set(robot.fetched)
+def test_share_of_trap_pages_is_below_its_limit(seed: int) -> None:
+    web, crawler = crawl(seed=seed, hosts=60, pages=4_000, traps=0.4)
+    assert (
+        0
+        < sum(web.is_trap(url) for url in crawler.fetched)
+        <= MAX_TRAP_SHARE * len(crawler.fetched)
+    )
+    assert set(web.real_pages()) <= set(crawler.fetched)
 
 
 @pytest.mark.parametrize(
@@ -191,13 +194,13 @@ def test_groups(path: str, groups: tuple[str, ...]) -> None:
         ("/2024-story", False, False, False),
     ],
 )
-def test_what_is_variable(path: str, numbered: bool, query: bool, dated: bool) -> None:
+def test_variable_parts_of_a_path(path: str, numbered: bool, query: bool, dated: bool) -> None:
     shape = shape_of(path)
     assert (shape.numbered, shape.query, shape.dated) == (numbered, query, dated)
 
 
 @given(st.text("/ab1?&=%-.", max_size=60))
-def test_any_path_has_few_groups(tail: str) -> None:
+def test_number_of_groups_of_any_path_is_bounded(tail: str) -> None:
     groups = shape_of("/" + tail).groups
     assert 1 <= len(groups) <= MAX_FOLDERS + 3
     assert len(set(groups)) == len(groups)
@@ -206,24 +209,20 @@ def test_any_path_has_few_groups(tail: str) -> None:
 @pytest.mark.parametrize(
     "title",
     [
-        *(
-            "404",
-            "Error 404 - Example",
-            "Page Not Found",
-            "Seite nicht gefunden",
-            "Page introuvable",
-            "Página no encontrada",
-        ),
-        *(
-            "Страница не найдена",
-            "页面未找到",
-            "ページが見つかりません",
-            "페이지를 찾을 수 없습니다",
-            "الصفحة غير موجودة",
-        ),
+        "404",
+        "Error 404 - Example",
+        "Page Not Found",
+        "Seite nicht gefunden",
+        "Page introuvable",
+        "Página no encontrada",
+        "Страница не найдена",
+        "页面未找到",
+        "ページが見つかりません",
+        "페이지를 찾을 수 없습니다",
+        "الصفحة غير موجودة",
     ],
 )
-def test_titles_of_what_is_not_there(title: str) -> None:
+def test_titles_of_missing_pages(title: str) -> None:
     assert titled_as_missing(title)
 
 

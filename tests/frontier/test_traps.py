@@ -1,4 +1,7 @@
-"""Traps by content: each kind is stopped after a few pages, and no honest site loses a page."""
+"""Trap detection by content.
+
+Each kind of trap is stopped after a few pages; real sites lose no page.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +26,26 @@ from lycosa.url.traps import TrapRule
 from tests.servers.sites import Site, require_sites
 
 SYLLABLES = "ba be bi bo bu da de di do du ka ke ki ko ku la le li lo lu ma me mi mo mu na ne ni no nu ra re ri ro ru".split()  # noqa: SIM905
-ENOUGH = 12  # fetches that a trap may cost
-ENOUGH_PLAIN = 28  # ... whose URLs look like any others
+MAX_FETCHES = 12  # before a trap is stopped
+MAX_FETCHES_ORDINARY = 28  # before a trap with ordinary URLs is stopped
 
 
 def prose(key: object, words: int = 150, lines: int = 6) -> str:
-    """A text of its own for each key."""
+    """Return a text that is distinct for each key."""
     chance = random.Random(repr(key))
-    spoken = ["".join(chance.choices(SYLLABLES, k=3)) for _ in range(words)]
-    return "\n".join(" ".join(spoken[start :: max(1, lines)]) for start in range(lines))
+    vocabulary = ["".join(chance.choices(SYLLABLES, k=3)) for _ in range(words)]
+    return "\n".join(" ".join(vocabulary[start :: max(1, lines)]) for start in range(lines))
 
 
-def visit(book: HostGroups, path: str, text: str, title: str = "", *, by_line: bool = True) -> bool:
-    """Fetch a page if the book allows it."""
-    allowance = book.allowance(path)
+def visit(
+    groups: HostGroups, path: str, text: str, title: str = "", *, by_line: bool = True
+) -> bool:
+    """Fetch a page if its groups allow it; return whether it was fetched."""
+    allowance = groups.allowance(path)
     if not allowance.admit:
-        book.count(allowance.rule)
+        groups.count(allowance.rule)
         return False
-    book.observe(
+    groups.observe(
         path,
         ObservedPage(
             simhash=simhash(text),
@@ -53,14 +58,16 @@ def visit(book: HostGroups, path: str, text: str, title: str = "", *, by_line: b
     return True
 
 
-def fetched(book: HostGroups, pages: Iterable[tuple[str, str]], *, by_line: bool = True) -> int:
-    return sum(visit(book, path, text, by_line=by_line) for path, text in pages)
+def fetch_count(
+    groups: HostGroups, pages: Iterable[tuple[str, str]], *, by_line: bool = True
+) -> int:
+    return sum(visit(groups, path, text, by_line=by_line) for path, text in pages)
 
 
 SAME = prose("same")
 FACETS = [
-    "&".join(chosen)
-    for chosen in product(
+    "&".join(parameters)
+    for parameters in product(
         ("c=red", "c=blue", "c=black"), ("s=l", "s=m", "s=s"), ("p=low", "p=high"), ("o=a", "o=b")
     )
 ]
@@ -94,7 +101,7 @@ TRAPS: dict[str, tuple[PrefixRule, Callable[[], list[tuple[str, str]]]]] = {
         PrefixRule.NEAR_IDENTICAL,
         lambda: [(f"/all/{prose(n, 1, 1)}", f"{SAME}\n{prose(n, 1, 1)}") for n in range(600)],
     ),
-    "facets put together anew": (
+    "combined facets": (
         PrefixRule.FACETS,
         lambda: [
             (f"/shop?{query}", "\n".join(random.Random(query).sample(PRODUCTS, 20)))
@@ -119,42 +126,51 @@ TRAPS: dict[str, tuple[PrefixRule, Callable[[], list[tuple[str, str]]]]] = {
 
 
 @pytest.mark.parametrize("name", TRAPS)
-def test_a_trap_costs_a_few_fetches(name: str) -> None:
+def test_trap_is_stopped_after_a_few_fetches(name: str) -> None:
     rule, make = TRAPS[name]
-    book = HostGroups()
+    groups = HostGroups()
     for number in range(200):
-        assert visit(book, f"/real/story-{number}", prose(number))
+        assert visit(groups, f"/real/story-{number}", prose(number))
     pages = make()
-    enough = ENOUGH_PLAIN if name in ("named", "short and numbered", "made-up folders") else ENOUGH
-    assert fetched(book, pages) <= enough + MAX_PROBES
-    assert book.refused[rule] > len(pages) * 0.4
-    assert visit(book, "/real/another", prose("another")), "what is beside a trap stays open"
+    limit = (
+        MAX_FETCHES_ORDINARY
+        if name in ("named", "short and numbered", "made-up folders")
+        else MAX_FETCHES
+    )
+    assert fetch_count(groups, pages) <= limit + MAX_PROBES
+    assert groups.refused[rule] > len(pages) * 0.4
+    assert visit(groups, "/real/another", prose("another")), "a page outside the trap was refused"
 
 
-def test_without_the_text_what_is_nearly_identical_is_still_told() -> None:
-    assert fetched(HostGroups(), TRAPS["numbered"][1](), by_line=False) <= 6 * ENOUGH
+def test_near_identical_pages_are_detected_without_their_text() -> None:
+    assert fetch_count(HostGroups(), TRAPS["numbered"][1](), by_line=False) <= 6 * MAX_FETCHES
 
 
-def test_real_pages_among_those_of_a_trap_are_found_by_probes() -> None:
-    book = HostGroups()
-    assert fetched(book, [(f"/all/x{number}", SAME) for number in range(100)]) <= ENOUGH_PLAIN
-    assert not book.allowance("/all/real").admit
-    for number in range(PROBE_AFTER * 2):
-        visit(book, f"/other/{number}x", prose(number))
-    assert visit(book, "/all/real-1", prose("real 1"))
+def test_probes_find_real_pages_in_the_group_of_a_trap() -> None:
+    groups = HostGroups()
     assert (
-        fetched(book, [(f"/all/real-{number}", prose(("real", number))) for number in range(2, 50)])
+        fetch_count(groups, [(f"/all/x{number}", SAME) for number in range(100)])
+        <= MAX_FETCHES_ORDINARY
+    )
+    assert not groups.allowance("/all/real").admit
+    for number in range(PROBE_AFTER * 2):
+        visit(groups, f"/other/{number}x", prose(number))
+    assert visit(groups, "/all/real-1", prose("real 1"))
+    assert (
+        fetch_count(
+            groups, [(f"/all/real-{number}", prose(("real", number))) for number in range(2, 50)]
+        )
         == 48
     )
 
 
-def test_a_trap_without_end_is_given_up() -> None:
-    book = HostGroups()
+def test_probes_of_an_endless_trap_are_bounded() -> None:
+    groups = HostGroups()
     assert (
-        fetched(book, [(f"/all/x{number}", SAME) for number in range(20_000)])
-        <= ENOUGH_PLAIN + MAX_PROBES
+        fetch_count(groups, [(f"/all/x{number}", SAME) for number in range(20_000)])
+        <= MAX_FETCHES_ORDINARY + MAX_PROBES
     )
-    allowance = book.allowance("/all/x")
+    allowance = groups.allowance("/all/x")
     assert (allowance.admit, allowance.rule, allowance.group, allowance.share) == (
         False,
         "near_identical",
@@ -163,24 +179,24 @@ def test_a_trap_without_end_is_given_up() -> None:
     )
 
 
-def test_a_narrow_group_is_judged_by_itself_once_it_is_proven() -> None:
-    book = HostGroups(has_stopped=True)
-    book.groups["/a/"] = TrapGroup(0, rule=PrefixRule.NEAR_IDENTICAL, stopped_at=0)
-    book.groups["/a/b/*"] = TrapGroup(novel=PROVEN - 1)
-    assert not book.allowance("/a/b/c").admit
-    book.groups["/a/b/*"].novel = PROVEN
-    assert book.allowance("/a/b/c").admit
-    assert not book.allowance("/a/d/c").admit
+def test_proven_subgroup_is_admitted_in_a_stopped_group() -> None:
+    groups = HostGroups(has_stopped=True)
+    groups.groups["/a/"] = TrapGroup(0, rule=PrefixRule.NEAR_IDENTICAL, stopped_at=0)
+    groups.groups["/a/b/*"] = TrapGroup(novel=PROVEN - 1)
+    assert not groups.allowance("/a/b/c").admit
+    groups.groups["/a/b/*"].novel = PROVEN
+    assert groups.allowance("/a/b/c").admit
+    assert not groups.allowance("/a/d/c").admit
 
 
-def test_soft_404s() -> None:
-    sorry = "There is nothing here. " + prose("sorry", 40, 2)
-    book = HostGroups()
+def test_soft_404_pages_are_detected_by_text_and_title() -> None:
+    error_text = "There is nothing here. " + prose("sorry", 40, 2)
+    groups = HostGroups()
     stories = [(f"/s/{prose(number, 1, 1)}", prose(number)) for number in range(50)]
-    assert fetched(book, stories) == 50
+    assert fetch_count(groups, stories) == 50
     assert (
-        fetched(book, [(f"/lost/{prose(number, 1, 1)}x", sorry) for number in range(50)])
-        <= ENOUGH_PLAIN
+        fetch_count(groups, [(f"/lost/{prose(number, 1, 1)}x", error_text) for number in range(50)])
+        <= MAX_FETCHES_ORDINARY
     )
     titled = HostGroups()
     for number in range(5):
@@ -199,23 +215,23 @@ def test_soft_404s() -> None:
     )
 
 
-def test_the_front_page_is_no_soft_404() -> None:
-    book = HostGroups()
-    book.observe("/x", ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME)))
+def test_front_page_is_never_a_soft_404() -> None:
+    groups = HostGroups()
+    groups.observe("/x", ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME)))
     page = ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME))
-    assert book.observe("/", page) == ""
-    assert sum(group.repeated for group in book.groups.values()) == 0
+    assert groups.observe("/", page) == ""
+    assert sum(group.repeated for group in groups.groups.values()) == 0
 
 
-def test_other_statuses_teach_nothing() -> None:
-    book = HostGroups()
+def test_responses_with_error_status_are_ignored() -> None:
+    groups = HostGroups()
     for number in range(50):
         page = ObservedPage(simhash=1, text_digest=1, text_length=5, status=404)
-        assert book.observe(f"/a/{number}", page) == ""
-    assert book == HostGroups()
+        assert groups.observe(f"/a/{number}", page) == ""
+    assert groups == HostGroups()
 
 
-HONEST: dict[str, Callable[[int], str]] = {
+REAL_ARCHIVES: dict[str, Callable[[int], str]] = {
     "by number": lambda number: f"/news/{number}",
     "by date": lambda number: (
         f"/{2000 + number // 300}/{number // 28 % 12 + 1:02}/{number % 28 + 1:02}/story-{number}.html"
@@ -229,21 +245,21 @@ HONEST: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", REAL_ARCHIVES)
 @pytest.mark.parametrize("by_line", [True, False])
-def test_an_archive_of_distinct_pages_is_never_stopped(name: str, by_line: bool) -> None:
+def test_archive_of_distinct_pages_is_never_stopped(name: str, by_line: bool) -> None:
     frame = prose("frame", 30, 3)
-    pages = [(HONEST[name](number), f"{frame}\n{prose(number)}") for number in range(800)]
-    assert fetched(HostGroups(), pages, by_line=by_line) == len(pages)
+    pages = [(REAL_ARCHIVES[name](number), f"{frame}\n{prose(number)}") for number in range(800)]
+    assert fetch_count(HostGroups(), pages, by_line=by_line) == len(pages)
 
 
 @pytest.mark.parametrize("by_line", [True, False])
-def test_a_dictionary_of_short_entries_is_never_stopped(by_line: bool) -> None:
+def test_dictionary_of_short_entries_is_never_stopped(by_line: bool) -> None:
     frame = prose("frame", 30, 3)
     pages = [
         (f"/word/{prose(number, 1, 1)}", f"{frame}\n{prose(number, 8, 1)}") for number in range(800)
     ]
-    assert fetched(HostGroups(), pages, by_line=by_line) == len(pages)
+    assert fetch_count(HostGroups(), pages, by_line=by_line) == len(pages)
 
 
 RECORDS: dict[str, Callable[[int], str]] = {
@@ -258,64 +274,62 @@ RECORDS: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("name", RECORDS)
 @pytest.mark.parametrize("text", ["", SAME], ids=["empty", "frame only"])
 @pytest.mark.parametrize("by_line", [True, False])
-def test_records_with_titles_of_their_own_are_never_stopped(
+def test_records_with_distinct_titles_are_never_stopped(
     name: str, text: str, by_line: bool
 ) -> None:
-    book = HostGroups()
+    groups = HostGroups()
     for number in range(3_000):
         path = RECORDS[name](number)
-        assert visit(book, path, text, f"{prose(number, 4, 1)} {number}", by_line=by_line), (
+        assert visit(groups, path, text, f"{prose(number, 4, 1)} {number}", by_line=by_line), (
             number,
-            book.groups,
+            groups.groups,
         )
 
 
-def test_pages_without_text_and_titles_are_fetched_by_the_dozen_before_their_group_is_stopped() -> (
-    None
-):
-    assert 20 < fetched(HostGroups(), [(f"/blank/{number}", "") for number in range(600)]) < 60
+def test_group_without_texts_and_titles_is_stopped_late() -> None:
+    assert 20 < fetch_count(HostGroups(), [(f"/blank/{number}", "") for number in range(600)]) < 60
 
 
-def test_a_group_half_of_which_is_new_keeps_nearly_all_of_it() -> None:
+def test_group_with_half_distinct_pages_keeps_nearly_all_of_them() -> None:
     chance = random.Random(5)
     pages = [
         (f"/mixed/{number}", prose(number) if chance.random() < 0.5 else SAME)
         for number in range(3_000)
     ]
     new = [(path, text) for path, text in pages if text != SAME]
-    book = HostGroups()
-    fetched_paths = [path for path, text in pages if visit(book, path, text) and text != SAME]
+    groups = HostGroups()
+    fetched_paths = [path for path, text in pages if visit(groups, path, text) and text != SAME]
     assert len(fetched_paths) > 0.9 * len(new)
 
 
-def test_mirrors_side_by_side_are_let_live() -> None:
+def test_mirrors_are_not_stopped() -> None:
     pages = [
         (f"/doc/{mirror}/chapter-{prose(number, 1, 1)}", prose(number))
         for number in range(40)
         for mirror in "abcdefghijklmnop"
     ]
-    assert fetched(HostGroups(), pages) == len(pages)
+    assert fetch_count(HostGroups(), pages) == len(pages)
 
 
 def test_memory_is_bounded() -> None:
-    book = HostGroups()
+    groups = HostGroups()
     for number in range(2_000):
         visit(
-            book,
+            groups,
             f"/{prose(number, 1, 1)}/{number % 9}/x?{prose(-number, 1, 1)}=1",
             prose(number % 700, 40, 2),
         )
-    assert len(book.groups) == MAX_GROUPS
-    assert sum(group.lines is not None for group in book.groups.values()) <= 8
-    assert max(len(group.seen) for group in book.groups.values()) <= 32
-    assert len(book.digests) <= 4_096
+    assert len(groups.groups) == MAX_GROUPS
+    assert sum(group.lines is not None for group in groups.groups.values()) <= 8
+    assert max(len(group.seen) for group in groups.groups.values()) <= 32
+    assert len(groups.digests) <= 4_096
 
 
-def test_a_book_begins_with_what_was_stored() -> None:
-    book = HostGroups()
-    assert fetched(book, [(f"/all/x{number}", SAME) for number in range(60)]) < 60
-    book.count(TrapRule.SESSION_ID)
-    counters = book.counters()
+def test_groups_are_restored_from_stored_counters() -> None:
+    groups = HostGroups()
+    assert fetch_count(groups, [(f"/all/x{number}", SAME) for number in range(60)]) < 60
+    groups.count(TrapRule.SESSION_ID)
+    counters = groups.counters()
     assert counters["session_id"] == 1
     assert counters["stopped:near_identical:/all/*"] + counters["near_identical"] == 60
     again = HostGroups.from_counters(counters)
@@ -324,12 +338,12 @@ def test_a_book_begins_with_what_was_stored() -> None:
     assert again.counters() == counters
 
 
-def test_every_rule_is_explained_in_one_sentence() -> None:
+def test_each_rule_is_explained_in_one_sentence() -> None:
     sentences = {explain(rule) for rule in (*PrefixRule, *TrapRule)}
     assert len(sentences) == len(PrefixRule) + len(TrapRule)
     assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in sentences)
     assert explain("robots") == ""
-    assert not set(PrefixRule) & set(TrapRule), "both are counted in one place"
+    assert not set(PrefixRule) & set(TrapRule), "counters of both have the same keys"
 
 
 def _refused(
@@ -337,10 +351,10 @@ def _refused(
 ) -> tuple[int, list[str]]:
     paths = sorted(f"/{file.relative_to(site.root)}" for file in site.root.rglob("*.html"))
     order(paths)
-    book = HostGroups()
+    groups = HostGroups()
     refused = []
     for path in paths:
-        if not book.allowance(path).admit:
+        if not groups.allowance(path).admit:
             refused.append(path)
             continue
         payload = (site.root / path[1:]).read_bytes()
@@ -351,7 +365,7 @@ def _refused(
             "text_length": len(page.text),
         }
         summary = "\n".join((page.description, *page.headings))
-        book.observe(
+        groups.observe(
             path,
             ObservedPage(
                 **observed, title=page.title, summary=summary, text=page.text if by_line else ""

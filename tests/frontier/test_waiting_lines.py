@@ -1,4 +1,4 @@
-"""Queues: hosts behind one address share it and use it fully; lines of a queue head take turns."""
+"""Queues of hosts that share an IP address, and of the URLs of a host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lycosa.frontier.scheduler.queue import (
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from tests.frontier.test_frontier import host_row, put_back, url_row
-from tests.frontier.test_row_reader import opened
+from tests.frontier.test_row_reader import open_reader
 
 ADDRESS = "192.0.2.1"
 
@@ -37,7 +37,7 @@ ADDRESS = "192.0.2.1"
 @pytest.mark.parametrize(
     ("connections", "pause_ms", "undone"), [(1, 0, 0.0), (4, 0, 0.0), (4, 500, 0.0), (4, 500, 0.3)]
 )
-def test_an_address_is_used_as_far_as_it_may_be_and_fairly(
+def test_connections_of_an_address_are_used_fully_and_fairly(
     connections: int, pause_ms: int, undone: float
 ) -> None:
     hosts, fetch_ms, time_ms = 60, 20, 6_000
@@ -47,12 +47,12 @@ def test_an_address_is_used_as_far_as_it_may_be_and_fairly(
         frontier.open_host(host_row(host)).row.ip = ADDRESS
         for number in range(400):
             frontier.add(url_row(host, number))
-    under_way: list[tuple[int, int]] = []
+    in_flight: list[tuple[int, int]] = []
     fetched = Counter[int]()
     now = 0
     while now < time_ms:
-        while under_way and under_way[0][0] <= now:
-            _, host = heapq.heappop(under_way)
+        while in_flight and in_flight[0][0] <= now:
+            _, host = heapq.heappop(in_flight)
             frontier.finished(host, now, pause_ms)
             fetched[host] += 1
         while rows := frontier.next(now):
@@ -60,11 +60,11 @@ def test_an_address_is_used_as_far_as_it_may_be_and_fairly(
             if chance.random() < undone:
                 put_back(frontier, rows)
                 break
-            heapq.heappush(under_way, (now + fetch_ms + chance.randrange(5), host))
-            assert len(under_way) <= connections
+            heapq.heappush(in_flight, (now + fetch_ms + chance.randrange(5), host))
+            assert len(in_flight) <= connections
         now += 1
-    most = min(connections / (fetch_ms + 2), hosts / (fetch_ms + 2 + pause_ms)) * time_ms
-    assert sum(fetched.values()) > 0.85 * most
+    possible = min(connections / (fetch_ms + 2), hosts / (fetch_ms + 2 + pause_ms)) * time_ms
+    assert sum(fetched.values()) > 0.85 * possible
     mean = sum(fetched.values()) / hosts
     assert min(fetched[host] for host in range(1, hosts + 1)) >= 0.6 * mean - 1
     assert max(fetched.values()) <= 1.6 * mean + 1
@@ -88,7 +88,7 @@ def test_lines_are_first_come_first_served(steps: list[tuple[str, int, str]]) ->
                 lines.join(number, name)
                 model[name].append(number)
         else:
-            lines.join(number, name)  # it keeps its place
+            lines.join(number, name)  # keeps its position
         assert [lines.first(each) for each in "ab"] == [
             next(iter(model[each]), None) for each in "ab"
         ]
@@ -97,7 +97,7 @@ def test_lines_are_first_come_first_served(steps: list[tuple[str, int, str]]) ->
 
 
 def row(number: int, kind: int, depth: int = 0, due_at: int = 0) -> UrlRow:
-    """A URL that is due from `due_at` on."""
+    """Return a URL that is due from `due_at` on."""
     visited_at = 0 if kind == FIRST else 1
     return UrlRow(
         UrlId(f"http://h/{number}", "h", 1, number, 0),
@@ -110,8 +110,8 @@ def row(number: int, kind: int, depth: int = 0, due_at: int = 0) -> UrlRow:
     )
 
 
-def drained(order: CollectionOrder, rows: list[UrlRow]) -> list[int]:
-    """The numbers of the URLs, as a head gives them."""
+def pop_all(order: CollectionOrder, rows: list[UrlRow]) -> list[int]:
+    """Return the numbers of the URLs in the order of a head."""
     head = Head(order, lambda row: row.not_before)
     for number, each in enumerate(rows, 1):
         head.add(each, number)
@@ -121,7 +121,7 @@ def drained(order: CollectionOrder, rows: list[UrlRow]) -> list[int]:
     return result
 
 
-def test_the_kinds_of_urls() -> None:
+def test_kinds_of_urls() -> None:
     rows = [("", 0), ("feed", 0), ("feed", 1), ("watch:7", 1), ("", 1)]
     kinds = [FIRST, FIRST, LIST, FIRST, AGAIN]
     identity = UrlId("http://h/", "h", 1, 1, 0)
@@ -133,9 +133,7 @@ def test_the_kinds_of_urls() -> None:
 
 
 def test_first_visits_lists_and_revisits_take_turns() -> None:
-    """What is new by depth, what comes again in the order in which it became due. An empty line
-    takes no turn.
-    """
+    """First visits are ordered by depth, revisits by due time; empty queues are skipped."""
     rows = [
         row(1, FIRST, 2),
         row(2, FIRST, 1),
@@ -144,18 +142,11 @@ def test_first_visits_lists_and_revisits_take_turns() -> None:
         row(5, AGAIN, 9, 100),
         row(6, AGAIN, 5, 500),
     ]
-    assert drained(CollectionOrder(revisits=True), rows) == [2, 5, 1, 6, 3, 4]
-    assert drained(CollectionOrder(revisits=True), [*rows, row(7, LIST, 9, 700)]) == [
-        2,
-        5,
-        7,
-        1,
-        6,
-        3,
-        4,
-    ]
-    assert drained(CollectionOrder(), rows) == [2, 4, 1, 3, 6, 5], (
-        "where nothing is visited again there is one line"
+    assert pop_all(CollectionOrder(revisits=True), rows) == [2, 5, 1, 6, 3, 4]
+    with_list = [*rows, row(7, LIST, 9, 700)]
+    assert pop_all(CollectionOrder(revisits=True), with_list) == [2, 5, 7, 1, 6, 3, 4]
+    assert pop_all(CollectionOrder(), rows) == [2, 4, 1, 3, 6, 5], (
+        "without revisits there is one queue"
     )
 
 
@@ -168,7 +159,7 @@ def test_first_visits_lists_and_revisits_take_turns() -> None:
     st.integers(1, 12),
 )
 @settings(max_examples=8, deadline=None)
-def test_the_tables_give_first_what_has_its_turn_first(
+def test_tables_return_urls_in_the_order_of_the_head(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[int, int, int]], limit: int
 ) -> None:
     rows = [
@@ -189,7 +180,7 @@ def test_the_tables_give_first_what_has_its_turn_first(
     ]
     horizon = 100 * 40
     partitions, hosts = np.zeros(1, np.uint16), np.ones(1, np.uint64)
-    result = opened(workspace).rows(
+    result = open_reader(workspace).rows(
         partitions,
         hosts,
         choice=RowChoice(
@@ -200,21 +191,21 @@ def test_the_tables_give_first_what_has_its_turn_first(
             kind=kind_expr(),
         ),
     )
-    turns = drained(
+    turns = pop_all(
         CollectionOrder(revisits=True), [each for each in rows if each.not_before <= horizon]
     )[:limit]
     assert set(result["url_key"][: len(turns)]) <= {
         each.id.url_key for each in rows if each.not_before <= horizon
     }
     kinds = {each.id.url_key: kind_of(each) for each in rows}
-    for kind in (FIRST, LIST, AGAIN):  # which of several lines begins is not said
-        given_out, expected = (
+    for kind in (FIRST, LIST, AGAIN):  # which kind comes first is not specified
+        returned, expected = (
             [key for key in keys if kinds[key] == kind]
             for keys in (result["url_key"][: len(turns)].to_list(), turns)
         )
-        shorter = min(len(given_out), len(expected))
-        assert given_out[:shorter] == expected[:shorter]
-        assert abs(len(given_out) - len(expected)) <= 1
+        shorter = min(len(returned), len(expected))
+        assert returned[:shorter] == expected[:shorter]
+        assert abs(len(returned) - len(expected)) <= 1
     assert result.height == min(
         limit, len(turns) + min(2, sum(each.not_before > horizon for each in rows))
     )

@@ -1,4 +1,4 @@
-"""Heads, framing and content codings: by case, and by property."""
+"""Parsing of response heads, chunked framing and content codings."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def chunked(data: bytes, size: int) -> bytes:
         (b"", 0, []),
     ],
 )
-def test_heads(head: bytes, status: int, fields: list[tuple[str, str]]) -> None:
+def test_parse_head(head: bytes, status: int, fields: list[tuple[str, str]]) -> None:
     headers = parse_head(head)
     assert (headers.status, list(headers.items())) == (status, fields)
 
 
-def test_looking_up_fields() -> None:
+def test_header_lookup() -> None:
     headers = parse_head(
         b"HTTP/1.1 200 Fine\r\nLink: <a>\r\nLINK: <b>\r\nVary: Accept, ,COOKIE\r\n\r\n"
     )
@@ -97,7 +97,7 @@ def test_looking_up_fields() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_no_head_raises(data: bytes) -> None:
+def test_parse_head_never_raises(data: bytes) -> None:
     headers = parse_head(b"HTTP/1.1 200 OK\r\n" + data)
     assert headers.status == 200
     assert all(value == value.strip() and name == name.lower() for name, value in headers.items())
@@ -109,13 +109,13 @@ def test_no_head_raises(data: bytes) -> None:
 
 
 @given(st.binary(max_size=300), st.integers(1, 50), st.binary(max_size=20))
-def test_chunks_come_off_and_the_end_is_found(data: bytes, size: int, more: bytes) -> None:
+def test_dechunk_returns_data_and_end(data: bytes, size: int, more: bytes) -> None:
     body = chunked(data, size)
     assert dechunk(body + more) == (data, len(body), True, False)
 
 
 @given(st.binary(min_size=1, max_size=200), st.integers(1, 50), st.data())
-def test_a_cut_body_gives_what_came(data: bytes, size: int, draw: st.DataObject) -> None:
+def test_dechunk_of_a_truncated_body(data: bytes, size: int, draw: st.DataObject) -> None:
     body = chunked(data, size)
     actual = dechunk(body[: draw.draw(st.integers(0, len(body) - 1))])
     assert data.startswith(actual.data)
@@ -124,7 +124,7 @@ def test_a_cut_body_gives_what_came(data: bytes, size: int, draw: st.DataObject)
 
 
 @given(st.binary(max_size=300))
-def test_no_framing_raises(data: bytes) -> None:
+def test_dechunk_never_raises(data: bytes) -> None:
     actual = dechunk(data)
     assert len(actual.data) <= len(data)
     assert actual.end <= len(data)
@@ -148,7 +148,7 @@ def test_no_framing_raises(data: bytes) -> None:
         (b"", b"", False, False),
     ],
 )
-def test_framing(body: bytes, data: bytes, complete: bool, broken: bool) -> None:
+def test_dechunk(body: bytes, data: bytes, complete: bool, broken: bool) -> None:
     actual = dechunk(body)
     assert (actual.data, actual.complete, actual.broken) == (data, complete, broken)
 
@@ -158,7 +158,7 @@ def test_framing(body: bytes, data: bytes, complete: bool, broken: bool) -> None
 
 
 @pytest.mark.parametrize("coding", ENCODERS)
-def test_each_coding(coding: str) -> None:
+def test_content_coding(coding: str) -> None:
     body = ENCODERS[coding](TEXT)
     field = f"Content-Encoding: {coding}"
     assert decode_body(exchange(body, field), LIMIT) == (TEXT, "", False)
@@ -174,21 +174,21 @@ def test_each_coding(coding: str) -> None:
 
 
 @pytest.mark.parametrize("coding", ENCODERS)
-def test_what_comes_before_a_fault_is_kept(coding: str) -> None:
+def test_data_before_an_error_is_kept(coding: str) -> None:
     body = ENCODERS[coding](TEXT)
     half = body[: len(body) // 2]
     field = f"Content-Encoding: {coding}"
     payload, error, truncated = decode_body(exchange(half, field), LIMIT)
     assert (error, truncated) == ("bad_encoding", True)
     assert TEXT.startswith(payload)
-    # we cut it: no fault of the server
+    # truncated by the client: not an error of the server
     assert decode_body(exchange(half, field, truncated="length"), LIMIT) == (payload, "", True)
-    if coding != "zstd":  # its blocks are up to 128 KiB, so half of this page is no block
+    if coding != "zstd":  # its blocks are up to 128 KiB, so half of this page is less than a block
         assert len(payload) > len(TEXT) // 5
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-def test_damage_in_the_middle_keeps_the_first_half(coding: str) -> None:
+def test_damaged_body_is_decoded_up_to_the_damage(coding: str) -> None:
     body = bytearray(ENCODERS[coding](TEXT))
     middle = len(body) // 2
     body[middle : middle + 64] = b"\xff" * 64
@@ -216,12 +216,14 @@ def test_damage_in_the_middle_keeps_the_first_half(coding: str) -> None:
         ("br", bytes(range(256)), b"", "bad_encoding"),
     ],
 )
-def test_lists_and_oddities(field: str, body: bytes, payload: bytes, error: str) -> None:
+def test_lists_of_codings_and_deviations(
+    field: str, body: bytes, payload: bytes, error: str
+) -> None:
     actual = decode_body(exchange(body, f"Content-Encoding: {field}"), LIMIT)
     assert (actual.payload, actual.error) == (payload, error)
 
 
-def test_transfer_codings_are_undone_too() -> None:
+def test_transfer_codings_are_decoded() -> None:
     body = chunked(gzip.compress(TEXT), 500)
     assert decode_body(exchange(body, "Transfer-Encoding: gzip, chunked"), LIMIT) == (
         TEXT,
@@ -230,7 +232,7 @@ def test_transfer_codings_are_undone_too() -> None:
     )
 
 
-def test_broken_chunks_give_what_came() -> None:
+def test_broken_chunks_give_the_data_before_them() -> None:
     field = "Transfer-Encoding: chunked"
     assert decode_body(exchange(b"5\r\nhello\r\nzz", field), LIMIT) == (
         b"hello",
@@ -242,16 +244,16 @@ def test_broken_chunks_give_what_came() -> None:
         "",
         True,
     )
-    # never framed at all
+    # not chunked, in spite of the field
     assert decode_body(exchange(TEXT, field, truncated="disconnect"), LIMIT).payload == TEXT
 
 
-def test_chunks_of_one_byte_take_little_memory() -> None:
+def test_memory_for_chunks_of_one_byte_is_bounded() -> None:
     body = b"1\r\na\r\n" * 12_000
     tracemalloc.start()
     try:
         assert dechunk(body).data == b"a" * 12_000
-        assert tracemalloc.get_traced_memory()[1] < 600_000  # with a view of each 2.5 MB
+        assert tracemalloc.get_traced_memory()[1] < 600_000  # one view per chunk takes 2.5 MB
     finally:
         tracemalloc.stop()
 
@@ -267,11 +269,11 @@ def test_a_bomb_costs_no_more_than_its_limit(coding: str, bomb: object) -> None:
     actual = decode_body(exchange(body, f"Content-Encoding: {coding}"), 4 * 2**20)
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert (len(actual.payload), actual.error, actual.truncated) == (4 * 2**20, "", True)
-    assert grown_kib < 64 * 1024  # the bombs hold 100 to 200 MB
+    assert grown_kib < 64 * 1024  # the bombs expand to 100 to 200 MB
 
 
 @pytest.mark.parametrize(
-    ("coding", "nothing"),
+    ("coding", "empty"),
     [
         ("gzip", gzip.compress(b"", mtime=0)),
         ("zstd", zstandard.compress(b"")),
@@ -279,15 +281,15 @@ def test_a_bomb_costs_no_more_than_its_limit(coding: str, bomb: object) -> None:
     ],
     ids=["gzip", "zstd", "zstd-skipped"],
 )
-def test_time_grows_with_the_body_however_many_members_it_has(coding: str, nothing: bytes) -> None:
+def test_decoding_time_is_linear_in_the_number_of_members(coding: str, empty: bytes) -> None:
     def cpu_s(members: int) -> float:
-        body = nothing * members
+        body = empty * members
         began = time.process_time()
         assert CODINGS[coding](body, LIMIT) == (b"", False, False, False)
         return time.process_time() - began
 
     few = min(cpu_s(4_000) for _ in range(3))
-    # in proportion 30 times; with a copy of the rest for each member 70 to 300
+    # linear: 30 times; copying the rest of the body for each member takes 70 to 300 times as long
     assert cpu_s(120_000) < 50 * few
 
 
@@ -299,7 +301,7 @@ def test_time_grows_with_the_body_however_many_members_it_has(coding: str, nothi
     st.binary(max_size=9),
 )
 @settings(max_examples=80)
-def test_zstd_is_whole_where_its_own_decoder_says_so(
+def test_zstd_completeness_equals_that_of_its_own_decoder(
     data: bytes, frames: int, checksum: bool, cut: int, after: bytes
 ) -> None:
     one = zstandard.ZstdCompressor(write_checksum=checksum).compress(data * 40)
@@ -357,5 +359,5 @@ def test_damaged_bodies_never_raise(
         (b"", True),
     ],
 )
-def test_text_is_told_from_compressed_data(data: bytes, text: bool) -> None:
+def test_text_is_distinguished_from_compressed_data(data: bytes, text: bool) -> None:
     assert looks_like_text(data) is text

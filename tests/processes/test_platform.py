@@ -1,4 +1,4 @@
-"""Calls that only Linux has, and their fallbacks, which the fixture `portable` forces."""
+"""System calls of Linux and their portable fallbacks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.waiting import until
 
 @pytest.fixture
 def portable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A system without the calls of Linux."""
+    """Force the fallbacks, as on a system without the calls of Linux."""
     monkeypatch.setattr(platform, "_libc", lambda name: None)
     monkeypatch.setattr(platform, "_PROC", tmp_path / "proc")
     monkeypatch.delattr(os, "eventfd", raising=False)
@@ -35,7 +35,7 @@ def portable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(params=["linux", "portable"])
 def system(request: pytest.FixtureRequest) -> str:
-    """Both: the calls of this system, and the fallbacks."""
+    """Run the test with the calls of Linux and with the fallbacks."""
     if request.param == "portable":
         request.getfixturevalue("portable")
     elif sys.platform != "linux":
@@ -43,14 +43,14 @@ def system(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_a_wake_up_is_readable_between_set_and_clear(system: str) -> None:
+def test_wake_up_is_readable_between_set_and_clear(system: str) -> None:
     wake_up = platform.WakeUp()
 
     def readable() -> bool:
         return bool(select.select([wake_up.descriptor], [], [], 0)[0])
 
     assert not readable()
-    for _ in range(10_000):  # more than a pipe holds
+    for _ in range(10_000):  # exceeds the capacity of a pipe
         wake_up.set()
     assert readable()
     wake_up.clear()
@@ -63,10 +63,10 @@ def test_a_wake_up_is_readable_between_set_and_clear(system: str) -> None:
         os.fstat(wake_up.descriptor)
 
 
-def test_a_poller_reports_events_of_registered_descriptors(system: str) -> None:
-    ours, theirs = socket.socketpair()
+def test_poller_reports_events_of_registered_descriptors(system: str) -> None:
+    local, remote = socket.socketpair()
     poller = platform.open_poller()
-    descriptor = ours.fileno()
+    descriptor = local.fileno()
     with pytest.raises(FileNotFoundError):
         poller.modify(descriptor, select.POLLIN)
     with pytest.raises(FileNotFoundError):
@@ -75,39 +75,38 @@ def test_a_poller_reports_events_of_registered_descriptors(system: str) -> None:
     started = time.monotonic()
     assert poller.poll(0.05) == []
     assert 0.04 < time.monotonic() - started < 5
-    theirs.send(b"x")
+    remote.send(b"x")
     assert poller.poll(1) == [(descriptor, select.POLLIN)]
     poller.modify(descriptor, select.POLLOUT)
     assert poller.poll(1) == [(descriptor, select.POLLOUT)]
-    theirs.close()
+    remote.close()
     assert poller.poll(1)[0][1] & select.POLLHUP
     poller.unregister(descriptor)
     assert poller.poll(0) == []
-    ours.close()
+    local.close()
     poller.close()
 
 
-def test_a_closed_descriptor_can_be_unregistered_and_used_again(portable: None) -> None:
+def test_closed_descriptor_can_be_unregistered_and_reused(portable: None) -> None:
     poller = platform.open_poller()
-    ours, theirs = socket.socketpair()
-    descriptor = ours.fileno()
+    local, remote = socket.socketpair()
+    descriptor = local.fileno()
     poller.register(descriptor, select.POLLIN)
-    ours.close()
+    local.close()
     assert poller.poll(1) == [(descriptor, select.POLLNVAL)]
     poller.unregister(descriptor)
     assert poller.poll(0) == []
-    theirs.close()
+    remote.close()
 
 
 _CLOSE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
 
 def test_pages_are_fetched_without_epoll_and_eventfd(portable: None) -> None:
-    """Every connection is new, so that descriptor numbers are used repeatedly."""
+    """Every connection is new, so descriptor numbers are reused."""
     with listener(_CLOSE) as (origin, received):
         port = origin.rpartition(":")[2]
-        named = [*allowed(origin), ("localhost", int(port))]
-        with open_fetcher(named) as fetcher:
+        with open_fetcher([*allowed(origin), ("localhost", int(port))]) as fetcher:
             urls = [f"{origin}/{number}" for number in range(100)]
             urls += [f"http://localhost:{port}/{number}" for number in range(100)]
             exchanges = run(fetcher, [Request(url) for url in urls])
@@ -115,7 +114,7 @@ def test_pages_are_fetched_without_epoll_and_eventfd(portable: None) -> None:
     assert len(received) == 200
 
 
-def test_space_is_allocated(system: str, tmp_path: Path) -> None:
+def test_allocate_reserves_disk_space(system: str, tmp_path: Path) -> None:
     with (tmp_path / "file").open("w+b") as file:
         platform.allocate(file.fileno(), 3_000_000)
         status = os.fstat(file.fileno())
@@ -124,7 +123,7 @@ def test_space_is_allocated(system: str, tmp_path: Path) -> None:
         assert not any(file.read())
 
 
-def test_arrays_are_mapped(system: str, tmp_path: Path) -> None:
+def test_mapped_arrays_keep_their_values(system: str, tmp_path: Path) -> None:
     arrays = MappedArrays(str(tmp_path))
     numbers = arrays.zeros("numbers", np.uint32, 1000)
     numbers[7] = 7
@@ -143,7 +142,7 @@ def test_allocation_on_a_full_disk_fails(portable: None) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="renameat2")
-def test_a_rename_does_not_replace(tmp_path: Path) -> None:
+def test_exclusive_rename_does_not_replace_a_file(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("new")
     target.write_text("old")
@@ -156,7 +155,9 @@ def test_a_rename_does_not_replace(tmp_path: Path) -> None:
     assert not source.exists()
 
 
-def test_a_system_that_cannot_rename_so_reports_it(portable: None, tmp_path: Path) -> None:
+def test_exclusive_rename_without_system_support_is_an_error(
+    portable: None, tmp_path: Path
+) -> None:
     source = tmp_path / "source"
     source.write_text("new")
     with pytest.raises(OSError, match=os.strerror(errno.ENOTSUP)) as error:
@@ -214,7 +215,7 @@ def test_a_process_ends_with_its_parent(calls: str) -> None:
     until(lambda: not platform.process_exists(pid), 30)
 
 
-def test_a_process_whose_parent_ended_before_the_call_ends() -> None:
+def test_process_whose_parent_has_already_ended_ends() -> None:
     code = _CHILD.replace("int(sys.argv[2])", "1")
     child = subprocess.run([sys.executable, "-c", code, "portable"], check=False)
     assert child.returncode == -signal.SIGTERM
@@ -225,9 +226,7 @@ def test_calls_without_a_fallback_do_nothing(portable: None) -> None:
     platform.set_malloc(1, 4_000_000, 1_000_000)
 
 
-def test_a_refused_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """macOS refuses it; on Linux a refusal must not pass unnoticed."""
-
+def test_refused_memory_limit_is_an_error_except_on_macos(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(kind: int, limits: tuple[int, int]) -> None:
         raise ValueError("current limit exceeds maximum limit")
 

@@ -1,4 +1,4 @@
-"""Threads of child processes, memory that is given back, stop flags, supervised threads."""
+"""Polars threads, release of memory, stop flags, supervised threads."""
 
 from __future__ import annotations
 
@@ -23,46 +23,44 @@ from lycosa.processes.platform import drop_code
 from lycosa.processes.threads import FAILED_EXIT, OnError, StopFlag, start_thread
 
 
-def _threads(tell: Tell) -> None:
+def _report_threads(tell: Tell) -> None:
     tell(News.WORKING, str(pl.thread_pool_size()))
 
 
-def _threads_for(_: int) -> int:
+def _thread_count(_: int) -> int:
     return pl.thread_pool_size()
 
 
 @pytest.fixture(autouse=True)
-def _two_threads_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+def _require_two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(POLARS_THREADS, raising=False)
     if (os.cpu_count() or 1) < 2:
-        pytest.skip("on one core polars has one thread anyway")
+        pytest.skip("polars always has one thread on one core")
 
 
 @pytest.mark.parametrize("setting", ["", "3"])
-def test_a_patient_child_has_one_thread_of_polars_or_what_the_environment_says(
+def test_patient_child_has_one_polars_thread_unless_the_environment_sets_the_number(
     setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if setting:
         monkeypatch.setenv(POLARS_THREADS, setting)
-    child = Child("threads", _threads, patient=True)
+    child = Child("threads", _report_threads, patient=True)
     assert child.wait(60)
     child.listen()
     assert child.end() == ""
     assert child.reports[0].text == (setting or "1")
 
 
-def test_the_processes_of_the_local_engine_have_one() -> None:
+def test_processes_of_the_local_engine_have_one_polars_thread() -> None:
     engine = LocalEngine(1)
     try:
-        assert list(engine.map(_threads_for, [1])) == [1]
+        assert list(engine.map(_thread_count, [1])) == [1]
     finally:
         engine.close()
 
 
 @pytest.mark.parametrize(("command", "threads"), [("crawl", "1"), ("index", None)])
-def test_lycosa_crawl_has_one_and_who_asks_a_question_has_all(
-    command: str, threads: str | None
-) -> None:
+def test_only_crawl_limits_polars_to_one_thread(command: str, threads: str | None) -> None:
     code = f"""
 import atexit, os, sys
 atexit.register(lambda: print(os.environ.get({POLARS_THREADS!r})))
@@ -96,7 +94,7 @@ time.sleep(60)
         first, second = sorted((parent.stdout.readline(), parent.stdout.readline()))
         assert second == "{'a': 1}\n"
         parent.kill()
-        assert parent.stdout.read() == ""  # the job held it open
+        assert parent.stdout.read() == ""  # ends when the job ends, which inherited it
     assert int(first) > 0
 
 
@@ -109,12 +107,11 @@ libc.malloc.argtypes = [ctypes.c_size_t]
 libc.free.argtypes = [ctypes.c_void_p]
 """
 
-PROGRAM = """
-import resource, sys
+PAGE_FAULTS = """
+import resource
 from lycosa.processes.memory import tune_memory
 
-if sys.argv[1] == "tuned":
-    tune_memory()
+tune_memory()
 SIZE = 500_000
 keep = libc.malloc(SIZE)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -126,22 +123,18 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def faults(mode: str) -> int:
-    return int(
-        subprocess.run(
-            [sys.executable, "-c", LIBC + PROGRAM, mode], capture_output=True, text=True, check=True
-        ).stdout
+def _run_program(program: str) -> int:
+    """Run a program with the prelude `LIBC`; return the number that it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIBC + program], capture_output=True, text=True, check=True
     )
+    return int(done.stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mallopt is glibc's")
-def test_blocks_as_large_as_a_page_are_used_again() -> None:
-    """Without it the kernel clears new memory for every page of more than 128 KiB."""
-    assert faults("tuned") < 2_000
-
-
-def _of_files_kb() -> int:
-    return _resident_kb("RssFile")
+def test_freed_blocks_of_page_size_are_reused() -> None:
+    """Without tuning, the kernel clears new memory for every block of more than 128 KiB."""
+    assert _run_program(PAGE_FAULTS) < 2_000
 
 
 def _resident_kb(kind: str) -> int:
@@ -152,9 +145,9 @@ def _resident_kb(kind: str) -> int:
     return int(result[1])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux only")
-def test_freed_memory_between_what_is_kept_is_given_back() -> None:
-    # each in the heap, which the last ones keep from shrinking by itself
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is released on Linux only")
+def test_freed_memory_between_used_blocks_is_released() -> None:
+    # the remaining blocks are in the heap, so that it cannot shrink by itself
     blocks = [b"x" * (64_000 + number) for number in range(800)]
     remaining = blocks[::50] + blocks[-1:]
     del blocks
@@ -164,8 +157,8 @@ def test_freed_memory_between_what_is_kept_is_given_back() -> None:
     assert len(remaining) == 17
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux only")
-def test_code_that_is_given_back_comes_again_when_it_runs(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is released on Linux only")
+def test_dropped_code_is_loaded_again_when_it_runs(tmp_path: Path) -> None:
     frame = pl.DataFrame({"key": [3, 1, 2], "text": ["c", "a", "b"]})
 
     def work() -> list[str]:
@@ -178,21 +171,19 @@ def test_code_that_is_given_back_comes_again_when_it_runs(tmp_path: Path) -> Non
         )
 
     assert work() == ["b", "c"]
-    before = _of_files_kb()
+    before = _resident_kb("RssFile")
     drop_code()
-    assert _of_files_kb() < before - 4_000
+    assert _resident_kb("RssFile") < before - 4_000
     assert work() == ["b", "c"]
 
 
-CROWDS = """
+MEMORY_AFTER_THREADS = """
 import threading
 from pathlib import Path
 from lycosa.processes.memory import steady_memory
 from lycosa.processes.platform import trim_malloc
-import sys
 
-if sys.argv[1] == "steady":
-    steady_memory()
+steady_memory()
 
 def anonymous_kb():
     return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0])
@@ -201,40 +192,28 @@ def work(barrier):
     blocks = [libc.malloc(60_000) for _ in range(100)]
     for block in blocks:
         ctypes.memset(block, 1, 60_000)
-    barrier.wait()  # all at once: each thread an arena of its own, where it gets one
+    barrier.wait()  # concurrent threads get separate arenas, if the limit permits
     for block in blocks[:-1]:
-        libc.free(block)  # the last one stays, as what is remembered does
+        libc.free(block)  # the last block stays in use
 
-def crowd():
-    barrier = threading.Barrier(8)
-    threads = [threading.Thread(target=work, args=(barrier,)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-large = libc.malloc(30_000_000)  # from here on glibc keeps 60 MB at the end of each arena, unless it is told not to
+large = libc.malloc(30_000_000)  # by default, glibc then keeps 60 MB at the end of each arena
 libc.free(large)
 before = anonymous_kb()
-crowd()
-if sys.argv[1] == "steady":
-    trim_malloc()
+barrier = threading.Barrier(8)
+threads = [threading.Thread(target=work, args=(barrier,)) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+trim_malloc()
 print(anonymous_kb() - before)
 """
 
 
-def left_by_a_crowd_kb(mode: str) -> int:
-    return int(
-        subprocess.run(
-            [sys.executable, "-c", LIBC + CROWDS, mode], capture_output=True, text=True, check=True
-        ).stdout
-    )
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="arenas are glibc's")
-def test_a_crowd_of_threads_leaves_nothing_behind() -> None:
-    """Eight threads that each had 6 MB and gave back all but 60 KB."""
-    assert left_by_a_crowd_kb("steady") < 4_000
+def test_memory_of_ended_threads_is_released() -> None:
+    """Eight threads allocate 6 MB each and free all but 60 KB."""
+    assert _run_program(MEMORY_AFTER_THREADS) < 4_000
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -256,8 +235,8 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 """
 
 
-def test_a_handler_sets_it_while_the_same_thread_is_about_to_wait() -> None:
-    """With a `threading.Event` in its place this hangs, mostly within the first hundred rounds."""
+def test_stop_flag_can_be_set_in_a_signal_handler_of_the_waiting_thread() -> None:
+    """A `threading.Event` deadlocks here, usually within the first hundred rounds."""
     environment = {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED],
@@ -269,7 +248,7 @@ def test_a_handler_sets_it_while_the_same_thread_is_about_to_wait() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_all_who_wait_are_woken() -> None:
+def test_stop_flag_wakes_all_waiting_threads() -> None:
     flag = StopFlag()
     woken: list[bool] = []
     waiting = [threading.Thread(target=lambda: woken.append(flag.wait(30))) for _ in range(3)]
@@ -283,7 +262,7 @@ def test_all_who_wait_are_woken() -> None:
     assert flag.wait()
 
 
-def test_not_set_within_the_time() -> None:
+def test_wait_for_a_stop_flag_times_out() -> None:
     flag = StopFlag()
     before = time.monotonic()
     assert not flag.wait(0.05)
@@ -291,7 +270,7 @@ def test_not_set_within_the_time() -> None:
     assert time.monotonic() - before >= 0.04
 
 
-def test_a_failed_thread_is_printed_and_restarted(
+def test_failed_thread_is_reported_and_restarted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(threads, "_FIRST_PAUSE_S", 0.01)
@@ -309,13 +288,13 @@ def test_a_failed_thread_is_printed_and_restarted(
     assert "lycosa: thread 'fragile' failed; it is restarted in" in printed
 
 
-def test_a_task_that_fails_is_printed_and_over(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_task_is_reported_and_not_restarted(capsys: pytest.CaptureFixture[str]) -> None:
     start_thread(lambda: [][1], name="task", on_error=OnError.REPORT).join(10)
     assert "IndexError" in (printed := capsys.readouterr().err)
     assert "thread 'task' failed\n" in printed
 
 
-def test_a_thread_that_the_process_needs_ends_it() -> None:
+def test_failure_of_a_required_thread_ends_the_process() -> None:
     code = """
 import time
 from lycosa.processes.threads import OnError, start_thread
@@ -329,7 +308,7 @@ time.sleep(30)
     assert "KeyError: 'x'" in ended.stderr
 
 
-def test_no_other_module_starts_threads() -> None:
+def test_only_the_threads_module_starts_threads() -> None:
     sources = Path(lycosa.__file__).parent.rglob("*.py")
     assert [path.name for path in sources if "threading.Thread(" in path.read_text()] == [
         "threads.py"

@@ -1,4 +1,4 @@
-"""Texts that look like URLs and hrefs, and texts that do not."""
+"""Strategies for URLs and hrefs, and references for percent-encoding."""
 
 from __future__ import annotations
 
@@ -7,69 +7,60 @@ from urllib.parse import unquote_to_bytes
 
 from hypothesis import strategies as st
 
-# Single characters that the parser treats specially, escapes of all kinds, non-ASCII, and what
-# hostile pages hold.
+# Characters that the parser treats specially, escapes, non-ASCII characters, and hostile input.
 _PIECES = (
     *"/?#:@.;=&%\\ \t\n\r\0'\"<>[]{}|^`~*()$+,-_!",
-    *(
-        "..",
-        "/.",
-        "./",
-        "../",
-        "//",
-        "%2e",
-        "%2E",
-        "%7e",
-        "%41",
-        "%4a",
-        "%2f",
-        "%zz",
-        "%",
-        "%4",
-        "%25",
-        "%e4%b8",
-        "%C3%BC",
-        "%20",
-    ),
-    *(
-        "a",
-        "b",
-        "2",
-        "4",
-        "E",
-        "index.html",
-        "A",
-        "ü",
-        "例え",
-        "\ud800",
-        "\udc00",
-        "😀",
-        "\ufeff",
-        "\u3000",
-        "\x7f",
-        "\x85",
-    ),
-    *(
-        "http:",
-        "https:",
-        "http://",
-        "https://",
-        "//h.example",
-        "HTTP://H.Example:80",
-        "https://u:p@h.example:443/",
-        "ht\ttp://",
-    ),
-    *(
-        "javascript:",
-        "mailto:x@y",
-        "data:text/plain,",
-        "ftp://f/",
-        "file:///",
-        "foo:",
-        "http://127.1/",
-        "http://[::1]:8080/",
-        "http://[::1%25e]/",
-    ),
+    "..",
+    "/.",
+    "./",
+    "../",
+    "//",
+    "%2e",
+    "%2E",
+    "%7e",
+    "%41",
+    "%4a",
+    "%2f",
+    "%zz",
+    "%",
+    "%4",
+    "%25",
+    "%e4%b8",
+    "%C3%BC",
+    "%20",
+    "a",
+    "b",
+    "2",
+    "4",
+    "E",
+    "index.html",
+    "A",
+    "ü",
+    "例え",
+    "\ud800",
+    "\udc00",
+    "😀",
+    "\ufeff",
+    "\u3000",
+    "\x7f",
+    "\x85",
+    "http:",
+    "https:",
+    "http://",
+    "https://",
+    "//h.example",
+    "HTTP://H.Example:80",
+    "https://u:p@h.example:443/",
+    "ht\ttp://",
+    "javascript:",
+    "mailto:x@y",
+    "data:text/plain,",
+    "ftp://f/",
+    "file:///",
+    "foo:",
+    "http://127.1/",
+    "http://[::1]:8080/",
+    "http://[::1%25e]/",
 )
 hrefs = st.lists(st.sampled_from(_PIECES), max_size=8).map("".join) | st.text(
     st.characters(codec=None, exclude_categories=()), max_size=20
@@ -128,28 +119,26 @@ absolute = st.builds(
 )
 
 
-def meaning(text: str) -> bytes:
-    """What a component says once its escapes are read, upper and lower case of the digits being the
-    same.
-    """
+def decoded(text: str) -> bytes:
+    """Return a component with all escapes decoded."""
     return unquote_to_bytes(text)
 
 
-def structure(text: str) -> str:
-    """A component with each escape of an unreserved character read, all others in upper case,
-    written the slow way.
+def normalised_escapes(text: str) -> str:
+    """Normalise percent-encoding by a slow reference implementation.
+
+    Decodes the escapes of unreserved characters and writes all others in upper case.
     """
-    written, position = "", 0
+    output, position = "", 0
     while position < len(text):
         escape = re.match(r"%([0-9A-Fa-f]{2})", text[position:])
         if escape is None:
-            written, position = written + text[position], position + 1
+            output, position = output + text[position], position + 1
             continue
         character = chr(int(escape[1], 16))
         unreserved = character.isascii() and (character.isalnum() or character in "-._~")
-        # Never complete an escape: neither `%` nor `%` and one digit may stand before what was
-        # decoded.
+        # Decoding must not complete an escape, so neither `%` nor `%` and a digit may precede it.
         broken = re.search(r"%[0-9A-Fa-f]?$", text[:position]) is not None
-        written += character if unreserved and not broken else escape[0].upper()
+        output += character if unreserved and not broken else escape[0].upper()
         position += 3
-    return written
+    return output

@@ -1,4 +1,4 @@
-"""The operator's exclusion list, and URLs and media types that cannot be indexed."""
+"""The exclusion list, and URLs and media types that are not indexed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rule_for(exclusions: ExclusionRules, url: str) -> ExclusionRule | None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "forbidden", "allowed"),
+    ("rule", "excluded", "allowed"),
     [
         (
             "host www.example.org",
@@ -63,15 +63,15 @@ def rule_for(exclusions: ExclusionRules, url: str) -> ExclusionRule | None:
         ("prefix http://example.org/list?sort=", ["http://example.org/list?sort=up"], ["http://example.org/list"]),
     ],
 )  # fmt: skip
-def test_what_a_rule_forbids(rule: str, forbidden: list[str], allowed: list[str]) -> None:
+def test_urls_that_a_rule_excludes(rule: str, excluded: list[str], allowed: list[str]) -> None:
     exclusions = parse_exclusions(rule, "list")
-    for url in forbidden:
+    for url in excluded:
         assert rule_for(exclusions, url) is exclusions.rules[0], url
     for url in allowed:
         assert rule_for(exclusions, url) is None, url
 
 
-def test_reasons_and_lines_are_kept() -> None:
+def test_rules_have_their_reason_and_line_number() -> None:
     text = "\ufeff# written by hand\r\n\r\n  HOST a.test#not-a-comment.test  \n"
     with pytest.raises(ConfigError, match="line 3"):
         parse_exclusions(text, "list")
@@ -117,14 +117,14 @@ def test_reasons_and_lines_are_kept() -> None:
         ("prefix https://a.test:99999/", "not a valid URL"),
     ],
 )
-def test_wrong_lines_are_named_with_what_to_do(line: str, advice: str) -> None:
+def test_invalid_line_is_reported_with_a_correction(line: str, advice: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse_exclusions(f"# first\n{line}\nhost fine.test\n", "/etc/lycosa/exclusions")
     assert str(raised.value).startswith("/etc/lycosa/exclusions, line 2: ")
     assert advice in str(raised.value)
 
 
-def test_all_wrong_lines_are_told_up_to_ten() -> None:
+def test_up_to_ten_invalid_lines_are_reported() -> None:
     with pytest.raises(ConfigError) as raised:
         parse_exclusions("\n".join(["no"] * 14), "list")
     assert len(str(raised.value).splitlines()) == 11
@@ -137,7 +137,7 @@ _PATHS = st.lists(st.sampled_from("ab/?."), max_size=4).map(
 
 
 @given(st.lists(_PATHS, max_size=8), st.lists(_PATHS, min_size=1, max_size=5))
-def test_prefixes_are_found_as_by_trying_each(prefixes: list[str], paths: list[str]) -> None:
+def test_prefix_lookup_equals_a_linear_search(prefixes: list[str], paths: list[str]) -> None:
     rules = [f"prefix https://h{len(path) % 2}.test/{path}" for path in prefixes]
     exclusions = parse_exclusions("\n".join(rules), "list")
     for path in paths:
@@ -146,8 +146,11 @@ def test_prefixes_are_found_as_by_trying_each(prefixes: list[str], paths: list[s
         assert (rule_for(exclusions, url) is not None) == expected
 
 
-class Edited:
-    """A list in a file, a clock, and a time stamp that moves with each edit, however quick."""
+class EditedList:
+    """An exclusion file with a manual clock.
+
+    Each edit changes the modification time of the file.
+    """
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
@@ -161,75 +164,75 @@ class Edited:
         self.path.write_text(text, encoding="utf-8")
         os.utime(self.path, ns=(self.edits * 10**9, self.edits * 10**9))
 
-    def look(self) -> set[str]:
+    def values_at_next_check(self) -> set[str]:
         self.clock.advance(CHECK_MS)
         return {rule.value for rule in self.file.current().rules}
 
 
 @pytest.fixture
-def edited(tmp_path: Path) -> Edited:
-    return Edited(tmp_path / "list", "host a.test\n")
+def edited(tmp_path: Path) -> EditedList:
+    return EditedList(tmp_path / "list", "host a.test\n")
 
 
-def test_an_edit_counts_when_it_is_finished(tmp_path: Path) -> None:
-    edited = Edited(tmp_path / "list", "host a.test\nhost b.test\n")
+def test_edit_is_applied_when_the_file_is_unchanged_between_checks(tmp_path: Path) -> None:
+    edited = EditedList(tmp_path / "list", "host a.test\nhost b.test\n")
     before = edited.file.current()
-    assert edited.look() == {"a.test", "b.test"}
+    assert edited.values_at_next_check() == {"a.test", "b.test"}
     assert edited.file.current() is before
-    edited.write("")  # an editor empties the file before it writes it
-    assert edited.look() == {"a.test", "b.test"}
+    edited.write("")  # an editor truncates the file before it writes
+    assert edited.values_at_next_check() == {"a.test", "b.test"}
     edited.write("host a.test\nhost b.test\nhost c.test\n")
-    assert edited.look() == {"a.test", "b.test"}
-    assert edited.look() == {"a.test", "b.test", "c.test"}
-    assert len(before) == 2  # a snapshot that somebody holds does not change
+    assert edited.values_at_next_check() == {"a.test", "b.test"}
+    assert edited.values_at_next_check() == {"a.test", "b.test", "c.test"}
+    assert len(before) == 2  # snapshots are immutable
 
 
-def test_the_file_is_not_looked_at_all_the_time(edited: Edited) -> None:
+def test_file_is_checked_at_intervals(edited: EditedList) -> None:
     edited.write("host b.test\n")
     for _ in range(5):
         assert [rule.value for rule in edited.file.current().rules] == ["a.test"]
-    edited.look()
-    # the second look has its time too
+    edited.values_at_next_check()
+    # the second check is due after the same interval
     assert [rule.value for rule in edited.file.current().rules] == ["a.test"]
-    assert edited.look() == {"b.test"}
+    assert edited.values_at_next_check() == {"b.test"}
 
 
-def test_a_wrong_edit_keeps_the_last_good_list_and_is_told(edited: Edited) -> None:
+def test_invalid_edit_keeps_the_last_valid_list_and_is_reported(edited: EditedList) -> None:
     edited.write("host a.test\nhots b.test\n")
-    edited.look()
-    assert edited.look() == {"a.test"}
+    edited.values_at_next_check()
+    assert edited.values_at_next_check() == {"a.test"}
     assert f"{edited.path}, line 2" in edited.file.problem
     edited.write("host b.test\n")
-    edited.look()
-    assert edited.look() == {"b.test"}
+    edited.values_at_next_check()
+    assert edited.values_at_next_check() == {"b.test"}
     assert edited.file.problem == ""
 
 
-def test_a_file_that_vanishes_keeps_its_rules_and_is_told(edited: Edited) -> None:
+def test_deleted_file_keeps_its_rules_and_is_reported(edited: EditedList) -> None:
     edited.path.unlink()
-    edited.look()
-    assert edited.look() == {"a.test"}
+    edited.values_at_next_check()
+    assert edited.values_at_next_check() == {"a.test"}
     assert "cannot be read" in edited.file.problem
     edited.write("host a.test\n")
-    edited.look()
-    assert edited.look() == {"a.test"}
+    edited.values_at_next_check()
+    assert edited.values_at_next_check() == {"a.test"}
     assert edited.file.problem == ""
 
 
-def test_a_wrong_edit_that_is_taken_back_is_no_problem_any_more(edited: Edited) -> None:
+def test_reverted_edit_clears_the_problem(edited: EditedList) -> None:
     signature = edited.path.stat()
     edited.write("hots b.test\n")
-    edited.look()
-    edited.look()
+    edited.values_at_next_check()
+    edited.values_at_next_check()
     assert edited.file.problem
     edited.path.write_text("host a.test\n", encoding="utf-8")
     os.utime(edited.path, ns=(signature.st_atime_ns, signature.st_mtime_ns))
-    assert edited.look() == {"a.test"}
+    assert edited.values_at_next_check() == {"a.test"}
     assert edited.file.problem == ""
 
 
 @pytest.mark.parametrize("content", [None, b"hots a.test\n", b"host \xff.test\n"])
-def test_no_start_without_a_list_that_can_be_read(tmp_path: Path, content: bytes | None) -> None:
+def test_unreadable_list_is_refused_at_start(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "list"
     if content is not None:
         path.write_bytes(content)
@@ -237,7 +240,7 @@ def test_no_start_without_a_list_that_can_be_read(tmp_path: Path, content: bytes
         ExclusionFile(path, ManualClock())
 
 
-def test_an_empty_list_forbids_nothing() -> None:
+def test_empty_list_excludes_nothing() -> None:
     assert rule_for(ExclusionRules(), "http://a.test/") is None
     assert len(parse_exclusions("# nothing yet\n\n", "list")) == 0
 
@@ -287,16 +290,16 @@ ADMITTED = [
 
 
 @pytest.mark.parametrize(("url", "reason"), REFUSED)
-def test_refused(url: str, reason: str) -> None:
+def test_unindexable_urls(url: str, reason: str) -> None:
     assert unindexable(url) == reason
 
 
 @pytest.mark.parametrize("url", ADMITTED)
-def test_admitted(url: str) -> None:
+def test_indexable_urls(url: str) -> None:
     assert unindexable(url) == ""
 
 
-def test_documents_are_a_choice() -> None:
+def test_documents_are_optional() -> None:
     for name in ("a.pdf", "a.DOCX", "a.epub"):
         assert unindexable(f"http://h/{name}") == ""
         assert unindexable(f"http://h/{name}", documents=False) == "document"
@@ -332,14 +335,14 @@ def test_media_types(content_type: str, patterns: tuple[str, ...], reason: str) 
 
 
 @given(absolute)
-def test_never_raises(url: str) -> None:
+def test_unindexable_never_raises(url: str) -> None:
     try:
         unindexable(normalise(url), documents=False)
     except UrlError:
         return
 
 
-def test_no_page_of_six_real_sites_is_refused() -> None:
+def test_no_page_of_real_sites_is_unindexable() -> None:
     pages = [
         normalise(f"http://{site.name}/{(Path(folder) / name).relative_to(site.root)}")
         for site in require_sites()

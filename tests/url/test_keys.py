@@ -1,4 +1,4 @@
-"""Identity of URLs, registrable domains and contacts."""
+"""Keys and partitions of URLs, registrable domains, and contact addresses."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ def identifier() -> Identifier:
     return Identifier(DOMAINS, 64)
 
 
-def test_keys_are_fixed_for_good() -> None:
-    # Stored in every table: computed once with the reference implementation (xxhsum -H3), never to
-    # change.
+def test_keys_never_change() -> None:
+    # Keys are stored in every table. The constant was computed with `xxhsum -H3`.
     assert (host_key(""), url_key("")) == (0x2D06800538D394C2, host_key(""))
     assert host_key("example.org") == int(xxhash.xxh3_64(b"example.org").hexdigest(), 16)
     assert url_key("http://example.org/") != host_key("example.org")
@@ -48,7 +47,7 @@ def test_identify(identifier: Identifier) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "host", "owner"),
+    ("url", "host", "domain"),
     [
         ("http://example.com/", "example.com", "example.com"),
         ("http://a.example.com./", "a.example.com.", "example.com"),
@@ -59,13 +58,13 @@ def test_identify(identifier: Identifier) -> None:
         ("http://h/", "h", "h"),
     ],
 )
-def test_hosts_and_owners(url: str, host: str, owner: str) -> None:
+def test_host_and_registrable_domain_of_a_url(url: str, host: str, domain: str) -> None:
     result = Identifier(DOMAINS, 1 << 40).identify(url)
     assert (result.host, result.host_key) == (host, host_key(host))
-    assert result.partition == xxhash.xxh3_64_intdigest(owner.encode()) % (1 << 40)
+    assert result.partition == xxhash.xxh3_64_intdigest(domain.encode()) % (1 << 40)
 
 
-def test_ports_and_schemes_share_a_host(identifier: Identifier) -> None:
+def test_host_key_is_independent_of_port_and_scheme(identifier: Identifier) -> None:
     hosts = {
         identifier.identify(url)[1:3]
         for url in ("http://h.com/", "https://h.com/", "http://h.com:81/x")
@@ -84,14 +83,16 @@ def test_every_url_has_an_identity(text: str) -> None:
     assert 0 <= result.partition < 7
 
 
-def test_hosts_known_are_bounded(identifier: Identifier, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_origins_are_bounded(
+    identifier: Identifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_MAX_ORIGINS", 10)
     for number in range(100):
         assert identifier.identify(f"http://h{number}.com/").host == f"h{number}.com"
         assert len(identifier._origins) <= 10
 
 
-def test_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(UrlError):
         Identifier(DOMAINS, 64).identify("mailto:a@b")
     with pytest.raises(ValueError, match="at least one partition"):
@@ -112,7 +113,7 @@ cn
 // ===BEGIN PRIVATE DOMAINS===
 github.io
 """
-OURS = Domains(LIST)
+DOMAINS_OF_LIST = Domains(LIST)
 BUNDLED = Domains(bundled_suffix_list())
 REFERENCE = PublicSuffixList()
 
@@ -150,11 +151,12 @@ REFERENCE = PublicSuffixList()
         ("", ""),
     ],
 )
-def test_table(host: str, expected: str) -> None:
-    assert (OURS.registrable(host), OURS.registrable(host)) == (expected, expected)
+def test_registrable_domain(host: str, expected: str) -> None:
+    for _ in range(2):  # computed, then cached
+        assert DOMAINS_OF_LIST.registrable(host) == expected
 
 
-def test_the_list_is_the_one_given() -> None:
+def test_given_list_is_used() -> None:
     assert Domains("com\n").registrable("a.b.co.uk") == "co.uk"
     assert Domains("uk\nco.uk\n").registrable("a.b.co.uk") == "b.co.uk"
 
@@ -182,7 +184,7 @@ labels = st.sampled_from(
 
 
 @given(st.lists(labels, min_size=2, max_size=5).map(".".join))
-def test_properties(host: str) -> None:
+def test_registrable_domain_equals_the_reference(host: str) -> None:
     result = BUNDLED.registrable(host)
     assert host == result or host.endswith("." + result)
     assert (BUNDLED.registrable(result), BUNDLED.registrable(host + ".")) == (result, result)
@@ -190,7 +192,7 @@ def test_properties(host: str) -> None:
     assert result == (REFERENCE.privatesuffix(host) or host)
 
 
-def test_known_domains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_domains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(domain_module, "_MAX_HOSTS", 10)
     domains = Domains(LIST)
     for number in range(100):
@@ -198,7 +200,7 @@ def test_known_domains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(domains._cached) <= 10
 
 
-def test_the_same_list_is_read_once() -> None:
+def test_equal_lists_are_parsed_once() -> None:
     one, other = Domains(LIST), Domains("".join(list(LIST)))
     assert (one.registrable("a.b.co.uk"), other.registrable("c.b.co.uk")) == ("b.co.uk", "b.co.uk")
     assert one._rules is other._rules
@@ -216,7 +218,7 @@ REACHABLE = (
     "https://bücher.de/",
     "see https://library.edu/robot, please",
 )
-NOBODY = (
+UNREACHABLE = (
     "",
     "library",
     "library.edu",
@@ -239,22 +241,22 @@ NOBODY = (
 
 
 @pytest.mark.parametrize("contact", REACHABLE)
-def test_a_url_or_a_mail_address_of_somebody(contact: str) -> None:
+def test_reachable_contacts(contact: str) -> None:
     assert is_reachable_contact(contact, "lycosa/0.1")
     assert is_reachable_contact("", f"LibraryBot/2 (+{contact})")
 
 
-@pytest.mark.parametrize("contact", NOBODY)
-def test_what_leads_to_nobody(contact: str) -> None:
+@pytest.mark.parametrize("contact", UNREACHABLE)
+def test_unreachable_contacts(contact: str) -> None:
     assert not is_reachable_contact(contact, "lycosa/0.1")
     assert not is_reachable_contact("", f"LibraryBot/2 (+{contact})")
 
 
-def test_one_that_is_right_is_enough() -> None:
+def test_one_reachable_contact_is_sufficient() -> None:
     assert is_reachable_contact("you@example.org", "LibraryBot/2 (+https://library.edu/robot)")
 
 
-def test_the_error_shows_what_to_write() -> None:
+def test_error_shows_a_valid_setting() -> None:
     lines = CONTACT_NEEDED.splitlines()
     assert "fetch.contact" in lines[0]
     assert is_reachable_contact(next(line for line in lines if "contact =" in line), "")

@@ -1,4 +1,4 @@
-"""One form of a URL with the same meaning, also of ftp and gopher URLs."""
+"""Normalisation of http, https, ftp and gopher URLs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lycosa.url.keys import Identifier, host_key
 from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver, normalise
 from lycosa.url.schemes import path_start, scheme_of
 from lycosa.url.scope import Admission, hostname, url_origin
-from tests.url.strategies import absolute, hrefs, meaning, structure
+from tests.url.strategies import absolute, decoded, hrefs, normalised_escapes
 
-# clause, given, expected
+# description, URL, normalised URL
 CASES = [
     ("case of the scheme", "HTTP://h/", "http://h/"),
     ("case of the host", "http://ExAmple.ORG/A", "http://example.org/A"),
@@ -29,7 +29,7 @@ CASES = [
     ("escapes in the host", "http://ex%41mple.org/", "http://example.org/"),
     ("default port of http", "http://host:80/", "http://host/"),
     ("default port of https", "https://host:443/", "https://host/"),
-    ("the other scheme's port stays", "https://host:80/", "https://host:80/"),
+    ("the default port of the other scheme is kept", "https://host:80/", "https://host:80/"),
     ("an empty port", "http://host:/", "http://host/"),
     ("zeros before a port", "http://host:0080/", "http://host/"),
     ("empty path", "http://HOST", "http://host/"),
@@ -43,7 +43,7 @@ CASES = [
     ("escaped dot segments", "http://h/a/%2e/b/%2E%2e/c", "http://h/a/c"),
     ("above the root", "http://h/../../a", "http://h/a"),
     ("three dots are a name", "http://h/%2e%2e%2e/a", "http://h/.../a"),
-    ("dots are not segments here", "http://h/a..;b/.c/d.", "http://h/a..;b/.c/d."),
+    ("dots within a segment", "http://h/a..;b/.c/d.", "http://h/a..;b/.c/d."),
     ("empty segments stay", "http://h/a//b/", "http://h/a//b/"),
     ("tabs and newlines inside", "ht\ttp://ho\nst/a\r\nb", "http://host/ab"),
     ("white space around", " \x00\x1f http://h/a \n", "http://h/a"),
@@ -62,11 +62,11 @@ CASES = [
     ("an encoded percent sign before decoded digits", "http://h/%25%34%31", "http://h/%2541"),
     ("broken escapes stay", "http://h/%zz%a/%", "http://h/%zz%a/%"),
     ("decoding must not complete an escape", "http://h/%2%45", "http://h/%2%45"),
-    ("nor start one", "http://h/%%34%31", "http://h/%%341"),
+    ("decoding must not start an escape", "http://h/%%34%31", "http://h/%%341"),
     ("an unfinished escape before a good one", "http://h/%a%7e", "http://h/%a%7E"),
     ("fragment", "http://h/a#b?c", "http://h/a"),
-    ("fragment with a second mark", "http://h/a?b#c#d", "http://h/a?b"),
-    ("an empty query is not no query", "http://h/a?", "http://h/a?"),
+    ("fragment with a second #", "http://h/a?b#c#d", "http://h/a?b"),
+    ("an empty query is kept", "http://h/a?", "http://h/a?"),
     ("userinfo", "http://user:pass@h/a", "http://h/a"),
     ("userinfo with @", "http://a@b:c@d@h:8080/@x", "http://h:8080/@x"),
     ("userinfo over https", "https://u@h/a?b@c", "https://h/a?b@c"),
@@ -87,10 +87,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("given_url", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+    ("url", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_table(given_url: str, expected: str) -> None:
-    assert (normalise(given_url), normalise(expected)) == (expected, expected)
+def test_normalise(url: str, expected: str) -> None:
+    assert (normalise(url), normalise(expected)) == (expected, expected)
 
 
 @pytest.mark.parametrize(
@@ -129,20 +129,20 @@ def test_table(given_url: str, expected: str) -> None:
         ("file:///etc/passwd", Refusal.SCHEME),
         ("ws://h/", Refusal.SCHEME),
         ("blob:http://h/x", Refusal.SCHEME),
-        ("localhost:8080/x", Refusal.SCHEME),  # as every browser's parser reads it
+        ("localhost:8080/x", Refusal.SCHEME),  # as in browsers, `localhost:` is a scheme
         ("http+unix://x/", Refusal.SCHEME),
         ("http://h/" + "a" * MAX_URL_LENGTH, Refusal.TOO_LONG),
         ("http://h/" + "ü" * (MAX_URL_LENGTH // 4), Refusal.TOO_LONG),
     ],
 )
-def test_refused(url: str, reason: Refusal) -> None:
+def test_refused_urls(url: str, reason: Refusal) -> None:
     with pytest.raises(UrlError) as caught:
         normalise(url)
     assert caught.value.reason is reason
     assert caught.value.url == url
 
 
-def test_the_longest_url_is_a_fixed_point() -> None:
+def test_longest_url_is_unchanged() -> None:
     longest = "http://h/" + "a" * (MAX_URL_LENGTH - 9)
     assert normalise(longest) == longest
 
@@ -174,7 +174,7 @@ def test_idempotent_and_a_fixed_point_of_the_parser(text: str) -> None:
 
 
 @given(absolute)
-def test_equal_to_the_standard_but_for_what_we_say(text: str) -> None:
+def test_result_equals_the_standard_except_for_escapes_and_userinfo(text: str) -> None:
     if not ada_url.URL.can_parse(text):
         with pytest.raises(UrlError):
             normalise(text)
@@ -188,13 +188,13 @@ def test_equal_to_the_standard_but_for_what_we_say(text: str) -> None:
         "",
     )
     for mine, standard in ((ours.pathname, theirs.pathname), (ours.search, theirs.search)):
-        assert mine == structure(standard)
-        assert meaning(mine) == meaning(standard)
-        assert [meaning(part) for part in mine.split("/")] == [
-            meaning(part) for part in standard.split("/")
+        assert mine == normalised_escapes(standard)
+        assert decoded(mine) == decoded(standard)
+        assert [decoded(part) for part in mine.split("/")] == [
+            decoded(part) for part in standard.split("/")
         ]
-        assert [meaning(part) for part in mine.split("&")] == [
-            meaning(part) for part in standard.split("&")
+        assert [decoded(part) for part in mine.split("&")] == [
+            decoded(part) for part in standard.split("&")
         ]
 
 
@@ -206,7 +206,7 @@ def test_equal_to_the_standard_but_for_what_we_say(text: str) -> None:
 )
 def test_escapes_are_never_completed(path: str) -> None:
     once = normalise(f"http://h/{path}?{path}")
-    assert (normalise(once), meaning(once.partition("?")[2])) == (once, meaning(path))
+    assert (normalise(once), decoded(once.partition("?")[2])) == (once, decoded(path))
 
 
 DOMAINS = Domains(bundled_suffix_list())
@@ -243,7 +243,7 @@ DOMAINS = Domains(bundled_suffix_list())
         ("gopher://[::1]:70/", "gopher://[::1]/"),
     ],
 )
-def test_one_form(written: str, normal: str) -> None:
+def test_normalise_ftp_and_gopher(written: str, normal: str) -> None:
     assert (normalise(written), normalise(normal)) == (normal, normal)
 
 
@@ -260,7 +260,7 @@ def test_one_form(written: str, normal: str) -> None:
         "ftp://",
     ],
 )
-def test_what_is_none(written: str) -> None:
+def test_refused_ftp_and_gopher_urls(written: str) -> None:
     with pytest.raises(UrlError) as caught:
         normalise(written)
     assert caught.value.reason == Refusal.UNPARSABLE
@@ -272,7 +272,7 @@ def test_what_is_none(written: str) -> None:
     ),
     st.text(max_size=40),
 )
-def test_any_text(start: str, rest: str) -> None:
+def test_normalisation_of_ftp_and_gopher_is_idempotent(start: str, rest: str) -> None:
     try:
         normal = normalise(start + rest)
     except UrlError:
@@ -283,31 +283,29 @@ def test_any_text(start: str, rest: str) -> None:
     assert (normal[path_start(normal)], url_origin(normal)) == ("/", normal[: path_start(normal)])
 
 
-def test_references() -> None:
+def test_relative_references_of_ftp_and_gopher() -> None:
     folder = LinkResolver("ftp://h/pub/")
     assert [
         folder.resolve(each)
         for each in ("./a%20b", "./d/", "..", "/x", "http://w", "./q%3Fr", "?q", "a;type=i")
     ] == [
-        *(
-            "ftp://h/pub/a%20b",
-            "ftp://h/pub/d/",
-            "ftp://h/",
-            "ftp://h/x",
-            "http://w/",
-            "ftp://h/pub/q%3Fr",
-            "ftp://h/pub/%3Fq",
-        ),
+        "ftp://h/pub/a%20b",
+        "ftp://h/pub/d/",
+        "ftp://h/",
+        "ftp://h/x",
+        "http://w/",
+        "ftp://h/pub/q%3Fr",
+        "ftp://h/pub/%3Fq",
         "ftp://h/pub/a",
     ]
     menu = LinkResolver("gopher://h/h/dir/page.html")
-    led = [menu.resolve(each) for each in ("other.html", "/1/menu", "gopher://g/1")]
-    assert led == ["gopher://h/h/dir/other.html", "gopher://h/1/menu", "gopher://g/"]
+    targets = [menu.resolve(each) for each in ("other.html", "/1/menu", "gopher://g/1")]
+    assert targets == ["gopher://h/h/dir/other.html", "gopher://h/1/menu", "gopher://g/"]
     assert LinkResolver("http://h/d/").resolve("ftp://f/x;type=i") == "ftp://f/x"
     assert LinkResolver("http://h/d/").resolve("telnet://f/") == Refusal.SCHEME
 
 
-def test_parts() -> None:
+def test_parts_and_keys_of_ftp_and_gopher_urls() -> None:
     for url, start in (
         ("http://h/a", 8),
         ("https://h/a", 9),
@@ -351,7 +349,7 @@ def _admitted(seeds: list[str], *, other_schemes: bool = False, **settings: obje
     return [url for url in urls if admission.refuse(url) is None]
 
 
-def test_scope() -> None:
+def test_scope_of_ftp_and_gopher() -> None:
     web, ftp = "http://h.example/pub/a", "ftp://h.example/pub/a"
     assert _admitted([web]) == [web]
     assert _admitted([web], other_schemes=True) == [
@@ -382,5 +380,5 @@ def test_scope() -> None:
         ("ftp://h/pub/README", ""),
     ],
 )
-def test_what_cannot_be_indexed(url: str, reason: str) -> None:
+def test_unindexable_ftp_and_gopher_urls(url: str, reason: str) -> None:
     assert unindexable(url) == reason

@@ -1,4 +1,4 @@
-"""Links of a page resolve as the slow way and the vectors of the URL standard require."""
+"""Link resolution equals a reference and the vectors of the standard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lycosa.core.errors import Refusal, UrlError
 from lycosa.url import normalise as module
 from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver, normalise
-from tests.url.strategies import absolute, hrefs, structure
+from tests.url.strategies import absolute, hrefs, normalised_escapes
 from tests.url.vectors import vectors
 
 BASE = "http://example.org:8080/docs/lib/page.html?x=1"
@@ -32,9 +32,10 @@ bases = st.sampled_from(
 plain = st.text("abAB/._-~?=&:%234E7F;,@+ #", max_size=12)
 
 
-def slow(base: str, href: str) -> str | Refusal:
-    """`normalise` of the standard's join; a scheme that is not crawled is its own reason, usable or
-    not.
+def reference(base: str, href: str) -> str | Refusal:
+    """Resolve by the standard's join and `normalise`.
+
+    Schemes that are not crawled give `Refusal.SCHEME`, even if the URL is invalid.
     """
     text = href.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     scheme = re.match(
@@ -42,7 +43,7 @@ def slow(base: str, href: str) -> str | Refusal:
         re.sub(r"[\t\n\r]", "", text.lstrip("".join(map(chr, range(33))))),
         re.IGNORECASE,
     )
-    # always absolute: another scheme than the base's
+    # always absolute, because the scheme differs from that of the base
     if scheme and scheme[1].lower() in ("ftp", "gopher"):
         try:
             return normalise(text)
@@ -100,10 +101,10 @@ def slow(base: str, href: str) -> str | Refusal:
         "/\\h/x",
     ],
 )
-def test_equal_to_the_slow_way(base: str, texts: list[str]) -> None:
+def test_resolver_equals_the_reference(base: str, texts: list[str]) -> None:
     resolver = LinkResolver(base)
-    for text in (*texts, *texts):  # the second time from what is resolved
-        assert resolver.resolve(text) == slow(base, text)
+    for text in (*texts, *texts):  # the second time from the cache
+        assert resolver.resolve(text) == reference(base, text)
 
 
 @given(plain)
@@ -111,7 +112,7 @@ def test_equal_to_the_slow_way(base: str, texts: list[str]) -> None:
 @example("a/../b")
 @example("%41")
 @example("a" * MAX_URL_LENGTH)
-def test_a_base_of_a_known_origin_is_normalised_too(path: str) -> None:
+def test_base_of_a_cached_origin_is_normalised(path: str) -> None:
     assert LinkResolver("http://h.example/").base == "http://h.example/"
     base = f"http://h.example/{path}"
     assert result_or_reason(lambda: LinkResolver(base).base) == result_or_reason(
@@ -127,10 +128,10 @@ def result_or_reason(make: Callable[[], str]) -> str | Refusal:
 
 
 @given(plain, st.sampled_from(("b?x", "c/", "c/d?", "d%41/e")))
-def test_neighbours_share_only_what_does_not_depend_on_the_page(href: str, page: str) -> None:
+def test_pages_of_a_folder_do_not_share_page_dependent_results(href: str, page: str) -> None:
     one, other = "http://example.org/a/b", f"http://example.org/a/{page}"
     LinkResolver(one).resolve(href)
-    assert LinkResolver(other).resolve(href) == slow(other, href)
+    assert LinkResolver(other).resolve(href) == reference(other, href)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,10 @@ def test_neighbours_share_only_what_does_not_depend_on_the_page(href: str, page:
         ("//other/p", "http://other/p"),
         ("//", Refusal.UNPARSABLE),
         ("///a", "http://a/"),
-        ("http:/path", "http://example.org:8080/path"),  # relative, as the base has the same scheme
+        (
+            "http:/path",
+            "http://example.org:8080/path",
+        ),  # relative, because the base has the same scheme
         ("http:path", "http://example.org:8080/docs/lib/path"),
         ("https:path", "https://path/"),
         ("HTTP://HOST", "http://host/"),
@@ -175,14 +179,14 @@ def test_neighbours_share_only_what_does_not_depend_on_the_page(href: str, page:
         ("data:," + "A" * MAX_URL_LENGTH, Refusal.SCHEME),
         ("Special:Random", Refusal.SCHEME),
         ("a" * (MAX_URL_LENGTH + 1), Refusal.TOO_LONG),
-        ("a" * MAX_URL_LENGTH, Refusal.TOO_LONG),  # with its folder before it
+        ("a" * MAX_URL_LENGTH, Refusal.TOO_LONG),  # too long after joining
     ],
 )
-def test_table(href: str, expected: str | Refusal) -> None:
+def test_resolve(href: str, expected: str | Refusal) -> None:
     assert LinkResolver(BASE).resolve(href) == expected
 
 
-def test_a_long_folder_is_refused_when_it_grows() -> None:
+def test_length_limit_applies_to_the_joined_url() -> None:
     base = "http://h/" + "a" * (MAX_URL_LENGTH - 12) + "/"
     resolver = LinkResolver(base)
     assert resolver.resolve("bb") == base + "bb"
@@ -194,18 +198,18 @@ def test_a_long_folder_is_refused_when_it_grows() -> None:
     ("base", "reason"),
     [("about:blank", Refusal.SCHEME), ("/relative", Refusal.UNPARSABLE), ("", Refusal.UNPARSABLE)],
 )
-def test_unusable_base(base: str, reason: Refusal) -> None:
+def test_invalid_base_is_refused(base: str, reason: Refusal) -> None:
     with pytest.raises(UrlError) as caught:
         LinkResolver(base)
     assert caught.value.reason is reason
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_ENTRIES", 100)
     monkeypatch.setattr(module, "_MAX_ORIGINS", 10)
     resolved = module._ResolvedLinks()
     monkeypatch.setattr(module, "_resolved", resolved)
-    most = 0
+    largest = 0
     for number in range(500):
         base = f"http://h/{number}/"
         resolver = LinkResolver(base)
@@ -217,10 +221,10 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             f"http://h{number}.example/y",
             "?q",
         ):
-            assert resolver.resolve(href) == slow(base, href)
-        most = max(most, len(resolved))
+            assert resolver.resolve(href) == reference(base, href)
+        largest = max(largest, len(resolved))
         assert len(resolved._origins) <= 10
-    assert 50 < most <= 100
+    assert 50 < largest <= 100
     long_folder = "http://h/" + "f" * 600 + "/"
     assert LinkResolver(long_folder).resolve("a") == long_folder + "a"
     assert long_folder not in resolved._folders
@@ -230,7 +234,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ("encoding", "href", "expected"),
     [
         ("windows-1252", "?q=é#é", "http://h/?q=%E9"),
-        # the standard reads that label as windows-1252; paths are UTF-8
+        # the standard maps this label to windows-1252; paths are UTF-8
         ("iso-8859-1", "/é?q=€", "http://h/%C3%A9?q=%80"),
         ("windows-1251", "http://o/?q=привет", "http://o/?q=%EF%F0%E8%E2%E5%F2"),
         ("windows-1251", "?q=é&b=ы", "http://h/?q=%26%23233%3B&b=%FB"),
@@ -251,7 +255,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "?q=é", "http://h/?q=%C3%A9"),
     ],
 )
-def test_queries_in_the_pages_encoding(encoding: str, href: str, expected: str) -> None:
+def test_queries_use_the_encoding_of_the_page(encoding: str, href: str, expected: str) -> None:
     assert LinkResolver("http://h/").resolve(href) == normalise(
         ada_url.join_url("http://h/", href.replace("\ud800", "\ufffd"))
     )
@@ -262,7 +266,7 @@ def test_queries_in_the_pages_encoding(encoding: str, href: str, expected: str) 
 @given(
     hrefs, st.sampled_from(("windows-1251", "shift_jis", "gbk", "iso-2022-jp", "euc-kr", "big5"))
 )
-def test_encodings_never_raise_and_leave_ascii_alone(href: str, encoding: str) -> None:
+def test_encodings_never_raise_and_do_not_affect_ascii(href: str, encoding: str) -> None:
     result = LinkResolver(BASE, encoding).resolve(href)
     if href.isascii():
         assert result == LinkResolver(BASE).resolve(href)
@@ -270,9 +274,9 @@ def test_encodings_never_raise_and_leave_ascii_alone(href: str, encoding: str) -
         assert normalise(result) == result
 
 
-def test_what_an_absolute_href_means_is_remembered_for_all_folders_but_by_encoding() -> None:
+def test_absolute_hrefs_are_cached_by_encoding() -> None:
     href = "http://other.example/search?q=é"
-    for _ in range(2):  # computed, then remembered
+    for _ in range(2):  # computed, then cached
         for folder in ("http://a.example/", "http://a.example/b/", "https://c.example/d/"):
             assert LinkResolver(folder).resolve(href) == "http://other.example/search?q=%C3%A9"
             assert (
@@ -282,27 +286,29 @@ def test_what_an_absolute_href_means_is_remembered_for_all_folders_but_by_encodi
 
 
 def expected(href: str) -> str:
-    """A vector's href without fragment and userinfo, its percent-encoding written our way. What is
-    no page of the web is finished by rules of its own (`test_files`).
+    """Return the expected result for the href of a vector.
+
+    The fragment and userinfo are removed, and percent-encoding is normalised. FTP and gopher URLs
+    have rules of their own (see `test_normalise`).
     """
     if not href.startswith("http"):
         return normalise(href)
     url = ada_url.URL(href)
     url.username = url.password = ""
-    return structure(url.href.partition("#")[0])
+    return normalised_escapes(url.href.partition("#")[0])
 
 
 CRAWLED = ("http:", "https:", "ftp:", "gopher:")
 
 
-def test_parsing() -> None:
+def test_url_parsing_vectors() -> None:
     done: Counter[str] = Counter()
     for case in vectors("urltestdata.json"):
         text, base = case["input"], case.get("base")
         if base is None:
             outcome = _outcome_of(text)
         elif not base.startswith(("http://", "https://", "ftp://", "gopher://")):
-            done["base of another scheme"] += 1  # the room resolves links of what is crawled alone
+            done["base of another scheme"] += 1  # only crawled schemes can be a base
             with pytest.raises(UrlError, match="only http, https"):
                 LinkResolver(base)
             if not case.get("failure"):
@@ -317,27 +323,26 @@ def test_parsing() -> None:
             done["failure"] += 1
             assert outcome in (Refusal.UNPARSABLE, Refusal.SCHEME), case
         elif case["protocol"] == "gopher:" and not case["href"].startswith("gopher://"):
-            done["nobody to ask"] += 1
-            assert outcome is Refusal.UNPARSABLE, case  # without a host there is nobody to ask
+            done["no host"] += 1
+            assert outcome is Refusal.UNPARSABLE, case
         elif case["protocol"] in CRAWLED:
             done["crawled"] += 1
             assert outcome == expected(case["href"]), case
         else:
             done["another scheme"] += 1
             assert outcome is Refusal.SCHEME, case
-    # The whole file, case by case. Of `base of another scheme` (file:, about:, mailto: …) the
-    # joining is left out, since the room refuses such a page as a whole: the vector's own href is
-    # normalised instead.
+    # All cases of the file. A base of another scheme (file:, about:, mailto: …) is refused, so the
+    # href of the vector is normalised without joining.
     assert done == {
         "crawled": 256,
         "another scheme": 240,
-        "nobody to ask": 4,
+        "no host": 4,
         "failure": 257,
         "base of another scheme": 134,
     }
 
 
-def test_hosts() -> None:
+def test_host_vectors() -> None:
     cases = vectors("toascii.json")
     assert len(cases) > 80
     for case in cases:
@@ -348,7 +353,7 @@ def test_hosts() -> None:
             assert normalise(f"https://{case['input']}/x") == f"https://{case['output']}/x", case
 
 
-def test_query_encodings() -> None:
+def test_query_encoding_vectors() -> None:
     passed, different = 0, []
     for case in vectors("percent-encoding.json"):
         for encoding, output in case["output"].items():
@@ -360,8 +365,8 @@ def test_query_encodings() -> None:
             else:
                 different.append((case["input"], encoding))
     assert passed == 14
-    # Python's codecs differ from the standard's here: a control character that ISO-2022-JP cannot
-    # hold, and a private-use character that GB18030 (2005) maps where the standard has none.
+    # Python's codecs differ from the standard: a control character that ISO-2022-JP cannot encode,
+    # and a private-use character that GB18030 (2005) maps and the standard does not.
     assert different == [("\x0eA", "iso-2022-jp"), ("\ue5e5", "gb18030")]
 
 

@@ -1,4 +1,4 @@
-"""Admission by scope and patterns, and opt-in rewriting rules."""
+"""Admission of URLs by scope and patterns, and optional rewriting rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOMAINS = Domains("com\nuk\nco.uk\norg\n")
 SCOPE, PATTERN, TOO_LONG, SCHEME = Refusal.SCOPE, Refusal.PATTERN, Refusal.TOO_LONG, Refusal.SCHEME
 
 
-def admission(*seeds: str, **settings: Any) -> Admission:
+def make_admission(*seeds: str, **settings: Any) -> Admission:
     return Admission(Collection(**settings), seeds, DOMAINS)
 
 
@@ -49,7 +49,12 @@ def admission(*seeds: str, **settings: Any) -> Admission:
         ("prefix", ["http://h.com/docs/index.html?q=/x/y"], "http://h.com/docs/a/b", None),
         ("prefix", ["http://h.com/docs/"], "http://h.com/docs/", None),
         ("prefix", ["http://h.com/docs/"], "http://h.com/docs", SCOPE),
-        ("prefix", ["http://h.com/docs"], "http://h.com/other", None),  # the seed's folder is /
+        (
+            "prefix",
+            ["http://h.com/docs"],
+            "http://h.com/other",
+            None,
+        ),  # the folder of the seed is /
         ("prefix", ["http://h.com/docs/"], "http://h.com/docs2/", SCOPE),
         ("prefix", ["http://h.com/docs/"], "https://h.com/docs/", None),
         ("prefix", ["https://h.com/docs/"], "https://h.com/", SCOPE),
@@ -62,10 +67,10 @@ def admission(*seeds: str, **settings: Any) -> Admission:
     ],
 )
 def test_scopes(scope: str, seeds: list[str], url: str, expected: Refusal | None) -> None:
-    gate = admission(*seeds, scope=scope)
-    for _ in range(2):  # decided, then remembered
-        assert gate.refuse(normalise(url)) is expected
-    assert gate.explain(normalise(url)).startswith(
+    admission = make_admission(*seeds, scope=scope)
+    for _ in range(2):  # computed, then cached
+        assert admission.refuse(normalise(url)) is expected
+    assert admission.explain(normalise(url)).startswith(
         "admitted" if expected is None else "refused (scope)"
     )
 
@@ -85,37 +90,39 @@ def test_scopes(scope: str, seeds: list[str], url: str, expected: Refusal | None
     ],
 )
 def test_patterns(settings: dict[str, Any], url: str, expected: Refusal | None) -> None:
-    gate = admission("http://h.com/", **settings)
-    assert gate.refuse(url) is expected
-    assert gate.explain(url).startswith("admitted" if expected is None else "refused (pattern)")
+    admission = make_admission("http://h.com/", **settings)
+    assert admission.refuse(url) is expected
+    assert admission.explain(url).startswith(
+        "admitted" if expected is None else "refused (pattern)"
+    )
 
 
-def test_length() -> None:
-    gate = admission("http://h.com/", max_url_length=64)
-    assert gate.refuse("http://h.com/" + "a" * 51) is None
-    assert gate.refuse("http://h.com/" + "a" * 52) is TOO_LONG
+def test_url_length_limit() -> None:
+    admission = make_admission("http://h.com/", max_url_length=64)
+    assert admission.refuse("http://h.com/" + "a" * 51) is None
+    assert admission.refuse("http://h.com/" + "a" * 52) is TOO_LONG
 
 
-def test_order_of_reasons() -> None:
-    gate = admission("http://h.com/", max_url_length=64, deny=("x",))
-    assert gate.refuse("ftp://x/" + "x" * 100) is SCHEME
-    assert gate.refuse("http://x.com/" + "x" * 100) is TOO_LONG
-    assert gate.refuse("http://x.com/x") is SCOPE
-    assert gate.refuse("http://h.com/x") is PATTERN
-    assert gate.refuse("http://h.com/y") is None
+def test_precedence_of_reasons() -> None:
+    admission = make_admission("http://h.com/", max_url_length=64, deny=("x",))
+    assert admission.refuse("ftp://x/" + "x" * 100) is SCHEME
+    assert admission.refuse("http://x.com/" + "x" * 100) is TOO_LONG
+    assert admission.refuse("http://x.com/x") is SCOPE
+    assert admission.refuse("http://h.com/x") is PATTERN
+    assert admission.refuse("http://h.com/y") is None
 
 
 def test_seeds_are_normalised_and_rewritten() -> None:
-    gate = admission(
+    admission = make_admission(
         "HTTP://u:p@EXAMPLE.org.:80//a//b?utm_x=1",
         scope="prefix",
         drop_trailing_dot=True,
         merge_slashes=True,
     )
-    assert gate.refuse("http://example.org/a/c") is None
-    assert gate.refuse("http://example.org/b") is SCOPE
+    assert admission.refuse("http://example.org/a/c") is None
+    assert admission.refuse("http://example.org/b") is SCOPE
     with pytest.raises(UrlError):
-        admission("example.org")
+        make_admission("example.org")
 
 
 @pytest.mark.parametrize(
@@ -164,33 +171,33 @@ def test_seeds_are_normalised_and_rewritten() -> None:
     ],
 )
 def test_explanations(settings: dict[str, Any], url: str, expected: str) -> None:
-    assert admission("http://h.com/d/", **settings).explain(url) == expected
+    assert make_admission("http://h.com/d/", **settings).explain(url) == expected
 
 
 def test_explanation_of_many_seeds_is_short() -> None:
-    gate = admission(*(f"http://h{number}.com/" for number in range(9)))
-    assert gate.explain("http://g.com/").endswith("(h0.com, h1.com, h2.com and 6 more)")
-    assert admission().explain("http://g.com/").endswith("(no seeds)")
+    admission = make_admission(*(f"http://h{number}.com/" for number in range(9)))
+    assert admission.explain("http://g.com/").endswith("(h0.com, h1.com, h2.com and 6 more)")
+    assert make_admission().explain("http://g.com/").endswith("(no seeds)")
 
 
 @given(absolute, st.sampled_from(("host", "domain", "prefix", "any")))
-def test_a_seed_is_in_its_own_scope(text: str, scope: str) -> None:
+def test_seed_is_in_its_own_scope(text: str, scope: str) -> None:
     try:
         url = normalise(text)
     except UrlError:
         return
-    gate = admission(text, scope=scope)
-    assert gate.refuse(url) is None
-    assert gate.explain(url).startswith("admitted: ")
+    admission = make_admission(text, scope=scope)
+    assert admission.refuse(url) is None
+    assert admission.explain(url).startswith("admitted: ")
 
 
-def test_origins_known_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_origins_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_ORIGINS", 10)
-    gate = admission("http://h.com/")
+    admission = make_admission("http://h.com/")
     for number in range(100):
-        assert gate.refuse(f"http://h{number}.com/") is SCOPE
-        assert gate.refuse("http://h.com/") is None
-        assert len(gate._origins) <= 10
+        assert admission.refuse(f"http://h{number}.com/") is SCOPE
+        assert admission.refuse("http://h.com/") is None
+        assert len(admission._origins) <= 10
 
 
 @pytest.mark.parametrize(
@@ -203,18 +210,18 @@ def test_origins_known_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ("http://1.2.3.4:5/", "http://1.2.3.4:5", "1.2.3.4"),
     ],
 )
-def test_parts(url: str, origin: str, host: str) -> None:
+def test_origin_and_hostname(url: str, origin: str, host: str) -> None:
     assert (url_origin(url), hostname(url)) == (origin, host)
 
 
 @pytest.mark.parametrize("url", ["", "mailto:x", "h/", "telnet://h/"])
-def test_parts_of_something_else(url: str) -> None:
+def test_origin_and_hostname_of_other_texts_are_refused(url: str) -> None:
     for part in (url_origin, hostname):
         with pytest.raises(UrlError):
             part(url)
 
 
-def test_a_host_that_was_only_linked_to_is_not_named() -> None:
+def test_host_is_named_by_a_seed_or_its_scope() -> None:
     seeds = ["https://www.example.org/docs/"]
     anywhere = Admission(Collection(scope="any"), seeds, DOMAINS)
     assert anywhere.is_named("https://www.example.org/x")
@@ -234,9 +241,9 @@ SESSIONS = [
     ("http://h/a;jsessionid=x/b;jsessionid=y", "http://h/a/b"),
     ("http://h/a;jsessionid", "http://h/a"),
     ("http://h/a;jsessionids=1", "http://h/a;jsessionids=1"),
-    # the segment that is uncovered is a dot segment
+    # the remaining segment is a dot segment
     ("http://h/a/..;jsessionid=x/b", "http://h/b"),
-    ("http://a;jsessionid=1/x", "http://a;jsessionid=1/x"),  # a host
+    ("http://a;jsessionid=1/x", "http://a;jsessionid=1/x"),  # part of the host name
     ("http://h/?jsessionid=" + JAVA, "http://h/"),
     ("http://h/?a=1&PHPSESSID=" + PHP + "&b=2", "http://h/?a=1&b=2"),
     ("http://h/?phpsessid=abc", "http://h/"),
@@ -286,14 +293,14 @@ PARAMETERS = [
 
 
 @pytest.mark.parametrize(("url", "expected"), SESSIONS)
-def test_session_ids(url: str, expected: str) -> None:
+def test_session_ids_are_removed(url: str, expected: str) -> None:
     assert normalise(url) == url
     assert Rules(Collection(drop_session_ids=True)).apply(url) == expected
     assert Rules(Collection()).apply(url) is url
 
 
 @pytest.mark.parametrize(("patterns", "url", "expected"), PARAMETERS)
-def test_parameters(patterns: tuple[str, ...], url: str, expected: str) -> None:
+def test_parameters_are_removed(patterns: tuple[str, ...], url: str, expected: str) -> None:
     assert normalise(url) == url
     assert Rules(Collection(drop_parameters=patterns)).apply(url) == expected
 
@@ -309,7 +316,7 @@ def test_parameters(patterns: tuple[str, ...], url: str, expected: str) -> None:
         ("http://h/a/%2F/b", "http://h/a/%2F/b"),
     ],
 )
-def test_slashes(url: str, expected: str) -> None:
+def test_repeated_slashes_are_merged(url: str, expected: str) -> None:
     assert Rules(Collection(merge_slashes=True)).apply(url) == expected
 
 
@@ -325,7 +332,7 @@ def test_slashes(url: str, expected: str) -> None:
         ("http://a../", "http://a../"),
     ],
 )
-def test_trailing_dot(url: str, expected: str) -> None:
+def test_trailing_dot_of_the_host_is_removed(url: str, expected: str) -> None:
     assert normalise(url) == url
     assert Rules(Collection(drop_trailing_dot=True)).apply(url) == expected
 
@@ -364,7 +371,7 @@ sessions = st.builds(
 
 
 @given(collections, absolute | sessions)
-def test_result_is_normalised_and_stays(collection: Collection, text: str) -> None:
+def test_rewritten_url_is_normalised_and_stable(collection: Collection, text: str) -> None:
     try:
         url = normalise(text)
     except UrlError:

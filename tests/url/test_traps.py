@@ -1,4 +1,4 @@
-"""Lexical trap rules: what each one holds back, and that honest sites are let through."""
+"""Lexical trap rules: URLs that are refused, and ordinary URLs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ TRAPS = [
     ("http://h/?time=2031-05-12T10:00", TrapRule.CALENDAR),
 ]
 
-HONEST = [
+ORDINARY = [
     "http://h",
     "http://h/",
     "http://h/a/b/c.html",
@@ -118,22 +118,22 @@ HONEST = [
 
 
 @pytest.mark.parametrize(("url", "rule"), TRAPS)
-def test_traps(url: str, rule: TrapRule) -> None:
+def test_trap_urls(url: str, rule: TrapRule) -> None:
     assert normalise(url) == url
     assert trap(url, TODAY) is rule
 
 
-@pytest.mark.parametrize("url", HONEST)
-def test_honest_addresses(url: str) -> None:
+@pytest.mark.parametrize("url", ORDINARY)
+def test_ordinary_urls(url: str) -> None:
     assert trap(normalise(url), TODAY) == ""
 
 
-def test_every_rule_is_explained_and_all_but_permutations_are_met() -> None:
+def test_every_rule_is_explained_and_tested() -> None:
     assert {rule for _, rule in TRAPS} == set(TrapRule) - {TrapRule.QUERY_PERMUTATION}
     assert len({explain(rule) for rule in TrapRule}) == len(TrapRule)
 
 
-def test_an_archive_may_be_older() -> None:
+def test_calendar_limits_depend_on_oldest_year_and_date() -> None:
     assert trap("http://h/x/1889/11/05/", TODAY, oldest_year=1800) == ""
     assert trap("http://h/events/2031/05/", date(2030, 1, 1)) == ""
 
@@ -152,7 +152,7 @@ def test_without_session(url: str, expected: str) -> None:
     assert without_session(url) == expected
 
 
-def test_orders_of_a_query_have_one_signature() -> None:
+def test_signature_is_independent_of_parameter_order() -> None:
     orders = ["http://h/a?" + "&".join(order) for order in permutations(("b=1", "c=2", "d="))]
     assert len({query_signature(url) for url in orders}) == 1
     others = [
@@ -175,7 +175,7 @@ def test_orders_of_a_query_have_one_signature() -> None:
 
 
 @given(absolute | st.text("/?&=;.-0129ahmpt()%:", max_size=80).map("http://h/".__add__))
-def test_never_raises(url: str) -> None:
+def test_trap_rules_never_raise(url: str) -> None:
     try:
         url = normalise(url)
     except UrlError:
@@ -184,7 +184,7 @@ def test_never_raises(url: str) -> None:
     query_signature(url)
 
 
-def test_no_page_of_six_real_sites_is_a_trap() -> None:
+def test_no_page_of_real_sites_is_a_trap() -> None:
     urls = [
         normalise(f"http://{site.name}/{(Path(folder) / name).relative_to(site.root)}")
         for site in require_sites()

@@ -1,4 +1,4 @@
-"""The URL standard's own test vectors (web-platform-tests), read where they lie."""
+"""Test vectors of the WHATWG URL standard (web-platform-tests)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ FOLDER = (
 
 
 def vectors(name: str) -> list[dict[str, Any]]:
-    """The cases of one file, comments left out; skips the test where the data is absent."""
+    """Return the cases of a file without its comments.
+
+    Skips the test if the data is absent.
+    """
     path = FOLDER / name
     if not path.exists():
         pytest.skip(f"the URL standard's vectors are absent: {path}")
