@@ -1,4 +1,4 @@
-"""Workspaces for tests of the index and search: pages are committed with a real claim."""
+"""Workspaces with committed pages, for tests of the index and search."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Corpus:
 def page(
     text: str, *, title: str = "", language: str | None = None, around: str = "", **more: object
 ) -> Page:
-    """Return a page with this main text; `around` is visible text outside of it."""
+    """Return a page; `around` is visible text outside of the main text."""
     return Page(
         title=title,
         main_text=text,

@@ -1,4 +1,4 @@
-"""Updates of an index: replaced and removed pages, rebuilds, generations and failures."""
+"""Updates, rebuilds, generations and failures of an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suggestion files: lookups compared with a linear search, and updates when pages change."""
+"""Suggestion files: lookups, and updates when pages change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic pages for tests of sharded search, in one index and in several shards."""
+"""Synthetic pages for tests of sharded search."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TwoIndexes:
 
 
 def made_pages() -> list[tuple[str, Page]]:
-    """Return pages of hosts that differ in language, page length and word frequencies."""
+    """Return pages of hosts with different languages, lengths and words."""
     generator = random.Random(7)
     pages = []
     for host in range(HOSTS):
@@ -68,7 +68,7 @@ def made_pages() -> list[tuple[str, Page]]:
 
 
 def queries() -> list[str]:
-    """Return queries of one to three words in all languages, with phrases and operators."""
+    """Return queries in all languages, with phrases and operators."""
     generator = random.Random(9)
     result = []
     for language, vocabulary in _WORDS.items():

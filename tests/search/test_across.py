@@ -1,4 +1,4 @@
-"""Cross-language search: dictionaries, edited translations, compounds and the order of results."""
+"""Cross-language search: tables, edits, compounds, order of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search in one workspace: query language, ranking, paging, facets, grouping and explanations."""
+"""Search in one workspace: operators, ranking, paging, facets, groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search over replicas in separate processes: agreement with one index, failures and updates."""
+"""Search over replicas in separate processes, failures and updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Korean analysis by kiwipiepy: queries are analysed like the index, also when settings change."""
+"""Korean analysis by kiwipiepy: queries are analysed like the index."""
 
 from __future__ import annotations
 

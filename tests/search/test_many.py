@@ -1,4 +1,4 @@
-"""Federated search over several workspaces, and the release of replaced generations."""
+"""Federated search, and the release of replaced generations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.waiting import until
 
 @dataclass(slots=True, frozen=True)
 class Halves:
-    """Roots of workspaces: `whole` has all pages, `first` and `second` one half each.
+    """Workspaces with all pages (`whole`) and with one half each.
 
     `SHARED` pages of the second half are also in the first one.
     """
@@ -41,7 +41,7 @@ SHARED = 30
 
 
 def halves(folder: Path) -> Halves:
-    """Create the workspaces; every second page of a host is in the second half."""
+    """Create the workspaces; odd pages of a host are in the second half."""
     pages = made_pages()
     parts = {"whole": pages, "first": pages[::2] + pages[1 : 2 * SHARED : 2], "second": pages[1::2]}
     for name, part in parts.items():
@@ -67,7 +67,7 @@ def many(made: Halves) -> Iterator[FederatedSearch]:
 
 
 def agreement(one: SearchResults, together: SearchResults) -> tuple[int, int]:
-    """Return how many of the first ten results of one index are found together, and how many it has.
+    """Return how many of the first ten results agree, and their number.
 
     Results with the score of the tenth are exchangeable.
     """
@@ -213,7 +213,7 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def mapped(root: str) -> dict[int, set[str]]:
-    """Return the memory-mapped index files of this process by generation, from /proc."""
+    """Return the mapped index files of this process by generation."""
     files: dict[int, set[str]] = {}
     for line in Path("/proc/self/maps").read_text().splitlines():
         if root in line and (match := _MAPPED.search(line)):

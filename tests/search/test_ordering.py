@@ -1,4 +1,4 @@
-"""Order of results: paging, hosts, similar pages, and manuals in several locales."""
+"""Order of results: paging, hosts, similar pages and locales."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Minimum quality and speed on public collections; the benchmarks print the figures.
+"""Minimum quality and speed on public collections.
 
-The minimum values are only ever increased. Most of these tests run with `make prove`.
+Benchmarks print the figures. The minimum values are only increased. Most of these tests run with
+`make prove`.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 def known_item(searcher: Searcher, samples: list[Sample]) -> tuple[float, float]:
-    """Return the mean reciprocal rank of pages by their title, and by six words of a sentence."""
+    """Return the mean reciprocal ranks by title and by six words."""
     generator = random.Random(3)
     by_title, by_text = [], []
     for sample in samples[:300]:

@@ -1,4 +1,4 @@
-"""Queries that are sentences: detection, term weights and relevance feedback."""
+"""Queries that are sentences: detection, term weights and feedback."""
 
 from __future__ import annotations
 

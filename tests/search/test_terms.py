@@ -1,4 +1,4 @@
-"""Term statistics: counts, stop words, rising terms, scripts without spaces, bounded memory."""
+"""Term statistics: counts, stop words, rising terms, bounded memory."""
 
 from __future__ import annotations
 

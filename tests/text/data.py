@@ -1,4 +1,4 @@
-"""Multilingual texts outside the repository; tests that need them are skipped without them."""
+"""Multilingual texts outside the repository; tests skip without them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMESPACE = "{http://www.unhchr.ch/udhr}"
 
 
 def sib200() -> dict[str, list[str]]:
-    """Return 701 sentences per language by file name; Chinese has `zh` and `zh-hant`."""
+    """Return 701 sentences per language; keys are names of files."""
     folder = _folder("sib200")
     return {
         path.stem: [line.split("\t", 2)[2].strip() for line in _lines(path)[1:]]
@@ -24,13 +24,13 @@ def sib200() -> dict[str, list[str]]:
 
 
 def sib200_numbered(language: str) -> list[tuple[int, str]]:
-    """Return (index_id, sentence) of one language, sorted; articles are contiguous."""
+    """Return (index_id, sentence), sorted; articles are contiguous."""
     rows = [line.split("\t", 2) for line in _lines(_folder("sib200") / f"{language}.tsv")[1:]]
     return sorted((int(number), text.strip()) for number, _, text in rows)
 
 
 def declaration(language: str) -> dict[int, str]:
-    """Return the articles of the Universal Declaration of Human Rights by number.
+    """Return the articles of the Declaration of Human Rights by number.
 
     Paragraphs are joined by newline.
     """

@@ -1,4 +1,4 @@
-"""ICU transliterators as a reference: icu4py bundles the C library but does not expose them."""
+"""ICU transliterators from the C library that icu4py bundles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CAPACITY = 4_000  # UTF-16 units, for the text and its result
 
 
 class Transliterator:
-    """Transliterator by its ICU id. Skips the test if the wheel has no ICU library."""
+    """Transliterator by its ICU id. Skips the test without ICU library."""
 
     def __init__(self, identifier: str) -> None:
         folder = Path(icu4py.__file__).parent.parent / "icu4py.libs"

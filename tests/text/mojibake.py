@@ -20,7 +20,7 @@ _DOUBLE = re.compile(
 
 
 def damaged_places(text: str) -> int:
-    """Return the number of U+FFFD and of places that look like UTF-8 read as windows-1252."""
+    """Return the number of places with U+FFFD or UTF-8 as windows-1252."""
     if text.isascii():
         return 0
     return text.count("\ufffd") + sum(1 for _ in _DOUBLE.finditer(text))

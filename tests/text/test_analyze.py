@@ -1,4 +1,4 @@
-"""Analyzers of all languages: terms, query words, caches and arbitrary input."""
+"""Analyzers of all languages: terms, query words and caches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,21 @@ from lycosa.text.spaceless import _PLAIN_CJK, PartsAnalyzer
 from tests.text.data import declaration, declaration_languages, sib200
 
 LANGUAGES = [
-    *["en", "de", "fr", "ru", "zh", "ja", "ko", "th", "bo", "ar", "fa", "hi", "vi", "tr", "id"],
+    "en",
+    "de",
+    "fr",
+    "ru",
+    "zh",
+    "ja",
+    "ko",
+    "th",
+    "bo",
+    "ar",
+    "fa",
+    "hi",
+    "vi",
+    "tr",
+    "id",
     "",
 ]
 

@@ -139,7 +139,7 @@ def _shuffled(count: int) -> tuple[str, str]:
 
 
 def _nested(count: int) -> tuple[str, str]:
-    """Return texts in which a block becomes unique only after the blocks around it are removed."""
+    """Return texts in which only one block at a time is unique."""
     old = [str(number // 2) for number in range(count)]
     return "\n".join(old), "\n".join(old[::-1])
 

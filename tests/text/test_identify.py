@@ -1,4 +1,4 @@
-"""Language identification, agreement with the declared language, and mojibake."""
+"""Language identification, declared languages, and mojibake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that the analyzer of a language must and must not treat as equal, from published rules.
+"""Texts with equal and with different terms, from published rules.
 
 Each case has a language, texts with equal terms, and texts with other terms. Comments name the
 source of each group. docs/explanation/languages.md explains the analysis of each language.

@@ -1,4 +1,4 @@
-"""Dictionaries, parallel texts, sentence alignment, and tables learned from SIB-200."""
+"""Dictionaries, parallel texts, sentence alignment, learned tables."""
 
 from __future__ import annotations
 

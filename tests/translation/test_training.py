@@ -1,4 +1,4 @@
-"""Translation tables learned by `lycosa rank` from pages in several languages."""
+"""Translation tables learned from pages in several languages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_url_with_another_language_is_unchanged(url: str, language: str) -> None
 
 @dataclass
 class Ranked:
-    """A workspace that was ranked once, and the languages of the tables learned then."""
+    """A workspace that was ranked once, and the languages learned then."""
 
     corpus: Corpus
     learned: list[str]
@@ -156,7 +156,7 @@ def _tables(corpus: Corpus) -> dict[str, bytes]:
 
 
 def _learned(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Rank again and return the languages whose table was learned from scratch."""
+    """Rank again and return the languages whose table was not reused."""
     languages: list[str] = []
     train_table = training._train_table
 

@@ -78,6 +78,6 @@ class Dates:
         }
 
     def set(self, ahead_s: int) -> None:
-        """Set the offset to the machine's date in seconds; negative values are in the past."""
+        """Set the offset to the machine's date in seconds (may be negative)."""
         with self._file.open("r+b" if self._file.exists() else "wb") as file:
             file.write(ahead_s.to_bytes(8, "little", signed=True))

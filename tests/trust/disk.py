@@ -1,4 +1,4 @@
-"""Simulate power cuts: record all changes of a folder and replay them up to any point.
+"""Simulate power cuts by replaying recorded changes of a folder.
 
 A recording contains, in order: the contents of files, the names of files and folders, and the
 files and folders that were synced. POSIX guarantees nothing for a change that was not synced: it
@@ -77,7 +77,7 @@ class ContentChange:
 
 @dataclass(slots=True, frozen=True)
 class NameChange:
-    """Names that changed atomically: (folder, name, node), None for a deleted name."""
+    """Names that changed atomically; node None means deleted."""
 
     changes: tuple[tuple[int, str, int | None], ...]
     folders: frozenset[int] = frozenset()  # the nodes in `changes` that are folders
@@ -131,7 +131,7 @@ class Recorder:
         self.start = len(self.changes)
 
     def mark(self, what: str, number: int) -> None:
-        """Note that `what` is durable up to `number`: no later power cut may lose it."""
+        """Record that `what` is durable up to `number` from now on."""
         with self._lock:
             self._scan()
             self.marks.append((len(self.changes), what, number))
@@ -327,7 +327,7 @@ class Disk:
     def cut(
         self, unsynced: UnsyncedData, chance: random.Random
     ) -> dict[str, tuple[bytes, int] | None]:
-        """Return the state after a power cut: (content, mode) by path, None for a folder."""
+        """Return the state after a power cut: path -> (content, mode) or None."""
         names = dict(self._synced_names)
         for named in self._pending:
             if unsynced is not UnsyncedData.NOTHING and (
@@ -380,7 +380,7 @@ class Disk:
 
 
 def _remaining(file: _File) -> int:
-    """Return how many leading bytes of a file are unchanged since it was synced."""
+    """Return the number of leading bytes that are unchanged since fsync."""
     if file.now.startswith(file.synced):
         return len(file.synced)
     return next(
@@ -406,7 +406,7 @@ def _apply_names(names: dict[tuple[int, str], int], named: NameChange) -> None:
 
 
 def write_tree(tree: dict[str, tuple[bytes, int] | None], root: Path) -> None:
-    """Write the state after a power cut, as returned by `Disk.cut`, to a folder."""
+    """Write a state returned by `Disk.cut` to a folder."""
     root.mkdir(parents=True)
     for path, contents in tree.items():
         target = root / path

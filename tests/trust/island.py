@@ -1,4 +1,4 @@
-"""Isolated network with public and private addresses, web servers and false name servers.
+"""Isolated network with public and private addresses and its servers.
 
 The tests of `island_*.py` run in it: `run_isolated` starts pytest in a network namespace, which
 needs no special privileges. All addresses are assigned to the loopback device. So each private
@@ -84,7 +84,7 @@ def run_isolated(*options: str) -> None:
 
 @dataclass
 class Reply:
-    """Response of a name server: records (owner, type, TTL, data), a response code, or neither.
+    """Response of a name server; records are (owner, type, TTL, data).
 
     `silent`: send no response; `garbage`: send invalid bytes.
     """
@@ -113,7 +113,7 @@ def addresses(*hosts: str, ttl: int = 60) -> Responder:
 
 
 class NameServer:
-    """Name server on UDP and TCP with a responder per name, `default` for all others."""
+    """Name server on UDP and TCP; `default` responds for unknown names."""
 
     def __init__(self) -> None:
         self.names: dict[str, Responder] = {}

@@ -1,4 +1,4 @@
-"""Server-side request forgery: no reference makes Lycosa connect to a private address.
+"""No reference makes Lycosa connect to a private address (SSRF).
 
 Run by `test_names.py` in an isolated network, in which all private addresses have a listener that
 records connections.
@@ -202,8 +202,9 @@ class ReferringSite:
 def add_sites(
     network: IsolatedNetwork, references: Sequence[str], targets: Sequence[str]
 ) -> list[ReferringSite]:
-    """Add a site for each of these references and any target, and for any reference and these
-    targets.
+    """Add a site per reference and target.
+
+    Combines `references` with all targets, and `targets` with all references.
     """
     pairs = [(reference, target) for reference in references for target in TARGETS]
     pairs += [(reference, target) for reference in REFERENCES for target in targets]

@@ -1,4 +1,4 @@
-"""False replies of name servers have defined outcomes, and none leads to a private address.
+"""False DNS replies never lead to a connection to a private address.
 
 Run by `test_names.py` in an isolated network.
 """

@@ -1,4 +1,4 @@
-"""Scenario for power cuts and disk errors: operations of a workspace and the checks after each.
+"""Operations of a workspace for tests of power cuts and disk errors.
 
 `FaultInjector` makes one call of `os` fail, falsely report a failure, or write only half.
 """
@@ -133,7 +133,7 @@ def _index(workspace: Workspace, history: History) -> int:
 
 
 def assert_recovers(history: History, root: Path, durable: dict[str, int], why: str) -> None:
-    """Assert that no durable data is lost, nothing is incomplete and work can continue."""
+    """Assert that all durable data is complete and work can continue."""
     workspace = Workspace.open(str(root))
     state = workspace.state()
     assert durable.get("entry", min(history.facts)) <= state.head <= history.head, why
@@ -162,7 +162,7 @@ def assert_recovers(history: History, root: Path, durable: dict[str, int], why: 
 
 
 def assert_work_continues(workspace: Workspace, why: str) -> None:
-    """Assert that a new worker can acquire the claim and finish all pending operations."""
+    """Assert that a new worker can finish all pending operations."""
     state = workspace.state()
     successor = workspace.claim("successor")
     waiting = successor.inbox()
@@ -214,7 +214,7 @@ _ERRNO = {Fault.FULL: errno.ENOSPC, Fault.BROKEN: errno.EIO, Fault.FALSE_ERROR: 
 
 
 class FaultInjector:
-    """Make call number `at` fail. For `Fault.SHORT`, only calls of `write` are counted."""
+    """Make call number `at` fail; `Fault.SHORT` counts only `write`."""
 
     def __init__(self, fault: Fault, at: int) -> None:
         self.calls = 0
@@ -227,7 +227,7 @@ class FaultInjector:
 
     @contextmanager
     def recording(self) -> Iterator[FaultInjector]:
-        """Count the calls of `os` in all threads and make one fail while the context is open."""
+        """Count calls of `os` in all threads, and make one fail."""
         with replaced(self._real, self._wrapped):
             yield self
 

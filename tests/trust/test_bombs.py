@@ -1,4 +1,4 @@
-"""Decompression bombs, parser bombs and endless redirects: the crawl ends in bounded memory."""
+"""Decompression bombs, parser bombs and endless redirects."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def encode(name: str, data: bytes) -> bytes:
 
 
 def flate_bomb(size: int) -> bytes:
-    """Return a PDF of one page with `size` bytes of white space, compressed twice."""
+    """Return a PDF with `size` bytes of white space, compressed twice."""
     stream = zlib.compress(zlib.compress(b" " * size, 9), 9)
     return (
         b"%%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 "

@@ -1,4 +1,4 @@
-"""Invalid certificates and handshakes are reset_stream with an error that states the reason."""
+"""Errors for invalid certificates, TLS handshakes and HTTP/2 streams."""
 
 from __future__ import annotations
 

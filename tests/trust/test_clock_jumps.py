@@ -1,4 +1,4 @@
-"""Changes of the system date during a crawl or a check lose no page and shorten no delay."""
+"""Changes of the system date lose no page and shorten no delay."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LIBRARY = f"/usr/lib/{os.uname().machine}-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
 class SetClock(SystemClock):
-    """System clock with a changing date; `jumps` has pairs (after ms, offset in ms)."""
+    """System clock with a changing date; jumps are (after ms, offset ms)."""
 
     def __init__(self, jumps: Sequence[tuple[int, int]]) -> None:
         self._jumps = jumps
@@ -82,7 +82,7 @@ class RightClock(SimulatedClock):
 
 
 class AheadFetcher(SimulatedFetcher):
-    """Simulated web with the correct date; exchanges have the date of the crawler's clock."""
+    """Simulated web with the correct date, for a crawler with another one."""
 
     def __init__(
         self, synthetic: Web, clock: AheadClock, *, record: Callable[[Logged], None]

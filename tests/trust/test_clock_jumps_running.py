@@ -1,4 +1,4 @@
-"""The date of all processes of a daemon changes, with one worker and with a cluster of two.
+"""Changes of the system date for all processes of a daemon.
 
 Pages are fetched again, the index is updated, delays are kept, and the daemon stops cleanly.
 """

@@ -1,4 +1,4 @@
-"""Disk errors during commits, index generations, compaction, purges and vacuum; slow disks.
+"""Disk errors in all operations of a workspace, and slow disks.
 
 When fsync fails, the kernel drops the data that it could not write, and a second fsync of the same
 bytes succeeds. So no commit may depend on a file whose fsync failed: a later power cut would lose
@@ -61,7 +61,10 @@ def run_until_error(
 
 
 def fail_at_each_call(fail_at: Callable[[int], object]) -> tuple[int, int]:
-    """Call `fail_at` with 1, 2, … while it returns true; return the calls and the failures."""
+    """Call `fail_at` with 1, 2, … while it returns true.
+
+    Returns the number of calls that exist and of those that failed.
+    """
     stride, at = int(os.environ.get("LYCOSA_FAULT_STRIDE", "1")), 1
     while fail_at(at):
         at += stride
@@ -70,7 +73,7 @@ def fail_at_each_call(fail_at: Callable[[int], object]) -> tuple[int, int]:
 
 
 def fail(initial_workspace: str, root: Path, fault: Fault, at: int) -> FaultInjector:
-    """Run the scenario with one fault, then assert that no durable data is lost."""
+    """Run the scenario with one fault; assert that no data is lost."""
     shutil.copytree(initial_workspace, root)
     workspace = Workspace.open(str(root))
     history, faults = new_history(workspace), FaultInjector(fault, at)
@@ -244,7 +247,7 @@ class FailedSyncRecorder(Recorder):
 
 
 def fail_sync(initial_workspace: str, root: Path, at: int) -> FailedSyncRecorder:
-    """Run the scenario with one failed fsync, then cut the power; assert that no data is lost."""
+    """Assert that a failed fsync and a power cut lose no durable data."""
     original, after_cut = root / "original", root / "after_cut"
     shutil.copytree(initial_workspace, original)
     workspace = Workspace.open(str(original))

@@ -1,4 +1,4 @@
-"""Resolver threads, outcomes of failed fetches, and the tests in an isolated network.
+"""Name resolution, outcomes of fetches, and tests in isolated networks.
 
 `island.py` explains the isolated network; `island_names.py` and `island_guard.py` are the tests.
 """

@@ -1,4 +1,4 @@
-"""Power cuts between any two disk operations: committed data is kept, the rest is fetched again.
+"""Power cuts between disk operations lose no committed data.
 
 The operations are those of commits, index generations, compaction, purges, vacuum and of a crawl.
 """
@@ -65,7 +65,7 @@ def cut_at(
     unsynced: UnsyncedData,
     chance: random.Random,
 ) -> int:
-    """Cut the power at these moments; return the number of different states of the disk."""
+    """Cut the power at these moments; return the number of disk states."""
     history, recorder = recorded
     disk, done, seen = Disk(), 0, set()
     for moment in moments:

@@ -1,4 +1,4 @@
-"""S3 responses that are late, truncated, wrong or paginated, with moto and the real client."""
+"""S3 responses that are late, truncated, wrong or paginated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets given to Lycosa appear neither in the workspace nor in output, pages or errors.
+"""Secrets do not appear in the workspace, output, pages or errors.
 
 Each way to pass a secret gets its own one, which begins with `MARK`. Then everything is searched
 for all of them.
@@ -53,7 +53,7 @@ SESSION, HOOK, SEED, LINK, REDIRECT = (
 
 @dataclass
 class ProtectedSite:
-    """Site with Basic authentication, a login form, and URLs that contain passwords."""
+    """Site with Basic authentication, a login and passwords in URLs."""
 
     port: int = 0
     asked: list[Asked] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Run:
 
 
 def forms(secret: str) -> set[str]:
-    """Return the secret as plain text, URL-encoded, in JSON, and in Base64 at any alignment."""
+    """Return a secret plain, URL-encoded, in JSON and in Base64."""
     result = {
         secret,
         quote(secret),
@@ -114,7 +114,7 @@ def forms(secret: str) -> set[str]:
 
 
 def texts_of(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield (path, content) of every file, decompressed, with tables as JSON Lines."""
+    """Yield (path, content) of all files, decompressed and as text."""
     for path in sorted(root.rglob("*")):
         if not path.is_file():
             continue

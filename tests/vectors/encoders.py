@@ -1,4 +1,4 @@
-"""Encoders without a model: hashed words with a few synonyms, and faulty ones."""
+"""Encoders without a model: hashed words with synonyms, and faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def hashed_words(texts: list[str]) -> NDArray[Any]:
 
 
 def scattered(texts: list[str]) -> NDArray[Any]:
-    """Return rows near the centre of the topic, given by the first 8 characters."""
+    """Return rows near the centre of the topic (the first 8 characters)."""
 
     def noise(text: str) -> NDArray[Any]:
         return np.random.default_rng(xxh3_64_intdigest(text.encode())).normal(size=DIMENSIONS)
@@ -60,7 +60,7 @@ def raising(texts: list[str]) -> NDArray[Any]:
 
 
 def small(texts: list[str]) -> NDArray[Any]:
-    """Return `Sizes.dimensions` columns, like a model that was replaced under its name."""
+    """Return `Sizes.dimensions` columns, like a replaced model."""
     return hashed_words(texts)[:, : Sizes.dimensions]
 
 

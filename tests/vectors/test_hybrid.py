@@ -1,4 +1,4 @@
-"""Passages ranked by words and by vectors: fusion, filters, deduplication, encoder failures."""
+"""Passages ranked by words and vectors: fusion, filters, failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates of vectors: each chunk is encoded once, and vectors of removed pages are deleted."""
+"""Updates of vectors: new chunks, removed pages, failures."""
 
 from __future__ import annotations
 
