@@ -115,7 +115,7 @@ def test_title_match_ranks_above_text_match(searcher: Searcher) -> None:
     )
 
 
-def test_term_frequency_is_counted_over_all_languages(corpus: Corpus) -> None:
+def test_document_frequency_is_counted_over_all_languages(corpus: Corpus) -> None:
     """`the` is rare in Vietnamese pages; still the English pages with it rank first."""
     english = [
         (f"http://en.test/{number}", page(f"the page number {number} of the manual", language="en"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import threading
@@ -198,15 +197,13 @@ def test_paging_over_replicas_is_independent_of_the_page_size(service: Service) 
     """No result is repeated or missing, also at the end of blocks."""
     total = service.search("web").total
     assert total > 2 * BLOCK
-    by_ten = list(
-        itertools.chain.from_iterable(
-            urls(service.search("web", 10, offset)) for offset in range(0, total, 10)
-        )
-    )
-    by_seven = list(
-        itertools.chain.from_iterable(
-            urls(service.search("web", 7, offset)) for offset in range(0, total, 7)
-        )
+    by_ten, by_seven = (
+        [
+            url
+            for offset in range(0, total, size)
+            for url in urls(service.search("web", size, offset))
+        ]
+        for size in (10, 7)
     )
     at_once = urls(service.search("web", total))
     assert by_ten == by_seven == at_once

@@ -39,7 +39,7 @@ def test_zawgyi_is_distinguished_from_unicode() -> None:
         ("plain", "plain"),
     ],
 )
-def test_words(zawgyi: str, unicode: str) -> None:
+def test_conversion_of_words(zawgyi: str, unicode: str) -> None:
     assert (prepared(zawgyi), prepared(unicode)) == (unicode, unicode)
 
 

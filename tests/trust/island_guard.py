@@ -141,7 +141,7 @@ INDEX = (
 ENTITY = (
     '<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e SYSTEM "{to}"><!ENTITY % p SYSTEM "{to}"> %p;]>'
 )
-HERE = "User-agent: *\nDisallow:\nSitemap: http://{host}/map.xml\n"
+ROBOTS = "User-agent: *\nDisallow:\nSitemap: http://{host}/map.xml\n"
 FEED = '<link rel="alternate" type="application/rss+xml" href="/feed.xml">'
 
 # How a site refers to an address: its responses by path. `{host}` stands for its own name.
@@ -176,10 +176,10 @@ REFERENCES: dict[str, Callable[[str], dict[str, Answer]]] = {
                                             f'href="{to}"></map><blockquote cite="{to}">')},
     "robots.txt redirect": lambda to: {"/": page(), "/robots.txt": Answer("", 302, [("Location", to)])},
     "robots.txt sitemap": lambda to: {"/": page(), "/robots.txt": text(f"User-agent: *\nDisallow:\nSitemap: {to}\nSitemap: {to}map.xml\n")},
-    "sitemap redirect": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": Answer("", 302, [("Location", to)])},
-    "sitemap entry": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": text(SITEMAP.format(to=to), "application/xml")},
-    "sitemap index": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": text(INDEX.format(to=to), "application/xml")},
-    "sitemap entity": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": text(ENTITY.format(to=to) + SITEMAP.format(to="&e;")[38:], "application/xml")},
+    "sitemap redirect": lambda to: {"/": page(), "/robots.txt": text(ROBOTS), "/map.xml": Answer("", 302, [("Location", to)])},
+    "sitemap entry": lambda to: {"/": page(), "/robots.txt": text(ROBOTS), "/map.xml": text(SITEMAP.format(to=to), "application/xml")},
+    "sitemap index": lambda to: {"/": page(), "/robots.txt": text(ROBOTS), "/map.xml": text(INDEX.format(to=to), "application/xml")},
+    "sitemap entity": lambda to: {"/": page(), "/robots.txt": text(ROBOTS), "/map.xml": text(ENTITY.format(to=to) + SITEMAP.format(to="&e;")[38:], "application/xml")},
     "feed redirect": lambda to: {"/": page(head=FEED), "/feed.xml": Answer("", 302, [("Location", to)])},
     "feed entry": lambda to: {"/": page(head=FEED), "/feed.xml": text(RSS.format(to=to), "application/rss+xml")},
     "feed entity": lambda to: {"/": page(head=FEED), "/feed.xml": text(ENTITY.format(to=to) + RSS.format(to="&e;")[38:], "application/rss+xml")},

@@ -55,7 +55,7 @@ class SetClock(SystemClock):
         )
 
 
-class JumpyClock(ManualClock):
+class OffsetClock(ManualClock):
     """Manual clock with an offset of its date."""
 
     ahead_ms = 0
@@ -64,11 +64,11 @@ class JumpyClock(ManualClock):
         return super().now_ms() + self.ahead_ms
 
 
-class AheadClock(JumpyClock, SimulatedClock):
+class AheadClock(OffsetClock, SimulatedClock):
     """Simulated clock with an offset of its date."""
 
 
-class RightClock(SimulatedClock):
+class CorrectClock(SimulatedClock):
     """The same clock with the correct date."""
 
     def __init__(self, clock: AheadClock) -> None:
@@ -87,7 +87,7 @@ class AheadFetcher(SimulatedFetcher):
     def __init__(
         self, synthetic: Web, clock: AheadClock, *, record: Callable[[Logged], None]
     ) -> None:
-        super().__init__(synthetic, RightClock(clock), record=record)
+        super().__init__(synthetic, CorrectClock(clock), record=record)
         self._ahead = clock
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
@@ -282,7 +282,7 @@ def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> 
 
 
 def test_clock_step_reports_only_steps_back() -> None:
-    clock = JumpyClock()
+    clock = OffsetClock()
     step = ClockStep(clock)
     result = []
     for jump in (0, HOUR, -900, -HOUR, 0, -YEAR):
@@ -314,7 +314,7 @@ def test_refetch_budget_is_refilled_after_the_date_was_set_back() -> None:
 # ------------------------------------------------------------
 
 
-class JumpyWorld(World):
+class MonotonicWorld(World):
     """World whose time is that of the monotonic clock."""
 
     @property
@@ -339,8 +339,8 @@ def test_outage_is_reported_in_time_despite_a_clock_jump(jump_ms: int, jump_at: 
         requested[at // MINUTE] += url == urls[0]
         return REFUSED if url == urls[0] and DOWN_AT <= at < UP_AT else FINE
 
-    clock = JumpyClock()
-    world = JumpyWorld(answer, clock)
+    clock = OffsetClock()
+    world = MonotonicWorld(answer, clock)
     world.checker.watch([monitor(url, every="1m") for url in urls])
     messages: list[tuple[str, int]] = []
     for minute in range(1, 65):
@@ -373,8 +373,8 @@ def test_outage_is_reported_after_a_local_outage_and_a_clock_step_back() -> None
             else FINE
         )
 
-    clock = JumpyClock()
-    world = JumpyWorld(answer, clock)
+    clock = OffsetClock()
+    world = MonotonicWorld(answer, clock)
     world.checker.watch([monitor(url, every="1m") for url in urls])
     world.run(18 * MINUTE)
     clock.ahead_ms = -HOUR

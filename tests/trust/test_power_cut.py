@@ -175,7 +175,7 @@ def test_a_power_cut_between_any_two_operations(
 
 
 PAGES = 40
-SMALL = (
+CRAWL_SETTINGS = (
     "crawl.commit_pages=8",
     "crawl.commit_interval=150ms",
     "crawl.patience=3s",
@@ -204,7 +204,9 @@ def run_crawl(root: str, web: Web) -> None:
         {"traps": False, "delay": 0, "courtesy_factor": 0.0, "backoff": "100ms"}
     )
     progress = crawl(
-        CrawlOrder(root, parse_config("", overrides=SMALL), chosen, (web.home,), index=True)
+        CrawlOrder(
+            root, parse_config("", overrides=CRAWL_SETTINGS), chosen, (web.home,), index=True
+        )
     )
     assert progress.ended == "finished"
 

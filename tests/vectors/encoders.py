@@ -47,7 +47,7 @@ def counted(texts: list[str]) -> NDArray[Any]:
     return hashed_words(texts)
 
 
-def careless(texts: list[str]) -> NDArray[Any]:
+def wrong_shape(texts: list[str]) -> NDArray[Any]:
     return np.zeros((1, 3), np.float32)
 
 

@@ -40,7 +40,7 @@ def test_invalid_encoder_source_is_an_error(source: str, problem: str) -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("careless", r"shape \(1, 3\) for 2 texts"),
+        ("wrong_shape", r"shape \(1, 3\) for 2 texts"),
         ("infinite", "not finite"),
         ("raising", "RuntimeError: out of memory"),
     ],
