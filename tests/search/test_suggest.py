@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -197,19 +196,14 @@ def test_correction_uses_the_requested_language(spelling_searcher: Searcher) -> 
     assert correction(spelling_searcher, "databank", language="de") == "datenbank"
 
 
-def test_replicas_correct_spelling(root: str, spelling_searcher: Searcher) -> None:
-    for federation in federations(root):
-        for typed, expected in MISSPELLINGS:
-            assert correction(federation, typed) == expected
-
-
-def federations(root: str) -> Iterator[ShardedSearch]:
+def test_replicas_correct_spelling(root: str) -> None:
     with LocalEngine() as engine:
         supervisor = ReplicaSupervisor(engine, root, 1)
         federation = ShardedSearch(supervisor.replicas, call_timeout_s=20, deadline_s=40)
         try:
             assert supervisor.wait(60)
-            yield federation
+            for typed, expected in MISSPELLINGS:
+                assert correction(federation, typed) == expected
         finally:
             federation.close()
             supervisor.close()

@@ -53,10 +53,6 @@ def to_private(name: str, kind: int, before: int) -> Reply:
     )
 
 
-def only_a(reply: Reply) -> Responder:
-    return lambda name, kind, before: reply if kind == A else Reply()
-
-
 MANY_PRIVATE = [f"10.{number >> 8}.{number & 255}.7" for number in range(1_000)]
 
 REPLIES: dict[str, tuple[Responder, int, str, str]] = {
@@ -89,7 +85,7 @@ REPLIES: dict[str, tuple[Responder, int, str, str]] = {
     "a thousand private ones and a public one": (addresses(*MANY_PRIVATE, PUBLIC[2]), 200, "", PUBLIC[2]),
     "a TTL of zero": (addresses(PUBLIC[0], ttl=0), 200, "", PUBLIC[0]),
     "the maximum TTL": (addresses(PUBLIC[0], ttl=2**31 - 1), 200, "", PUBLIC[0]),
-    "a record of another name": (only_a(Reply([("other.test", A, 60, PUBLIC[0])])), 0, "name_unknown", ""),
+    "a record of another name": (lambda name, kind, _: Reply([("other.test", A, 60, PUBLIC[0])] if kind == A else []), 0, "name_unknown", ""),
 }  # fmt: skip
 
 

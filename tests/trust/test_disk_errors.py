@@ -146,7 +146,7 @@ from tests.crawl.sessions import collection, work
 
 tune_memory()
 root, url, delay_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
-batches, most, over = weakref.WeakSet(), {"batches": 0, "text": 0, "slow_s": 0.0}, threading.Event()
+batches, peaks, finished = weakref.WeakSet(), {"batches": 0, "text": 0, "slow_s": 0.0}, threading.Event()
 begin = Batch.__init__
 
 def counted(self, *arguments):
@@ -154,14 +154,14 @@ def counted(self, *arguments):
     batches.add(self)
 
 def sample():
-    while not over.wait(0.02):
+    while not finished.wait(0.02):
         texts = [batch.text_bytes for batch in list(batches)]
-        most["batches"] = max(most["batches"], sum(map(bool, texts)))
-        most["text"] = max(most["text"], sum(texts))
+        peaks["batches"] = max(peaks["batches"], sum(map(bool, texts)))
+        peaks["text"] = max(peaks["text"], sum(texts))
 
 def slow(descriptor, fsync=os.fsync):
     time.sleep(delay_s)
-    most["slow_s"] += delay_s
+    peaks["slow_s"] += delay_s
     fsync(descriptor)
 
 Batch.__init__ = counted
@@ -169,10 +169,10 @@ os.fsync = slow
 observer = threading.Thread(target=sample)
 observer.start()
 crawled = work(Path(root), [(collection("c"), [url])], settings=("fetch.connections=32",))
-over.set()
+finished.set()
 observer.join()
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-print(json.dumps({**most, "pages": crawled.progress.pages, "commits": crawled.progress.commits, "peak_mb": peak}))
+print(json.dumps({**peaks, "pages": crawled.progress.pages, "commits": crawled.progress.commits, "peak_mb": peak}))
 """
 
 

@@ -35,15 +35,12 @@ def site(tmp_path: Path) -> Iterator[str]:
         yield f"http://127.0.8.17:{server.port}/"
 
 
-def settings_of(api: EmbeddingServer) -> dict[str, object]:
-    return {"encoder.source": api.url, "encoder.model": "m", "crawl.patience": 0}
-
-
 def test_crawled_pages_are_found_by_vectors_in_all_interfaces(
     site: str, api: EmbeddingServer, tmp_path: Path
 ) -> None:
     root = str(tmp_path / "w")
-    workspace = Workspace(root, settings=settings_of(api))
+    settings = {"encoder.source": api.url, "encoder.model": "m", "crawl.patience": 0}
+    workspace = Workspace(root, settings=settings)
     workspace.crawl(site, delay=0)
     assert api.texts == 2
     workspace.crawl(site, delay=0)
