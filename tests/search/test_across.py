@@ -70,7 +70,7 @@ def searcher(root: str) -> Searcher:
 def ask(
     searcher: Searcher, text: str, *languages: str, edits: tuple[str, ...] = (), **more: object
 ) -> SearchResults:
-    parsed = tuple(result for text in edits if (result := edit(text)) is not None)
+    parsed = tuple(result for each in edits if (result := edit(each)) is not None)
     return searcher.search(SearchRequest(text, across=Across(languages, edits=parsed), **more))  # type: ignore[arg-type]
 
 

@@ -323,7 +323,7 @@ def test_proposals_monitors_and_notifications_refuse_private_addresses(
                 pass
             if done[0].error != "address_refused":
                 wrong.append(f"check of {target}: {done[0].status} {done[0].error}")
-            for operation, call in (
+            for operation, action in (
                 ("proposal", partial(propose, storage, target)),
                 (
                     "monitor",
@@ -335,7 +335,7 @@ def test_proposals_monitors_and_notifications_refuse_private_addresses(
                 if (
                     literal
                     and hostname(url) not in ("localhost", "www.localhost")
-                    and not refused(call)
+                    and not refused(action)
                 ):
                     wrong.append(f"{operation} of {target}")
             with suppress(UsageError):
@@ -351,9 +351,9 @@ def test_proposals_monitors_and_notifications_refuse_private_addresses(
 NOTICE = Notice("id", "match", "name", "http://a.test/", datetime(2026, 1, 1, tzinfo=UTC), "text")
 
 
-def refused(call: Callable[[], object]) -> bool:
+def refused(action: Callable[[], object]) -> bool:
     try:
-        call()
+        action()
     except UsageError:
         return True
     return False

@@ -20,17 +20,17 @@ from tests.servers.http2 import has_request
 ADDRESS = "127.0.9.61"
 
 
-Conversation = Callable[[socket.socket], None]
+ConnectionHandler = Callable[[socket.socket], None]
 
 
 @contextmanager
-def server(talk: Conversation) -> Iterator[int]:
-    """Run `talk` in a thread per connection; yield the port."""
+def server(handle: ConnectionHandler) -> Iterator[int]:
+    """Run `handle` in a thread per connection; yield the port."""
 
     def serve(connection: socket.socket) -> None:
         with connection, suppress(OSError):
             connection.settimeout(10)
-            talk(connection)
+            handle(connection)
 
     def accept() -> None:
         with suppress(OSError):
@@ -50,19 +50,19 @@ def server(talk: Conversation) -> Iterator[int]:
 
 def over_tls(
     signed: Certificate, prepare: Callable[[ssl.SSLContext], object] = lambda context: None
-) -> Conversation:
+) -> ConnectionHandler:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(signed.certificate, signed.key)
     prepare(context)
 
-    def talk(plain: socket.socket) -> None:
+    def handle(plain: socket.socket) -> None:
         with context.wrap_socket(plain, server_side=True) as connection:
             connection.recv(65_536)
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
             with suppress(OSError):
                 connection.unwrap()
 
-    return talk
+    return handle
 
 
 def only_tls_1_0(context: ssl.SSLContext) -> None:
@@ -145,8 +145,8 @@ def test_certificate_without_alternative_names_is_valid_for_its_subject(
         assert ask(port, "b.test", trusted).error == "tls_certificate"
 
 
-def raw(data: bytes, *, hang: bool = False, reset: bool = False) -> Conversation:
-    def talk(connection: socket.socket) -> None:
+def raw(data: bytes, *, hang: bool = False, reset: bool = False) -> ConnectionHandler:
+    def handle(connection: socket.socket) -> None:
         connection.recv(65_536)
         if data:
             connection.sendall(data)
@@ -155,10 +155,10 @@ def raw(data: bytes, *, hang: bool = False, reset: bool = False) -> Conversation
         if hang:
             connection.recv(65_536)
 
-    return talk
+    return handle
 
 
-HANDSHAKES: dict[str, tuple[Conversation, str]] = {
+HANDSHAKES: dict[str, tuple[ConnectionHandler, str]] = {
     "silence": (raw(b"", hang=True), "connect_timeout"),
     "half a server hello": (raw(b"\x16\x03\x03\x00\x7a\x02\x00\x00", hang=True), "connect_timeout"),
     "closed": (raw(b""), "tls"),
@@ -174,8 +174,8 @@ HANDSHAKES: dict[str, tuple[Conversation, str]] = {
 @pytest.mark.proves("access-tls")
 @pytest.mark.parametrize("kind", HANDSHAKES)
 def test_each_handshake_that_fails_has_its_outcome(trusted: Certificate, kind: str) -> None:
-    talk, error = HANDSHAKES[kind]
-    with server(talk) as port:
+    handle, error = HANDSHAKES[kind]
+    with server(handle) as port:
         exchange = ask(port, "a.test", trusted, connect_timeout="500ms")
     assert (exchange.status, exchange.error, exchange.request_head) == (0, error, b""), (
         exchange.error_text
@@ -186,7 +186,7 @@ def test_each_handshake_that_fails_has_its_outcome(trusted: Certificate, kind: s
 @pytest.mark.proves("access-tls")
 def test_tls_1_0_is_not_spoken(tmp_path: Path, trusted: Certificate) -> None:
     with server(
-        over_tls(make_certificate(tmp_path, "only_tls_1_0", "DNS:a.test", trusted), only_tls_1_0)
+        over_tls(make_certificate(tmp_path, "server", "DNS:a.test", trusted), only_tls_1_0)
     ) as port:
         for settings in ({}, {"verify_tls": False}):
             exchange = ask(port, "a.test", trusted, **settings)
@@ -241,7 +241,7 @@ ENDINGS: dict[str, tuple[bytes, int, tuple[str, ...], bytes]] = {
     # ENHANCE_YOUR_CALM
     "GOAWAY with an error": (goaway(0, 11), 0, ("reset", "http2", "empty_reply"), b""),
     # REFUSED_STREAM: the request may be repeated, but libcurl does not repeat it
-    "reset_stream": (reset_stream(7), 0, ("reset", "http2"), b""),
+    "refused": (reset_stream(7), 0, ("reset", "http2"), b""),
     "cancelled in the body": (HEAD + HALF + reset_stream(8), 200, ("http2",), b"half"),
     "closed in the body": (HEAD + HALF, 200, ("reset", "http2", "incomplete"), b"half"),
     "closed in the head": (HEAD[:-1], 0, ("reset", "http2", "empty_reply", "incomplete"), b""),
@@ -262,7 +262,7 @@ def test_each_end_of_an_http2_connection_has_its_outcome(
     context.set_alpn_protocols(["h2"])
     requests: list[int] = []
 
-    def talk(plain: socket.socket) -> None:
+    def handle(plain: socket.socket) -> None:
         with context.wrap_socket(plain, server_side=True) as connection:
             received = b""
             while not has_request(received):
@@ -275,7 +275,7 @@ def test_each_end_of_an_http2_connection_has_its_outcome(
             with suppress(OSError):
                 connection.unwrap()
 
-    with server(talk) as port:
+    with server(handle) as port:
         exchange = ask(port, "a.test", trusted)
     assert exchange.status == status, exchange
     assert exchange.error in errors, exchange

@@ -145,7 +145,7 @@ JUMPS = {
     "an hour back": [(400, -HOUR)],
     "a year ahead": [(400, YEAR)],
     "a year ahead, and back again": [(400, YEAR), (1_000, 0)],
-    "to and fro": [(300, -DAY), (700, DAY), (1_100, -YEAR), (1_500, HOUR)],
+    "four jumps": [(300, -DAY), (700, DAY), (1_100, -YEAR), (1_500, HOUR)],
 }
 
 

@@ -54,7 +54,7 @@ def indexed_entry(workspace: Path) -> int:
 @pytest.mark.parametrize(
     "jumps",
     [(-HOUR,), (YEAR, 0), (-DAY, DAY, -YEAR)],
-    ids=["an hour back", "a year ahead and back", "to and fro"],
+    ids=["an hour back", "a year ahead and back", "three jumps"],
 )
 def test_a_daemon_goes_on(
     web: Nginx,
