@@ -9,5 +9,5 @@ from tests.index.corpus import Corpus
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
-    """An empty workspace."""
+    """Return an empty workspace."""
     return Corpus(str(tmp_path / "workspace"))

@@ -1,6 +1,4 @@
-"""Workspaces with real tables for the tests of index and search: pages in, committed by the store's
-own claim.
-"""
+"""Workspaces with committed pages, for tests of the index and search."""
 
 from __future__ import annotations
 
@@ -44,8 +42,9 @@ class Corpus:
         states: Iterable[tuple[str, str]] = (),
         collection: str = "default",
     ) -> int:
-        """Commit pages (URL, page) and states of URLs (URL, state) of one collection; returns the
-        log entry.
+        """Commit pages (URL, page) and states (URL, state) of one collection.
+
+        Returns the log entry.
         """
         buffers = Buffers()
         for url, page in pages:
@@ -78,7 +77,7 @@ class Corpus:
         buffers.links.add_links(visit, page.links)
 
     def redirect(self, source: str, target: str) -> int:
-        """Commit what an exchange that redirects leaves: a link of its own kind."""
+        """Commit a redirect, which is stored as a link of its own kind."""
         buffers = Buffers()
         self.clock += 1000
         _, host, host_key, url_key, partition = self._identifier.identify(source)
@@ -117,7 +116,7 @@ class Corpus:
         return Searcher(self.root)
 
     def urls(self, query: str, **options: Any) -> list[str]:
-        """Return the sorted URLs of all results, for which the total must be right."""
+        """Return the sorted URLs of all results; assert that the total is correct."""
         results = Searcher(self.root).search(SearchRequest(query, 1000, **options))
         assert results.total == len(results.hits)
         assert not results.missing_shards
@@ -127,7 +126,7 @@ class Corpus:
 def page(
     text: str, *, title: str = "", language: str | None = None, around: str = "", **more: object
 ) -> Page:
-    """A page with this main text; `around` is visible text outside of it."""
+    """Return a page; `around` is visible text outside of the main text."""
     return Page(
         title=title,
         main_text=text,

@@ -1,3 +1,5 @@
+"""Updates, rebuilds, generations and failures of an index."""
+
 from __future__ import annotations
 
 import os
@@ -34,7 +36,7 @@ def files(corpus: Corpus) -> list[str]:
     return sorted(os.listdir(generations.workshop(corpus.root)))
 
 
-def test_an_empty_workspace_has_an_empty_index(corpus: Corpus) -> None:
+def test_empty_workspace_has_an_empty_index(corpus: Corpus) -> None:
     report = corpus.index()
     assert (report.documents, report.generation) == (0, 1)
     assert Searcher(corpus.root).search(SearchRequest("anything")).notes == [
@@ -43,8 +45,8 @@ def test_an_empty_workspace_has_an_empty_index(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize(("heap", "threads"), [("15MiB", 16), ("8191TiB", 1)])
-def test_any_heap_and_number_of_threads_will_do(corpus: Corpus, heap: str, threads: int) -> None:
-    """tantivy has bounds for each thread."""
+def test_extreme_heap_and_threads_are_valid(corpus: Corpus, heap: str, threads: int) -> None:
+    """tantivy limits the heap per thread."""
     corpus.commit([("http://a.test/1", page("The spider hunts at night."))])
     with Indexer(
         corpus.root, IndexSettings.model_validate({"heap": heap, "threads": threads})
@@ -52,7 +54,7 @@ def test_any_heap_and_number_of_threads_will_do(corpus: Corpus, heap: str, threa
         assert indexer.update().documents == 1
 
 
-def test_what_is_committed_is_found(corpus: Corpus) -> None:
+def test_committed_pages_are_indexed(corpus: Corpus) -> None:
     entry = corpus.commit(
         [
             ("http://a.test/1", page("The spider hunts at night.")),
@@ -72,7 +74,7 @@ def test_what_is_committed_is_found(corpus: Corpus) -> None:
     )
 
 
-def test_nothing_new_publishes_nothing(corpus: Corpus) -> None:
+def test_update_without_changes_publishes_no_generation(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("one"))])
     with Indexer(corpus.root, index_settings()) as indexer:
         first = indexer.update()
@@ -87,7 +89,7 @@ def test_nothing_new_publishes_nothing(corpus: Corpus) -> None:
     assert (again.generation, again.changed) == (first.generation, False)
 
 
-def test_memory_may_be_given_back_before_and_after_the_suggestions(corpus: Corpus) -> None:
+def test_memory_is_released_before_and_after_the_suggestions(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("The spider hunts at night."))])
     file_counts: list[int] = []
     with Indexer(
@@ -95,11 +97,11 @@ def test_memory_may_be_given_back_before_and_after_the_suggestions(corpus: Corpu
     ) as indexer:
         indexer.update()
         assert len(file_counts) == 2
-        indexer.update()  # nothing new: nothing was made, so nothing is left behind
+        indexer.update()  # no changes: nothing to release
     assert len(file_counts) == 2
 
 
-def test_a_new_visit_replaces_the_page(corpus: Corpus) -> None:
+def test_new_visit_replaces_the_page(corpus: Corpus) -> None:
     corpus.commit_and_index(
         [
             ("http://a.test/1", page("The old words.")),
@@ -111,7 +113,7 @@ def test_a_new_visit_replaces_the_page(corpus: Corpus) -> None:
     assert corpus.urls("new") == ["http://a.test/1"]
 
 
-def test_the_newest_of_several_rows_in_one_commit_wins(corpus: Corpus) -> None:
+def test_last_of_several_rows_in_one_commit_is_indexed(corpus: Corpus) -> None:
     assert (
         corpus.commit_and_index(
             [
@@ -162,7 +164,7 @@ def test_a_page_that_is_gone_is_removed(corpus: Corpus, state: str) -> None:
     assert corpus.urls("words") == ["http://a.test/1", "http://a.test/2"]
 
 
-def test_the_last_state_of_a_commit_counts(corpus: Corpus) -> None:
+def test_last_state_in_one_commit_counts(corpus: Corpus) -> None:
     corpus.commit_and_index(
         [("http://a.test/1", page("words"))],
         [("http://a.test/1", "gone"), ("http://a.test/1", "visited")],
@@ -180,7 +182,7 @@ def test_a_page_that_may_not_be_indexed_is_not(corpus: Corpus) -> None:
     assert (report.removed, report.documents) == (1, 0)
 
 
-def test_a_page_in_two_collections_is_one_document(corpus: Corpus) -> None:
+def test_page_in_two_collections_is_one_document(corpus: Corpus) -> None:
     url = "http://a.test/1"
     corpus.commit_and_index([(url, page("words", title="T", headings=["H"]))], collection="one")
     assert (
@@ -198,7 +200,7 @@ def test_a_page_in_two_collections_is_one_document(corpus: Corpus) -> None:
     assert corpus.commit_and_index(states=[(url, "gone")], collection="two").documents == 0
 
 
-def test_collections_of_one_go(corpus: Corpus) -> None:
+def test_page_gone_in_one_of_two_collections_before_the_first_update(corpus: Corpus) -> None:
     url = "http://a.test/1"
     corpus.commit([(url, page("words"))], collection="one")
     corpus.commit([(url, page("words"))], collection="two")
@@ -207,7 +209,7 @@ def test_collections_of_one_go(corpus: Corpus) -> None:
     assert corpus.urls("words", collection="two") == [url]
 
 
-def test_collections_that_share_urls_keep_them_in_the_first_index_and_a_rebuild(
+def test_shared_url_is_in_both_collections_after_first_update_and_rebuild(
     corpus: Corpus,
 ) -> None:
     url = "http://a.test/1"
@@ -274,7 +276,7 @@ def test_a_reader_outlives_its_generation(corpus: Corpus) -> None:
     assert not searcher.reload()
 
 
-def test_another_version_of_an_analyzer_rebuilds(
+def test_changed_analyzer_version_rebuilds_the_index(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus.commit_and_index([("http://a.test/1", page("words"))])
@@ -285,7 +287,7 @@ def test_another_version_of_an_analyzer_rebuilds(
     assert (report.generation, report.documents, corpus.index().rebuilt) == (2, 1, "")
 
 
-def test_another_log_rebuilds(corpus: Corpus, tmp_path: Path) -> None:
+def test_index_of_another_log_is_rebuilt(corpus: Corpus, tmp_path: Path) -> None:
     corpus.commit_and_index([("http://a.test/1", page("words"))])
     other = Corpus(str(tmp_path / "other"))
     other.commit([("http://b.test/1", page("words"))])
@@ -294,7 +296,7 @@ def test_another_log_rebuilds(corpus: Corpus, tmp_path: Path) -> None:
     assert other.urls("words") == ["http://b.test/1"]
 
 
-def test_a_damaged_generation_is_built_anew(corpus: Corpus) -> None:
+def test_damaged_generation_is_rebuilt(corpus: Corpus) -> None:
     corpus.commit_and_index([("http://a.test/1", page("words"))])
     generation = newest(corpus.root)
     assert generation is not None
@@ -305,7 +307,7 @@ def test_a_damaged_generation_is_built_anew(corpus: Corpus) -> None:
     assert corpus.urls("words") == ["http://a.test/1"]
 
 
-def test_one_indexer_at_a_time(corpus: Corpus) -> None:
+def test_second_indexer_is_an_error(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
     with Indexer(corpus.root, index_settings()) as first:
         first.update()
@@ -327,7 +329,7 @@ def test_left_over_build_folders_are_removed(corpus: Corpus) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_merged_segments_are_not_held_between_updates(corpus: Corpus) -> None:
+def test_merged_segments_are_released_between_updates(corpus: Corpus) -> None:
     with Indexer(corpus.root, index_settings()) as indexer:
         for number in range(8):  # the last one starts a merge
             corpus.commit([(f"http://a.test/{number}", page(f"words of page {number}"))])
@@ -343,7 +345,7 @@ def test_merged_segments_are_not_held_between_updates(corpus: Corpus) -> None:
         )
 
 
-def test_the_last_update_publishes_merged_segments_alone(corpus: Corpus) -> None:
+def test_last_update_publishes_only_merged_segments(corpus: Corpus) -> None:
     with Indexer(corpus.root, index_settings()) as indexer:
         for number in range(8):  # the last one starts a merge
             corpus.commit([(f"http://a.test/{number}", page(f"words of page {number}"))])
@@ -355,25 +357,25 @@ def test_the_last_update_publishes_merged_segments_alone(corpus: Corpus) -> None
     assert Searcher(corpus.root).search(SearchRequest("words")).total == 8
 
 
-def test_a_generation_may_be_removed_while_it_is_opened(
+def test_searcher_opens_the_next_generation_if_one_is_removed_meanwhile(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus.commit_and_index([("http://a.test/1", page("words"))])
     find_newest = shards.newest_of_all
 
-    def removed_then(storage: Storage) -> list[Any]:
+    def find_then_rebuild(storage: Storage) -> list[Any]:
         monkeypatch.setattr(shards, "newest_of_all", find_newest)
-        found = find_newest(storage)
+        newest_generations = find_newest(storage)
         corpus.rebuild()
-        return found
+        return newest_generations
 
-    monkeypatch.setattr(shards, "newest_of_all", removed_then)
+    monkeypatch.setattr(shards, "newest_of_all", find_then_rebuild)
     searcher = Searcher(corpus.root)
     assert searcher.generation == 2
     assert not searcher.reload()
 
 
-def test_a_missing_table_file_is_named(corpus: Corpus) -> None:
+def test_error_names_the_missing_table_file(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
     (path,) = Path(corpus.root).glob("data/*/pages.parquet")
     path.unlink()
@@ -384,21 +386,21 @@ def test_a_missing_table_file_is_named(corpus: Corpus) -> None:
         indexer.update()
 
 
-def test_an_update_after_a_failure_starts_anew(corpus: Corpus) -> None:
+def test_update_after_a_failure_rebuilds(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
     with Indexer(corpus.root, index_settings()) as indexer:
         indexer.update()
         corpus.commit([("http://a.test/2", page("words"))])
         path = sorted(Path(corpus.root).glob("data/*/pages.parquet"))[-1]
-        aside = path.rename(path.with_suffix(".aside"))
+        moved = path.rename(path.with_suffix(".moved"))
         with pytest.raises(WorkspaceError):
             indexer.update()
-        aside.rename(path)
+        moved.rename(path)
         assert indexer.update().rebuilt == "the last update failed"
     assert corpus.urls("words") == ["http://a.test/1", "http://a.test/2"]
 
 
-def test_pages_of_odd_content(corpus: Corpus) -> None:
+def test_empty_long_and_binary_texts_are_indexed(corpus: Corpus) -> None:
     assert (
         corpus.commit_and_index(
             [
@@ -436,7 +438,7 @@ with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB"})) as in
 
 @pytest.mark.proves("durability-index-kill", "consistency-generations")
 def test_a_kill_at_any_moment_leaves_a_whole_generation(corpus: Corpus) -> None:
-    seen, start = 0, 0
+    documents, start = 0, 0
     for delay in (0.05, 0.11, 0.23):
         crawler = subprocess.Popen(
             [sys.executable, "-c", _CRAWLER, corpus.root, str(start)],
@@ -454,18 +456,17 @@ def test_a_kill_at_any_moment_leaves_a_whole_generation(corpus: Corpus) -> None:
         crawler.stdout.close()
         info = current_generation(corpus.root)
         assert info is not None
-        assert info.documents > seen
+        assert info.documents > documents
         results = Searcher(corpus.root).search(SearchRequest("words", 1))
         assert (results.total, results.total % 20) == (info.documents, 0)
         assert info.generation >= max((int(line.split()[0]) for line in printed if line), default=0)
-        seen, start = info.documents, start + 1_000
-    report = corpus.index()  # what was committed and not yet indexed
+        documents, start = info.documents, start + 1_000
+    report = corpus.index()  # indexes the pages committed before the kill
     assert (report.rebuilt, report.documents) == ("", corpus.workspace.state().rows("pages"))
     assert [name for name in files(corpus) if name.startswith(generations.BUILD_PREFIX)] == []
 
 
-def test_many_pages_in_little_memory(corpus: Corpus) -> None:
-    """A file of several row groups is read a group at a time."""
+def test_file_with_several_row_groups_is_indexed(corpus: Corpus) -> None:
     buffers = Buffers()
     for number in range(1_200):
         corpus.add(
@@ -478,7 +479,7 @@ def test_many_pages_in_little_memory(corpus: Corpus) -> None:
     assert corpus.urls("number777") == ["http://a.test/777"]
 
 
-def test_an_update_reads_only_the_rows_of_the_ranking_that_it_needs(
+def test_update_reads_link_signals_of_changed_pages_only(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus.commit([(f"http://a.test/{number}", page(f"words {number}")) for number in range(50)])

@@ -1,4 +1,4 @@
-"""An index in several parts, and an index that follows the log, compactions and exclusions."""
+"""Sharded indexes, and updates after commits, compaction and exclusions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HOSTS = [f"h{number}.test" for number in range(12)]
 
 
 @pytest.fixture
-def spread(tmp_path: Path) -> Corpus:
+def many_hosts(tmp_path: Path) -> Corpus:
     corpus = Corpus(str(tmp_path / "workspace"))
     corpus.commit(
         [
@@ -57,36 +57,38 @@ def spread(tmp_path: Path) -> Corpus:
 @pytest.mark.parametrize(
     ("count", "partitions"), [(1, 4), (2, 4), (3, 64), (8, 64), (8, 4), (7, 1), (64, 64)]
 )
-def test_every_partition_is_in_one_shard(count: int, partitions: int) -> None:
-    held = [partition for shard in shards_of(count) for partition in shard.partitions(partitions)]
-    assert held == list(range(partitions))
+def test_each_partition_is_in_one_shard(count: int, partitions: int) -> None:
+    assigned = [
+        partition for shard in shards_of(count) for partition in shard.partitions(partitions)
+    ]
+    assert assigned == list(range(partitions))
     sizes = [len(shard.partitions(partitions)) for shard in shards_of(count)]
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_one_shard_is_laid_out_as_ever(spread: Corpus) -> None:
-    spread.index()
-    assert sorted(os.listdir(Path(spread.root) / "index")) == [".lock", "00000001"]
+def test_single_shard_has_no_subfolder(many_hosts: Corpus) -> None:
+    many_hosts.index()
+    assert sorted(os.listdir(Path(many_hosts.root) / "index")) == [".lock", "00000001"]
 
 
-def test_documents_lie_in_the_shard_of_their_partition(spread: Corpus) -> None:
-    report = spread.index(3)
-    assert (report.put, report.documents, len(spread.urls("common"))) == (36, 36, 36)
-    parts = newest_of_all(spread.root)
+def test_documents_are_in_the_shard_of_their_partition(many_hosts: Corpus) -> None:
+    report = many_hosts.index(3)
+    assert (report.put, report.documents, len(many_hosts.urls("common"))) == (36, 36, 36)
+    parts = newest_of_all(many_hosts.root)
     assert [isinstance(part, generations.Generation) for part in parts] == [True] * 3
-    rows = spread.workspace.state().rows("pages")
+    rows = many_hosts.workspace.state().rows("pages")
     assert (
         sum(part.info.documents for part in parts if isinstance(part, generations.Generation))
         == rows
     )
 
 
-def test_more_shards_than_partitions_leave_some_empty(spread: Corpus) -> None:
-    assert (spread.workspace.partitions, spread.index(6).documents) == (4, 36)
-    assert len(spread.urls("common")) == 36
+def test_more_shards_than_partitions_leave_some_empty(many_hosts: Corpus) -> None:
+    assert (many_hosts.workspace.partitions, many_hosts.index(6).documents) == (4, 36)
+    assert len(many_hosts.urls("common")) == 36
     documents = [
         part.info.documents
-        for part in newest_of_all(spread.root)
+        for part in newest_of_all(many_hosts.root)
         if isinstance(part, generations.Generation)
     ]
     assert len(documents) == 6
@@ -94,102 +96,111 @@ def test_more_shards_than_partitions_leave_some_empty(spread: Corpus) -> None:
 
 
 @pytest.mark.proves("consistency-index")
-def test_shards_follow_the_log(spread: Corpus) -> None:
-    with Indexer(spread.root, index_settings(3)) as indexer:
+def test_shards_follow_the_log(many_hosts: Corpus) -> None:
+    with Indexer(many_hosts.root, index_settings(3)) as indexer:
         indexer.update()
-        spread.commit(
+        many_hosts.commit(
             [
                 ("http://h1.test/1", page("Quite different.")),
                 ("http://new.test/", page("Common again.")),
             ]
         )
-        entry = spread.commit(states=[("http://h2.test/2", "gone")])
+        entry = many_hosts.commit(states=[("http://h2.test/2", "gone")])
         report = indexer.update()
         assert (report.documents, report.log_entry) == (36, entry)
         assert not indexer.update().changed
-    assert "http://h1.test/1" not in spread.urls("common")
-    assert "http://h2.test/2" not in spread.urls("common")
-    assert (len(spread.urls("common")), spread.urls("different")) == (35, ["http://h1.test/1"])
-    info = current_generation(spread.root)
+    assert "http://h1.test/1" not in many_hosts.urls("common")
+    assert "http://h2.test/2" not in many_hosts.urls("common")
+    assert (len(many_hosts.urls("common")), many_hosts.urls("different")) == (
+        35,
+        ["http://h1.test/1"],
+    )
+    info = current_generation(many_hosts.root)
     assert info is not None
     assert (info.documents, info.log_entry, info.shards) == (36, entry, 3)
 
 
-def test_shards_are_tasks_that_may_run_in_any_order(spread: Corpus) -> None:
-    tasks = tasks_of(spread.root, index_settings(3))
+def test_shards_are_tasks_that_may_run_in_any_order(many_hosts: Corpus) -> None:
+    tasks = tasks_of(many_hosts.root, index_settings(3))
     for task in reversed(tasks[1:]):
         index_shard(task)
-    assert layout(spread.root) == 1  # one is missing: nothing is to be read yet
-    assert Searcher(spread.root).search(SearchRequest("common")).total == 0
+    assert layout(many_hosts.root) == 1  # incomplete: still the old layout
+    assert Searcher(many_hosts.root).search(SearchRequest("common")).total == 0
     index_shard(tasks[0])
-    assert (layout(spread.root), len(spread.urls("common"))) == (3, 36)
+    assert (layout(many_hosts.root), len(many_hosts.urls("common"))) == (3, 36)
     assert not any(index_shard(task).changed for task in tasks)
 
 
-def test_a_slow_shard_holds_nothing_back(spread: Corpus) -> None:
-    spread.index(2)
-    entry = spread.commit([(f"http://{host}/later", page("Later words.")) for host in HOSTS])
-    index_shard(tasks_of(spread.root, index_settings(2))[1])
-    assert 0 < len(spread.urls("later")) < len(HOSTS)
-    info = current_generation(spread.root)
+def test_outdated_shard_does_not_delay_the_others(many_hosts: Corpus) -> None:
+    many_hosts.index(2)
+    entry = many_hosts.commit([(f"http://{host}/later", page("Later words.")) for host in HOSTS])
+    index_shard(tasks_of(many_hosts.root, index_settings(2))[1])
+    assert 0 < len(many_hosts.urls("later")) < len(HOSTS)
+    info = current_generation(many_hosts.root)
     assert info is not None
-    assert info.log_entry < entry  # what all of them have read
-    spread.index(2)
-    assert len(spread.urls("later")) == len(HOSTS)
+    assert info.log_entry < entry  # the minimum over all shards
+    many_hosts.index(2)
+    assert len(many_hosts.urls("later")) == len(HOSTS)
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (3, 2)])
-def test_another_number_of_shards_builds_anew_beside_the_old(
-    spread: Corpus, before: int, after: int
+def test_changed_number_of_shards_builds_a_new_index(
+    many_hosts: Corpus, before: int, after: int
 ) -> None:
-    spread.index(before)
-    searcher = Searcher(spread.root)
-    assert spread.index(after).rebuilt == "no index existed"
-    assert layout(spread.root) == after
-    assert searcher.search(SearchRequest("common")).total == 36  # who has the old one open keeps it
+    many_hosts.index(before)
+    searcher = Searcher(many_hosts.root)
+    assert many_hosts.index(after).rebuilt == "no index existed"
+    assert layout(many_hosts.root) == after
+    assert searcher.search(SearchRequest("common")).total == 36  # the old index is still open
     assert searcher.reload()
     assert searcher.search(SearchRequest("common")).total == 36
-    left = {
-        name for name in os.listdir(Path(spread.root) / "index") if name not in (".lock", LAYOUT)
+    names = {
+        name
+        for name in os.listdir(Path(many_hosts.root) / "index")
+        if name not in (".lock", LAYOUT)
     }
-    assert left == ({"00000002"} if after == 1 else {f"of-{after}"})
+    assert names == ({"00000002"} if after == 1 else {f"of-{after}"})
 
 
-def test_a_kill_before_the_new_number_counts(spread: Corpus) -> None:
-    """The last shard is published, and the process dies before it could say so."""
-    spread.index(3)
-    (Path(spread.root) / "index" / LAYOUT).unlink()
-    assert layout(spread.root) == 1
-    assert not spread.index(3).changed
-    assert layout(spread.root) == 3
-    assert adopt(spread.root, 3)
+def test_complete_shards_without_a_layout_file_are_adopted(many_hosts: Corpus) -> None:
+    """As after a kill between publishing the last shard and writing the layout."""
+    many_hosts.index(3)
+    (Path(many_hosts.root) / "index" / LAYOUT).unlink()
+    assert layout(many_hosts.root) == 1
+    assert not many_hosts.index(3).changed
+    assert layout(many_hosts.root) == 3
+    assert adopt(many_hosts.root, 3)
 
 
 @pytest.mark.proves("consistency-purge")
-def test_an_exclusion_leaves_nothing_in_any_shard(spread: Corpus) -> None:
-    spread.index(3)
-    exclude_and_purge(spread.root, Config(index=index_settings(3)), ["host:h1.test"], remove=False)
-    assert not [url for url in spread.urls("common") if "//h1.test/" in url]
-    assert len(spread.urls("common")) == 33
+def test_an_exclusion_leaves_nothing_in_any_shard(many_hosts: Corpus) -> None:
+    many_hosts.index(3)
+    exclude_and_purge(
+        many_hosts.root, Config(index=index_settings(3)), ["host:h1.test"], remove=False
+    )
+    assert not [url for url in many_hosts.urls("common") if "//h1.test/" in url]
+    assert len(many_hosts.urls("common")) == 33
     for shard in shards_of(3):
-        assert len(generations.numbers(spread.root, shard.line)) == 1
-    for file in (Path(spread.root) / "index").rglob("*"):
+        assert len(generations.numbers(many_hosts.root, shard.line)) == 1
+    for file in (Path(many_hosts.root) / "index").rglob("*"):
         assert b"h1.test" not in (file.read_bytes() if file.is_file() else b"")
 
 
-def test_one_indexer_a_shard_and_none_of_the_whole_beside_it(spread: Corpus) -> None:
+def test_one_indexer_per_shard_excludes_indexers_of_the_same_shard_and_of_all(
+    many_hosts: Corpus,
+) -> None:
     one, two = (
-        ShardIndexer(spread.root, Shard(0, 2), index_settings(2)),
-        ShardIndexer(spread.root, Shard(1, 2), index_settings(2)),
+        ShardIndexer(many_hosts.root, Shard(0, 2), index_settings(2)),
+        ShardIndexer(many_hosts.root, Shard(1, 2), index_settings(2)),
     )
     try:
         one.update()
         two.update()
-        again, whole = (
-            ShardIndexer(spread.root, Shard(0, 2), index_settings(2)),
-            ShardIndexer(spread.root, settings=index_settings(1)),
+        duplicate, whole = (
+            ShardIndexer(many_hosts.root, Shard(0, 2), index_settings(2)),
+            ShardIndexer(many_hosts.root, settings=index_settings(1)),
         )
-        for other in (again, whole):
+        for other in (duplicate, whole):
             with pytest.raises(OwnedError, match="another process"):
                 other.update()
     finally:
@@ -197,37 +208,37 @@ def test_one_indexer_a_shard_and_none_of_the_whole_beside_it(spread: Corpus) -> 
         two.close()
 
 
-def test_a_damaged_shard_is_missing_and_built_anew(spread: Corpus) -> None:
-    spread.index(3)
-    generation = newest_of_all(spread.root)[1]
+def test_damaged_shard_is_missing_until_it_is_rebuilt(many_hosts: Corpus) -> None:
+    many_hosts.index(3)
+    generation = newest_of_all(many_hosts.root)[1]
     assert isinstance(generation, generations.Generation)
     (generation.path / generations.INFO).write_text("{")
-    results = Searcher(spread.root).search(SearchRequest("common", 100))
+    results = Searcher(many_hosts.root).search(SearchRequest("common", 100))
     assert (results.missing_shards, results.total) == ((1,), 36 - generation.info.documents)
     assert "shard 2 is missing" in " ".join(results.notes)
     with pytest.raises(WorkspaceError, match="damaged"):
-        current_generation(spread.root)
-    assert "damaged" in spread.index(3).rebuilt
-    assert len(spread.urls("common")) == 36
+        current_generation(many_hosts.root)
+    assert "damaged" in many_hosts.index(3).rebuilt
+    assert len(many_hosts.urls("common")) == 36
 
 
-def test_a_shard_whose_segments_are_damaged_is_missing(spread: Corpus) -> None:
-    spread.index(3)
-    generation = newest_of_all(spread.root)[0]
+def test_shard_with_damaged_segments_is_missing(many_hosts: Corpus) -> None:
+    many_hosts.index(3)
+    generation = newest_of_all(many_hosts.root)[0]
     assert isinstance(generation, generations.Generation)
     for file in generation.path.glob("*.store"):
         file.write_bytes(b"")
-    results = Searcher(spread.root).search(SearchRequest("common", 100))
+    results = Searcher(many_hosts.root).search(SearchRequest("common", 100))
     assert (results.missing_shards, results.total) == ((0,), 36 - generation.info.documents)
 
 
-def test_a_damaged_layout_says_what_helps(spread: Corpus) -> None:
-    spread.index(3)
-    (Path(spread.root) / "index" / LAYOUT).write_text("{")
+def test_error_for_a_damaged_layout_names_the_command(many_hosts: Corpus) -> None:
+    many_hosts.index(3)
+    (Path(many_hosts.root) / "index" / LAYOUT).write_text("{")
     with pytest.raises(WorkspaceError, match=r"layout.*--rebuild"):
-        Searcher(spread.root)
-    spread.rebuild(3)
-    assert len(spread.urls("common")) == 36
+        Searcher(many_hosts.root)
+    many_hosts.rebuild(3)
+    assert len(many_hosts.urls("common")) == 36
 
 
 _BUILDER = """
@@ -242,11 +253,11 @@ for number in range(1_000):
 
 
 @pytest.mark.proves("durability-index-kill")
-def test_a_kill_during_a_build_leaves_whole_shards(spread: Corpus) -> None:
+def test_a_kill_during_a_build_leaves_whole_shards(many_hosts: Corpus) -> None:
     root = Path(__file__).parents[2]
     for delay in (0.0, 0.07):
         builder = subprocess.Popen(
-            [sys.executable, "-c", _BUILDER, spread.root],
+            [sys.executable, "-c", _BUILDER, many_hosts.root],
             stdout=subprocess.PIPE,
             text=True,
             cwd=root,
@@ -258,13 +269,13 @@ def test_a_kill_during_a_build_leaves_whole_shards(spread: Corpus) -> None:
         builder.send_signal(signal.SIGKILL)
         builder.wait()
         builder.stdout.close()
-        assert len(spread.urls("common")) == 36
-    assert spread.index(2).documents == 36
-    assert not list((Path(spread.root) / "index").rglob(f"{generations.BUILD_PREFIX}*"))
-    assert Workspace.open(spread.root).state().rows("pages") == 36
+        assert len(many_hosts.urls("common")) == 36
+    assert many_hosts.index(2).documents == 36
+    assert not list((Path(many_hosts.root) / "index").rglob(f"{generations.BUILD_PREFIX}*"))
+    assert Workspace.open(many_hosts.root).state().rows("pages") == 36
 
 
-def follower(corpus: Corpus, interval: str) -> IndexFollower:
+def make_follower(corpus: Corpus, interval: str) -> IndexFollower:
     return IndexFollower(
         corpus.root,
         IndexSettings.model_validate({"heap": "15MiB", "interval": interval}),
@@ -272,14 +283,14 @@ def follower(corpus: Corpus, interval: str) -> IndexFollower:
     )
 
 
-def test_commits_within_the_interval_make_one_generation(corpus: Corpus) -> None:
-    follows = follower(corpus, "1h")
+def test_commits_within_the_interval_are_indexed_together(corpus: Corpus) -> None:
+    follower = make_follower(corpus, "1h")
     for number in range(3):
-        follows.committed(
+        follower.committed(
             corpus.commit([(f"http://a.test/{number}", page("One page of a short crawl."))])
         )
-    follows.finish()
-    follows.close()
+    follower.finish()
+    follower.close()
     info = current_generation(corpus.root)
     assert info is not None
     assert (info.documents, generations.numbers(corpus.root)) == (3, [1])
@@ -290,46 +301,46 @@ def _has_more(corpus: Corpus, documents: int) -> bool:
     return info is not None and info.documents > documents
 
 
-def test_a_long_crawl_is_found_while_it_goes_on(corpus: Corpus) -> None:
-    follows = follower(corpus, "20ms")
+def test_pages_of_a_long_crawl_are_indexed_during_the_crawl(corpus: Corpus) -> None:
+    follower = make_follower(corpus, "20ms")
     for number in range(2):
-        follows.committed(
+        follower.committed(
             corpus.commit([(f"http://a.test/{number}", page("One page of a long crawl."))])
         )
         until(partial(_has_more, corpus, number))
-    follows.close()
+    follower.close()
 
 
-def test_suggestions_are_made_once_at_the_end_of_a_short_crawl(corpus: Corpus) -> None:
-    follows = follower(corpus, "20ms")
-    follows.committed(
+def test_suggestions_of_a_short_crawl_are_built_at_its_end(corpus: Corpus) -> None:
+    follower = make_follower(corpus, "20ms")
+    follower.committed(
         corpus.commit([("http://a.test/", page("A page of a crawl that is over soon."))])
     )
     until(lambda: generations.newest(corpus.root))
     generation = generations.newest(corpus.root)
     assert generation is not None
     assert suggest_file.find(generation.path) is None
-    follows.finish()
-    follows.close()
+    follower.finish()
+    follower.close()
     last = generations.newest(corpus.root)
     assert last is not None
     assert suggest_file.find(last.path) is not None
 
 
-def test_an_error_is_kept_and_raised_at_the_end(corpus: Corpus) -> None:
-    follows = follower(corpus, "20ms")
+def test_follower_raises_its_error_at_the_end(corpus: Corpus) -> None:
+    follower = make_follower(corpus, "20ms")
     entry = corpus.commit([("http://a.test/", page("A page whose file is lost."))])
     for file in Path(corpus.root).glob("data/*/pages.parquet"):
         file.unlink()
-    follows.committed(entry)
-    until(lambda: follows.error is not None)
+    follower.committed(entry)
+    until(lambda: follower.error is not None)
     with pytest.raises(WorkspaceError, match="missing"):
-        follows.finish()
-    follows.close()
-    follows.close()
+        follower.finish()
+    follower.close()
+    follower.close()
 
 
-EAGER = CompactionSettings(gather=2)
+COMPACT_ALL = CompactionSettings(gather=2)
 
 
 @pytest.mark.proves("consistency-index")
@@ -337,14 +348,14 @@ def test_a_gone_page_stays_gone_when_a_merge_brings_its_row_with_newer_ones(corp
     corpus.commit([("http://a.test/1", page("words"))], [("http://a.test/1", "visited")])
     corpus.commit_and_index(states=[("http://a.test/1", "gone")])
     corpus.commit([("http://a.test/2", page("words"))], [("http://a.test/2", "visited")])
-    compact(corpus.workspace, EAGER, whole=True)
+    compact(corpus.workspace, COMPACT_ALL, whole=True)
     corpus.index()
     assert corpus.urls("words") == ["http://a.test/2"]
     corpus.rebuild()
     assert corpus.urls("words") == ["http://a.test/2"]
 
 
-def test_a_page_that_came_back_before_the_update_is_found(corpus: Corpus) -> None:
+def test_page_gone_and_visited_again_before_the_update_is_indexed(corpus: Corpus) -> None:
     corpus.commit_and_index([("http://a.test/1", page("words"))], [("http://a.test/1", "visited")])
     corpus.commit(states=[("http://a.test/1", "gone")])
     corpus.commit_and_index(
@@ -353,21 +364,21 @@ def test_a_page_that_came_back_before_the_update_is_found(corpus: Corpus) -> Non
     assert corpus.urls("again") == ["http://a.test/1"]
 
 
-def test_only_what_is_new_in_a_merged_file_is_read(corpus: Corpus) -> None:
+def test_only_new_rows_of_a_compacted_file_are_read(corpus: Corpus) -> None:
     for number in range(5):
         corpus.commit([(f"http://a.test/{number}", page(f"words of{number}"))])
     corpus.index()
     corpus.commit([("http://a.test/5", page("words of5"))])
-    compact(corpus.workspace, EAGER, whole=True)
+    compact(corpus.workspace, COMPACT_ALL, whole=True)
     report = corpus.index()
     assert (report.put, report.documents, report.rebuilt) == (1, 6, "")
     assert len(corpus.urls("words")) == 6
 
 
-def test_two_collections_after_a_merge_are_one_document(corpus: Corpus) -> None:
+def test_page_in_two_collections_is_one_document_after_compaction(corpus: Corpus) -> None:
     corpus.commit_and_index([("http://a.test/1", page("words"))], collection="one")
     corpus.commit([("http://a.test/1", page("words"))], collection="two")
-    compact(corpus.workspace, EAGER, whole=True)
+    compact(corpus.workspace, COMPACT_ALL, whole=True)
     corpus.index()
     hits = Searcher(corpus.root).search(SearchRequest("words", 10, collection="two")).hits
     assert [hit.url for hit in hits] == ["http://a.test/1"]
@@ -399,7 +410,7 @@ def test_a_rebuild_that_was_asked_for_removes_generations_with_excluded_text(
     purge(corpus.workspace, ["host:a.test"])
     if killed:
         with monkeypatch.context() as patch:
-            # the process ended before it
+            # as if the process had been killed before
             patch.setattr(generations, "remove_older", lambda *arguments: None)
             corpus.index()
         assert len(generations.numbers(corpus.root)) == 2
@@ -424,7 +435,7 @@ def test_a_rebuild_that_was_asked_for_removes_generations_with_excluded_text(
         ("", "", ""),
     ],
 )
-def test_what_is_outside_the_main_text(text: str, main_text: str, rest: str) -> None:
+def test_text_outside_the_main_text(text: str, main_text: str, rest: str) -> None:
     assert outside(text, main_text) == rest
 
 
@@ -437,7 +448,7 @@ def test_what_is_outside_the_main_text(text: str, main_text: str, rest: str) -> 
         ("same", [0, 1], ""),
     ],
 )
-def test_what_is_outside_the_lines_of_the_main_text(
+def test_text_outside_the_lines_of_the_main_text(
     text: str, main_lines: list[int], rest: str
 ) -> None:
     assert outside(text, "not needed", main_lines) == rest

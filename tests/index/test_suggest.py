@@ -1,11 +1,8 @@
-"""The file of suggestions: what it finds is what a plain look at all phrases and words finds; what
-it holds follows the pages.
-"""
+"""Suggestion files: lookups, and updates when pages change."""
 
 from __future__ import annotations
 
 import random
-import re
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.settings import IndexSettings
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.indexer import Indexer
@@ -42,12 +38,11 @@ from tests.index.corpus import FIRST_AT, Corpus, index_settings, page
 INFO = SuggestInfo(1, 2, 3)
 
 
-def made(folder: Path, phrases: list[Phrase], words: list[KnownWord]) -> SuggestFile:
-    folder.mkdir(exist_ok=True)
-    return SuggestFile(written(folder, phrases, words))
+def suggest_file_of(folder: Path, phrases: list[Phrase], words: list[KnownWord]) -> SuggestFile:
+    return SuggestFile(write_file(folder, phrases, words))
 
 
-def written(folder: Path, phrases: list[Phrase], words: list[KnownWord]) -> Path:
+def write_file(folder: Path, phrases: list[Phrase], words: list[KnownWord]) -> Path:
     rows = [
         (each.language, each.folded, each.text, each.kind, each.pages, each.weight)
         for each in phrases
@@ -61,15 +56,15 @@ def written(folder: Path, phrases: list[Phrase], words: list[KnownWord]) -> Path
     )
 
 
-def of_texts(texts: list[str], language: str = "en", kind: int = TITLE) -> list[Phrase]:
+def phrases_of(texts: list[str], language: str = "en", kind: int = TITLE) -> list[Phrase]:
     return [
         Phrase(text, folded(text).strip(), language, float(len(texts) - place), kind, 1)
         for place, text in enumerate(texts)
     ]
 
 
-def plainly(phrases: list[Phrase], start: str) -> set[str]:
-    """The phrases of which some word begins a text that begins so."""
+def linear_search(phrases: list[Phrase], start: str) -> set[str]:
+    """Return the phrases that have `start` at the beginning of a word."""
     return {
         phrase.text
         for phrase in phrases
@@ -77,7 +72,7 @@ def plainly(phrases: list[Phrase], start: str) -> set[str]:
     }
 
 
-def current(corpus: Corpus) -> SuggestFile:
+def newest_file(corpus: Corpus) -> SuggestFile:
     path = suggest_file.find(sorted((Path(corpus.root) / "index").glob("0*"))[-1])
     assert path is not None
     return SuggestFile(path)
@@ -87,43 +82,54 @@ def texts(file: SuggestFile, start: str, **more: object) -> list[str]:
     return [phrase.text for phrase in file.complete(folded(start), 20, **more)]  # type: ignore[arg-type]
 
 
-def test_phrases_are_found_by_the_beginning_of_each_word(tmp_path: Path) -> None:
+def test_phrases_are_found_by_prefix_of_each_word(tmp_path: Path) -> None:
     generator = random.Random(5)
-    vocabulary = re.split(
-        " ",
-        "event loop policy asyncio Ereignis Schleife événement boucle 事件 "
-        "循环 이벤트 цикл घटना ໂປຣແກຣມ",
-    )
-    phrases = of_texts(
+    vocabulary = [
+        "event",
+        "loop",
+        "policy",
+        "asyncio",
+        "Ereignis",
+        "Schleife",
+        "événement",
+        "boucle",
+        "事件",
+        "循环",
+        "이벤트",
+        "цикл",
+        "घटना",
+        "ໂປຣແກຣມ",
+    ]
+    phrases = phrases_of(
         sorted(
             {" ".join(generator.choices(vocabulary, k=generator.randint(1, 5))) for _ in range(600)}
         )
     )
-    file = made(tmp_path, phrases, [])
+    file = suggest_file_of(tmp_path, phrases, [])
     typed = ["e", "ev", "event", "event l", "loop", "evenement b", "policy event", "zz"]
     for start in [*typed, "事", "循环", "이", "ци", "घ", "ໂປ", folded("이벹")]:
-        expected = plainly(phrases, start)
+        expected = linear_search(phrases, start)
         matches = file.complete(start, 24)
         assert {phrase.text for phrase in matches} <= expected
         assert len(matches) == min(24, len(expected)), start
 
 
-def test_the_best_of_a_beginning_that_very_many_have(tmp_path: Path) -> None:
-    phrases = of_texts([f"page {number:05d}" for number in range(3 * LARGE)])
-    file = made(tmp_path, phrases, [])
+def test_best_phrases_of_a_frequent_prefix(tmp_path: Path) -> None:
+    phrases = phrases_of([f"page {number:05d}" for number in range(3 * LARGE)])
+    file = suggest_file_of(tmp_path, phrases, [])
     for start in ("p", "page", "page ", "page 0", "page 00", "0", "page 06143", "061"):
-        begun = plainly(phrases, start)
-        expected = [phrase.text for phrase in phrases if phrase.text in begun][:10]
+        matches = linear_search(phrases, start)
+        expected = [phrase.text for phrase in phrases if phrase.text in matches][:10]
         assert texts(file, start)[:10] == expected, start
 
 
-def test_languages_and_words_lie_apart(tmp_path: Path) -> None:
+def test_completion_by_language_and_kind(tmp_path: Path) -> None:
     phrases = [
-        *of_texts(["Haus am See"], "de"),
-        *of_texts(["House by the sea"], "en"),
-        *of_texts(["house", "hours"], "en", WORD),
+        *phrases_of(["Haus am See"], "de"),
+        *phrases_of(["House by the sea"], "en"),
+        *phrases_of(["house", "hours"], "en", WORD),
     ]
-    file = made(tmp_path, phrases, [])
+    file = suggest_file_of(tmp_path, phrases, [])
     assert texts(file, "h", language="de") == ["Haus am See"]
     assert set(texts(file, "ho", language="en")) == {"House by the sea", "house", "hours"}
     assert texts(file, "ho", words=True) == ["house", "hours"]
@@ -131,7 +137,7 @@ def test_languages_and_words_lie_apart(tmp_path: Path) -> None:
 
 
 def distance(one: str, other: str) -> int:
-    """Damerau and Levenshtein's, by the book."""
+    """Return the Damerau-Levenshtein distance (restricted edit distance)."""
     table = {(row, 0): row for row in range(len(one) + 1)} | {
         (0, column): column for column in range(len(other) + 1)
     }
@@ -156,12 +162,12 @@ def distance(one: str, other: str) -> int:
 
 @settings(max_examples=300, deadline=None)
 @given(st.text("abcd", max_size=9), st.text("abcd", max_size=9), st.integers(1, 3))
-def test_slips_are_counted_as_by_the_book(one: str, other: str, most: int) -> None:
-    assert edit_distance(one, other, most) == min(distance(one, other), most + 1)
+def test_edit_distance_is_damerau_levenshtein(one: str, other: str, limit: int) -> None:
+    assert edit_distance(one, other, limit) == min(distance(one, other), limit + 1)
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "most", "distance"),
+    ("one", "other", "limit", "distance"),
     [
         ("하드웨에서", "하드웨어에서", 1, 1),
         ("설치프로그렘", "설치프로그램", 1, 1),
@@ -171,18 +177,18 @@ def test_slips_are_counted_as_by_the_book(one: str, other: str, most: int) -> No
         ("물병", "가방", 2, 3),
     ],
 )
-def test_a_syllable_of_hangul_is_one_slip_but_not_all_of_a_word_may_be_wrong(
-    one: str, other: str, most: int, distance: int
+def test_hangul_syllable_counts_as_one_edit_unless_it_is_the_whole_word(
+    one: str, other: str, limit: int, distance: int
 ) -> None:
-    assert word_distance(folded(one), folded(other), most) == distance
+    assert word_distance(folded(one), folded(other), limit) == distance
 
 
-def test_not_all_syllables_of_a_word_may_be_wrong(tmp_path: Path) -> None:
+def test_similar_words_share_a_letter_of_a_single_hangul_syllable(tmp_path: Path) -> None:
     syllables = [chr(code) for code in range(0xAC00, 0xAC00 + 3_000)]
     words = [KnownWord(each, folded(each), "ko", 1) for each in syllables]
     words.sort(key=lambda word: word.folded.encode())
-    # every other syllable would be several hundred
-    near = made(tmp_path, [], words).similar_words(folded("갑"), 1, "ko")
+    # all syllables of one edit would be several hundred
+    near = suggest_file_of(tmp_path, [], words).similar_words(folded("갑"), 1, "ko")
     assert {word.text for word in near} >= {"값", "갈", "겁"}
     assert len(near) < 60
 
@@ -192,7 +198,7 @@ LETTERS = st.text("abcdefßжшंнीहि한글", min_size=1, max_size=9)
 
 @settings(max_examples=30, deadline=None)
 @given(st.sets(LETTERS, min_size=1, max_size=60), LETTERS)
-def test_near_words_are_all_there_are(
+def test_similar_words_equal_a_linear_search(
     tmp_path_factory: pytest.TempPathFactory, words: set[str], target: str
 ) -> None:
     indexed_words = {
@@ -200,18 +206,20 @@ def test_near_words_are_all_there_are(
         for word in sorted(words)
         if folded(word)
     }
-    file = made(tmp_path_factory.mktemp("near"), [], list(indexed_words.values()))
+    file = suggest_file_of(tmp_path_factory.mktemp("near"), [], list(indexed_words.values()))
     target = folded(target)
-    for most in (1, 2):
-        expected = {form for form in indexed_words if 0 < word_distance(target, form, most) <= most}
-        assert {word.folded for word in file.similar_words(target, most, "xx")} == expected
+    for limit in (1, 2):
+        expected = {
+            form for form in indexed_words if 0 < word_distance(target, form, limit) <= limit
+        }
+        assert {word.folded for word in file.similar_words(target, limit, "xx")} == expected
     for form in indexed_words:
         assert file.find_word(form, "xx") is not None
     assert (file.find_word(target, "xx") is not None) == (target in indexed_words)
 
 
-@pytest.mark.parametrize("many_rows", [0, 10**6], ids=["by numpy", "one by one"])
-def test_words_of_many_chunks(
+@pytest.mark.parametrize("many_rows", [0, 10**6], ids=["vectorized", "loop"])
+def test_words_in_many_chunks(
     tmp_path: Path, many_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lycosa.index.suggest.file.MANY_ROWS", many_rows)
@@ -227,7 +235,7 @@ def test_words_of_many_chunks(
         for place, form in enumerate(forms)
         for language in ("en", "de")
     ]
-    file = made(tmp_path, [], words)
+    file = suggest_file_of(tmp_path, [], words)
     assert file.words == len(words) > 2 * MASK_ROWS
     assert all(
         file.find_word(form, "de") == KnownWord(form, form, "de", place % 700)
@@ -238,8 +246,8 @@ def test_words_of_many_chunks(
         assert {word.folded for word in file.similar_words(target, 1, "en")} == expected
 
 
-def test_a_damaged_file_says_so(tmp_path: Path) -> None:
-    path = written(tmp_path, of_texts(["a word"]), [])
+def test_error_for_a_damaged_file_names_the_command(tmp_path: Path) -> None:
+    path = write_file(tmp_path, phrases_of(["a word"]), [])
     whole = path.read_bytes()
     for damaged in (b"", whole[:8], whole[:40], b"XXXX" + whole[4:]):
         path.write_bytes(damaged)
@@ -247,7 +255,7 @@ def test_a_damaged_file_says_so(tmp_path: Path) -> None:
             SuggestFile(path)
 
 
-def test_titles_headings_and_words_of_pages(corpus: Corpus) -> None:
+def test_titles_headings_and_words_are_suggested(corpus: Corpus) -> None:
     night = page(
         "The tarantula hunts at night.",
         title="Night hunters | Spiders",
@@ -258,7 +266,7 @@ def test_titles_headings_and_words_of_pages(corpus: Corpus) -> None:
     corpus.commit_and_index(
         [("http://y.test/", page("Nope.", title="Not for indexes", may_index=False))]
     )
-    file = current(corpus)
+    file = newest_file(corpus)
     assert (texts(file, "night")[0], texts(file, "hunt")[0]) == ("Night hunters", "Night hunters")
     assert "Spiders" in texts(file, "spid")
     assert (texts(file, "in the"), texts(file, "uber")) == (["In the dark"], ["Über Spinnen"])
@@ -279,16 +287,16 @@ def test_nothing_of_what_was_excluded_is_left(corpus: Corpus) -> None:
     )
     indexer = Indexer(corpus.root, index_settings())
     indexer.update()
-    assert texts(current(corpus), "zanz")
+    assert texts(newest_file(corpus), "zanz")
     exclude(corpus.workspace, [parse_rule("domain:secret.test")])
     indexer.update()
     indexer.close()
-    assert texts(current(corpus), "open") == ["Openness"]
+    assert texts(newest_file(corpus), "open") == ["Openness"]
     for path in (Path(corpus.root) / "index").rglob("suggestions-*"):
         assert b"anzibarium" not in path.read_bytes()
 
 
-def test_pages_that_are_gone_are_not_suggested(corpus: Corpus) -> None:
+def test_titles_of_gone_pages_are_not_suggested(corpus: Corpus) -> None:
     corpus.commit(
         [
             ("http://a.test/", page("Alpha.", title="Alpha page")),
@@ -296,10 +304,10 @@ def test_pages_that_are_gone_are_not_suggested(corpus: Corpus) -> None:
         ]
     )
     corpus.commit_and_index(states=[("http://a.test/", "gone")])
-    assert texts(current(corpus), "page") == ["Beta page"]
+    assert texts(newest_file(corpus), "page") == ["Beta page"]
 
 
-def test_it_is_made_again_when_it_has_rested(
+def test_file_is_rebuilt_after_the_minimum_age(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refresh, "FRESH_PAGES", 0)
@@ -309,46 +317,41 @@ def test_it_is_made_again_when_it_has_rested(
     indexer.update()
     corpus.commit([("http://b.test/", page("Beta.", title="Beta page"))])
     second = indexer.update()
-    assert texts(current(corpus), "page") == ["Alpha page"]  # carried over
+    assert texts(newest_file(corpus), "page") == ["Alpha page"]  # reused file
     assert indexer.update().generation == second.generation
     clock.advance(refresh.REST_MS_A_PAGE)
     assert indexer.update().generation == second.generation + 1
-    assert set(texts(current(corpus), "page")) == {"Alpha page", "Beta page"}
+    assert set(texts(newest_file(corpus), "page")) == {"Alpha page", "Beta page"}
     assert indexer.update().generation == second.generation + 1
     indexer.close()
 
 
-def test_a_shard_suggests_its_own_pages(corpus: Corpus) -> None:
-    corpus.commit(
+def test_shard_suggests_only_its_own_pages(corpus: Corpus) -> None:
+    pages = (
         (f"http://h{n}.test/", page("Text.", title=f"Host {n}", headings=[f"Heading {n}"]))
         for n in range(12)
     )
-    with Indexer(
-        corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": 3})
-    ) as indexer:
-        indexer.update()
-    matches = [SuggestFile(path) for path in (Path(corpus.root) / "index").rglob("suggestions-*")]
-    each = [
+    corpus.commit_and_index(pages, shards=3)
+    files = [SuggestFile(path) for path in (Path(corpus.root) / "index").rglob("suggestions-*")]
+    titles = [
         {phrase.text for phrase in file.complete("host", 20) if phrase.kind == TITLE}
-        for file in matches
+        for file in files
     ]
-    assert (len(each), set().union(*each)) == (3, {f"Host {n}" for n in range(12)})
-    assert sum(map(len, each)) == 12
-    assert all(
-        phrase.kind == HEADING for file in matches for phrase in file.complete("heading", 20)
-    )
+    assert (len(titles), set().union(*titles)) == (3, {f"Host {n}" for n in range(12)})
+    assert sum(map(len, titles)) == 12
+    assert all(phrase.kind == HEADING for file in files for phrase in file.complete("heading", 20))
 
 
-def test_a_file_of_an_earlier_version_is_passed_over_and_made_anew(corpus: Corpus) -> None:
+def test_file_of_another_version_is_ignored_and_rebuilt(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/", page("Alpha.", title="Alpha page"))])
     with Indexer(corpus.root, index_settings()) as indexer:
         first = indexer.update()
-        made_now = suggest_file.find(sorted((Path(corpus.root) / "index").glob("0*"))[-1])
-        assert made_now is not None
-        made_now.rename(made_now.with_name("suggestions-2f00ba4bad5eed00"))
-        assert suggest_file.find(made_now.parent) is None
+        path = suggest_file.find(sorted((Path(corpus.root) / "index").glob("0*"))[-1])
+        assert path is not None
+        path.rename(path.with_name("suggestions-2f00ba4bad5eed00"))
+        assert suggest_file.find(path.parent) is None
         assert indexer.update().generation == first.generation + 1
-    assert texts(current(corpus), "alpha") == ["Alpha page"]
+    assert texts(newest_file(corpus), "alpha") == ["Alpha page"]
 
 
 SCRIPTS = "aAßéßzжЖйшंन하글がガ한ﬁİ…- \u0301"
@@ -359,7 +362,7 @@ SCRIPTS = "aAßéßzжЖйшंन하글がガ한ﬁİ…- \u0301"
     st.lists(st.text(SCRIPTS, min_size=1, max_size=12), min_size=1, max_size=40, unique=True),
     st.integers(1, 10**6),
 )
-def test_what_was_written_is_read(
+def test_written_phrases_and_words_are_read_back(
     tmp_path_factory: pytest.TempPathFactory, given_texts: list[str], pages: int
 ) -> None:
     phrases = {
@@ -372,14 +375,15 @@ def test_what_was_written_is_read(
         for text, form in ((text, folded(text)) for text in given_texts)
         if form
     }
-    file = made(tmp_path_factory.mktemp("read"), list(phrases.values()), list(words.values()))
+    file = suggest_file_of(
+        tmp_path_factory.mktemp("read"), list(phrases.values()), list(words.values())
+    )
     for phrase in phrases.values():
         for place in starts(phrase.folded)[:1]:
-            matches = {each.text: each for each in file.complete(phrase.folded[place:], 40)}[
-                phrase.text
-            ]
-            assert (matches.folded, matches.kind, matches.pages) == (phrase.folded, HEADING, pages)
-            assert matches.weight == pytest.approx(
+            matches = {each.text: each for each in file.complete(phrase.folded[place:], 40)}
+            match = matches[phrase.text]
+            assert (match.folded, match.kind, match.pages) == (phrase.folded, HEADING, pages)
+            assert match.weight == pytest.approx(
                 phrase.weight * (1.5 if place == 0 else 1.0), rel=0.001
             )
     for word in words.values():
@@ -392,7 +396,7 @@ SIGNS = "aBß1éЖー_-… \u0301ж한हिन事ガไทยກ𠀀😀"
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(SIGNS, max_size=30), max_size=12))
 @example(["1  1", "a\tb", "a \x1cb\n", " a b "])
-def test_in_columns_as_one_by_one(given_texts: list[str]) -> None:
+def test_vectorized_folding_equals_folding_each_text(given_texts: list[str]) -> None:
     assert folded_all(given_texts) == [folded(text).strip() for text in given_texts]
     rows = _with_folded(pl.DataFrame({"text": given_texts}, schema={"text": pl.String}))
     assert sorted(rows.iter_rows()) == sorted(
@@ -402,7 +406,7 @@ def test_in_columns_as_one_by_one(given_texts: list[str]) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(SIGNS, max_size=30), max_size=12))
-def test_word_starts_are_sorted_by_what_follows_them(given_texts: list[str]) -> None:
+def test_word_starts_are_sorted_by_their_suffixes(given_texts: list[str]) -> None:
     phrases = [form for text in given_texts if (form := folded(text).strip())]
     expected = sorted(
         (phrase[place:].encode(), number << PLACE_BITS | place)
@@ -413,7 +417,7 @@ def test_word_starts_are_sorted_by_what_follows_them(given_texts: list[str]) -> 
     assert [(suffix.encode(), start) for suffix, start in rows.iter_rows()] == expected
 
 
-def test_a_text_counts_for_all_pages_that_have_it(corpus: Corpus) -> None:
+def test_word_counts_include_copies_of_a_text(corpus: Corpus) -> None:
     text = "Of 2nd “tarantulas”, foo_bar: tarantulas!"
     corpus.commit(
         (f"http://h{n}.test/", page(text, title=f"Title {n}", language="en")) for n in range(5)
@@ -421,7 +425,7 @@ def test_a_text_counts_for_all_pages_that_have_it(corpus: Corpus) -> None:
     corpus.commit_and_index(
         [("http://x.test/", page("Of tarantulas too.", title="Other", language="en"))]
     )
-    file = current(corpus)
+    file = newest_file(corpus)
     counts = {
         word: indexed_words.pages
         for word in ("tarantulas", "nd", "foo", "too")
@@ -430,19 +434,17 @@ def test_a_text_counts_for_all_pages_that_have_it(corpus: Corpus) -> None:
     assert counts == {"tarantulas": 6, "nd": 5, "foo": 5, "too": 1}
 
 
-def test_a_page_of_several_collections_counts_once(corpus: Corpus) -> None:
+def test_page_in_several_collections_counts_once(corpus: Corpus) -> None:
     for collection in ("one", "two"):
         corpus.commit([("http://a.test/", page("Tarantulas.", language="en"))], (), collection)
     corpus.index()
-    word = current(corpus).find_word("tarantulas", "en")
+    word = newest_file(corpus).find_word("tarantulas", "en")
     assert word is not None
     assert word.pages == 1
 
 
-def test_a_sample_of_the_pages_may_be_empty(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_empty_sample_of_pages(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refresh, "Collector", lambda _: Collector(2**62))
     corpus.commit_and_index([("http://a.test/", page("Text.", title="Alpha page"))])
-    file = current(corpus)
+    file = newest_file(corpus)
     assert (texts(file, "alpha"), file.words) == (["Alpha page"], 0)

@@ -1,3 +1,5 @@
+"""Files of snippet texts: deduplication, merging and damage."""
+
 from __future__ import annotations
 
 import random
@@ -42,7 +44,7 @@ def add(writer: TextWriter, texts: list[bytes]) -> list[int]:
     return [writer.add(text, ("host", "en", str(number))) for number, text in enumerate(texts)]
 
 
-def held(folder: Path) -> int:
+def count_texts(folder: Path) -> int:
     return sum(len(TextFile(path).keys) for path in files(folder))
 
 
@@ -76,38 +78,38 @@ def writer(tmp_path: Path) -> TextWriter:
         ("主要", "x"),
     ],
 )
-def test_two_texts_as_one(body: str, full: str) -> None:
+def test_body_and_full_text_are_joined_and_split(body: str, full: str) -> None:
     expected = tuple(part.replace("\x00", " ").replace("\ud800", "?") for part in (body, full))
     assert (parted(joined(body, full)), bool(joined(body, full))) == (expected, bool(body or full))
 
 
 def test_texts_of_many_blocks_and_updates_are_read_back(tmp_path: Path) -> None:
     generator = random.Random(4)
-    made: dict[int, bytes] = {}
+    written: dict[int, bytes] = {}
     for _ in range(12):
         writer = TextWriter(tmp_path)
         texts = [some_text(generator) for _ in range(generator.choice((1, 3, 60)))]
-        made |= dict(zip(add(writer, texts), texts, strict=True))
-        names = writer.finish(len(made), list)
+        written |= dict(zip(add(writer, texts), texts, strict=True))
+        names = writer.finish(len(written), list)
         assert sorted(names) == [path.name for path in files(tmp_path)]
         assert len(names) <= 8
-    assert held(tmp_path) == len(made)
+    assert count_texts(tmp_path) == len(written)
     assert max(len(TextFile(path).starts) for path in files(tmp_path)) > 3
     read = SnippetTexts([tmp_path])
-    assert all(read.read(key) == parted(text) for key, text in made.items())
+    assert all(read.read(key) == parted(text) for key, text in written.items())
     assert read.read(None) == read.read(text_key(b"another")) == ("", "")
 
 
-def test_a_text_stands_once_in_all_updates(tmp_path: Path) -> None:
+def test_text_is_stored_once_over_all_updates(tmp_path: Path) -> None:
     texts = [some_text(random.Random(number)) for number in range(20)]
     for _ in range(3):
         writer = TextWriter(tmp_path)
         assert add(writer, texts + texts) == 2 * [text_key(text) for text in texts]
         writer.finish(60, list)
-    assert held(tmp_path) == 20
+    assert count_texts(tmp_path) == 20
 
 
-def test_small_blocks_become_large_ones(tmp_path: Path) -> None:
+def test_small_blocks_are_merged(tmp_path: Path) -> None:
     generator = random.Random(5)
     for _ in range(64):
         writer = TextWriter(tmp_path)
@@ -118,26 +120,28 @@ def test_small_blocks_become_large_ones(tmp_path: Path) -> None:
     assert len(largest.starts) - 1 <= len(largest.keys) / 4
 
 
-def test_texts_that_no_document_names_are_left_out(tmp_path: Path, writer: TextWriter) -> None:
+def test_unreferenced_texts_are_removed_when_there_are_many(
+    tmp_path: Path, writer: TextWriter
+) -> None:
     generator = random.Random(6)
     texts = [some_text(generator) for _ in range(1_300)]
     keys = add(writer, texts)
-    requests: list[str] = []
+    calls: list[str] = []
 
-    def named() -> list[int]:
-        requests.append("named")
+    def referenced() -> list[int]:
+        calls.append("referenced")
         return keys[::7]
 
-    writer.finish(1_000, named)
-    assert held(tmp_path) == len(texts)
-    assert not requests
-    writer.finish(200, named)
-    assert held(tmp_path) == len(keys[::7])
+    writer.finish(1_000, referenced)
+    assert count_texts(tmp_path) == len(texts)
+    assert not calls
+    writer.finish(200, referenced)
+    assert count_texts(tmp_path) == len(keys[::7])
     read = SnippetTexts([tmp_path])
     assert all(bool(read.read(key)[0]) == (place % 7 == 0) for place, key in enumerate(keys))
 
 
-def test_whole_blocks_are_copied(tmp_path: Path, writer: TextWriter) -> None:
+def test_complete_blocks_are_copied(tmp_path: Path, writer: TextWriter) -> None:
     generator = random.Random(7)
     texts = [generator.randbytes(BLOCK // 8).hex().encode() for _ in range(40)]
     keys = add(writer, texts)
@@ -160,7 +164,9 @@ def test_whole_blocks_are_copied(tmp_path: Path, writer: TextWriter) -> None:
         lambda data: data + bytes(8),
     ],
 )
-def test_a_damaged_file_says_so(tmp_path: Path, writer: TextWriter, damage: object) -> None:
+def test_error_for_a_damaged_file_names_the_command(
+    tmp_path: Path, writer: TextWriter, damage: object
+) -> None:
     add(writer, [some_text(random.Random(1))])
     (name,) = writer.finish(1, list)
     assert callable(damage)
@@ -169,28 +175,28 @@ def test_a_damaged_file_says_so(tmp_path: Path, writer: TextWriter, damage: obje
         SnippetTexts([tmp_path])
 
 
-def test_what_was_not_finished_leaves_no_file(tmp_path: Path, writer: TextWriter) -> None:
+def test_unfinished_writer_leaves_no_file(tmp_path: Path, writer: TextWriter) -> None:
     add(writer, [some_text(random.Random(1))])
     writer.close()
     assert not list(tmp_path.iterdir())
 
 
-def test_pages_of_one_text_share_it_and_snippets_outlive_changes(tmp_path: Path) -> None:
+def test_pages_with_equal_texts_share_them_over_updates(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "w"))
-    twice = page("The lighthouse keeper counts passing ships. " * 40)
-    corpus.commit([(f"http://{host}.test/a", twice) for host in ("one", "two", "three")])
+    shared = page("The lighthouse keeper counts passing ships. " * 40)
+    corpus.commit([(f"http://{host}.test/a", shared) for host in ("one", "two", "three")])
     with Indexer(corpus.root, IndexSettings()) as indexer:
         indexer.update()
-        assert held(generation(corpus.root).path) == 1
+        assert count_texts(generation(corpus.root).path) == 1
         corpus.commit([("http://one.test/a", page("A baker kneads dough before dawn. " * 40))])
         indexer.update()
-    with Indexer(corpus.root, IndexSettings()) as indexer:  # one that opens what another one made
+    with Indexer(corpus.root, IndexSettings()) as indexer:  # another indexer
         corpus.commit(
             [("http://four.test/a", page("Rivers carry silt towards the delta. " * 40))],
             [("http://two.test/a", "gone")],
         )
         indexer.update()
-    assert held(generation(corpus.root).path) == 3
+    assert count_texts(generation(corpus.root).path) == 3
     searcher = Searcher(corpus.root)
     for query, count in (("lighthouse", 1), ("baker", 1), ("silt", 1)):
         hits = searcher.search(SearchRequest(query)).hits
@@ -198,7 +204,7 @@ def test_pages_of_one_text_share_it_and_snippets_outlive_changes(tmp_path: Path)
         assert any(marked and piece.lower() == query for piece, marked in hits[0].snippet)
 
 
-def test_texts_of_replaced_pages_go_in_the_end(
+def test_texts_of_replaced_pages_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lycosa.index.snippets.writer._SPARE", 4)
@@ -212,7 +218,7 @@ def test_texts_of_replaced_pages_go_in_the_end(
                 ]
             )
             indexer.update()
-            assert held(generation(corpus.root).path) <= 8 * 1.25 + 4
+            assert count_texts(generation(corpus.root).path) <= 8 * 1.25 + 4
     hits = Searcher(corpus.root).search(SearchRequest("harbour")).hits
     assert len(hits) == 8
     assert all("Version 5" in "".join(piece for piece, _ in hit.snippet) for hit in hits)

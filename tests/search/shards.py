@@ -1,6 +1,4 @@
-"""A made web for tests of search over shards: pages of several languages, lengths and vocabularies,
-the same in one index and in many.
-"""
+"""Synthetic pages for tests of sharded search."""
 
 from __future__ import annotations
 
@@ -11,11 +9,12 @@ from pathlib import Path
 
 from lycosa.core.records import Page
 from lycosa.index.indexer import Indexer
+from lycosa.search.engine.searcher import SearchResults
 from tests.index.corpus import Corpus, index_settings, page
 
 HOSTS = 24
-PAGES = 30  # of each host
-EQUAL = "http://equal-{}.test/same"  # pages that no query can tell apart
+PAGES = 30  # per host
+EQUAL = "http://equal-{}.test/same"  # pages with equal scores for every query
 
 _WORDS = {
     "en": "spider web night hunt wolf trap silk thread garden autumn forest stone river water "
@@ -29,7 +28,7 @@ _WORDS = {
 
 @dataclass(slots=True, frozen=True)
 class TwoIndexes:
-    """The same pages behind one index and behind several shards."""
+    """Workspaces with the same pages in one index and in several shards."""
 
     one: str
     many: str
@@ -37,9 +36,7 @@ class TwoIndexes:
 
 
 def made_pages() -> list[tuple[str, Page]]:
-    """Each host has its own language, length of pages and favourite words: shards differ as much as
-    sites do.
-    """
+    """Return pages of hosts with different languages, lengths and words."""
     generator = random.Random(7)
     pages = []
     for host in range(HOSTS):
@@ -71,20 +68,20 @@ def made_pages() -> list[tuple[str, Page]]:
 
 
 def queries() -> list[str]:
-    """One to three words, in all languages; phrases, exclusions and filters too."""
+    """Return queries in all languages, with phrases and operators."""
     generator = random.Random(9)
-    made = []
-    for language, listed in _WORDS.items():
-        words = listed.split()
-        made += [" ".join(generator.sample(words, 1 + number % 3)) for number in range(16)]
-        made += [
+    result = []
+    for language, vocabulary in _WORDS.items():
+        words = vocabulary.split()
+        result += [" ".join(generator.sample(words, 1 + number % 3)) for number in range(16)]
+        result += [
             f'"{words[0]} {words[1]}"',
             f"{words[2]} -{words[3]}",
             f"{words[4]} lang:{language}",
             f"{words[5]} site:host3.test",
         ]
     return [
-        *made,
+        *result,
         "spider netz",
         "nowhere web",
         "nothing-like-it",
@@ -96,7 +93,7 @@ def queries() -> list[str]:
 
 
 def two_indexes(folder: Path, shards: int) -> TwoIndexes:
-    """Both, built from one commit."""
+    """Create both workspaces from one commit."""
     corpus = Corpus(str(folder / "one"), partitions=16)
     corpus.commit(made_pages())
     shutil.copytree(corpus.root, folder / "many")
@@ -104,3 +101,12 @@ def two_indexes(folder: Path, shards: int) -> TwoIndexes:
         with Indexer(root, index_settings(count)) as indexer:
             indexer.update()
     return TwoIndexes(corpus.root, str(folder / "many"), shards)
+
+
+def urls(results: SearchResults) -> list[str]:
+    return [hit.url for hit in results.hits]
+
+
+def short_urls(results: SearchResults) -> list[str]:
+    """Return the URLs of the results without `http://`."""
+    return [hit.url.removeprefix("http://") for hit in results.hits]

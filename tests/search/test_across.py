@@ -1,4 +1,4 @@
-"""A query asked in other languages: dictionaries, learned tables, edits, compounds, encoders, the list."""
+"""Cross-language search: tables, edits, compounds, order of results."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from lycosa.search.query.language import query_language
 from lycosa.search.query.query import parse_query
 from lycosa.translation.source import Sources, Translation
 from tests.index.corpus import Corpus, page
+from tests.search.shards import short_urls
 
 PAGES = {
     "http://en.test/houses": page("Old houses by the river are dear. A house needs a roof.", title="Houses", language="en"),
@@ -69,14 +70,8 @@ def searcher(root: str) -> Searcher:
 def ask(
     searcher: Searcher, text: str, *languages: str, edits: tuple[str, ...] = (), **more: object
 ) -> SearchResults:
-    understood = tuple(
-        matches for alternatives in edits if (matches := edit(alternatives)) is not None
-    )
-    return searcher.search(SearchRequest(text, across=Across(languages, edits=understood), **more))  # type: ignore[arg-type]
-
-
-def urls(results: SearchResults) -> list[str]:
-    return [hit.url.removeprefix("http://") for hit in results.hits]
+    parsed = tuple(result for each in edits if (result := edit(each)) is not None)
+    return searcher.search(SearchRequest(text, across=Across(languages, edits=parsed), **more))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -100,14 +95,12 @@ def urls(results: SearchResults) -> list[str]:
 def test_pages_in_all_languages_are_found(
     searcher: Searcher, query: str, expected: set[str]
 ) -> None:
-    matches = urls(ask(searcher, query))
+    matches = short_urls(ask(searcher, query))
     assert set(matches[: len(expected)]) == expected, matches
 
 
-def test_pages_that_merely_hold_the_typed_words_come_last(tmp_path: Path) -> None:
-    """The typed words are rare in other languages, so that each page with one looked like the best
-    of its language.
-    """
+def test_untranslated_query_words_in_other_languages_rank_last(tmp_path: Path) -> None:
+    """Query words are rare in pages of other languages, which must not raise their scores."""
     english = (
         "The river flows slowly past old houses. Every house by the river has a roof and a garden. "
     )
@@ -144,42 +137,42 @@ def test_pages_that_merely_hold_the_typed_words_come_last(tmp_path: Path) -> Non
     )
     corpus = Corpus(str(tmp_path / "w"))
     corpus.commit_and_index(pages.items())
-    without = urls(ask(Searcher(corpus.root), "river house", count=20, per_host=0))
+    without = short_urls(ask(Searcher(corpus.root), "river house", count=20, per_host=0))
     assert without[:4] == [f"en.test/{n}" for n in range(4)], without
     dictionary = tmp_path / "en-de.tsv"
     dictionary.write_text(GERMAN, encoding="utf-8")
     add_dictionary(corpus.root, dictionary)
-    matches = urls(ask(Searcher(corpus.root), "river house", count=20, per_host=0))
+    matches = short_urls(ask(Searcher(corpus.root), "river house", count=20, per_host=0))
     assert set(matches[:8]) == {
         f"{language}.test/{n}" for language in ("en", "de") for n in range(4)
     }, matches
     assert set(matches[8:]) == {"de.test/typed", "fr.test/typed"}
 
 
-def test_only_the_languages_that_are_named_are_asked(searcher: Searcher) -> None:
+def test_only_the_requested_languages_are_searched(searcher: Searcher) -> None:
     results = ask(searcher, "house", "de")
-    assert set(urls(results)) == {"en.test/houses", "de.test/haus"}
+    assert set(short_urls(results)) == {"en.test/houses", "de.test/haus"}
     assert [query.language for query in results.translations] == ["en", "de"]
 
 
-def test_pages_of_one_language_alone(searcher: Searcher) -> None:
+def test_language_parameter_equals_the_operator(searcher: Searcher) -> None:
     assert (
-        urls(ask(searcher, "house", language="de"))
-        == urls(ask(searcher, "house lang:de"))
+        short_urls(ask(searcher, "house", language="de"))
+        == short_urls(ask(searcher, "house lang:de"))
         == ["de.test/haus"]
     )
 
 
-def test_the_answer_shows_translations_and_takes_others(searcher: Searcher) -> None:
+def test_translations_are_returned_and_can_be_replaced(searcher: Searcher) -> None:
     (_, german) = ask(searcher, "house", "de").translations
     assert {each.surface for each in german.terms[0].alternatives} == {"Haus", "Gebäude", "house"}
     edited = ask(searcher, "house", "de", edits=("de:house=Fluss",))
-    assert "de.test/fluss" in urls(edited)
+    assert "de.test/fluss" in short_urls(edited)
     assert [each.surface for each in edited.translations[1].terms[0].alternatives] == ["Fluss"]
-    assert "de.test/haus" in urls(ask(searcher, "old house", "de", edits=("de:old=",)))
+    assert "de.test/haus" in short_urls(ask(searcher, "old house", "de", edits=("de:old=",)))
 
 
-def test_translated_words_are_marked(searcher: Searcher) -> None:
+def test_translated_words_are_highlighted(searcher: Searcher) -> None:
     hits = {hit.url: hit for hit in ask(searcher, "house").hits}
     marked = {url: {text for text, match in hit.snippet if match} for url, hit in hits.items()}
     assert marked["http://de.test/haus"] == {"Häuser", "Haus"}
@@ -187,19 +180,19 @@ def test_translated_words_are_marked(searcher: Searcher) -> None:
     assert "".join(text for text, match in hits["http://lo.test/"].snippet if match) == "ເຮືອນ"
 
 
-def test_through_english_where_no_table_joins_two_languages(root: str) -> None:
+def test_english_is_the_pivot_without_a_direct_table(root: str) -> None:
     (malay,) = look_up(root, "Haus", "de", ("ms",))
     assert malay.terms[0].alternatives[0].surface in ("Haus", "rumah")
     assert "rumah" in {each.surface for each in malay.terms[0].alternatives}
     assert any(" + " in each.origin for each in malay.terms[0].alternatives)
 
 
-def test_pages_of_an_answer_go_together(searcher: Searcher) -> None:
-    whole = urls(ask(searcher, "house"))
+def test_paging_returns_the_same_order(searcher: Searcher) -> None:
+    whole = short_urls(ask(searcher, "house"))
     assert [
         url
         for start in range(len(whole))
-        for url in urls(ask(searcher, "house", count=1, offset=start))
+        for url in short_urls(ask(searcher, "house", count=1, offset=start))
     ] == whole
 
 
@@ -207,11 +200,11 @@ def test_pages_of_an_answer_go_together(searcher: Searcher) -> None:
     "query",
     ["", "-", '""', "lang:de", "(((", "a" * 3_000, "*", "\ud800 house", "house OR", "OR " * 40],
 )
-def test_any_input_gives_an_answer(searcher: Searcher, query: str) -> None:
+def test_any_input_is_a_valid_query(searcher: Searcher, query: str) -> None:
     assert ask(searcher, query).query == query
 
 
-def test_another_spelling_of_what_no_table_knows(tmp_path: Path) -> None:
+def test_spelling_is_corrected_for_words_without_translation(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "w"))
     english = page("The spider waits in a museum of webs.", title="Spider", language="en")
     german = page("Die Spinne wartet im Museum.", title="Spinne", language="de")
@@ -222,23 +215,23 @@ def test_another_spelling_of_what_no_table_knows(tmp_path: Path) -> None:
             for n in range(4)
         ]
     )
-    meant = ask(searcher, "spidre", "de").did_you_mean
-    assert meant is not None
-    assert (meant.query, meant.total) == ("spider", 4)
+    correction = ask(searcher, "spidre", "de").did_you_mean
+    assert correction is not None
+    assert (correction.query, correction.total) == ("spider", 4)
     assert ask(searcher, "spider", "de").did_you_mean is None
     assert ask(searcher, "spidre", "de", spelling=False).did_you_mean is None
     assert ask(searcher, "spidre", "de", host="de1.test").did_you_mean is None, (
-        "there it finds nothing either"
+        "the correction has no results on this host"
     )
     table = tmp_path / "en-de.tsv"
     table.write_text("spidre\tSpinne\n", encoding="utf-8")
     add_dictionary(corpus.root, table)
     assert ask(searcher, "spidre", "de").did_you_mean is None, (
-        "a word that has a translation is spelled as it is"
+        "a word with a translation is not corrected"
     )
 
 
-def test_a_language_without_translations_is_told(searcher: Searcher) -> None:
+def test_note_names_a_language_without_translations(searcher: Searcher) -> None:
     notes = ask(searcher, "house", "fr").notes
     assert any("no translations from en into fr" in note for note in notes)
 
@@ -253,29 +246,29 @@ def test_a_language_without_translations_is_told(searcher: Searcher) -> None:
         ("Python 编程", "zh"),
     ],
 )
-def test_the_language_of_a_few_words_is_found(root: str, text: str, language: str) -> None:
+def test_language_of_a_short_query(root: str, text: str, language: str) -> None:
     assert (
         query_language(parse_query(text), ["zh", "de", "en", "ms", "lo"], tables_of(root).sources)
         == language
     )
 
 
-def test_tables_come_and_go_while_a_searcher_is_open(root: str, tmp_path: Path) -> None:
+def test_open_searcher_uses_added_and_removed_tables(root: str, tmp_path: Path) -> None:
     searcher = Searcher(root)
-    assert "de.test/fluss" not in urls(ask(searcher, "stream", "de"))
+    assert "de.test/fluss" not in short_urls(ask(searcher, "stream", "de"))
     path = tmp_path / "more.tsv"
     path.write_text("stream\tFluss\n", encoding="utf-8")
     assert add_dictionary(root, path, "en", "de").name == "more"
-    assert "de.test/fluss" in urls(ask(searcher, "stream", "de"))
+    assert "de.test/fluss" in short_urls(ask(searcher, "stream", "de"))
     with pytest.raises(UsageError, match="already"):
         add_dictionary(root, path, "en", "de")
     remove_table(root, "more")
-    assert "de.test/fluss" not in urls(ask(searcher, "stream", "de"))
+    assert "de.test/fluss" not in short_urls(ask(searcher, "stream", "de"))
     with pytest.raises(UsageError, match="no added or learned table"):
         remove_table(root, "more")
 
 
-def test_numbers_and_names_are_kept() -> None:
+def test_numbers_and_names_are_not_translated() -> None:
     edits: Edits = {}
     query = Translator(Sources(), parse_query("Debian 12"), "en", edits).into("ru")
     assert [(term.source, [each.key for each in term.alternatives]) for term in query.terms] == [
@@ -291,7 +284,7 @@ def term(source: str, *keys: str) -> TranslatedTerm:
     return TranslatedTerm(source, tuple(Translation(key, 0.5, key, "table") for key in keys))
 
 
-def test_pairs_are_joined_where_the_index_holds_them() -> None:
+def test_compounds_in_the_index_replace_pairs_of_terms() -> None:
     query = TranslatedQuery(
         "de",
         (
@@ -301,8 +294,8 @@ def test_pairs_are_joined_where_the_index_holds_them() -> None:
             term("x", "ab"),
         ),
     )
-    held = {"installationssystem"}
-    joined = with_compounds(query, held.__contains__)
+    indexed = {"installationssystem"}
+    joined = with_compounds(query, indexed.__contains__)
     assert (
         [each.source for each in joined.terms],
         [each.key for each in joined.terms[1].alternatives],
@@ -310,16 +303,14 @@ def test_pairs_are_joined_where_the_index_holds_them() -> None:
     ) == (["the", "installation system", "x"], ["installationssystem"], ["installation", "system"])
     assert with_compounds(query, lambda key: False) == query
     french = TranslatedQuery("fr", query.terms)
-    assert with_compounds(french, held.__contains__) is french
+    assert with_compounds(french, indexed.__contains__) is french
 
 
 @pytest.mark.parametrize(
-    ("query", "matches"),
+    ("query", "expected"),
     [("system requirements", "one"), ("installation guide", "two"), ("spider guide", "three")],
 )
-def test_compounds_are_found_and_so_are_words_apart(
-    tmp_path: Path, query: str, matches: str
-) -> None:
+def test_compounds_and_separate_words_are_found(tmp_path: Path, query: str, expected: str) -> None:
     corpus = Corpus(str(tmp_path / "w"))
     texts = {
         "one": "Die Systemanforderungen stehen hier.",
@@ -334,5 +325,5 @@ def test_compounds_are_found_and_so_are_words_apart(
     path.write_text(DICTIONARY, encoding="utf-8")
     add_dictionary(corpus.root, path)
     results = Searcher(corpus.root).search(SearchRequest(query, across=Across(("de",), "en")))
-    assert results.hits[0].url == f"http://de.test/{matches}"
+    assert results.hits[0].url == f"http://de.test/{expected}"
     assert any(marked for _, marked in results.hits[0].snippet)

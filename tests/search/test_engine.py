@@ -1,3 +1,5 @@
+"""Search in one workspace: operators, ranking, paging, facets, groups."""
+
 from __future__ import annotations
 
 import subprocess
@@ -15,12 +17,13 @@ from hypothesis import strategies as st
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import Link, Metadata, Page
 from lycosa.index.schema import SCHEMA_VERSION
-from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
+from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.search.query.syntax import BY_NAME
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
 from tests.index.corpus import Corpus, page
+from tests.search.shards import short_urls
 from tests.text.data import declaration, declaration_languages
 
 
@@ -47,10 +50,6 @@ PAGES = {
 @pytest.fixture(scope="module")
 def searcher(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
     return Corpus(str(tmp_path_factory.mktemp("search") / "workspace")).indexed(PAGES.items())
-
-
-def urls(results: SearchResults) -> list[str]:
-    return [hit.url.removeprefix("http://") for hit in results.hits]
 
 
 @pytest.mark.parametrize(
@@ -98,23 +97,26 @@ def urls(results: SearchResults) -> list[str]:
         ),
     ],
 )
-def test_queries(searcher: Searcher, query: str, expected: set[str]) -> None:
+def test_queries_find_words_phrases_and_sites(
+    searcher: Searcher, query: str, expected: set[str]
+) -> None:
     results = searcher.search(SearchRequest(query, 20))
-    assert (set(urls(results)), results.total, results.notes) == (expected, len(expected), [])
+    assert (set(short_urls(results)), results.total, results.notes) == (expected, len(expected), [])
 
 
-def test_a_title_ranks_above_a_mention(searcher: Searcher) -> None:
+def test_title_match_ranks_above_text_match(searcher: Searcher) -> None:
     assert (
-        urls(searcher.search(SearchRequest("event loop")))[0]
+        short_urls(searcher.search(SearchRequest("event loop")))[0]
         == "docs.alpha.test/asyncio/event-loop.html"
     )
-    assert urls(searcher.search(SearchRequest("tasks")))[0] == "docs.alpha.test/asyncio/tasks.html"
+    assert (
+        short_urls(searcher.search(SearchRequest("tasks")))[0]
+        == "docs.alpha.test/asyncio/tasks.html"
+    )
 
 
-def test_a_common_word_is_common_in_every_language(corpus: Corpus) -> None:
-    """`the` is rare among Vietnamese pages; still the English pages, which hold it oftener, come
-    first.
-    """
+def test_document_frequency_is_counted_over_all_languages(corpus: Corpus) -> None:
+    """`the` is rare in Vietnamese pages; still the English pages with it rank first."""
     english = [
         (f"http://en.test/{number}", page(f"the page number {number} of the manual", language="en"))
         for number in range(30)
@@ -132,23 +134,23 @@ def test_a_common_word_is_common_in_every_language(corpus: Corpus) -> None:
     assert (results.total, results.hits[-1].url) == (31, "http://vi.test/mention")
 
 
-def test_few_pages_with_all_words_bring_others_behind_them(searcher: Searcher) -> None:
+def test_pages_with_some_words_follow_pages_with_all_words(searcher: Searcher) -> None:
     results = searcher.search(SearchRequest("callbacks event garden"))
     assert results.notes == ["no page contains all the words; these contain some of them"]
     assert {"docs.alpha.test/asyncio/event-loop.html", "blog.alpha.test/garden"} <= set(
-        urls(results)
+        short_urls(results)
     )
     results = searcher.search(SearchRequest("spring event"))
     assert results.notes == ["1 page contains all the words; the others contain some of them"]
-    assert urls(results)[0] == "blog.alpha.test/garden"
+    assert short_urls(results)[0] == "blog.alpha.test/garden"
     assert results.total == len(results.hits) > 1
-    assert len(set(urls(results))) == len(results.hits)
+    assert len(set(short_urls(results))) == len(results.hits)
 
 
-def test_relaxed_results_page_without_gaps(searcher: Searcher) -> None:
-    whole = urls(searcher.search(SearchRequest("spring event", 10)))
+def test_paging_through_pages_with_some_words(searcher: Searcher) -> None:
+    whole = short_urls(searcher.search(SearchRequest("spring event", 10)))
     parts = [
-        urls(searcher.search(SearchRequest("spring event", 1, offset)))
+        short_urls(searcher.search(SearchRequest("spring event", 1, offset)))
         for offset in range(len(whole))
     ]
     assert [part[0] for part in parts] == whole
@@ -157,25 +159,29 @@ def test_relaxed_results_page_without_gaps(searcher: Searcher) -> None:
 def test_paging(searcher: Searcher) -> None:
     whole = searcher.search(SearchRequest("event", 10))
     pages = [searcher.search(SearchRequest("event", 2, offset)) for offset in (0, 2, 4)]
-    assert [url for part in pages for url in urls(part)] == urls(whole)
+    assert [url for part in pages for url in short_urls(part)] == short_urls(whole)
     assert {part.total for part in pages} == {whole.total} == {4}
     assert searcher.search(SearchRequest("event", 10, 50)).hits == []
     assert searcher.search(SearchRequest("event", 0)).total == 4
     assert searcher.search(SearchRequest("event", -3, -3)).total == 4
 
 
-def test_narrowing_from_outside_the_query(searcher: Searcher) -> None:
-    assert urls(searcher.search(SearchRequest("event", host="blog.alpha.test"))) == [
+def test_request_parameters_filter_results(searcher: Searcher) -> None:
+    assert short_urls(searcher.search(SearchRequest("event", host="blog.alpha.test"))) == [
         "blog.alpha.test/garden"
     ]
-    assert urls(searcher.search(SearchRequest("event site:alpha.test", host="other.test"))) == []
+    assert (
+        short_urls(searcher.search(SearchRequest("event site:alpha.test", host="other.test"))) == []
+    )
     assert searcher.search(SearchRequest("event", collection="default")).total == 4
     assert searcher.search(SearchRequest("event", collection="nosuch")).total == 0
-    assert urls(searcher.search(SearchRequest("Häusern", language="de"))) == ["beta.test/haus"]
+    assert short_urls(searcher.search(SearchRequest("Häusern", language="de"))) == [
+        "beta.test/haus"
+    ]
     assert searcher.search(SearchRequest("event", language="ja")).total == 0
 
 
-def test_a_hit_shows_the_page(searcher: Searcher) -> None:
+def test_hit_has_the_fields_of_the_page(searcher: Searcher) -> None:
     (hit,) = searcher.search(SearchRequest("garden")).hits
     assert (hit.title, hit.language, hit.host, hit.collection) == (
         "Garden",
@@ -210,7 +216,7 @@ def test_a_hit_shows_the_page(searcher: Searcher) -> None:
         "😀",
     ],
 )
-def test_odd_queries_get_an_answer(searcher: Searcher, query: str) -> None:
+def test_queries_without_words_return_nothing(searcher: Searcher, query: str) -> None:
     results = searcher.search(SearchRequest(query))
     assert (results.hits, results.total) == ([], 0)
 
@@ -242,27 +248,27 @@ _PIECES = st.sampled_from(
 @settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_no_query_is_an_error(searcher: Searcher, query: str) -> None:
+def test_any_query_is_valid(searcher: Searcher, query: str) -> None:
     results = searcher.search(SearchRequest(query))
     assert results.total >= len(results.hits)
 
 
-def test_a_folder_that_is_no_workspace(tmp_path: Path) -> None:
+def test_folder_without_workspace_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match=r"not a workspace.*lycosa crawl"):
         Searcher(str(tmp_path))
 
 
-def test_an_index_of_another_version_says_what_helps(corpus: Corpus) -> None:
+def test_error_for_an_index_of_another_version_names_the_command(corpus: Corpus) -> None:
     corpus.commit_and_index([("http://a.test/", page("words"))])
-    note = next(Path(corpus.root).glob("index/*/generation.json"))
-    note.write_text(note.read_text().replace(f'"schema": "{SCHEMA_VERSION}"', '"schema": "1"'))
+    info = next(Path(corpus.root).glob("index/*/generation.json"))
+    info.write_text(info.read_text().replace(f'"schema": "{SCHEMA_VERSION}"', '"schema": "1"'))
     with pytest.raises(WorkspaceError, match=r"another version.*`lycosa index`"):
         Searcher(corpus.root)
     assert corpus.index().rebuilt
     assert Searcher(corpus.root).search(SearchRequest("words")).total == 1
 
 
-def test_a_workspace_without_an_index(tmp_path: Path) -> None:
+def test_workspace_without_index_has_no_results(tmp_path: Path) -> None:
     Workspace.create(str(tmp_path / "w"))
     searcher = Searcher(str(tmp_path / "w"))
     results = searcher.search(SearchRequest("anything"))
@@ -380,18 +386,18 @@ ONE_DOCS = {"one.test/docs/guide.html", "one.test/docs/", "www.one.test/docs/pap
         ("-lang:en", {"two.test/b"}),
     ],
 )
-def test_the_query_language(linked: Searcher, query: str, expected: set[str]) -> None:
+def test_operators(linked: Searcher, query: str, expected: set[str]) -> None:
     results = linked.search(SearchRequest(query, 20))
-    assert (set(urls(results)), results.total) == (expected, len(expected))
+    assert (set(short_urls(results)), results.total) == (expected, len(expected))
 
 
-def test_groups_within_groups(linked: Searcher) -> None:
+def test_nested_groups(linked: Searcher) -> None:
     results = linked.search(SearchRequest("spiders (silk OR (wolf hunt))", 20))
-    assert set(urls(results)[:2]) == {"one.test/docs/guide.html", "three.test/"}
+    assert set(short_urls(results)[:2]) == {"one.test/docs/guide.html", "three.test/"}
     assert results.notes == ["2 pages contain all the words; the others contain some of them"]
 
 
-def test_beginnings_are_marked(linked: Searcher) -> None:
+def test_prefix_matches_are_highlighted(linked: Searcher) -> None:
     (hit, *_) = linked.search(SearchRequest("progra* lang:en")).hits
     assert [text for text, match in hit.snippet if match] == [
         "programmer",
@@ -400,7 +406,7 @@ def test_beginnings_are_marked(linked: Searcher) -> None:
     ]
 
 
-def test_the_newest_first(linked: Searcher) -> None:
+def test_results_sorted_by_date(linked: Searcher) -> None:
     for request in (
         SearchRequest("programme OR news sort:date"),
         SearchRequest("programme OR news", order="date"),
@@ -409,7 +415,7 @@ def test_the_newest_first(linked: Searcher) -> None:
         assert (dates, len(dates)) == (sorted(dates, reverse=True), 3)
 
 
-def test_facets_count_all_pages(linked: Searcher) -> None:
+def test_facets_count_all_matching_pages(linked: Searcher) -> None:
     results = linked.search(
         SearchRequest("spiders", 1, facets=("language", "host", "collection", "type", "date"))
     )
@@ -429,7 +435,7 @@ def test_facets_count_all_pages(linked: Searcher) -> None:
     assert relaxed.total == sum(relaxed.facets["host"].values()) == 2
 
 
-def test_hosts_stand_side_by_side(corpus: Corpus) -> None:
+def test_results_are_limited_per_host(corpus: Corpus) -> None:
     many = [
         (f"http://many.test/{number}", page(f"wolf wolf wolf number{number}", language="en"))
         for number in range(5)
@@ -462,7 +468,7 @@ def test_hosts_stand_side_by_side(corpus: Corpus) -> None:
     assert by_one == [hit.url for hit in searcher.search(SearchRequest("wolf", 7)).hits]
 
 
-def test_copies_are_one_result(corpus: Corpus) -> None:
+def test_copies_are_grouped_into_one_result(corpus: Corpus) -> None:
     same = [
         (
             f"http://copy{number}.test/",
@@ -486,7 +492,7 @@ def test_copies_are_one_result(corpus: Corpus) -> None:
     assert searcher.search(SearchRequest("wolves site:copy7.test")).total == 1
 
 
-def test_what_was_just_published_comes_first(corpus: Corpus) -> None:
+def test_recent_pages_rank_first(corpus: Corpus) -> None:
     corpus.clock = now = int(time.time() * 1000)
     ages = {
         "old": 400 * DAY_MS,
@@ -510,7 +516,7 @@ def test_what_was_just_published_comes_first(corpus: Corpus) -> None:
     assert {hit.host for hit in newest[-2:]} == {"week.test", "old.test"}
 
 
-def test_a_score_is_explained(searcher: Searcher) -> None:
+def test_explanation_adds_up_to_the_score(searcher: Searcher) -> None:
     for query in (
         "event loop",
         '"event loop" OR garden',
@@ -535,14 +541,14 @@ def test_a_score_is_explained(searcher: Searcher) -> None:
     assert searcher.search(SearchRequest("event")).hits[0].explanation is None
 
 
-def test_threads_share_a_searcher(searcher: Searcher) -> None:
-    expected = urls(searcher.search(SearchRequest("event")))
+def test_threads_can_share_a_searcher(searcher: Searcher) -> None:
+    expected = short_urls(searcher.search(SearchRequest("event")))
     answers: list[list[str]] = []
     failures: list[BaseException] = []
 
     def ask() -> None:
         try:
-            answers.extend(urls(searcher.search(SearchRequest("event"))) for _ in range(30))
+            answers.extend(short_urls(searcher.search(SearchRequest("event"))) for _ in range(30))
         except BaseException as error:
             failures.append(error)
             raise
@@ -556,7 +562,7 @@ def test_threads_share_a_searcher(searcher: Searcher) -> None:
     assert answers == [expected] * 120
 
 
-def test_a_search_imports_no_table_library(searcher: Searcher) -> None:
+def test_searcher_does_not_import_table_libraries(searcher: Searcher) -> None:
     code = (
         "import sys; import lycosa.search.engine.searcher; print([m for m in ('polars', 'pyarrow', "
         "'pydantic', 'numpy') if m in sys.modules])"
@@ -571,9 +577,9 @@ def test_a_search_imports_no_table_library(searcher: Searcher) -> None:
 
 @pytest.fixture(scope="module")
 def declarations(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
-    """The Universal Declaration in 27 languages, an article a page."""
+    """Index the Universal Declaration in 27 languages, one article per page."""
     if not declaration_languages():
-        pytest.skip("the declarations are not there (set LYCOSA_TEST_DATA)")
+        pytest.skip("the declarations are missing (set LYCOSA_TEST_DATA)")
     corpus = Corpus(str(tmp_path_factory.mktemp("declarations") / "workspace"))
     buffers = Buffers()
     for stem in declaration_languages():
@@ -587,10 +593,8 @@ def declarations(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stem", declaration_languages())
-def test_every_article_is_found_by_its_own_rare_words(declarations: Searcher, stem: str) -> None:
-    """Without saying the language, the three words that fewest articles share find the article,
-    first of all.
-    """
+def test_article_is_found_by_its_three_rarest_words(declarations: Searcher, stem: str) -> None:
+    """The query has no language; the article should be the first result."""
     articles = declaration(stem)
     analyzer = analyzer_for(stem.split("-")[0])
     units = {
@@ -607,18 +611,18 @@ def test_every_article_is_found_by_its_own_rare_words(declarations: Searcher, st
             :3
         ]
         query = " ".join(unit.surface for unit in rare)
-        matches = urls(declarations.search(SearchRequest(query)))
+        matches = short_urls(declarations.search(SearchRequest(query)))
         assert f"{stem}.test/{number}" in matches, query
         first += matches[0] == f"{stem}.test/{number}"
-    # A word may stand in another language's article too; Chinese in two scripts shares many.
+    # Articles of other languages may contain the same word, above all in the two Chinese scripts.
     assert first >= (24 if stem.startswith("zh") else 28)
 
 
 @pytest.mark.parametrize("stem", declaration_languages())
-def test_a_phrase_finds_its_article(declarations: Searcher, stem: str) -> None:
+def test_phrase_finds_its_article(declarations: Searcher, stem: str) -> None:
     for number in (4, 17, 26):
         line = declaration(stem)[number].split("\n")[0]
         phrase = line[:12] if stem in ("zh", "zh-hant", "ja") else " ".join(line.split()[:4])
         results = declarations.search(SearchRequest(f'"{phrase}"', 50))
-        assert f"{stem}.test/{number}" in urls(results), phrase
+        assert f"{stem}.test/{number}" in short_urls(results), phrase
         assert any(match for hit in results.hits for _, match in hit.snippet)

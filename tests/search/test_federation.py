@@ -1,10 +1,7 @@
-"""Replicas in processes of their own: agreement with one index, paging, deaths, what is missing,
-what is new.
-"""
+"""Search over replicas in separate processes, failures and updates."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import threading
@@ -29,7 +26,7 @@ from lycosa.search.presentation.results import SearchRequest, SearchResults
 from lycosa.search.ranking.ordering import BLOCK
 from lycosa.search.suggest.completion import SuggestRequest
 from tests.index.corpus import Corpus, index_settings, page
-from tests.search.shards import EQUAL, TwoIndexes, queries, two_indexes
+from tests.search.shards import EQUAL, TwoIndexes, queries, two_indexes, urls
 from tests.waiting import until
 
 SHARDS = 3
@@ -37,48 +34,48 @@ READY_S = 60.0
 
 
 def exact(query: str) -> bool:
-    """Whether scores can be compared. tantivy counts several words that stand near each other by
-    the one that is rarer in the segment, so there one index in other segments differs as well.
+    """Return whether the scores of a query can be compared between indexes.
+
+    For several words, tantivy weights proximity by the rarest word of each segment. So the scores
+    also differ between two indexes of the same pages with other segments.
     """
     return len([word for word in query.split() if ":" not in word]) < 2 or '"' in query
 
 
 class Service:
-    """Replicas kept on an engine, and a federation over them."""
+    """Supervised replicas and a federated search over them."""
 
     def __init__(
         self, root: str, replicas: int, *, check_interval_s: float = 0.2, copy: bool = False
     ) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.engine = LocalEngine()
-        self.keeper = ReplicaSupervisor(
+        self.supervisor = ReplicaSupervisor(
             self.engine,
             root,
             replicas,
             copy=copy,
             follow_interval_s=0.1,
             check_interval_s=check_interval_s,
-            notify=self.said.append,
+            notify=self.messages.append,
         )
-        assert self.keeper.wait(READY_S)
-        until(lambda: all(len(shard) == replicas for shard in self.keeper.replicas()))
-        self.federation = ShardedSearch(self.keeper.replicas, call_timeout_s=3.0, deadline_s=10.0)
+        assert self.supervisor.wait(READY_S)
+        until(lambda: all(len(shard) == replicas for shard in self.supervisor.replicas()))
+        self.federation = ShardedSearch(
+            self.supervisor.replicas, call_timeout_s=3.0, deadline_s=10.0
+        )
 
     def search(self, text: str, count: int = 10, offset: int = 0) -> SearchResults:
         return self.federation.search(SearchRequest(text, count, offset))
 
     def close(self) -> None:
         self.federation.close()
-        self.keeper.close()
+        self.supervisor.close()
         self.engine.close()
 
 
-def urls(results: SearchResults) -> list[str]:
-    return [hit.url for hit in results.hits]
-
-
 def has_gone(service: Service, name: str) -> bool:
-    return all(replica.name != name for held in service.keeper.replicas() for replica in held)
+    return all(replica.name != name for shard in service.supervisor.replicas() for replica in shard)
 
 
 def process_of(remote: Remote) -> int:
@@ -98,7 +95,7 @@ def service(indexes: TwoIndexes) -> Iterator[Service]:
 
 
 @pytest.mark.parametrize("query", queries())
-def test_shards_in_one_process_answer_as_one_index(indexes: TwoIndexes, query: str) -> None:
+def test_local_shards_agree_with_one_index(indexes: TwoIndexes, query: str) -> None:
     one, many = (
         Searcher(root).search(SearchRequest(query, 30)) for root in (indexes.one, indexes.many)
     )
@@ -110,12 +107,12 @@ def test_shards_in_one_process_answer_as_one_index(indexes: TwoIndexes, query: s
 
 
 @pytest.mark.parametrize(("per_host", "exactly"), [(0, 0.99), (2, 0.95)])
-def test_replicas_answer_as_one_index(
+def test_replicas_agree_with_one_index(
     indexes: TwoIndexes, service: Service, per_host: int, exactly: float
 ) -> None:
-    """Totals, notes and snippets are the same; the first ten are, but for a few at the edge; so are
-    their scores. Where hosts stand side by side, what lies at the edge of a block of forty may come
-    to the front.
+    """Totals, notes and snippets are equal, the first ten results and their scores nearly.
+
+    With a limit per host, pages at the end of a block of 40 may move to the front.
     """
     searcher, agreed, places = Searcher(indexes.one), Counter[bool](), Counter[bool]()
     for query in queries():
@@ -140,11 +137,11 @@ def test_replicas_answer_as_one_index(
     assert agreed[False] >= 0.9 * places[False]
 
 
-def test_suggestions_of_replicas_are_those_of_one_index(
+def test_suggestions_of_replicas_agree_with_one_index(
     indexes: TwoIndexes, service: Service
 ) -> None:
-    """Whole phrases, and the last word as far as pages hold it with those before it."""
-    searcher, carried = Searcher(indexes.many), 0
+    """Both for phrases of the suggestion file and for completions of the last word."""
+    searcher, completions = Searcher(indexes.many), 0
     for typed in (
         "we",
         "spider w",
@@ -154,17 +151,17 @@ def test_suggestions_of_replicas_are_those_of_one_index(
         "kind unm",
         "kind twi",
     ):
-        here, there = (
-            each.suggest(SuggestRequest(typed)) for each in (searcher, service.federation)
-        )
-        assert [(matches.text, matches.pages) for matches in there] == [
-            (matches.text, matches.pages) for matches in here
+        one, many = (each.suggest(SuggestRequest(typed)) for each in (searcher, service.federation))
+        assert [(suggestion.text, suggestion.pages) for suggestion in many] == [
+            (suggestion.text, suggestion.pages) for suggestion in one
         ], typed
-        carried += sum(matches.weight == 0 for matches in there)
-    assert carried == 3
+        completions += sum(suggestion.weight == 0 for suggestion in many)
+    assert completions == 3
 
 
-def test_replicas_and_another_workspace_answer_together(corpus: Corpus, service: Service) -> None:
+def test_replicas_are_searched_together_with_another_workspace(
+    corpus: Corpus, service: Service
+) -> None:
     corpus.commit_and_index(
         [
             (
@@ -196,28 +193,24 @@ def test_replicas_and_another_workspace_answer_together(corpus: Corpus, service:
         many.close()
 
 
-def test_pages_of_results_come_from_one_order(service: Service) -> None:
-    """Whatever the size of the pages: nothing twice, nothing left out, also where blocks of exact
-    order end.
-    """
+def test_paging_over_replicas_is_independent_of_the_page_size(service: Service) -> None:
+    """No result is repeated or missing, also at the end of blocks."""
     total = service.search("web").total
     assert total > 2 * BLOCK
-    by_ten = list(
-        itertools.chain.from_iterable(
-            urls(service.search("web", 10, offset)) for offset in range(0, total, 10)
-        )
-    )
-    by_seven = list(
-        itertools.chain.from_iterable(
-            urls(service.search("web", 7, offset)) for offset in range(0, total, 7)
-        )
+    by_ten, by_seven = (
+        [
+            url
+            for offset in range(0, total, size)
+            for url in urls(service.search("web", size, offset))
+        ]
+        for size in (10, 7)
     )
     at_once = urls(service.search("web", total))
     assert by_ten == by_seven == at_once
     assert (len(set(at_once)), urls(service.search("web", 10, total))) == (total, [])
 
 
-def test_equal_scores_come_in_the_order_of_one_index(indexes: TwoIndexes, service: Service) -> None:
+def test_equal_scores_have_the_order_of_one_index(indexes: TwoIndexes, service: Service) -> None:
     searcher = Searcher(indexes.one)
     for offset in (0, 10, 30):
         assert urls(service.search("unmistakable words", 10, offset)) == urls(
@@ -228,16 +221,16 @@ def test_equal_scores_come_in_the_order_of_one_index(indexes: TwoIndexes, servic
     }
 
 
-def test_copies_on_different_shards_are_one_result(indexes: TwoIndexes, service: Service) -> None:
+def test_copies_on_different_shards_are_grouped(indexes: TwoIndexes, service: Service) -> None:
     one = Searcher(indexes.one).search(SearchRequest("twice told tale"))
     many = service.search("twice told tale")
     assert (one.total, many.total) == (1, 1)
     assert [hit.copies for hit in (*one.hits, *many.hits)] == [5, 5]
-    unfolded = service.federation.search(SearchRequest("twice told tale", folded=False))
-    assert (unfolded.total, len(unfolded.hits)) == (6, 6)
+    ungrouped = service.federation.search(SearchRequest("twice told tale", folded=False))
+    assert (ungrouped.total, len(ungrouped.hits)) == (6, 6)
 
 
-def test_facets_of_shards_add_up(indexes: TwoIndexes, service: Service) -> None:
+def test_facets_of_shards_are_summed(indexes: TwoIndexes, service: Service) -> None:
     request = SearchRequest(
         "web OR netz", facets=("language", "host", "type", "date", "collection")
     )
@@ -249,7 +242,7 @@ def test_facets_of_shards_add_up(indexes: TwoIndexes, service: Service) -> None:
     assert set(one.facets["language"]) == {"en", "de"}
 
 
-def test_filters_alone_give_the_newest_first(indexes: TwoIndexes, service: Service) -> None:
+def test_filter_without_words_sorts_by_date(indexes: TwoIndexes, service: Service) -> None:
     one, many = (
         Searcher(indexes.one).search(SearchRequest("lang:fr", 50)),
         service.search("lang:fr", 50),
@@ -260,36 +253,36 @@ def test_filters_alone_give_the_newest_first(indexes: TwoIndexes, service: Servi
     ) == ([(hit.published_at, hit.fetched_at) for hit in one.hits], {0.0})
 
 
-def test_reads_spread_over_replicas(service: Service) -> None:
+def test_queries_are_balanced_over_replicas(service: Service) -> None:
     before = service.federation.calls
     with ThreadPoolExecutor(4) as pool:
         assert all(results.total for results in pool.map(service.search, ["web night"] * 40))
     after = service.federation.calls
-    for shard in service.keeper.replicas():
+    for shard in service.supervisor.replicas():
         requests = [after[replica.name] - before.get(replica.name, 0) for replica in shard]
         assert min(requests) > 0.3 * max(requests), requests
 
 
-def test_a_dead_replica_has_a_twin_and_is_replaced(service: Service) -> None:
+def test_killed_replica_is_replaced(service: Service) -> None:
     expected = service.search("web night")
-    victim = service.keeper.replicas()[0][0]
-    os.kill(process_of(victim), signal.SIGKILL)
+    killed = service.supervisor.replicas()[0][0]
+    os.kill(process_of(killed), signal.SIGKILL)
     for _ in range(8):
         results = service.search("web night")
         assert (urls(results), results.missing_shards) == (urls(expected), ())
     until(
         lambda: (
-            victim.name not in {replica.name for replica in service.keeper.replicas()[0]}
-            and len(service.keeper.replicas()[0]) == 2
+            killed.name not in {replica.name for replica in service.supervisor.replicas()[0]}
+            and len(service.supervisor.replicas()[0]) == 2
         )
     )
-    assert any(victim.name in line and "died" in line for line in service.said)
+    assert any(killed.name in line and "died" in line for line in service.messages)
     assert urls(service.search("web night")) == urls(expected)
 
 
-def test_a_replica_that_hangs_is_late_and_its_twin_answers(service: Service) -> None:
+def test_other_replica_responds_for_one_that_hangs(service: Service) -> None:
     expected = urls(service.search("river stone"))
-    process = process_of(service.keeper.replicas()[1][0])
+    process = process_of(service.supervisor.replicas()[1][0])
     os.kill(process, signal.SIGSTOP)
     try:
         for _ in range(3):
@@ -299,35 +292,36 @@ def test_a_replica_that_hangs_is_late_and_its_twin_answers(service: Service) -> 
         os.kill(process, signal.SIGCONT)
 
 
-def test_replicas_die_during_queries(service: Service) -> None:
-    """Answers are whole or say what is missing; none is an error, none is wrong."""
+def test_results_are_complete_or_name_missing_shards_while_replicas_are_killed(
+    service: Service,
+) -> None:
     expected = service.search("wolf trap").total
-    stop, seen = threading.Event(), list[SearchResults]()
+    stop, responses = threading.Event(), list[SearchResults]()
 
     def ask() -> None:
         while not stop.is_set():
-            seen.append(service.search("wolf trap"))
+            responses.append(service.search("wolf trap"))
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
     for shard in range(SHARDS):
-        victim = service.keeper.replicas()[shard][0]
-        os.kill(process_of(victim), signal.SIGKILL)
-        until(partial(has_gone, service, victim.name))
+        killed = service.supervisor.replicas()[shard][0]
+        os.kill(process_of(killed), signal.SIGKILL)
+        until(partial(has_gone, service, killed.name))
     stop.set()
     for thread in threads:
         thread.join()
-    assert len(seen) > 10
-    assert all((results.total == expected) == (not results.missing_shards) for results in seen)
-    until(lambda: all(len(shard) == 2 for shard in service.keeper.replicas()))
+    assert len(responses) > 10
+    assert all((results.total == expected) == (not results.missing_shards) for results in responses)
+    until(lambda: all(len(shard) == 2 for shard in service.supervisor.replicas()))
 
 
-def test_a_shard_without_replicas_is_missing_and_said_so(indexes: TwoIndexes) -> None:
+def test_note_states_missing_shards(indexes: TwoIndexes) -> None:
     service = Service(indexes.many, 1, check_interval_s=3600.0)
     try:
         whole = service.search("web")
-        os.kill(process_of(service.keeper.replicas()[1][0]), signal.SIGKILL)
+        os.kill(process_of(service.supervisor.replicas()[1][0]), signal.SIGKILL)
         results = service.search("web")
         assert (results.missing_shards, results.notes[-1]) == (
             (1,),
@@ -336,7 +330,7 @@ def test_a_shard_without_replicas_is_missing_and_said_so(indexes: TwoIndexes) ->
         assert 0 < results.total < whole.total
         assert results.hits
         for shard in (0, 2):
-            os.kill(process_of(service.keeper.replicas()[shard][0]), signal.SIGKILL)
+            os.kill(process_of(service.supervisor.replicas()[shard][0]), signal.SIGKILL)
         nothing = service.search("web")
         assert (nothing.hits, nothing.missing_shards) == ([], (0, 1, 2))
     finally:
@@ -346,9 +340,7 @@ def test_a_shard_without_replicas_is_missing_and_said_so(indexes: TwoIndexes) ->
 def test_replicas_follow_the_index_and_its_layout(
     tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From nothing, through a commit, a shard that is behind, to another number of shards; from
-    copies on this disk.
-    """
+    """Without an index, after a commit, with an outdated shard, with another number of shards."""
     monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "cache"))
     service = Service(corpus.root, 1, copy=True)
     try:
@@ -362,7 +354,7 @@ def test_replicas_follow_the_index_and_its_layout(
             [(f"http://h{number}.test/", page("Some words.")) for number in range(12)], shards=2
         )
         until(lambda: service.search("words").total == 12)
-        assert layout(corpus.root) == len(service.keeper.replicas()) == 2
+        assert layout(corpus.root) == len(service.supervisor.replicas()) == 2
         corpus.commit(
             [(f"http://h{number}.test/new", page("Newer words.")) for number in range(12)]
         )
@@ -379,10 +371,11 @@ def test_replicas_follow_the_index_and_its_layout(
         totals = []
         until(
             lambda: (
-                totals.append(service.search("words").total) or len(service.keeper.replicas()) == 3  # type: ignore[func-returns-value]
+                totals.append(service.search("words").total)
+                or len(service.supervisor.replicas()) == 3  # type: ignore[func-returns-value]
             )
         )
-        assert set(totals) == {24}  # the old ones answer until the new ones can
+        assert set(totals) == {24}  # the old replicas respond until the new ones are ready
         assert service.search("words").total == 24
         assert {path.name for path in (tmp_path / "cache").rglob("*") if path.suffix == ".store"}
     finally:

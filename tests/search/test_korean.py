@@ -1,6 +1,4 @@
-"""Korean analysed by kiwipiepy: a query is read as the index that it is asked of was made, also
-while the setting changes.
-"""
+"""Korean analysis by kiwipiepy: queries are analysed like the index."""
 
 from __future__ import annotations
 
@@ -61,13 +59,13 @@ def corpus(tmp_path: Path) -> Corpus:
 
 
 @needs_kiwi
-def test_a_changed_setting_makes_the_index_anew_and_queries_follow(corpus: Corpus) -> None:
+def test_changed_setting_rebuilds_the_index_and_changes_query_analysis(corpus: Corpus) -> None:
     update(corpus, BIGRAMS)
     before = Searcher(corpus.root)
     assert before.search(SearchRequest("만들다")).total == 0  # another form of the verb
     assert "another version" in update(corpus, KIWI)
     assert update(corpus, KIWI) == ""
-    # the generation before, as it was made
+    # the open generation still has the old analysis
     assert before.search(SearchRequest("파일시스템을")).total == len(HOSTS)
     assert before.reload()
     for query in (
@@ -90,7 +88,9 @@ def test_a_changed_setting_makes_the_index_anew_and_queries_follow(corpus: Corpu
 
 
 @needs_kiwi
-def test_shards_of_both_kinds_are_asked_by_both(corpus: Corpus, tmp_path: Path) -> None:
+def test_shards_with_different_analysis_are_searched_together(
+    corpus: Corpus, tmp_path: Path
+) -> None:
     update(corpus, BIGRAMS, 2)
     indexer = ShardIndexer(corpus.root, shards_of(2)[0], settings(KIWI, 2))
     assert "another version" in indexer.update().rebuilt
@@ -99,7 +99,7 @@ def test_shards_of_both_kinds_are_asked_by_both(corpus: Corpus, tmp_path: Path) 
     path.write_text("operating system\t운영체제\ninstallation\t설치\n", encoding="utf-8")
     add_dictionary(corpus.root, path)
     assert ask(corpus.root, "파일시스템을").total == len(HOSTS)
-    assert 0 < ask(corpus.root, "만들다").total < len(HOSTS)  # where verbs have stems
+    assert 0 < ask(corpus.root, "만들다").total < len(HOSTS)  # only the shard with stemmed verbs
     hits = ask(corpus.root, "operating system", Across(("ko",), "en")).hits
     assert ({hit.host for hit in hits}, len(hits)) == ({*HOSTS, "en.test"}, len(HOSTS) + 1)
     replicas = [Replica(corpus.root, each) for each in shards_of(2)]
@@ -107,7 +107,7 @@ def test_shards_of_both_kinds_are_asked_by_both(corpus: Corpus, tmp_path: Path) 
 
 
 @needs_kiwi
-def test_replicas_read_a_query_as_their_shard_was_made(corpus: Corpus) -> None:
+def test_replicas_analyse_a_query_like_their_shard(corpus: Corpus) -> None:
     update(corpus, KIWI, 2)
     service = Service(corpus.root, 1)
     try:
@@ -121,10 +121,7 @@ def test_replicas_read_a_query_as_their_shard_was_made(corpus: Corpus) -> None:
 
 @needs_kiwi
 @pytest.mark.parametrize("kind", [BIGRAMS, KIWI])
-def test_tables_of_either_kind_translate_for_either_index(tmp_path: Path, kind: str) -> None:
-    """What the crawl taught while the index was made one way is asked after it was made the other
-    way.
-    """
+def test_learned_tables_work_after_the_analysis_changed(tmp_path: Path, kind: str) -> None:
     corpus = Corpus(str(tmp_path / "workspace"))
     words = {
         "apple": "사과",
@@ -139,13 +136,13 @@ def test_tables_of_either_kind_translate_for_either_index(tmp_path: Path, kind: 
     names = list(words)
     pages = []
     for number in range(60):
-        picked = [names[(number * step + step) % len(names)] for step in (1, 3, 5, 7)]
+        chosen = [names[(number * step + step) % len(names)] for step in (1, 3, 5, 7)]
         english = "\n".join(
-            f"The {one} is near number {number} {place}." for place, one in enumerate(picked)
+            f"The {one} is near number {number} {place}." for place, one in enumerate(chosen)
         )
         hangul = "\n".join(
             f"{words[one]}은 번호 {number} {place} 가까이에 있습니다."
-            for place, one in enumerate(picked)
+            for place, one in enumerate(chosen)
         )
         pages += [
             (f"http://a.test/en/{number}", page(english, language="en")),
@@ -156,17 +153,17 @@ def test_tables_of_either_kind_translate_for_either_index(tmp_path: Path, kind: 
     assert index_analysis(corpus.root) == Analysis((kind,))
     assert rank_workspace(corpus.root).translations == 1
     other = KIWI if kind == BIGRAMS else BIGRAMS
-    for now in (kind, other):
-        update(corpus, now)
+    for current in (kind, other):
+        update(corpus, current)
         results = ask(corpus.root, "bridge", Across(("ko",), "en"))
         assert not [note for note in results.notes if "table" in note]
-        assert {hit.language for hit in results.hits} == {"en", "ko"}, now
+        assert {hit.language for hit in results.hits} == {"en", "ko"}, current
         back = ask(corpus.root, "다리", Across(("en",), "ko"))
-        assert {hit.language for hit in back.hits} == {"en", "ko"}, now
+        assert {hit.language for hit in back.hits} == {"en", "ko"}, current
 
 
 @needs_kiwi
-def test_an_index_that_needs_what_is_not_installed_says_so(
+def test_note_and_error_name_the_missing_package(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     update(corpus, KIWI)

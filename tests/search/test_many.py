@@ -1,9 +1,8 @@
-"""Several workspaces searched as one index of all of them, and readers that release what they replace."""
+"""Federated search, and the release of replaced generations."""
 
 from __future__ import annotations
 
 import gc
-import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -21,12 +20,16 @@ from lycosa.search.federation.federated_search import FederatedSearch
 from lycosa.search.suggest.completion import SuggestRequest
 from tests.index.corpus import Corpus, index_settings, page
 from tests.search.shards import made_pages, queries
+from tests.search.shards import urls as urls
 from tests.waiting import until
 
 
 @dataclass(slots=True, frozen=True)
 class Halves:
-    """The same pages in one workspace and in two; `SHARED` pages of the second are in both."""
+    """Workspaces with all pages (`whole`) and with one half each.
+
+    `SHARED` pages of the second half are also in the first one.
+    """
 
     whole: str
     first: str
@@ -37,11 +40,11 @@ SHARED = 30
 
 
 def halves(folder: Path) -> Halves:
-    """By the pages' own order: every second page of a host is elsewhere."""
+    """Create the workspaces; odd pages of a host are in the second half."""
     pages = made_pages()
     parts = {"whole": pages, "first": pages[::2] + pages[1 : 2 * SHARED : 2], "second": pages[1::2]}
-    for name, listed in parts.items():
-        Corpus(str(folder / name), partitions=16).commit_and_index(listed)
+    for name, part in parts.items():
+        Corpus(str(folder / name), partitions=16).commit_and_index(part)
     return Halves(*(str(folder / name) for name in ("whole", "first", "second")))
 
 
@@ -52,23 +55,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Halves:
 
 @pytest.fixture(scope="module")
 def many(made: Halves) -> Iterator[FederatedSearch]:
-    matches = FederatedSearch(
+    federation = FederatedSearch(
         [
             LocalBackend(name, Searcher(root))
             for name, root in (("first", made.first), ("second", made.second))
         ]
     )
-    yield matches
-    matches.close()
-
-
-def urls(results: SearchResults) -> list[str]:
-    return [hit.url for hit in results.hits]
+    yield federation
+    federation.close()
 
 
 def agreement(one: SearchResults, together: SearchResults) -> tuple[int, int]:
-    """How many of the first ten of one index are among those of many (what counts as much as its
-    tenth is equal to it), and of how many.
+    """Return how many of the first ten results agree, and their number.
+
+    Results with the score of the tenth are exchangeable.
     """
     if not one.hits:
         return 0, 0
@@ -79,32 +79,29 @@ def agreement(one: SearchResults, together: SearchResults) -> tuple[int, int]:
     )
 
 
-def test_suggestions_are_those_of_all_workspaces(made: Halves, many: FederatedSearch) -> None:
-    one = Searcher(made.whole).suggest(SuggestRequest("spider w", 5))
-    assert (
-        [matches.text for matches in many.suggest(SuggestRequest("spider w", 5))]
-        == [matches.text for matches in one]
-        != []
-    )
+def test_suggestions_come_from_all_workspaces(made: Halves, many: FederatedSearch) -> None:
+    request = SuggestRequest("spider w", 5)
+    one = Searcher(made.whole).suggest(request)
+    assert [each.text for each in many.suggest(request)] == [each.text for each in one] != []
 
 
-def test_another_spelling_of_a_word_that_only_the_second_workspace_holds(tmp_path: Path) -> None:
-    sides = []
+def test_spelling_is_corrected_to_a_word_of_the_second_workspace(tmp_path: Path) -> None:
+    backends = []
     for name, text in (("first", "A lighthouse by the sea."), ("second", "A spider in its web.")):
         corpus = Corpus(str(tmp_path / name))
         corpus.commit_and_index(
             [(f"http://{name}{n}.test/", page(text, language="en")) for n in range(4)]
         )
-        sides.append(LocalBackend(name, Searcher(corpus.root)))
-    both = FederatedSearch(sides)
-    meant = both.search(SearchRequest("spidre")).did_you_mean
+        backends.append(LocalBackend(name, Searcher(corpus.root)))
+    both = FederatedSearch(backends)
+    correction = both.search(SearchRequest("spidre")).did_you_mean
     across = both.search(SearchRequest("spidre", across=Across(()))).did_you_mean
     both.close()
-    assert meant is not None
-    assert (meant.query, meant.total, across) == ("spider", 4, meant)
+    assert correction is not None
+    assert (correction.query, correction.total, across) == ("spider", 4, correction)
 
 
-def test_two_workspaces_answer_as_one(made: Halves, many: FederatedSearch) -> None:
+def test_two_workspaces_agree_with_one(made: Halves, many: FederatedSearch) -> None:
     searcher, agreed, places = Searcher(made.whole), 0, 0
     for query in queries():
         request = SearchRequest(query)
@@ -116,32 +113,31 @@ def test_two_workspaces_answer_as_one(made: Halves, many: FederatedSearch) -> No
     assert agreed >= 0.95 * places
 
 
-def test_each_hit_says_where_it_is_from(many: FederatedSearch, made: Halves) -> None:
+def test_hit_names_its_workspace(many: FederatedSearch, made: Halves) -> None:
     hits = many.search(SearchRequest("web", 40)).hits
     assert Counter(hit.source for hit in hits).keys() == {"first", "second"}
     for hit in hits:
         assert Searcher(made.first if hit.source == "first" else made.second).holds(hit.url)
 
 
-def test_a_page_that_both_have_is_shown_once(many: FederatedSearch, made: Halves) -> None:
+def test_page_in_both_workspaces_is_returned_once(many: FederatedSearch, made: Halves) -> None:
     shared = [url for url, _ in made_pages()[1 : 2 * SHARED : 2]]
     assert all(
         Searcher(root).holds(url) for root in (made.first, made.second) for url in shared[:3]
     )
-    matches = list(
-        itertools.chain.from_iterable(
-            urls(many.search(SearchRequest("site:host0.test", 10, offset)))
-            for offset in range(0, 60, 10)
-        )
-    )
-    assert len(matches) == len(set(matches)) == 30
-    assert set(shared) & set(matches)
+    returned = [
+        url
+        for offset in range(0, 60, 10)
+        for url in urls(many.search(SearchRequest("site:host0.test", 10, offset)))
+    ]
+    assert len(returned) == len(set(returned)) == 30
+    assert set(shared) & set(returned)
     whole = Searcher(made.whole).search(SearchRequest("site:host0.test"))
     assert many.search(SearchRequest("site:host0.test")).total == whole.total
 
 
-def test_the_same_page_of_two_days_is_one_page(tmp_path: Path) -> None:
-    """With other texts, and so of no group of copies."""
+def test_two_versions_of_a_page_are_one_result(tmp_path: Path) -> None:
+    """Their texts differ, so they are not grouped as copies."""
     for name, text in (
         ("a", "An older spider text."),
         ("b", "A newer spider text, quite another one."),
@@ -166,25 +162,27 @@ def test_facets_and_dates(many: FederatedSearch, made: Halves) -> None:
     assert times == sorted(times, reverse=True)
 
 
-def test_pages_of_results_come_from_one_order(many: FederatedSearch) -> None:
+def test_paging_is_independent_of_the_page_size(many: FederatedSearch) -> None:
     total = many.search(SearchRequest("web")).total
-    by_seven = list(
-        itertools.chain.from_iterable(
-            urls(many.search(SearchRequest("web", 7, offset))) for offset in range(0, total, 7)
-        )
-    )
+    by_seven = [
+        url
+        for offset in range(0, total, 7)
+        for url in urls(many.search(SearchRequest("web", 7, offset)))
+    ]
     assert by_seven == urls(many.search(SearchRequest("web", total)))
     assert len(by_seven) == total
 
 
-def test_across_languages_lists_are_joined(many: FederatedSearch, made: Halves) -> None:
+def test_cross_language_results_of_all_workspaces_are_merged(
+    many: FederatedSearch, made: Halves
+) -> None:
     results = many.search(SearchRequest("web", 20, across=Across(("en", "de"))))
     assert {hit.source for hit in results.hits} == {"first", "second"}
     assert results.hits[0].score == max(hit.score for hit in results.hits)
     assert len(set(urls(results))) == len(results.hits) == 20
 
 
-def test_nothing_and_half_of_nothing(tmp_path: Path, made: Halves) -> None:
+def test_workspaces_without_index(tmp_path: Path, made: Halves) -> None:
     Corpus(str(tmp_path / "empty"))
     both = FederatedSearch(
         [
@@ -204,10 +202,8 @@ _MAPPED = re.compile(r"/index/(\d{8})/(\S+)")
 
 
 @pytest.fixture
-def uncollected() -> Iterator[None]:
-    """Without the collector of cycles: it comes by when a server has made very many objects, and
-    that may be an hour.
-    """
+def no_garbage_collection() -> Iterator[None]:
+    """Disable cyclic garbage collection, which may be rare in a server."""
     gc.collect()
     gc.disable()
     yield
@@ -215,15 +211,15 @@ def uncollected() -> Iterator[None]:
 
 
 def mapped(root: str) -> dict[int, set[str]]:
-    """The files of each generation that this process has mapped, by the kernel's word."""
-    matches: dict[int, set[str]] = {}
+    """Return the mapped index files of this process by generation."""
+    files: dict[int, set[str]] = {}
     for line in Path("/proc/self/maps").read_text().splitlines():
         if root in line and (match := _MAPPED.search(line)):
-            matches.setdefault(int(match[1]), set()).add(match[2])
-    return matches
+            files.setdefault(int(match[1]), set()).add(match[2])
+    return files
 
 
-def test_a_generation_that_was_replaced_is_not_held(corpus: Corpus, uncollected: None) -> None:
+def test_replaced_generation_is_released(corpus: Corpus, no_garbage_collection: None) -> None:
     with Indexer(corpus.root, index_settings()) as indexer:
         searcher = None
         for number in range(3):
@@ -245,11 +241,13 @@ def test_a_generation_that_was_replaced_is_not_held(corpus: Corpus, uncollected:
         assert any(
             name.startswith("suggestions") for name in mapped(corpus.root)[searcher.generation]
         )
-        # a thread of tantivy looks once more, within a second, at what it has opened
+        # a thread of tantivy keeps files open for up to one second
         until(lambda: set(mapped(corpus.root)) == {searcher.generation})
 
 
-def test_suggestions_that_rest_stay_open(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_suggestion_file_is_not_reopened(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(refresh, "FRESH_PAGES", 0)
     monkeypatch.setattr(refresh, "REST_MS_A_PAGE", 3_600_000)
     corpus.commit(
@@ -280,4 +278,4 @@ def test_suggestions_that_rest_stay_open(corpus: Corpus, monkeypatch: pytest.Mon
         )
         indexer.update()
         assert searcher.reload()
-        assert [matches.text for matches in searcher.suggest(SuggestRequest("shi"))] == ["Ship"]
+        assert [each.text for each in searcher.suggest(SuggestRequest("shi"))] == ["Ship"]

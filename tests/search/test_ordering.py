@@ -1,4 +1,4 @@
-"""The order of results: stable over pages, similar pages, and manuals in several locales."""
+"""Order of results: paging, hosts, similar pages and locales."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from operator import attrgetter
 
 import pytest
 
-from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page
 from lycosa.graph.builder import make_generation
 from lycosa.index.indexer import Indexer
@@ -48,7 +47,7 @@ def ranking(count: int, seed: int, *, hosts: int = 7, groups: int = 10_000) -> l
 
 @pytest.mark.parametrize("count", [0, 1, 39, 41, WINDOW - 1, WINDOW, 3 * WINDOW + 5])
 @pytest.mark.parametrize("groups", [10_000, 100])
-def test_pages_come_from_one_order(count: int, groups: int) -> None:
+def test_paging_is_independent_of_the_page_size(count: int, groups: int) -> None:
     ranked = ranking(count, count, groups=groups)
     requests: list[int] = []
 
@@ -61,18 +60,18 @@ def test_pages_come_from_one_order(count: int, groups: int) -> None:
     assert len({page.place for page in whole.pages}) == len(whole.pages) == min(1_000, whole.total)
     assert sum(page.copies for page in whole.pages) == len(ranked) - whole.total
     for size in (10, 7):
-        cut = [
+        paged = [
             page.place
             for start in range(0, len(whole.pages), size)
             for page in listing(fetch, start, size, per_host=2, folded=True).pages
         ]
-        assert cut == [page.place for page in whole.pages]
+        assert paged == [page.place for page in whole.pages]
     assert listing(fetch, whole.total, 10, per_host=2, folded=True).pages == []
 
 
 @pytest.mark.parametrize(("count", "expected"), [(WINDOW, WINDOW - 1), (WINDOW + 1, WINDOW + 1)])
-def test_the_total_does_not_depend_on_the_order(count: int, expected: int) -> None:
-    """Shards order the last pages of a window otherwise than one index."""
+def test_total_is_independent_of_the_order(count: int, expected: int) -> None:
+    """Shards may return the last pages of a window in another order than one index."""
 
     def total(groups: list[int]) -> int:
         ranked = [Ranked(1.0, place, 1, group) for place, group in enumerate(groups)]
@@ -82,7 +81,7 @@ def test_the_total_does_not_depend_on_the_order(count: int, expected: int) -> No
     assert {total([7, 7, *others]), total([7, *others, 7]), total([*others, 7, 7])} == {expected}
 
 
-def test_a_page_is_never_moved_out_of_its_block() -> None:
+def test_pages_stay_in_their_block() -> None:
     ranked = ranking(3 * BLOCK, 5)
     shown = listing(
         lambda limit: (len(ranked), ranked[:limit]), 0, len(ranked), per_host=1, folded=False
@@ -93,7 +92,7 @@ def test_a_page_is_never_moved_out_of_its_block() -> None:
         }
 
 
-def test_of_each_host_the_first_ones_come_first() -> None:
+def test_first_pages_of_each_host_precede_the_others() -> None:
     block = [
         Ranked(1.0 - place / 100, place, host, 0)
         for place, host in enumerate([1, 1, 1, 2, 1, 3, 2, 2])
@@ -120,11 +119,11 @@ def test_of_each_host_the_first_ones_come_first() -> None:
     ]
 
 
-def test_scores_never_rise_from_window_to_window() -> None:
+def test_scores_decrease_over_windows() -> None:
     assert all(one.score >= two.score for one, two in itertools.pairwise(ranking(4 * WINDOW, 9)))
 
 
-def test_equal_scores_come_in_one_order_however_they_were_indexed() -> None:
+def test_order_of_equal_scores_is_independent_of_the_index() -> None:
     hosts = list(range(30))
     for seed in range(3):
         random.Random(seed).shuffle(hosts)
@@ -136,7 +135,7 @@ def test_equal_scores_come_in_one_order_however_they_were_indexed() -> None:
         ] == list(range(30))
 
 
-def test_behind_very_many_copies_the_search_ends() -> None:
+def test_number_of_windows_is_bounded() -> None:
     limits: list[int] = []
 
     def fetch(limit: int) -> tuple[int, list[Ranked[int]]]:
@@ -148,7 +147,7 @@ def test_behind_very_many_copies_the_search_ends() -> None:
     assert (limits[-1], len(limits)) == (MAX_WINDOWS * WINDOW, 5)
 
 
-def test_freshness_falls_by_half_each_week() -> None:
+def test_freshness_is_halved_every_week() -> None:
     week = 7 * 86_400_000
     assert [freshness(at, 3 * week) for at in (None, 4 * week, 3 * week, 2 * week, week)] == [
         1.0,
@@ -191,16 +190,12 @@ def searcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
                     )
                 )
     pages.append(("http://deutsch.test/", page("web silk fang burrow venom", language="de")))
-    corpus.commit(pages)
-    with Indexer(
-        corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": request.param})
-    ) as indexer:
-        indexer.update()
+    corpus.commit_and_index(pages, shards=request.param)
     return Searcher(corpus.root)
 
 
 @pytest.mark.parametrize("topic", list(TOPICS))
-def test_pages_of_the_same_topic(searcher: Searcher, topic: str) -> None:
+def test_similar_pages_have_the_same_topic(searcher: Searcher, topic: str) -> None:
     matches = searcher.search(SearchRequest(f"similar:http://{topic}0.test/", count=8))
     assert matches.notes == []
     assert all(hit.url.startswith(f"http://{topic}") for hit in matches.hits)
@@ -208,7 +203,7 @@ def test_pages_of_the_same_topic(searcher: Searcher, topic: str) -> None:
     assert f"http://{topic}0.test/" not in {hit.url for hit in matches.hits}
 
 
-def test_its_copies_and_other_languages_are_left_out(searcher: Searcher) -> None:
+def test_similar_pages_exclude_copies_and_other_languages(searcher: Searcher) -> None:
     everything = searcher.search(SearchRequest("similar:spiders0.test", count=50))
     urls = {hit.url for hit in everything.hits}
     assert "http://copy.test/spiders" not in urls
@@ -216,14 +211,14 @@ def test_its_copies_and_other_languages_are_left_out(searcher: Searcher) -> None
     assert everything.total == len(urls)
 
 
-def test_pages_that_are_left_out_do_not_end_the_search(
+def test_excluded_similar_pages_are_replaced_from_later_windows(
     searcher: Searcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ordering, "WINDOW", 2)
     assert len(searcher.search(SearchRequest("similar:http://spiders0.test/", count=8)).hits) == 8
 
 
-def test_more_words_narrow_it(searcher: Searcher) -> None:
+def test_similar_pages_can_be_filtered(searcher: Searcher) -> None:
     matches = searcher.search(SearchRequest("similar:http://spiders0.test/ venom", count=50))
     assert 0 < matches.total < 13
     assert all(any("venom" in text for text, match in hit.snippet if match) for hit in matches.hits)
@@ -235,13 +230,13 @@ def test_more_words_narrow_it(searcher: Searcher) -> None:
 @pytest.mark.parametrize(
     "address", ["http://nowhere.test/", "http://spiders0.test/%22", "spiders0.test/none", 'a"b']
 )
-def test_a_page_that_is_not_there(searcher: Searcher, address: str) -> None:
+def test_note_for_similar_pages_of_an_unknown_page(searcher: Searcher, address: str) -> None:
     matches = searcher.search(SearchRequest(similar_query(address)))
     assert matches.total == 0 or "was searched for as words" in matches.notes[0]
     assert matches.notes
 
 
-def test_explained(searcher: Searcher) -> None:
+def test_explanation_of_similar_pages(searcher: Searcher) -> None:
     (hit, *_) = searcher.search(SearchRequest("similar:http://ships1.test/", explain=True)).hits
     assert hit.explanation is not None
     assert (
@@ -310,7 +305,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     return corpus.root
 
 
-def test_the_page_in_one_language_comes_first(root: str) -> None:
+def test_page_in_a_single_language_ranks_first(root: str) -> None:
     for query in (
         "apt sources list",
         "sources.list",
@@ -320,14 +315,14 @@ def test_the_page_in_one_language_comes_first(root: str) -> None:
         assert [hit.url for hit in matches[:1]] == ["http://handbook.test/en-US/0.html"], query
 
 
-def test_a_translated_title_still_finds_its_page(root: str) -> None:
+def test_page_is_found_by_its_translated_title(root: str) -> None:
     assert (
         Searcher(root).search(SearchRequest("Vyplnění souboru")).hits[0].url
         == "http://handbook.test/cs-CZ/0.html"
     )
 
 
-def test_near_duplicates_are_shown_once(root: str) -> None:
+def test_near_duplicates_are_grouped(root: str) -> None:
     make_generation(Workspace.open(root))
     with Indexer(root, index_settings()) as indexer:
         indexer.update()
@@ -359,7 +354,7 @@ def manual_page(locale: str, declared: str, links: str = "") -> tuple[str, Page]
     return url, parse_page(text.encode(), url=url, content_type="text/html; charset=utf-8")
 
 
-def test_a_copy_below_the_code_of_another_language_does_not_represent_the_page(
+def test_representative_of_copies_has_the_language_code_of_the_text(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     corpus = Corpus(str(tmp_path_factory.mktemp("manual") / "workspace"))
@@ -385,7 +380,7 @@ def test_a_copy_below_the_code_of_another_language_does_not_represent_the_page(
             assert (hits[0].url, hits[0].copies) == ("http://manual.test/en/mod_rewrite.html", 3)
 
 
-def test_a_stem_that_is_a_word_of_another_language_does_not_decide(
+def test_stem_equal_to_a_word_of_another_language_does_not_affect_ranking(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """The Catalan stem of the French `comment` is the Catalan word `com`."""

@@ -1,3 +1,5 @@
+"""Parsing of queries."""
+
 from __future__ import annotations
 
 import pickle
@@ -170,7 +172,7 @@ def test_queries(text: str, parsed: ParsedQuery) -> None:
         "link:/ x",
     ],
 )
-def test_what_makes_no_sense_is_searched_for_and_said(text: str) -> None:
+def test_invalid_operator_values_are_searched_as_words_with_a_note(text: str) -> None:
     parsed = parse_query(text)
     assert parsed.required == words(*text.split())
     assert parsed.restrictions == ()
@@ -180,7 +182,7 @@ def test_what_makes_no_sense_is_searched_for_and_said(text: str) -> None:
     assert BY_NAME[name].wants in note
 
 
-def test_what_cannot_be_negated_is_said() -> None:
+def test_negated_operator_without_negation_is_ignored_with_a_note() -> None:
     parsed = parse_query("-before:2020 x")
     assert (parsed.required, parsed.restrictions) == (words("x"), ())
     assert parsed.notes == ("before: cannot be negated with a minus; it was ignored",)
@@ -190,14 +192,14 @@ def test_what_cannot_be_negated_is_said() -> None:
     "example",
     [*(example for _, _, example in _PLAIN), *(operator.example for operator in OPERATORS)],
 )
-def test_the_examples_of_the_page_are_understood(example: str) -> None:
+def test_documented_examples_are_valid(example: str) -> None:
     parsed = parse_query(example)
     assert parsed.notes == ()
     assert parsed.required or parsed.restrictions or parsed.order
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.names[0])
-def test_every_name_of_an_operator_reads_alike(operator: Operator) -> None:
+def test_all_names_of_an_operator_are_equivalent(operator: Operator) -> None:
     value = operator.example.partition(":")[2]
     forms = {parse_query(f"{name}:{value} x") for name in operator.names} | {
         parse_query(f"{operator.names[0].upper()}:{value} x")
@@ -205,7 +207,7 @@ def test_every_name_of_an_operator_reads_alike(operator: Operator) -> None:
     assert len(forms) == 1
 
 
-def test_long_queries_are_cut_and_say_so() -> None:
+def test_long_queries_are_truncated_with_a_note() -> None:
     parsed = parse_query(" ".join(f"w{number}" for number in range(300)))
     assert len(parsed.required) == MAX_WORDS
     assert parsed.notes == (f"only the first {MAX_WORDS} words of the query were used",)

@@ -1,4 +1,4 @@
-"""Queries that are sentences: which ones are, what counts, feedback."""
+"""Queries that are sentences: detection, term weights and feedback."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def searcher(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
         ("intitle:what is it", False),
     ],
 )
-def test_what_a_sentence_is(query: str, expected: bool) -> None:
+def test_is_sentence(query: str, expected: bool) -> None:
     parsed = parse_query(query)
     parts = max(len(reading.parts) for reading in read(parsed, ("en",)))
     assert is_sentence(parsed, parts) is expected
@@ -124,7 +124,7 @@ def terms(query: str, language: str = "en") -> list[str]:
     return [word.unit.surface for word in sentence_terms(reading, lambda _: 1).counts]
 
 
-def test_function_words_do_not_count_unless_there_is_nothing_else() -> None:
+def test_function_words_are_dropped_unless_there_are_no_others() -> None:
     assert terms("what are the metals that people eat with bread?") == [
         "metals",
         "people",
@@ -135,7 +135,7 @@ def test_function_words_do_not_count_unless_there_is_nothing_else() -> None:
     assert terms("who is it that they are") == ["who", "is", "it", "that", "they", "are"]
 
 
-def test_a_word_counts_as_often_as_the_sentence_has_it() -> None:
+def test_terms_are_weighted_by_their_count_in_the_sentence() -> None:
     (reading,) = read(parse_query("wings bend and a wing that bends breaks other wings"), ("en",))
     counts = {
         word.unit.surface: count
@@ -145,7 +145,7 @@ def test_a_word_counts_as_often_as_the_sentence_has_it() -> None:
     assert counts["bend"] == 2
 
 
-def test_of_many_words_the_rarest_are_used_and_a_note_says_so(searcher: Searcher) -> None:
+def test_long_sentence_is_reduced_to_its_rarest_words_with_a_note(searcher: Searcher) -> None:
     query = " ".join(["flutter", *(f"gardenword{number}" for number in range(MAX_TERMS + 20))])
     results = searcher.search(SearchRequest(query, language="en"))
     assert [note.code for note in results.notes] == ["rarest_words"]  # type: ignore[attr-defined]
@@ -156,7 +156,7 @@ def test_of_many_words_the_rarest_are_used_and_a_note_says_so(searcher: Searcher
     assert "flutter" not in {word.unit.surface for word in common.counts}
 
 
-def test_any_word_matches_and_all_words_come_first(searcher: Searcher) -> None:
+def test_any_word_matches_and_pages_with_all_words_rank_first(searcher: Searcher) -> None:
     matches = searcher.search(
         SearchRequest(
             "what is the bread that people bake from flour?", language="en", feedback="off"
@@ -164,16 +164,16 @@ def test_any_word_matches_and_all_words_come_first(searcher: Searcher) -> None:
     ).hits
     assert matches[0].url == "http://a.test/bread"
     assert all("garden" not in hit.title.lower() for hit in matches)
-    strict = searcher.search(
+    results = searcher.search(
         SearchRequest(
             "flutter damages the elastic structure of aircraft", language="en", feedback="off"
         )
     )
-    assert strict.hits[0].url == "http://a.test/flutter"
-    assert len(strict.hits) > 1
+    assert results.hits[0].url == "http://a.test/flutter"
+    assert len(results.hits) > 1
 
 
-def test_the_language_of_a_question_is_found(searcher: Searcher) -> None:
+def test_language_of_a_question_is_detected(searcher: Searcher) -> None:
     assert (
         searcher.search(SearchRequest("was wird aus Mehl gebacken?")).hits[0].url
         == "http://a.test/brot"
@@ -209,11 +209,11 @@ def test_feedback_adds_terms_of_the_first_results(searcher: Searcher) -> None:
         "",
     ],
 )
-def test_auto_adds_nothing_where_one_page_answers(searcher: Searcher, query: str) -> None:
+def test_auto_adds_no_terms_when_the_first_result_leads(searcher: Searcher, query: str) -> None:
     assert searcher.search(SearchRequest(query, language="en")).expansion == ()
 
 
-def test_scores_with_feedback_are_explained(searcher: Searcher) -> None:
+def test_explanation_with_feedback_adds_up_to_the_score(searcher: Searcher) -> None:
     for hit in searcher.search(
         SearchRequest(TOPIC, language="en", feedback="on", explain=True)
     ).hits:
@@ -224,24 +224,24 @@ def test_scores_with_feedback_are_explained(searcher: Searcher) -> None:
         )
 
 
-def test_strength_falls_with_the_lead_of_the_first_page() -> None:
+def test_feedback_strength_decreases_with_the_lead_of_the_first_result() -> None:
     assert (strength([1.0] * 10), strength([3.0] + [1.0] * 9)) == (1.0, 0.0)
     assert 0 < strength([1.6] + [1.0] * 9) < 1
     assert strength([1.0, 0.9]) == 0.0
 
 
-def test_an_expansion_has_its_share_of_the_weight() -> None:
-    made = expansion(
+def test_expansion_terms_have_a_fixed_share_of_the_weight() -> None:
+    result = expansion(
         [(2.0, (("en", "wing", 1.0), ("en", "air", 0.5))), (1.0, (("en", "wing", 1.0),))]
     )
-    assert made is not None
-    assert [term for _, term, _ in made.terms] == ["wing", "air"]
-    assert sum(weight for *_, weight in made.terms) == pytest.approx(0.6 / 0.4)
+    assert result is not None
+    assert [term for _, term, _ in result.terms] == ["wing", "air"]
+    assert sum(weight for *_, weight in result.terms) == pytest.approx(0.6 / 0.4)
     assert expansion([]) is None
     assert expansion([(1.0, ())]) is None
 
 
-def test_an_expansion_reaches_other_shards(searcher: Searcher) -> None:
+def test_expansion_is_sent_to_other_shards(searcher: Searcher) -> None:
     from lycosa.search.presentation import answer as answers
 
     index = searcher.index
@@ -259,7 +259,7 @@ def test_an_expansion_reaches_other_shards(searcher: Searcher) -> None:
     )
 
 
-def test_bad_modes_are_refused(tmp_path: Path) -> None:
+def test_unknown_feedback_mode_is_an_error(tmp_path: Path) -> None:
     from tests.cli.conftest import run
 
     done = run("-w", str(tmp_path), "search", "x", "--feedback", "maybe")

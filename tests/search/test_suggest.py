@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.cluster.engines.local import LocalEngine
-from lycosa.config.settings import IndexSettings
-from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.search.federation.replica import ReplicaSupervisor
 from lycosa.search.federation.sharded_search import ShardedSearch
@@ -47,16 +44,14 @@ def searcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         for n, (title, language) in enumerate(TITLES)
     ]
     burrow = page("A burrow near the river and a trapdoor.", title="", language="en")
-    corpus.commit([*pages, *((f"http://b{n}.test/", burrow) for n in range(5))])
-    with Indexer(
-        corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": request.param})
-    ) as indexer:
-        indexer.update()
+    corpus.commit_and_index(
+        [*pages, *((f"http://b{n}.test/", burrow) for n in range(5))], shards=request.param
+    )
     return Searcher(corpus.root)
 
 
 def texts(searcher: Searcher, typed: str, language: str = "", count: int = 10) -> list[str]:
-    return [matches.text for matches in searcher.suggest(SuggestRequest(typed, count, language))]
+    return [each.text for each in searcher.suggest(SuggestRequest(typed, count, language))]
 
 
 @pytest.mark.parametrize(
@@ -77,30 +72,30 @@ def texts(searcher: Searcher, typed: str, language: str = "", count: int = 10) -
         ("  Wolfs", "Wolfsspinnen"),
     ],
 )
-def test_by_the_beginning_of_any_word(searcher: Searcher, typed: str, expected: str) -> None:
+def test_suggestions_by_prefix_of_any_word(searcher: Searcher, typed: str, expected: str) -> None:
     assert expected in texts(searcher, typed)
 
 
-def test_only_a_languages(searcher: Searcher) -> None:
+def test_suggestions_of_one_language(searcher: Searcher) -> None:
     assert (texts(searcher, "wolf", "de"), texts(searcher, "wolf", "ja")) == (["Wolfsspinnen"], [])
 
 
-def test_what_begins_with_it_stands_first(searcher: Searcher) -> None:
+def test_titles_with_the_prefix_rank_first(searcher: Searcher) -> None:
     matches = texts(searcher, "wolf")
     assert matches.index("Wolf spiders of Europe") < matches.index("The wolf and the lamb")
 
 
 @pytest.mark.parametrize("typed", ["", "   ", "\x00", "\ud800", "*" * 5_000, "site:", '"', "zzzz"])
-def test_nothing_to_suggest_is_no_error(searcher: Searcher, typed: str) -> None:
+def test_no_suggestions(searcher: Searcher, typed: str) -> None:
     assert texts(searcher, typed) == []
 
 
-def test_the_last_word_goes_on_as_far_as_pages_hold_it(searcher: Searcher) -> None:
+def test_last_word_is_completed_to_words_of_pages_with_the_others(searcher: Searcher) -> None:
     assert texts(searcher, "river trap") == ["river trapdoor"]
     assert (texts(searcher, "tarantula trap"), len(texts(searcher, "w", count=2))) == ([], 2)
 
 
-def test_nothing_is_indexed(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_no_suggestions_without_index(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert texts(Searcher(Corpus(str(tmp_path_factory.mktemp("none") / "w")).root), "wolf") == []
 
 
@@ -113,7 +108,6 @@ TEXTS = {
     "ko": "설치프로그램 설정하고",
     "zh": "安装程序的配置",
 }
-SHARDS = 2
 
 
 @pytest.fixture(scope="module")
@@ -124,21 +118,19 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         for language, text in TEXTS.items()
         for n in range(6)
     )
-    corpus.commit([("http://rare.test/", page("A tarantella once.", language="en"))])
-    with Indexer(
-        corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": SHARDS})
-    ) as indexer:
-        indexer.update()
+    corpus.commit_and_index(
+        [("http://rare.test/", page("A tarantella once.", language="en"))], shards=2
+    )
     return corpus.root
 
 
 @pytest.fixture(scope="module")
-def speller(root: str) -> Searcher:
+def spelling_searcher(root: str) -> Searcher:
     return Searcher(root)
 
 
-def meant(speller: Searcher | ShardedSearch, text: str, **more: object) -> str:
-    spelling = speller.search(SearchRequest(text, **more)).did_you_mean  # type: ignore[arg-type]
+def correction(spelling_searcher: Searcher | ShardedSearch, text: str, **more: object) -> str:
+    spelling = spelling_searcher.search(SearchRequest(text, **more)).did_you_mean  # type: ignore[arg-type]
     return "" if spelling is None else spelling.query
 
 
@@ -151,11 +143,13 @@ MISSPELLINGS = [
 
 
 @pytest.mark.parametrize(("typed", "expected"), MISSPELLINGS)
-def test_misspelled_words(speller: Searcher, typed: str, expected: str) -> None:
-    spelling = speller.search(SearchRequest(typed)).did_you_mean
+def test_misspelled_words_are_corrected(
+    spelling_searcher: Searcher, typed: str, expected: str
+) -> None:
+    spelling = spelling_searcher.search(SearchRequest(typed)).did_you_mean
     assert spelling is not None
     assert spelling.query == expected
-    assert spelling.total == speller.search(SearchRequest(expected)).total >= 6
+    assert spelling.total == spelling_searcher.search(SearchRequest(expected)).total >= 6
 
 
 @pytest.mark.parametrize(
@@ -172,51 +166,50 @@ def test_misspelled_words(speller: Searcher, typed: str, expected: str) -> None:
         "http://nowhere.test/zzzz",
     ],
 )
-def test_what_is_right_or_like_nothing_is_left_alone(speller: Searcher, typed: str) -> None:
-    assert meant(speller, typed) == ""
+def test_correct_and_unknown_words_are_not_corrected(
+    spelling_searcher: Searcher, typed: str
+) -> None:
+    assert correction(spelling_searcher, typed) == ""
 
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
         ("site:en1.test tarantla", "site:en1.test tarantula"),
-        ('"databse server" -tarantula', ""),  # nothing is without it
+        ('"databse server" -tarantula', ""),  # the correction has no results
         ('"databse server" -nothing', '"database server" -nothing'),
-        ("intitle:tarantla", ""),  # no title holds it
+        ("intitle:tarantla", ""),  # no title contains the word
     ],
 )
-def test_the_rest_of_the_query_stays(speller: Searcher, typed: str, expected: str) -> None:
-    assert meant(speller, typed) == expected
+def test_correction_keeps_the_rest_of_the_query(
+    spelling_searcher: Searcher, typed: str, expected: str
+) -> None:
+    assert correction(spelling_searcher, typed) == expected
 
 
-def test_off_and_on_later_pages_nothing_is_said(speller: Searcher) -> None:
-    assert meant(speller, "tarantla", spelling=False) == ""
-    assert meant(speller, "tarantla", offset=10) == ""
+def test_no_correction_when_disabled_and_on_later_pages(spelling_searcher: Searcher) -> None:
+    assert correction(spelling_searcher, "tarantla", spelling=False) == ""
+    assert correction(spelling_searcher, "tarantla", offset=10) == ""
 
 
-def test_a_named_language_decides(speller: Searcher) -> None:
-    assert meant(speller, "databank", language="de") == "datenbank"
+def test_correction_uses_the_requested_language(spelling_searcher: Searcher) -> None:
+    assert correction(spelling_searcher, "databank", language="de") == "datenbank"
 
 
-def test_replicas_say_the_same(root: str, speller: Searcher) -> None:
-    for federation in federations(root):
-        for typed, expected in MISSPELLINGS:
-            assert meant(federation, typed) == expected
-
-
-def federations(root: str) -> Iterator[ShardedSearch]:
+def test_replicas_correct_spelling(root: str) -> None:
     with LocalEngine() as engine:
-        keeper = ReplicaSupervisor(engine, root, 1)
-        federation = ShardedSearch(keeper.replicas, call_timeout_s=20, deadline_s=40)
+        supervisor = ReplicaSupervisor(engine, root, 1)
+        federation = ShardedSearch(supervisor.replicas, call_timeout_s=20, deadline_s=40)
         try:
-            assert keeper.wait(60)
-            yield federation
+            assert supervisor.wait(60)
+            for typed, expected in MISSPELLINGS:
+                assert correction(federation, typed) == expected
         finally:
             federation.close()
-            keeper.close()
+            supervisor.close()
 
 
-def test_the_command_says_so(root: str) -> None:
+def test_command_prints_the_correction(root: str) -> None:
     messages = run("-w", root, "search", "-n", "2", "databse", "server")
     assert "Did you mean: database server (6)" in messages.err
     assert json.loads(run("-w", root, "search", "--json", "databse").out)["did_you_mean"] == {
@@ -237,7 +230,7 @@ def highlighter(language: str, query: str) -> Highlighter:
     return Highlighter(analyzer_for(language), reading.units)
 
 
-def shown(snippet: Snippet) -> str:
+def as_text(snippet: Snippet) -> str:
     return "".join(f"[{text}]" if match else text for text, match in snippet)
 
 
@@ -287,48 +280,51 @@ def shown(snippet: Snippet) -> str:
         ("", "cafe", "Café", "[Café]"),
     ],
 )
-def test_marks(language: str, query: str, text: str, marked: str) -> None:
-    assert shown(highlighter(language, query).mark(text)) == marked
+def test_highlighting(language: str, query: str, text: str, marked: str) -> None:
+    assert as_text(highlighter(language, query).mark(text)) == marked
 
 
-def test_the_window_with_most_of_the_words_is_shown() -> None:
+def test_snippet_is_the_window_with_most_query_words() -> None:
     text = (
         "Apple here. "
         + "Nothing here at all. " * 60
         + "An apple beside a pear and a plum. "
         + "Nothing more. " * 60
     )
-    snippet = shown(highlighter("en", "apple pear plum").snippet([text]))
+    snippet = as_text(highlighter("en", "apple pear plum").snippet([text]))
     assert "An [apple] beside a [pear] and a [plum]." in snippet
     assert snippet.startswith("…")
     assert snippet.endswith("…")
 
 
-def test_a_snippet_begins_with_its_sentence() -> None:
+def test_snippet_starts_at_a_sentence() -> None:
     text = "First sentence of it. " * 20 + "Here the zebra stands. " + "Last sentence of it. " * 20
-    assert shown(highlighter("en", "zebra").snippet([text])).startswith("…Here the [zebra] stands.")
+    assert as_text(highlighter("en", "zebra").snippet([text])).startswith(
+        "…Here the [zebra] stands."
+    )
 
 
-def test_the_next_text_is_taken_if_the_first_has_no_match() -> None:
-    lighter = highlighter("en", "imprint")
+def test_snippet_uses_the_next_text_if_the_first_has_no_match() -> None:
+    query_highlighter = highlighter("en", "imprint")
     assert (
-        shown(lighter.snippet(["A long article.", "Home\nImprint"], "described"))
+        as_text(query_highlighter.snippet(["A long article.", "Home\nImprint"], "described"))
         == "Home [Imprint]"
     )
-    assert shown(lighter.snippet(["A long article.", "Home"], "described")) == "described"
-    assert shown(lighter.snippet(["A long article.", "Home"])) == "A long article."
-    assert shown(lighter.snippet([], "")) == ""
+    assert (
+        as_text(query_highlighter.snippet(["A long article.", "Home"], "described")) == "described"
+    )
+    assert as_text(query_highlighter.snippet(["A long article.", "Home"])) == "A long article."
+    assert as_text(query_highlighter.snippet([], "")) == ""
 
 
 @pytest.mark.parametrize("stem", declaration_languages())
-def test_snippets_are_pieces_of_the_text(stem: str) -> None:
-    """In every language: not longer than said, nothing invented, and the words of the query
-    marked.
-    """
+def test_snippet_is_a_highlighted_part_of_the_text(stem: str) -> None:
     language = stem.split("-")[0]
     text = "\n".join(declaration(stem).values())
-    lighter = highlighter(language, " ".join(declaration(stem)[20].split("\n")[0].split()[:2])[:40])
-    snippet = lighter.snippet([text])
+    query_highlighter = highlighter(
+        language, " ".join(declaration(stem)[20].split("\n")[0].split()[:2])[:40]
+    )
+    snippet = query_highlighter.snippet([text])
     plain = "".join(piece for piece, _ in snippet).strip("…")
     assert plain.rstrip() in text.replace("\n", " ")
     assert len(plain) <= LENGTH + 1
@@ -341,7 +337,7 @@ def test_snippets_are_pieces_of_the_text(stem: str) -> None:
     language=st.sampled_from(["en", "zh", "ko", "ar", "th", "", "de"]),
 )
 @settings(max_examples=150)
-def test_marking_changes_no_character(text: str, query: str, language: str) -> None:
+def test_highlighting_changes_no_character(text: str, query: str, language: str) -> None:
     marked = highlighter(language, query).mark(text)
     assert "".join(piece for piece, _ in marked) == text.replace("\n", " ")
 
@@ -350,7 +346,7 @@ def test_marking_changes_no_character(text: str, query: str, language: str) -> N
     "text", ["word " * 400_000, "x" * 2_000_000, "人" * 500_000, "a-" * 200_000]
 )
 @pytest.mark.parametrize("language", ["en", "zh", "id"])
-def test_large_texts_are_not_read_to_the_end(text: str, language: str) -> None:
+def test_snippet_of_a_large_text_takes_less_than_a_second(text: str, language: str) -> None:
     start = time.process_time()
     highlighter(language, "absent 没有").snippet([text])
     assert time.process_time() - start < 1.0

@@ -1,6 +1,4 @@
-"""Words of the stored pages: counts that a plain count confirms, stop words, rising ones, scripts
-without spaces, bounded memory.
-"""
+"""Term statistics: counts, stop words, rising terms, bounded memory."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ def terms(corpus: Corpus, **request: object) -> dict[str, Term]:
     return {term.text: term for term in report.terms}
 
 
-def test_counts_are_those_of_a_plain_count(corpus: Corpus) -> None:
+def test_counts_equal_a_simple_count(corpus: Corpus) -> None:
     chance = random.Random(3)
     texts = [" ".join([*FILLER, *chance.choices(WORDS, k=12), "12345 x"]) for _ in range(40)]
     corpus.commit(
@@ -49,8 +47,8 @@ def test_counts_are_those_of_a_plain_count(corpus: Corpus) -> None:
         for word in total
         if word.startswith("word") and documents[word] <= 10
     }
-    shown = terms(corpus, count=1_000, stop_words=True)
-    assert set(shown) == {word for word in total if len(word) > 1 and word.isalpha()}
+    with_stop_words = terms(corpus, count=1_000, stop_words=True)
+    assert set(with_stop_words) == {word for word in total if len(word) > 1 and word.isalpha()}
     counted = count_terms(LiveTables(corpus.workspace), TermsRequest(count=5))
     assert (counted.languages, [term.documents for term in counted.terms]) == (
         {"en": 40},
@@ -58,8 +56,7 @@ def test_counts_are_those_of_a_plain_count(corpus: Corpus) -> None:
     )
 
 
-def test_few_words_are_counted_at_once_where_there_are_many(corpus: Corpus) -> None:
-    """What is frequent stays, and the report says how far counts may be off."""
+def test_bounded_counter_keeps_frequent_terms_and_reports_its_error(corpus: Corpus) -> None:
     pages = [
         (
             f"http://h.test/{n}",
@@ -78,7 +75,7 @@ def test_few_words_are_counted_at_once_where_there_are_many(corpus: Corpus) -> N
     assert 319 - report.missed <= first.documents <= 319
 
 
-def test_by_language_site_and_time(corpus: Corpus) -> None:
+def test_filters_by_language_host_and_time(corpus: Corpus) -> None:
     week = 7 * DAY_MS
     corpus.commit(
         [
@@ -122,10 +119,8 @@ def test_words_of_scripts_without_spaces(
     assert terms(corpus)[word].documents == 1
 
 
-def test_what_rises_is_found_and_what_always_was_is_not(corpus: Corpus) -> None:
-    """An election begins; a word of every page, and one that comes as often as before, do not
-    rise.
-    """
+def test_rising_terms_are_those_more_frequent_than_before(corpus: Corpus) -> None:
+    """`election` is new. `spider` is on all pages, `moth` and `beetle` are as frequent as before."""
     pages = []
     for number in range(120):
         newest = number >= 100
@@ -155,36 +150,34 @@ def test_what_rises_is_found_and_what_always_was_is_not(corpus: Corpus) -> None:
     assert run("-w", corpus.root, "terms", "--period", "soon").code == 2
 
 
-def test_surprise_is_dunnings() -> None:
-    """Against -2 log λ of two binomials, written out."""
+def test_surprise_is_dunnings_log_likelihood_ratio() -> None:
+    """Compared with -2 log λ of two binomial distributions."""
 
     def log_likelihood(successes: int, trials: int, share: float) -> float:
         return successes * math.log(share) + (trials - successes) * math.log(1 - share)
 
-    a, b, here, there = 15, 7, 40, 900
-    together = (a + b) / (here + there)
-    apart = log_likelihood(a, here, a / here) + log_likelihood(b, there, b / there)
-    assert surprise(a, b, here, there) == pytest.approx(
-        2 * (apart - log_likelihood(a, here, together) - log_likelihood(b, there, together))
+    a, b, n, m = 15, 7, 40, 900
+    share = (a + b) / (n + m)
+    separate = log_likelihood(a, n, a / n) + log_likelihood(b, m, b / m)
+    assert surprise(a, b, n, m) == pytest.approx(
+        2 * (separate - log_likelihood(a, n, share) - log_likelihood(b, m, share))
     )
-    assert surprise(b, a, there, here) < -MIN_SURPRISE
+    assert surprise(b, a, m, n) < -MIN_SURPRISE
     assert surprise(0, 0, 3, 4) == surprise(3, 3, 3, 0) == 0.0
     assert surprise(10, 20, 10, 20) == pytest.approx(0)
 
 
-def test_nothing_to_count(tmp_path: Path, corpus: Corpus) -> None:
+def test_empty_and_missing_workspace(tmp_path: Path, corpus: Corpus) -> None:
     assert workspace_terms(corpus.root, TermsRequest(rising=True)).terms == []
     with pytest.raises(WorkspaceError):
         workspace_terms(str(tmp_path / "nowhere"), TermsRequest())
 
 
-def test_stop_words_are_everyday_or_spread_by_chance(corpus: Corpus) -> None:
-    """A word that a third of the pages hold stays if it comes again where it comes, as what pages
-    are about does.
-    """
+def test_stop_words_are_function_words_or_evenly_spread(corpus: Corpus) -> None:
+    """A word on a third of the pages is kept if it is repeated there, as topic words are."""
     pages = []
     for number in range(60):
-        text = ["which", "werden", f"own{number}q"]  # everyday, in two languages
+        text = ["which", "werden", f"own{number}q"]  # function words of two languages
         if number % 3 == 0:
             text += ["harpsichord"] * 9
         if number % 3 == 1:
@@ -202,10 +195,10 @@ def test_stop_words_are_everyday_or_spread_by_chance(corpus: Corpus) -> None:
     }
     assert ("which", "en") not in matches
     assert ("the", "en") not in matches
-    few = {
+    german = {
         term.text
         for term in workspace_terms(corpus.root, TermsRequest(count=1_000, language="de")).terms
     }
-    assert "harpsichord" in few
-    assert "nevertheless" not in few
-    assert "werden" not in few
+    assert "harpsichord" in german
+    assert "nevertheless" not in german
+    assert "werden" not in german

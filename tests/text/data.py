@@ -1,6 +1,4 @@
-"""Real multilingual text that lies outside the repository; without it the tests that need it skip
-and say so.
-"""
+"""Multilingual texts outside the repository; tests skip without them."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ _NAMESPACE = "{http://www.unhchr.ch/udhr}"
 
 
 def sib200() -> dict[str, list[str]]:
-    """701 sentences in each language (`zh-hant` beside `zh`), by file name."""
+    """Return 701 sentences per language; keys are names of files."""
     folder = _folder("sib200")
     return {
         path.stem: [line.split("\t", 2)[2].strip() for line in _lines(path)[1:]]
@@ -26,16 +24,15 @@ def sib200() -> dict[str, list[str]]:
 
 
 def sib200_numbered(language: str) -> list[tuple[int, str]]:
-    """The sentences of one language with their `index_id`, in its order: sentences of one article
-    stand together.
-    """
+    """Return (index_id, sentence), sorted; articles are contiguous."""
     rows = [line.split("\t", 2) for line in _lines(_folder("sib200") / f"{language}.tsv")[1:]]
     return sorted((int(number), text.strip()) for number, _, text in rows)
 
 
 def declaration(language: str) -> dict[int, str]:
-    """The articles of the Universal Declaration of Human Rights: number -> text, paragraphs joined
-    by newline.
+    """Return the articles of the Declaration of Human Rights by number.
+
+    Paragraphs are joined by newline.
     """
     root = ElementTree.parse(_folder("udhr27") / f"{language}.xml").getroot()
     articles = {}
@@ -57,7 +54,7 @@ def declaration_languages() -> list[str]:
 def _folder(name: str) -> Path:
     folder = DATA / name
     if not folder.is_dir():
-        pytest.skip(f"{folder} is not there (set LYCOSA_TEST_DATA)")
+        pytest.skip(f"{folder} is missing (set LYCOSA_TEST_DATA)")
     return folder
 
 

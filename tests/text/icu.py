@@ -1,6 +1,4 @@
-"""ICU's transliterators, which icu4py does not expose, as a reference: the C functions of the
-library in its wheel.
-"""
+"""ICU transliterators from the C library that icu4py bundles."""
 
 from __future__ import annotations
 
@@ -10,13 +8,11 @@ from pathlib import Path
 import icu4py
 import pytest
 
-_CAPACITY = 4_000  # UTF-16 units of a text with room to grow
+_CAPACITY = 4_000  # UTF-16 units, for the text and its result
 
 
 class Transliterator:
-    """One of ICU's transliterators by its id; the test is skipped where the wheel has no such
-    library.
-    """
+    """Transliterator by its ICU id. Skips the test without ICU library."""
 
     def __init__(self, identifier: str) -> None:
         folder = Path(icu4py.__file__).parent.parent / "icu4py.libs"
@@ -29,7 +25,7 @@ class Transliterator:
             opened = getattr(self._library, f"utrans_openU_{major}")
             self._transform = getattr(self._library, f"utrans_transUChars_{major}")
         except (StopIteration, OSError, AttributeError) as problem:
-            pytest.skip(f"icu4py's wheel bundles no ICU to ask: {problem}")
+            pytest.skip(f"the icu4py wheel contains no ICU library: {problem}")
         opened.restype = ctypes.c_void_p
         status = ctypes.c_int(0)
         units = identifier.encode("utf-16-le")

@@ -1,11 +1,11 @@
-"""Signs that a text was decoded in a wrong encoding: what an index should hold none of."""
+"""Detection of texts that were decoded in a wrong encoding (mojibake)."""
 
 from __future__ import annotations
 
 import re
 
-# The bytes 80 to BF as windows-1252 shows them: what follows the first byte of a character when
-# UTF-8 is read so.
+# The bytes 80 to BF in windows-1252: these characters follow the first byte of a character when
+# UTF-8 is decoded as windows-1252.
 _FOLLOWING = (
     "\u0080-\u00bf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u017d\u2018\u2019"
     "\u201c\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178"
@@ -20,9 +20,7 @@ _DOUBLE = re.compile(
 
 
 def damaged_places(text: str) -> int:
-    """How many places of a text are replaced characters (U+FFFD) or look like UTF-8 read as
-    windows-1252. Never raises.
-    """
+    """Return the number of places with U+FFFD or UTF-8 as windows-1252."""
     if text.isascii():
         return 0
     return text.count("\ufffd") + sum(1 for _ in _DOUBLE.finditer(text))

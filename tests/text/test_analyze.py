@@ -1,3 +1,5 @@
+"""Analyzers of all languages: terms, query words and caches."""
+
 from __future__ import annotations
 
 import re
@@ -88,8 +90,7 @@ def test_terms(language: str, text: str, terms: str) -> None:
 
 
 @pytest.mark.parametrize("stem", declaration_languages())
-def test_joined_text_holds_the_terms(stem: str) -> None:
-    """What tantivy's whitespace tokenizer makes of `joined` is what `terms` says."""
+def test_joined_text_split_at_whitespace_gives_the_terms(stem: str) -> None:
     analyzer = analyzer_for(stem.split("-")[0])
     text = "\n".join(declaration(stem).values())
     terms = analyzer.terms(text)
@@ -97,14 +98,11 @@ def test_joined_text_holds_the_terms(stem: str) -> None:
     assert analyzer.joined(text).split() == terms
     assert analyzer.marked(text).split() == [f"{analyzer.field_set}:{term}" for term in terms]
     assert all(term.strip() == term and " " not in term for term in terms)
-    assert analyzer.terms(text) == terms  # a memo changes nothing
+    assert analyzer.terms(text) == terms  # with a filled cache
 
 
 @pytest.mark.parametrize("stem", declaration_languages())
-def test_the_words_of_a_query_are_terms_of_the_page(stem: str) -> None:
-    """Analysed alone, as a query, the words of an article give the terms that the article has in
-    the index.
-    """
+def test_units_of_a_query_are_terms_of_the_page(stem: str) -> None:
     analyzer = analyzer_for(stem.split("-")[0])
     for text in list(declaration(stem).values())[:8]:
         indexed = set(analyzer.terms(text))
@@ -113,7 +111,7 @@ def test_the_words_of_a_query_are_terms_of_the_page(stem: str) -> None:
             assert not unit.word or unit.word in indexed
 
 
-def test_any_two_characters_of_chinese_are_found() -> None:
+def test_any_two_chinese_characters_match_their_text() -> None:
     analyzer = analyzer_for("zh")
     sentence = "人人有权享有生命自由和人身安全"
     stream = " ".join(analyzer.terms(sentence))
@@ -122,15 +120,15 @@ def test_any_two_characters_of_chinese_are_found() -> None:
             assert " ".join(unit.phrase) in stream
 
 
-def test_each_language_has_its_own_terms() -> None:
+def test_each_language_has_its_own_field_set() -> None:
     assert all(analyzer_for(language).field_set == (language or "und") for language in LANGUAGES)
     assert analyzer_for("de") is analyzer_for("de")
     assert all(analyzer_for(language).version for language in LANGUAGES)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_long_tokens(language: str) -> None:
-    """A long word is a term; base64 is not; neither disturbs its neighbours."""
+def test_long_words_are_terms_and_base64_is_not(language: str) -> None:
+    """Neighbouring words are not affected."""
     analyzer = analyzer_for(language)
     assert any(term.startswith("x" * 90) for term in analyzer.terms("x" * 100))
     terms = analyzer.terms(f"before {'A1' * 5_000} 2024")
@@ -153,12 +151,12 @@ def test_never_raises(language: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_case_and_width_do_not_matter(language: str) -> None:
+def test_case_and_width_are_folded(language: str) -> None:
     analyzer = analyzer_for(language)
     assert analyzer.terms("ＷＯＲＬＤ Service") == analyzer.terms("world SERVICE")
 
 
-def test_a_page_in_every_language_is_analysed() -> None:
+def test_sentences_of_every_language_have_many_terms() -> None:
     for stem, sentences in sib200().items():
         terms = analyzer_for(stem.split("-")[0]).terms("\n".join(sentences[:50]))
         assert len(set(terms)) > 200, stem
@@ -178,7 +176,7 @@ _NAME = re.compile(
     )
 )
 @settings(max_examples=500)
-def test_names_with_signs_are_those_of_one_pattern(parts: list[str]) -> None:
+def test_names_with_symbols_equal_a_single_pattern(parts: list[str]) -> None:
     text = "".join(parts)
     expected = _NAME.sub(
         lambda match: (
@@ -190,9 +188,7 @@ def test_names_with_signs_are_those_of_one_pattern(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "tr", "ko", "th", ""])
-def test_a_word_met_before_gives_the_same_terms(
-    language: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cached_words_have_the_same_terms(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["kitaplar, (kitaplar) 학교에서 ภาษาไทย", "«kitaplar»; 학교에서! ภาษาไทยภาษา C++"]
     first = [analyzer_for.__wrapped__(language).joined(text) for text in texts]
     analyzer = analyzer_for.__wrapped__(language)
@@ -204,7 +200,7 @@ def test_a_word_met_before_gives_the_same_terms(
 
 
 @pytest.mark.parametrize(("language", "word"), [("en", b"word"), ("tr", "word")])
-def test_the_cache_of_words_is_bounded(language: str, word: str | bytes) -> None:
+def test_long_words_are_not_cached(language: str, word: str | bytes) -> None:
     analyzer = analyzer_for.__wrapped__(language)
     analyzer.terms("x" * 1_000 + " word")
     assert word in analyzer._terms
@@ -235,8 +231,7 @@ _SCRIPTS = (
 )
 @example("_٣")
 @settings(max_examples=100)
-def test_without_icu_the_terms_are_those_with_it(language: str, text: str) -> None:
-    """The short ways that usual words go give what the long one gives."""
+def test_fast_paths_give_the_terms_of_the_icu_path(language: str, text: str) -> None:
     analyzer = analyzer_for(language)
     assert isinstance(analyzer, SegmentedAnalyzer)
     terms = analyzer.terms(text)
@@ -259,18 +254,15 @@ def test_without_icu_the_terms_are_those_with_it(language: str, text: str) -> No
     ).map("".join)
 )
 @settings(max_examples=100)
-def test_cached_words_have_the_terms_of_the_whole_text(language: str, text: str) -> None:
-    """Tantivy gives the same terms when it analyses the text at once."""
+def test_terms_by_word_equal_the_terms_of_the_whole_text(language: str, text: str) -> None:
     analyzer = analyzer_for(language)
     assert isinstance(analyzer, NativeAnalyzer)
     assert analyzer.terms(text) == analyzer.tokenizer.analyze(clean(compatible(with_names(text))))
 
 
 @pytest.mark.parametrize("pattern", [_HANGUL, _PLAIN_CJK])
-def test_folding_leaves_plain_characters_as_they_are(pattern: re.Pattern[str]) -> None:
-    """What lets their words go past it. All characters that a pattern takes, alone and in one
-    run.
-    """
+def test_folding_does_not_change_characters_of_the_fast_path(pattern: re.Pattern[str]) -> None:
+    """Tests all characters that the pattern matches, alone and in long runs."""
     characters = [
         character
         for character in map(chr, range(0x3000, 0xE000 - 0x800))
@@ -289,12 +281,12 @@ def test_folding_leaves_plain_characters_as_they_are(pattern: re.Pattern[str]) -
 @pytest.mark.parametrize(
     ("word", "terms"),
     [
-        ("인간은", "인간"),  # one particle is cut, the longest
+        ("인간은", "인간"),  # only the longest particle is removed
         ("학교에서는", "학교"),
         ("서울으로부터", "서울"),
         ("사람에게서", "사람"),
-        ("나는", "나는"),  # two syllables stay
-        ("집에는", "집에"),  # the longest that leaves two
+        ("나는", "나는"),  # two syllables are unchanged
+        ("집에는", "집에"),  # the longest particle that leaves two syllables
         ("집에서", "집에 에서"),
         ("물", "물"),
         ("은행", "은행"),
@@ -306,7 +298,7 @@ def test_korean_particles(word: str, terms: str) -> None:
 
 
 @pytest.mark.parametrize("language", [*LANGUAGES, "my", "lo", "ne", "ur", "zh"])
-def test_pieces_taken_together_have_the_terms_that_each_has_alone(language: str) -> None:
+def test_analysing_chunks_together_equals_analysing_each(language: str) -> None:
     chunks = [
         *" ".join(sib200().get(language, sib200()["fr"])[:40]).split(),
         "C++",

@@ -1,3 +1,5 @@
+"""Burmese: conversion from the Zawgyi encoding, and syllables."""
+
 from __future__ import annotations
 
 import pytest
@@ -8,20 +10,20 @@ from lycosa.text.burmese import is_zawgyi, prepared, syllables, to_unicode
 from tests.text.data import declaration, sib200
 from tests.text.icu import Transliterator
 
-SAME_SYLLABLES = 0.98  # of the syllables that come back from ICU's Zawgyi; only rises
+SAME_SYLLABLES = 0.98  # minimum share of syllables restored from ICU's Zawgyi
 
 
-def test_text_in_zawgyi_comes_back() -> None:
+def test_zawgyi_is_converted_to_unicode() -> None:
     zawgyi = Transliterator("my-Zawgyi")
-    right = total = 0
+    restored = total = 0
     for text in sib200()["my"][:300]:
         expected, result = syllables(text), set(syllables(prepared(zawgyi(text))))
         total += len(expected)
-        right += sum(syllable in result for syllable in expected)
-    assert right >= SAME_SYLLABLES * total
+        restored += sum(syllable in result for syllable in expected)
+    assert restored >= SAME_SYLLABLES * total
 
 
-def test_zawgyi_is_told_from_unicode() -> None:
+def test_zawgyi_is_distinguished_from_unicode() -> None:
     zawgyi = Transliterator("my-Zawgyi")
     texts = [*sib200()["my"], *declaration("my").values()]
     assert not any(map(is_zawgyi, texts))
@@ -37,7 +39,7 @@ def test_zawgyi_is_told_from_unicode() -> None:
         ("plain", "plain"),
     ],
 )
-def test_words(zawgyi: str, unicode: str) -> None:
+def test_conversion_of_words(zawgyi: str, unicode: str) -> None:
     assert (prepared(zawgyi), prepared(unicode)) == (unicode, unicode)
 
 

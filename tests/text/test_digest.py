@@ -23,11 +23,11 @@ def page(language: str, characters: int = 6_000) -> str:
 
 def test_digest_is_xxh3_of_the_utf8_bytes() -> None:
     assert text_digest("Straße 北京") == xxhash.xxh3_64_intdigest("Straße 北京".encode())
-    assert text_digest("") == 0x2D06800538D394C2  # the reference value of XXH3_64 for no input
+    assert text_digest("") == 0x2D06800538D394C2  # reference value of XXH3_64 for empty input
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=()), max_size=200))
-def test_fingerprints_are_functions_into_64_bits(text: str) -> None:
+def test_fingerprints_are_deterministic_and_have_64_bits(text: str) -> None:
     again = text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
     assert simhash(text) == simhash(again)
     assert 0 <= simhash(text) < 2**64
@@ -35,12 +35,12 @@ def test_fingerprints_are_functions_into_64_bits(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n  \t"])
-def test_nothing_has_fingerprint_zero(text: str) -> None:
+def test_fingerprint_of_white_space_is_zero(text: str) -> None:
     assert simhash(text) == 0
 
 
 @pytest.mark.parametrize("language", ["en", "ru", "ar", "hi", "zh", "ja", "lo"])
-def test_small_edits_move_few_bits(language: str) -> None:
+def test_small_edits_change_few_bits(language: str) -> None:
     text = page(language)
     generator = random.Random(7)
     for _ in range(5):
@@ -50,12 +50,12 @@ def test_small_edits_move_few_bits(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "ru", "ar", "hi", "zh", "ja", "lo"])
-def test_another_text_is_far(language: str) -> None:
+def test_different_texts_differ_in_many_bits(language: str) -> None:
     sentences = sib200()[language]
     assert distance(simhash("\n".join(sentences[:60])), simhash("\n".join(sentences[60:120]))) >= 8
 
 
-def test_distance_grows_with_the_share_that_differs() -> None:
+def test_distance_grows_with_the_number_of_changed_words() -> None:
     words = page("en", 15_000).split()
     generator = random.Random(1)
     distances = []
@@ -70,32 +70,32 @@ def test_distance_grows_with_the_share_that_differs() -> None:
 
 
 @pytest.mark.prove
-def test_cost() -> None:
+def test_digests_of_a_page_take_less_than_100_microseconds() -> None:
     text = page("en", 15_000)
     assert cpu_ms(lambda: [simhash(text) for _ in range(100)]) / 100 < 0.1
     assert cpu_ms(lambda: [text_digest(text) for _ in range(100)]) / 100 < 0.1
 
 
 def patched(old: str, result: Difference) -> str:
-    """The new text, from the old one and the difference."""
+    """Return the new text, computed from the old one and the difference."""
     before = old.split("\n") if old else []
-    made: list[str] = []
+    after: list[str] = []
     place = 0
     for piece in (piece for stretch in result.stretches for piece in stretch):
         if piece.kind in (SAME, GONE):
             assert tuple(before[piece.old : piece.old + len(piece.blocks)]) == piece.blocks
-            made += before[place : piece.old]
+            after += before[place : piece.old]
             place = piece.old + len(piece.blocks)
         if piece.kind in (SAME, CAME):
-            made += before[place : piece.old] if piece.kind == CAME else []
+            after += before[place : piece.old] if piece.kind == CAME else []
             place = max(place, piece.old) if piece.kind == CAME else place
-            assert len(made) == piece.new
-            made += piece.blocks
-    return "\n".join(made + before[place:])
+            assert len(after) == piece.new
+            after += piece.blocks
+    return "\n".join(after + before[place:])
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_difference_leads_from_the_old_text_to_the_new(seed: int) -> None:
+def test_difference_applied_to_the_old_text_gives_the_new_text(seed: int) -> None:
     generator = random.Random(seed)
     words = [f"block {number}" for number in range(generator.choice((2, 5, 40, 400)))]
     old = generator.choices(words, k=generator.randrange(0, 120))
@@ -118,7 +118,7 @@ def test_a_difference_leads_from_the_old_text_to_the_new(seed: int) -> None:
         ("a", "a"),
     ],
 )
-def test_written_as_difflib_writes_it(old: str, new: str) -> None:
+def test_unified_diff_equals_that_of_difflib(old: str, new: str) -> None:
     expected = list(
         unified_diff(
             old.split("\n") if old else [], new.split("\n") if new else [], lineterm="", n=1
@@ -139,23 +139,21 @@ def _shuffled(count: int) -> tuple[str, str]:
 
 
 def _nested(count: int) -> tuple[str, str]:
-    """Only one block at a time divides what is left: each stands once only when those around it are
-    gone.
-    """
+    """Return texts in which only one block at a time is unique."""
     old = [str(number // 2) for number in range(count)]
     return "\n".join(old), "\n".join(old[::-1])
 
 
 @pytest.mark.parametrize("make", [_alternating, _shuffled, _nested])
-def test_time_is_bounded(make: object) -> None:
-    """Ten times the blocks may not take a hundred times as long, whatever they are."""
+def test_time_of_a_difference_is_not_quadratic(make: object) -> None:
+    """Ten times the blocks must take less than a hundred times as long."""
     assert callable(make)
-    took = []
+    seconds = []
     for count in (8_000, 80_000):
         old, new = make(count)
         begin = time.process_time()
         result = difference(old, new)
-        took.append(time.process_time() - begin)
+        seconds.append(time.process_time() - begin)
         assert result
         assert (
             sum(
@@ -167,4 +165,4 @@ def test_time_is_bounded(make: object) -> None:
             <= MAX_SHOWN
         )
         assert result.cut
-    assert took[1] < 40 * took[0] + 2.0
+    assert seconds[1] < 40 * seconds[0] + 2.0

@@ -1,4 +1,4 @@
-"""The language of a text, whether it agrees with the declared one, and mojibake."""
+"""Language identification, declared languages, and mojibake."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from lycosa.url.languages import language_code, language_of_url
 from tests.text.data import declaration, declaration_languages, sib200, sib200_numbered
 from tests.text.mojibake import damaged_places
 
-SENTENCE_FLOOR = 0.995  # macro accuracy per sentence on SIB-200, 28 files; only rises
-LANGUAGE_FLOOR = 0.93  # the worst language
+SENTENCE_FLOOR = 0.995  # macro accuracy per sentence on SIB-200, 28 files
+LANGUAGE_FLOOR = 0.93  # accuracy of the worst language
 BEGINNING = 40  # characters
 BEGINNING_FLOOR = 0.97  # macro accuracy on the beginnings of the sentences
-TEXTS_A_SECOND = 20_000  # on one core, the issue's bar
-# Indonesian and Malay, on the half of SIB-200 that their weights were not counted on
+TEXTS_PER_SECOND = 20_000  # on one core
+# Indonesian and Malay, on the half of SIB-200 that was not used for training
 UNSEEN_FLOOR = 0.94
 
 
-def test_sentences() -> None:
+def test_accuracy_on_sentences() -> None:
     shares = {
         stem: sum(identify(sentence).language == stem.split("-")[0] for sentence in sentences)
         / len(sentences)
@@ -34,7 +34,7 @@ def test_sentences() -> None:
     assert sum(shares.values()) / len(shares) >= SENTENCE_FLOOR, shares
 
 
-def test_beginnings_of_sentences() -> None:
+def test_accuracy_on_beginnings_of_sentences() -> None:
     shares = [
         sum(identify(sentence[:BEGINNING]).language == stem.split("-")[0] for sentence in sentences)
         / len(sentences)
@@ -44,7 +44,7 @@ def test_beginnings_of_sentences() -> None:
 
 
 @pytest.mark.parametrize("language", ["id", "ms"])
-def test_indonesian_and_malay_sentences_that_were_not_counted(language: str) -> None:
+def test_accuracy_on_unseen_indonesian_and_malay_sentences(language: str) -> None:
     rows = sib200_numbered(language)
     unseen = [sentence for _, sentence in rows[len(rows) // 2 :]]
     assert sum(
@@ -53,7 +53,7 @@ def test_indonesian_and_malay_sentences_that_were_not_counted(language: str) -> 
 
 
 @pytest.mark.parametrize("stem", declaration_languages())
-def test_a_whole_document(stem: str) -> None:
+def test_language_of_a_document(stem: str) -> None:
     result = identify("\n".join(declaration(stem).values()))
     assert result.language == stem.split("-")[0]
     assert 0 < result.score <= 1
@@ -77,28 +77,12 @@ def test_a_whole_document(stem: str) -> None:
         (" \n\t", ""),
         ("12345 67 -- !!", ""),
         ("\ud800\udfff", ""),
-    ],
-)
-def test_short_texts(text: str, language: str) -> None:
-    assert identify(text).language == language
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
+        # English names do not make a text English
         ("Le Best Picture Award du Ronald Reagan Center à Washington, remis hier.", "fr"),
         ("Das Ronald Reagan UCLA Medical Center, Washington Post, berichtet heute", "de"),
         ("Ultimo show di Fire of Anatolia al Madison Square Garden, New York", "it"),
         ("Ang Best Picture Award ay napunta sa Washington Post Hospital", "tl"),
-    ],
-)
-def test_english_names_do_not_make_a_short_text_english(text: str, language: str) -> None:
-    assert identify(text).language == language
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
+        # error pages
         ("The page you are looking for is not here, but it may have moved.", "en"),
         (
             "Diese Seite wurde leider nicht gefunden, bitte versuchen Sie es später noch einmal.",
@@ -107,16 +91,16 @@ def test_english_names_do_not_make_a_short_text_english(text: str, language: str
         ("К сожалению, эта страница не найдена, попробуйте позже.", "ru"),
     ],
 )
-def test_sentences_of_error_pages(text: str, language: str) -> None:
+def test_language_of_short_texts(text: str, language: str) -> None:
     assert identify(text).language == language
 
 
-def test_configured_languages_decide_what_is_unsure() -> None:
+def test_configured_languages_decide_ambiguous_texts() -> None:
     assert identify("information", frozenset({"fr"})).language == "fr"
     assert identify("information", frozenset({"de"})).language == "de"
 
 
-def test_a_sure_language_is_named_even_if_it_is_not_configured() -> None:
+def test_certain_language_is_returned_even_if_not_configured() -> None:
     text = (
         "This is a longer English text. It says nothing in particular, but it says it in English, "
         "and for quite some time. " * 3
@@ -124,11 +108,11 @@ def test_a_sure_language_is_named_even_if_it_is_not_configured() -> None:
     assert identify(text, frozenset({"de", "ja"})).language == "en"
 
 
-def test_configured_languages_that_no_model_knows() -> None:
+def test_configured_languages_without_model() -> None:
     assert identify("word", frozenset({"xx"})).language == ""
 
 
-def test_a_half_translated_page_is_in_the_other_language() -> None:
+def test_partially_translated_page_has_the_language_of_the_translation() -> None:
     untranslated = (
         "For new users, personal boxes, home systems, and other single-user setups, a single "
         "partition is probably the easiest way. "
@@ -155,7 +139,7 @@ def test_other_languages_are_reported() -> None:
     assert {result.language, *result.others} >= {"en", "ru"}
 
 
-def test_a_long_text_is_judged_as_a_whole() -> None:
+def test_language_of_a_long_text_is_that_of_most_of_it() -> None:
     english = (
         "Everyone has the right to life, liberty and the security of person. No one shall "
         "be held in slavery or servitude. "
@@ -177,19 +161,19 @@ def test_never_raises(text: str) -> None:
     assert result.language not in result.others
 
 
-def test_the_default_languages() -> None:
+def test_number_of_default_languages() -> None:
     assert len(LANGUAGES) == 27
 
 
 @pytest.mark.prove
-def test_texts_a_second() -> None:
+def test_throughput() -> None:
     sentences = [sentence for sentences in sib200().values() for sentence in sentences]
     for sentence in sentences:
-        identify(sentence)  # the model is read once
+        identify(sentence)  # loads the model
     started = time.process_time()
     for sentence in sentences:
         identify(sentence)
-    assert len(sentences) / (time.process_time() - started) >= TEXTS_A_SECOND
+    assert len(sentences) / (time.process_time() - started) >= TEXTS_PER_SECOND
 
 
 ENGLISH = (
@@ -232,7 +216,9 @@ def test_languages_in_urls(url: str, code: str) -> None:
         ("", "en", "", 1.0),
     ],
 )
-def test_the_share_that_agrees(language: str, declared: str, title: str, share: float) -> None:
+def test_language_share_by_declaration_and_title(
+    language: str, declared: str, title: str, share: float
+) -> None:
     assert language_share(language, declared, title) == share
 
 
@@ -240,7 +226,7 @@ def html(title: str, text: str, attributes: str = "", head: str = "") -> bytes:
     return f"<!DOCTYPE html><html {attributes}><head><title>{title}</title>{head}</head><body><p>{text}</p></body></html>".encode()
 
 
-def test_where_a_page_declares_its_language() -> None:
+def test_declared_language_of_a_page() -> None:
     meta = '<meta http-equiv="content-language" content="fr">'
     for attributes, head, header, expected in (
         ('lang="pt-BR"', meta, "de", "pt"),
@@ -258,7 +244,7 @@ def test_where_a_page_declares_its_language() -> None:
         assert (page.declared_language, page.language) == (expected, "en")
 
 
-def test_a_page_whose_text_was_not_translated() -> None:
+def test_language_share_of_untranslated_pages() -> None:
     shares = {
         locale: parse_page(
             html(title, ENGLISH),
@@ -274,7 +260,7 @@ def test_a_page_whose_text_was_not_translated() -> None:
     assert shares == {"en-US": 1.0, "ja-JP": 0.5, "pl-PL": 0.75}
 
 
-def test_the_language_of_a_page_without_text_is_that_of_its_title_and_description() -> None:
+def test_language_of_a_page_without_text_comes_from_title_and_description() -> None:
     head = (
         '<meta name="description" content="Ein Verzeichnis der Bilder, die wir in diesem '
         'Sommer an der Küste gemacht haben.">'
@@ -299,7 +285,9 @@ def test_the_language_of_a_page_without_text_is_that_of_its_title_and_descriptio
         ("de", "http://a.test/en/expr.html", "Expressions", 0.75),
     ],
 )
-def test_the_url_is_a_declaration_too(declared: str, url: str, title: str, share: float) -> None:
+def test_language_in_the_url_counts_as_declared(
+    declared: str, url: str, title: str, share: float
+) -> None:
     text = html(title, ENGLISH, f'lang="{declared}"' if declared else "")
     page = parse_page(text, url=url, content_type="text/html; charset=utf-8")
     assert (page.language, page.language_share) == ("en", share)
@@ -310,22 +298,20 @@ def _as_windows_1252(text: str) -> str:
 
 
 @pytest.mark.parametrize("stem", declaration_languages())
-def test_good_text_has_none_and_double_encoded_text_has(stem: str) -> None:
+def test_only_double_encoded_text_has_damaged_places(stem: str) -> None:
     text = "\n".join(declaration(stem).values())
     assert damaged_places(text) == 0
     if sum(character > "\x7f" for character in text) > 20:
         assert damaged_places(_as_windows_1252(text)) > 5
 
 
-def test_sentences_of_sib_200() -> None:
-    """Its Indonesian and Filipino files hold double-encoded dashes and letters; no other file
-    does.
-    """
+def test_damaged_sentences_of_sib_200() -> None:
+    """Only its Indonesian and Filipino files contain double-encoded characters."""
     damaged = {stem for stem, sentences in sib200().items() if any(map(damaged_places, sentences))}
     assert damaged == {"id", "tl"}
 
 
-def test_replaced_characters_count() -> None:
+def test_replacement_characters_and_mojibake_are_damaged_places() -> None:
     assert damaged_places("caf\ufffd") == 1
     assert damaged_places("l’Ã‰cole dâ€™Ã©tÃ©") >= 3
     assert damaged_places("SÃO PAULO, Ã, Â « Â »") == 0

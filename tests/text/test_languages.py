@@ -1,8 +1,7 @@
-"""What each language's analyzer must take for the same and what it must keep apart, by rules that
-others wrote down.
+"""Texts with equal and with different terms, from published rules.
 
-A row: language, texts that give the same terms, texts that give other ones. The source of each
-group stands above it; docs/explanation/languages.md says what is done and why.
+Each case has a language, texts with equal terms, and texts with other terms. Comments name the
+source of each group. docs/explanation/languages.md explains the analysis of each language.
 """
 
 from __future__ import annotations
@@ -92,13 +91,13 @@ CASES = [
     ("bo", ["པའི", "པ"], ["བ"]),
     ("bo", ["བོད་ཡིག", "བོད༌ཡིག"], ["བོད"]),
     ("bo", ["༢༠༢༤", "2024"], []),
-    # Filipino has no stemmer here; accents of its dictionaries are not written elsewhere.
+    # Filipino has no stemmer; accents are written in dictionaries only.
     ("tl", ["buháy", "buhay"], ["bahay"]),
 ]
 
 
 @pytest.mark.parametrize(("language", "same", "other"), CASES)
-def test_same_and_other(language: str, same: list[str], other: list[str]) -> None:
+def test_equal_and_different_terms(language: str, same: list[str], other: list[str]) -> None:
     analyzer = analyzer_for(language)
     expected = analyzer.terms(same[0])
     assert expected
@@ -118,15 +117,15 @@ def test_every_language_has_cases() -> None:
     ("language", "text", "part"),
     [("my", "မြန်မာနိုင်ငံသား", "နိုင်ငံ"), ("lo", "ສາທາລະນະລັດປະຊາຊົນ", "ປະຊາຊົນ")],
 )
-def test_a_word_within_a_run_is_found(language: str, text: str, part: str) -> None:
-    """However ICU parts the run: the syllables of the word follow each other in it."""
+def test_word_within_text_without_spaces_is_found(language: str, text: str, part: str) -> None:
+    """The syllables of the word are consecutive terms, however ICU segments the text."""
     analyzer = analyzer_for(language)
     stream = f" {analyzer.joined(text)} "
     for unit in analyzer.units(part):
         assert f" {' '.join(unit.phrase)} " in stream
 
 
-def test_any_two_syllables_of_tibetan_are_a_term() -> None:
+def test_any_two_tibetan_syllables_are_a_term() -> None:
     analyzer = analyzer_for("bo")
     indexed = set(analyzer.terms("བོད་ཀྱི་སྐད་ཡིག"))
     assert analyzer.units("སྐད་ཡིག")[0].word in indexed
@@ -142,10 +141,7 @@ def test_vietnamese_with_and_without_accents() -> None:
     assert typed.word in indexed
 
 
-def test_both_scripts_of_chinese_find_each_other() -> None:
-    """Article by article, most of the characters of one translation's words are those of the
-    other's.
-    """
+def test_chinese_articles_in_both_scripts_share_half_of_their_terms() -> None:
     analyzer = analyzer_for("zh")
     simple, traditional = declaration("zh"), declaration("zh-hant")
     for number in (1, 3, 5):
@@ -157,9 +153,7 @@ def test_both_scripts_of_chinese_find_each_other() -> None:
     ("traditional", "simple"),
     [("中華人民共和國", "中华人民共和国"), ("臺灣經濟發展", "台湾经济发展")],
 )
-def test_a_query_in_one_script_of_chinese_is_a_phrase_of_the_other(
-    traditional: str, simple: str
-) -> None:
+def test_query_in_one_chinese_script_matches_the_other(traditional: str, simple: str) -> None:
     analyzer = analyzer_for("zh")
     phrases = [[unit.phrase for unit in analyzer.units(text)] for text in (traditional, simple)]
     assert phrases[0] == phrases[1]
@@ -191,12 +185,12 @@ needs_kiwi = pytest.mark.skipif(
         ("plain English", "plain english"),
     ],
 )
-def test_terms(text: str, terms: str) -> None:
+def test_korean_terms_by_kiwi(text: str, terms: str) -> None:
     assert Analysis((KIWI,)).of("ko").terms(text) == terms.split()
 
 
 @needs_kiwi
-def test_a_word_of_a_query_gives_the_terms_that_it_gives_in_a_page() -> None:
+def test_kiwi_gives_a_word_the_same_terms_in_queries_and_pages() -> None:
     analyzer = Analysis((KIWI,)).of("ko")
     text = "운영체제를 설치하기 전에, (하드디스크의) 파티션을 나눕니다. Linux에서는"
     units = analyzer.units(text)
@@ -217,7 +211,7 @@ def test_a_word_of_a_query_gives_the_terms_that_it_gives_in_a_page() -> None:
         max_size=200,
     )
 )
-def test_any_text(text: str) -> None:
+def test_kiwi_accepts_any_text(text: str) -> None:
     analyzer = Analysis((KIWI,)).of("ko")
     terms = analyzer.terms(text)
     assert analyzer.terms(text) == terms
@@ -230,10 +224,8 @@ def test_any_text(text: str) -> None:
 
 @needs_kiwi
 @pytest.mark.prove
-def test_a_million_characters_of_anything() -> None:
-    """Words without end, all syllables, jamo, lone surrogates, emoji: no crash, and time that grows
-    with the length alone.
-    """
+def test_kiwi_takes_linear_time_for_any_characters() -> None:
+    """Endless words, all syllables, jamo, lone surrogates and emoji do not crash it either."""
     analyzer = Analysis((KIWI,)).of("ko")
     generator = random.Random(7)
     alphabets = [
@@ -244,13 +236,13 @@ def test_a_million_characters_of_anything() -> None:
         "ㅋㅎㅠ가",
     ]
     for alphabet in alphabets:
-        took = []
+        seconds = []
         for length in (50_000, 100_000):
             text = "".join(generator.choices(alphabet, k=length))
             started = time.process_time()
             analyzer.terms(text)
-            took.append(time.process_time() - started)
-        assert took[1] < 6 * took[0] + 1
+            seconds.append(time.process_time() - started)
+        assert seconds[1] < 6 * seconds[0] + 1
     for _ in range(20_000):
         length = generator.randint(1, 200)
         analyzer.terms(
@@ -269,13 +261,13 @@ def test_without_kiwipiepy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(korean, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'lycosa\[ko\]'"):
         korean.version()
-    here, hint = Analysis((KIWI,)).here()
-    assert here == Analysis()
+    available, hint = Analysis((KIWI,)).here()
+    assert available == Analysis()
     assert "lycosa[ko]" in hint
     assert Analysis().here() == (Analysis(), "")
 
 
-def test_the_analysis_of_an_index_is_told_by_its_analyzers() -> None:
+def test_analysis_is_derived_from_the_analyzers_of_an_index() -> None:
     assert analysis_by(["native-english", "syllable-pairs"]) == Analysis((BIGRAMS,))
     assert analysis_by([korean.NAME]) == Analysis((KIWI,))
     assert analysis_by([korean.NAME, "syllable-pairs"]).korean == (BIGRAMS, KIWI)

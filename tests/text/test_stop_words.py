@@ -1,4 +1,4 @@
-"""The language of a text by its stop words."""
+"""Language identification by stop words."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from lycosa.text.identify import CLOSE
 from lycosa.text.stop_words import vote
 from tests.text.data import sib200
 
-TOGETHER = 4  # sentences of a text
-# Shares of texts that need no model; the lists were not made from these sentences.
+SENTENCES_PER_TEXT = 4  # sentences per text
+# Minimum share of texts decided by stop words; the lists were not derived from these sentences.
 DECIDED = {"en": 0.95, "de": 0.9, "fr": 0.95, "it": 0.9, "es": 0.5, "vi": 0.85, "tl": 0.95}
 
 
-def test_texts_of_27_languages() -> None:
+def test_votes_are_correct_in_27_languages() -> None:
     votes = {
         stem: Counter(
-            found.language if found else ""
-            for start in range(0, len(sentences) - TOGETHER, TOGETHER)
-            for found in [vote(sentences[start : start + TOGETHER])]
+            result.language if result else ""
+            for start in range(0, len(sentences) - SENTENCES_PER_TEXT, SENTENCES_PER_TEXT)
+            for result in [vote(sentences[start : start + SENTENCES_PER_TEXT])]
         )
         for stem, sentences in sib200().items()
     }
@@ -45,11 +45,11 @@ def test_texts_of_27_languages() -> None:
         ["", ""],
     ],
 )
-def test_undecided(parts: list[str]) -> None:
+def test_no_vote_for_mixed_or_ambiguous_texts(parts: list[str]) -> None:
     assert vote(parts) is None
 
 
 @given(st.lists(st.text(max_size=500), min_size=1, max_size=4))
 def test_never_raises(parts: list[str]) -> None:
-    found = vote(parts)
-    assert found is None or 0.5 < found.share <= 1.0
+    result = vote(parts)
+    assert result is None or 0.5 < result.share <= 1.0

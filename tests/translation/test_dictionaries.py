@@ -1,4 +1,4 @@
-"""Dictionaries, parallel texts, alignment, and what the learner makes of SIB-200."""
+"""Dictionaries, parallel texts, sentence alignment, learned tables."""
 
 from __future__ import annotations
 
@@ -63,25 +63,25 @@ TMX = """<?xml version="1.0" encoding="UTF-8"?>
         ("a :: one two three four five six", []),
     ],
 )
-def test_lines_of_wiktionary(line: str, expected: list[tuple[str, str]]) -> None:
+def test_wiktionary_lines(line: str, expected: list[tuple[str, str]]) -> None:
     assert [(entry.word, entry.translation) for entry in wiktionary([line])] == expected
 
 
-def test_senses_and_places_weigh_less_and_less() -> None:
+def test_later_senses_and_translations_have_lower_weights() -> None:
     weights = [entry.weight for entry in wiktionary(["run {v} :: a, b", "run {n} :: c"])]
     assert weights == [weight_of(0, 0), weight_of(0, 1), weight_of(1, 0)]
     assert 1.0 == weights[0] > weights[1] > weights[2] > 0
 
 
-def test_columns() -> None:
+def test_dictionary_in_columns() -> None:
     rows = ["house\tHaus|Gebäude", "river\tFluss\t0.4", "# remark\tno", "alone", "bad\tx\t7"]
     assert list(columns(rows)) == [
         DictionaryEntry("house", "Haus", 1.0), DictionaryEntry("house", "Gebäude", weight_of(0, 1)), DictionaryEntry("river", "Fluss", 0.4), DictionaryEntry("bad", "x", 1.0)
     ]  # fmt: skip
 
 
-def test_a_dictionary_is_kept_by_the_terms_of_the_index() -> None:
-    made = as_table(
+def test_keys_of_a_dictionary_table_are_index_terms() -> None:
+    result = as_table(
         [
             DictionaryEntry("to run", "laufen", 1.0),
             DictionaryEntry("Houses", "Häuser", 0.5),
@@ -91,18 +91,18 @@ def test_a_dictionary_is_kept_by_the_terms_of_the_index() -> None:
         "en",
         "de",
     )
-    assert sorted(made.pairs) == [("hous", "haus", 1.0), ("run", "lauf", 1.0)]
-    assert made.target_surfaces["haus"] == "Haus"
+    assert sorted(result.pairs) == [("hous", "haus", 1.0), ("run", "lauf", 1.0)]
+    assert result.target_surfaces["haus"] == "Haus"
 
 
-def _number(value: int) -> str:
+def _dictd_number(value: int) -> str:
     digits = BASE64[value % 64]
     while value := value // 64:
         digits = BASE64[value % 64] + digits
     return digits
 
 
-def test_files_of_dictd(tmp_path: Path) -> None:
+def test_dictd_files(tmp_path: Path) -> None:
     entries = {
         "00databaseinfo": "about\n",
         "house": "house /haus/\n1. maison <fem>, bâtiment\n2. chambre\n",
@@ -110,7 +110,7 @@ def test_files_of_dictd(tmp_path: Path) -> None:
     }
     text, rows = b"", []
     for word, entry in entries.items():
-        rows.append(f"{word}\t{_number(len(text))}\t{_number(len(entry.encode()))}")
+        rows.append(f"{word}\t{_dictd_number(len(text))}\t{_dictd_number(len(entry.encode()))}")
         text += entry.encode()
     (tmp_path / "x.index").write_text("\n".join(rows) + "\n", encoding="utf-8")
     (tmp_path / "x.dict.dz").write_bytes(gzip.compress(text))
@@ -132,7 +132,7 @@ def test_files_of_dictd(tmp_path: Path) -> None:
         list(dictd(tmp_path / "absent.index"))
 
 
-def test_a_dictionary_of_freedict() -> None:
+def test_freedict_dictionary() -> None:
     entries = list(
         dictd(require_file("/usr/share/dictd/freedict-eng-spa.index", "dict-freedict-eng-spa"))
     )
@@ -140,10 +140,10 @@ def test_a_dictionary_of_freedict() -> None:
     assert DictionaryEntry("house", "casa", 1.0) in entries
 
 
-def test_a_list_of_wiktionary() -> None:
+def test_wiktionary_list() -> None:
     path = DATA / "wiktionary" / "en-ms.txt"
     if not path.exists():
-        pytest.skip(f"{path} is not there")
+        pytest.skip(f"{path} is missing")
     entries = list(wiktionary(path.read_text(encoding="utf-8").splitlines()))
     assert len(entries) > 9_000
     assert "rumah" in {entry.translation for entry in entries if entry.word == "house"}
@@ -165,7 +165,7 @@ def test_translation_memories(tmp_path: Path) -> None:
         list(tmx(path, "en", "de"))
 
 
-def test_texts_side_by_side(tmp_path: Path) -> None:
+def test_parallel_texts_in_columns_and_in_two_files(tmp_path: Path) -> None:
     assert list(two_columns(["a\tb\n", "alone\n", "\tx", "c\td\te"])) == [("a", "b"), ("c", "d")]
     one, other = tmp_path / "one", tmp_path / "other"
     one.write_text("a\nb\n")
@@ -177,33 +177,33 @@ def test_texts_side_by_side(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=80))
-def test_any_line_is_taken_apart(line: str) -> None:
+def test_any_line_can_be_parsed(line: str) -> None:
     assert all(result.strip() == result and result for result in translations(line))
     assert all(0 < entry.weight <= 1 for entry in [*wiktionary([line]), *columns([line])])
 
 
-def test_lines_that_one_side_lacks_are_left_out() -> None:
+def test_lines_without_translation_are_not_aligned() -> None:
     english = [text for _, text in sib200_numbered("en")[:120]]
     german = [text for _, text in sib200_numbered("de")[:120]]
     generator = random.Random(7)
-    gone, lacking = set(generator.sample(range(120), 6)), set(generator.sample(range(120), 6))
-    one = "\n".join(text for place, text in enumerate(english) if place not in gone)
-    other = "\n".join(text for place, text in enumerate(german) if place not in lacking)
+    removed, other_removed = (set(generator.sample(range(120), 6)) for _ in range(2))
+    one = "\n".join(text for place, text in enumerate(english) if place not in removed)
+    other = "\n".join(text for place, text in enumerate(german) if place not in other_removed)
     truth = set(zip(english, german, strict=True))
     result = list(aligned(one, other, "en", "de"))
-    right = sum(pair in truth for pair in result)
-    assert right >= 0.9 * len(result)
-    assert right >= 0.85 * (120 - len(gone | lacking))
+    correct = sum(pair in truth for pair in result)
+    assert correct >= 0.9 * len(result)
+    assert correct >= 0.85 * (120 - len(removed | other_removed))
 
 
-def test_sentences_of_a_paragraph_part_where_their_translations_do() -> None:
+def test_sentences_within_a_paragraph_are_aligned() -> None:
     english = [text for _, text in sib200_numbered("en")[:8]]
     chinese = [text for _, text in sib200_numbered("zh")[:8]]
     result = list(aligned(" ".join(english), "".join(chinese), "en", "zh"))
     assert len(set(result) & set(zip(english, chinese, strict=True))) >= 5
 
 
-def test_code_and_numbers_hold_lines_together() -> None:
+def test_lines_with_equal_code_and_numbers_are_aligned() -> None:
     one = "\n".join(
         f"Run the command lycosa{number} now" if number % 3 else "Then wait" for number in range(60)
     )
@@ -215,20 +215,20 @@ def test_code_and_numbers_hold_lines_together() -> None:
     )
 
 
-def test_what_was_not_translated_teaches_nothing() -> None:
+def test_untranslated_text_is_not_aligned() -> None:
     text = "This line stays in English\nls -l /usr/share\nAnd so does this one"
     assert (list(aligned(text, text, "en", "de")), list(aligned(text, "", "en", "de"))) == ([], [])
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
-def test_any_texts_are_aligned(one: str, other: str) -> None:
+def test_any_texts_can_be_aligned(one: str, other: str) -> None:
     for here, there in aligned(one, other, "en", "zh"):
         assert here.strip()
         assert there.strip()
 
 
-def taught(source: str, target: str) -> Learned:
-    """What SIB-200's learning part teaches."""
+def learned_from_sib200(source: str, target: str) -> Learned:
+    """Return the translations learned from the training part of SIB-200."""
     pairs = zip(sib200_numbered(source), sib200_numbered(target), strict=True)
     return learn(
         [(here, there) for (number, here), (_, there) in pairs if number % 5],
@@ -238,29 +238,29 @@ def taught(source: str, target: str) -> Learned:
 
 
 def table(
-    folder: Path, source: str, target: str, made: Learned, name: str = "made"
+    folder: Path, source: str, target: str, learned: Learned, name: str = "test"
 ) -> TranslationTable:
     path = folder / f"{name}-{source}-{target}.sqlite"
     info = TableInfo(name, "learned", source, target, 0, analyzers(source, target))
-    write_table(path, info, made.pairs, made.source_surfaces, made.target_surfaces)
+    write_table(path, info, learned.pairs, learned.source_surfaces, learned.target_surfaces)
     return TranslationTable(path)
 
 
 @pytest.fixture(scope="module")
 def russian(tmp_path_factory: pytest.TempPathFactory) -> TranslationTable:
-    return table(tmp_path_factory.mktemp("tables"), "en", "ru", taught("en", "ru"))
+    return table(tmp_path_factory.mktemp("tables"), "en", "ru", learned_from_sib200("en", "ru"))
 
 
 @pytest.fixture(scope="module")
 def chinese(tmp_path_factory: pytest.TempPathFactory) -> TranslationTable:
-    return table(tmp_path_factory.mktemp("tables"), "en", "zh", taught("en", "zh"))
+    return table(tmp_path_factory.mktemp("tables"), "en", "zh", learned_from_sib200("en", "zh"))
 
 
 @pytest.mark.parametrize(
     ("word", "translation"),
     [("water", "вода"), ("city", "город"), ("people", "люди"), ("country", "страна")],
 )
-def test_usual_words_are_learned(russian: TranslationTable, word: str, translation: str) -> None:
+def test_frequent_words_are_learned(russian: TranslationTable, word: str, translation: str) -> None:
     key, expected = (
         written_key(analyzer_for("en"), word),
         written_key(analyzer_for("ru"), translation),
@@ -269,28 +269,30 @@ def test_usual_words_are_learned(russian: TranslationTable, word: str, translati
     assert key in [each.key for each in russian.lookup(expected, "ru", "en")[:3]]
 
 
-def test_chinese_words_are_keys_of_their_characters(chinese: TranslationTable) -> None:
+def test_keys_of_chinese_words_are_their_characters(chinese: TranslationTable) -> None:
     assert "国 家" in [each.key for each in chinese.lookup("countri", "en", "zh")[:4]]
     assert chinese.lookup("国 家", "zh", "en")[0].key == "countri"
     assert written_key(analyzer_for("zh"), "國家") == "国 家"
 
 
-def test_words_that_nobody_knows_resemble_some_that_are_known(russian: TranslationTable) -> None:
+def test_unknown_words_are_translated_like_similar_words(russian: TranslationTable) -> None:
     assert not russian.lookup("countrymen", "en", "ru")
-    guessed = russian.resembling("countrymen", "en", "ru")
-    assert "стран" in [each.key for each in guessed]
-    assert max(each.weight for each in guessed) < russian.lookup("countri", "en", "ru")[0].weight
+    results = russian.resembling("countrymen", "en", "ru")
+    assert "стран" in [each.key for each in results]
+    assert max(each.weight for each in results) < russian.lookup("countri", "en", "ru")[0].weight
     assert russian.resembling("12345", "en", "ru") == []
 
 
-def test_names_are_found_by_their_sound(tmp_path: Path) -> None:
-    made = Learned([("president", "путин", 0.5)], {"president": "president"}, {"путин": "Путин"}, 1)
+def test_names_are_translated_by_their_sound(tmp_path: Path) -> None:
+    learned = Learned(
+        [("president", "путин", 0.5)], {"president": "president"}, {"путин": "Путин"}, 1
+    )
     assert sound("Путин") == "putin"
-    (result,) = table(tmp_path, "en", "ru", made).resembling("putin", "en", "ru")
+    (result,) = table(tmp_path, "en", "ru", learned).resembling("putin", "en", "ru")
     assert (result.key, result.surface, result.weight < 0.6) == ("путин", "Путин", True)
 
 
-def test_english_joins_languages_that_no_table_joins(
+def test_english_is_the_pivot_between_languages_without_a_table(
     russian: TranslationTable, chinese: TranslationTable
 ) -> None:
     sources = Sources([russian, chinese])
@@ -302,7 +304,7 @@ def test_english_joins_languages_that_no_table_joins(
     ]
 
 
-def test_learning_is_the_same_each_time() -> None:
+def test_learning_is_deterministic_and_independent_of_the_order() -> None:
     pairs = [
         ("the house", "das haus"),
         ("the book", "das buch"),
@@ -311,20 +313,20 @@ def test_learning_is_the_same_each_time() -> None:
         ("nothing", ""),
     ]
     one, other = Vocabulary(analyzer_for("und")), Vocabulary(analyzer_for("und"))
-    made = learn(pairs, one, other)
-    used, also_used = Vocabulary(analyzer_for("und")), Vocabulary(analyzer_for("und"))
-    learn([("another sentence", "ein buch"), *pairs[::-1]], used, also_used)
-    assert made == learn(pairs, one, other) == learn(pairs, used, also_used)
-    assert made.sentences == 3
+    learned = learn(pairs, one, other)
+    used, other_used = Vocabulary(analyzer_for("und")), Vocabulary(analyzer_for("und"))
+    learn([("another sentence", "ein buch"), *pairs[::-1]], used, other_used)
+    assert learned == learn(pairs, one, other) == learn(pairs, used, other_used)
+    assert learned.sentences == 3
     best = {
-        one: max((weight, other) for each, other, weight in made.pairs if each == one)[1]
-        for one, _, _ in made.pairs
+        one: max((weight, other) for each, other, weight in learned.pairs if each == one)[1]
+        for one, _, _ in learned.pairs
     }
     assert (best["house"], best["book"]) == ("haus", "buch")
     assert learn([], one, other) == Learned([], {}, {}, 0)
 
 
-def test_a_table_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_invalid_table_files_are_errors(tmp_path: Path) -> None:
     broken, empty = tmp_path / "broken.sqlite", tmp_path / "empty.sqlite"
     broken.write_bytes(b"nothing" * 500)
     sqlite3.connect(empty).close()

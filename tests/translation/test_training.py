@@ -1,6 +1,4 @@
-"""Pages in several languages teach translations: found by path and by hreflang, aligned, learned,
-published by rank.
-"""
+"""Translation tables learned from pages in several languages."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ from tests.index.conftest import corpus as corpus
 from tests.index.corpus import Corpus, page
 from tests.text.data import sib200_numbered
 
-SENTENCES, SENTENCES_A_PAGE = 300, 25
+SENTENCES, SENTENCES_PER_PAGE = 300, 25
 
 
 @pytest.mark.parametrize(
@@ -45,7 +43,7 @@ SENTENCES, SENTENCES_A_PAGE = 300, 25
         ("http://a.test/jp/x", "ja", "http://a.test/x"),
     ],
 )
-def test_the_language_in_a_path_is_taken_out(url: str, language: str, place: str) -> None:
+def test_language_is_removed_from_the_url(url: str, language: str, place: str) -> None:
     assert place_of(url, language) == (place, True)
 
 
@@ -53,13 +51,13 @@ def test_the_language_in_a_path_is_taken_out(url: str, language: str, place: str
     ("url", "language"),
     [("http://a.test/de/x.html", "fr"), ("http://de/x", "de"), ("http://a.test/index.html", "de")],
 )
-def test_a_path_that_names_another_language_says_nothing(url: str, language: str) -> None:
+def test_url_with_another_language_is_unchanged(url: str, language: str) -> None:
     assert place_of(url, language) == (url, False)
 
 
 @dataclass
 class Ranked:
-    """A workspace that was ranked once, and of which languages a table was learned then."""
+    """A workspace that was ranked once, and the languages learned then."""
 
     corpus: Corpus
     learned: list[str]
@@ -67,19 +65,20 @@ class Ranked:
 
 @pytest.fixture(scope="module")
 def ranked(tmp_path_factory: pytest.TempPathFactory) -> Ranked:
-    """Part of SIB-200 as pages of English, German and Chinese; German by path, Chinese by what
-    pages say.
+    """Rank pages in English, German and Chinese with sentences of SIB-200.
+
+    German pages are related by their paths, Chinese ones by alternates.
     """
-    corpus = Corpus(str(tmp_path_factory.mktemp("taught") / "w"))
+    corpus = Corpus(str(tmp_path_factory.mktemp("ranked") / "w"))
     texts = {
         language: [text for number, text in sib200_numbered(language) if number % 5][:SENTENCES]
         for language in ("en", "de", "zh")
     }
     pages = []
-    for start in range(0, SENTENCES, SENTENCES_A_PAGE):
+    for start in range(0, SENTENCES, SENTENCES_PER_PAGE):
         chunk = {
-            language: "\n".join(listed[start : start + SENTENCES_A_PAGE])
-            for language, listed in texts.items()
+            language: "\n".join(sentences[start : start + SENTENCES_PER_PAGE])
+            for language, sentences in texts.items()
         }
         chinese = f"http://other.test/page-{start}"
         pages.append(
@@ -97,17 +96,17 @@ def ranked(tmp_path_factory: pytest.TempPathFactory) -> Ranked:
 
 
 @pytest.fixture
-def taught(ranked: Ranked, tmp_path: Path) -> Corpus:
-    """A copy of it, to be changed."""
+def ranked_copy(ranked: Ranked, tmp_path: Path) -> Corpus:
+    """Return a copy of the ranked workspace, which the test may change."""
     shutil.copytree(ranked.corpus.root, tmp_path / "w")
     corpus = Corpus(str(tmp_path / "w"))
     corpus.clock = ranked.corpus.clock
     return corpus
 
 
-def test_rank_learns_from_translated_pages(ranked: Ranked) -> None:
+def test_rank_learns_tables_from_translated_pages(ranked: Ranked) -> None:
     parallel = find_parallel(LiveTables(ranked.corpus.workspace))
-    expected = SENTENCES // SENTENCES_A_PAGE
+    expected = SENTENCES // SENTENCES_PER_PAGE
     assert parallel.hub == "en"
     assert dict(parallel.pairs.group_by("language").len().iter_rows()) == {
         "de": expected,
@@ -126,7 +125,7 @@ def test_rank_learns_from_translated_pages(ranked: Ranked) -> None:
     assert "水" in {each.key for each in chinese.lookup("water", "en", "zh")[:3]}
 
 
-def test_language_bars_pair_pages_but_not_with_home_pages(corpus: Corpus) -> None:
+def test_language_links_pair_pages_but_not_with_home_pages(corpus: Corpus) -> None:
     pages = [("http://a.test/start", page("Die erste Seite.", language="de"))]
     for number in range(3):
         bar = [
@@ -145,7 +144,7 @@ def test_language_bars_pair_pages_but_not_with_home_pages(corpus: Corpus) -> Non
     assert result["hub_url_key"].n_unique() == 3
 
 
-def test_without_translated_pages_nothing_is_learned(corpus: Corpus) -> None:
+def test_no_table_without_translated_pages(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/", page("One page in one language.", language="en"))])
     assert make_generation(corpus.workspace).translations == 0
 
@@ -157,7 +156,7 @@ def _tables(corpus: Corpus) -> dict[str, bytes]:
 
 
 def _learned(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Rank once more, and tell of which languages a table was learned anew."""
+    """Rank again and return the languages whose table was not reused."""
     languages: list[str] = []
     train_table = training._train_table
 
@@ -171,25 +170,27 @@ def _learned(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return languages
 
 
-def test_what_did_not_change_is_not_learned_again(
-    ranked: Ranked, taught: Corpus, monkeypatch: pytest.MonkeyPatch
+def test_tables_of_unchanged_pages_are_reused(
+    ranked: Ranked, ranked_copy: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ranked.learned == ["de", "zh"]
-    first = _tables(taught)
-    assert (_learned(taught, monkeypatch), _tables(taught)) == ([], first)
-    taught.commit([("http://a.test/de/0.html", page("Ein ganz anderer Text.", language="de"))])
-    assert _learned(taught, monkeypatch) == ["de"]
-    second = _tables(taught)
+    first = _tables(ranked_copy)
+    assert (_learned(ranked_copy, monkeypatch), _tables(ranked_copy)) == ([], first)
+    ranked_copy.commit([("http://a.test/de/0.html", page("Ein ganz anderer Text.", language="de"))])
+    assert _learned(ranked_copy, monkeypatch) == ["de"]
+    second = _tables(ranked_copy)
     assert second["translations-en-zh.sqlite"] == first["translations-en-zh.sqlite"]
     assert second["translations-en-de.sqlite"] != first["translations-en-de.sqlite"]
-    taught.commit(
+    ranked_copy.commit(
         [("http://a.test/en/0.html", page("Another text in the hub's language.", language="en"))]
     )
-    # it says no more that it has a Chinese fellow: a pair less
-    assert _learned(taught, monkeypatch) == ["de", "zh"]
+    # the page has no alternate any more, so one Chinese pair is missing
+    assert _learned(ranked_copy, monkeypatch) == ["de", "zh"]
 
 
-def test_too_little_is_remembered_too(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_language_with_too_few_pages_is_not_learned_again(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus.commit(
         [
             ("http://a.test/en/1", page("A page.", language="en")),
@@ -200,44 +201,49 @@ def test_too_little_is_remembered_too(corpus: Corpus, monkeypatch: pytest.Monkey
     assert _tables(corpus) == {}
 
 
-@pytest.mark.parametrize("damage", ["table", "lessons", "gone"])
-def test_a_damaged_generation_teaches_nothing(
-    taught: Corpus, monkeypatch: pytest.MonkeyPatch, damage: str
+@pytest.mark.parametrize("damage", ["table", "training record", "missing"])
+def test_damaged_tables_are_learned_again(
+    ranked_copy: Corpus, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    result = newest(taught.workspace)
+    result = newest(ranked_copy.workspace)
     assert result is not None
-    path = result[1] / ("training.json" if damage == "lessons" else "translations-en-de.sqlite")
-    if damage == "gone":
+    path = result[1] / (
+        "training.json" if damage == "training record" else "translations-en-de.sqlite"
+    )
+    if damage == "missing":
         path.unlink()
     else:
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
-        path.write_bytes(content[: len(content) // 2] if damage == "lessons" else content)
-    assert _learned(taught, monkeypatch) == (["de", "zh"] if damage == "lessons" else ["de"])
-    german = TranslationTable(_newest_table(taught, "de"))
+        path.write_bytes(content[: len(content) // 2] if damage == "training record" else content)
+    expected = ["de", "zh"] if damage == "training record" else ["de"]
+    assert _learned(ranked_copy, monkeypatch) == expected
+    german = TranslationTable(_newest_table(ranked_copy, "de"))
     assert german.lookup("water", "en", "de")[0].key == "wass"
 
 
-def test_a_table_of_another_format_is_not_taken_over(
-    taught: Corpus, monkeypatch: pytest.MonkeyPatch
+def test_table_of_another_format_is_not_reused(
+    ranked_copy: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else what a later version learned would stay, and nobody could read it."""
+    """Otherwise this version could not read a table learned by a later version."""
     with monkeypatch.context() as later:
         later.setattr(training, "FORMAT", 9)
         later.setattr(training, "TableInfo", partial(TableInfo, format=9))
-        make_generation(taught.workspace)
+        make_generation(ranked_copy.workspace)
     with pytest.raises(WorkspaceError, match="format 9, but this version needs format 1"):
-        TranslationTable(_newest_table(taught, "de"))
-    opened = open_tables(taught.workspace.storage)
+        TranslationTable(_newest_table(ranked_copy, "de"))
+    opened = open_tables(ranked_copy.workspace.storage)
     assert (opened.tables, len(opened.problems)) == ([], 2)
     result = [
-        each for each in check_workspace(taught.root).findings if each.where.endswith(".sqlite")
+        each
+        for each in check_workspace(ranked_copy.root).findings
+        if each.where.endswith(".sqlite")
     ]
     assert [(each.severity, each.repair, "format 9" in each.what) for each in result] == [
         ("error", "graph", True)
     ] * 2
-    assert _learned(taught, monkeypatch) == ["de", "zh"]
-    assert len(open_tables(taught.workspace.storage).tables) == 2
+    assert _learned(ranked_copy, monkeypatch) == ["de", "zh"]
+    assert len(open_tables(ranked_copy.workspace.storage).tables) == 2
 
 
 def _newest_table(corpus: Corpus, language: str) -> Path:
@@ -248,23 +254,21 @@ def _newest_table(corpus: Corpus, language: str) -> Path:
 
 @pytest.mark.proves("consistency-purge-derived")
 def test_nothing_of_a_purged_page_stays_in_a_table(
-    taught: Corpus, monkeypatch: pytest.MonkeyPatch
+    ranked_copy: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A word that one page alone says, and teaches, is in no table after that page was purged; nor
-    after it was merely excluded.
-    """
+    """A word from a single page is in no table after that page was excluded and purged."""
     lines = "\n".join(f"The zyxomorph number {number} sleeps." for number in range(40))
     german = "\n".join(f"Der Quarzelbart Nummer {number} schläft." for number in range(40))
-    taught.commit(
+    ranked_copy.commit(
         [
             ("http://a.test/en/odd.html", page(lines, language="en")),
             ("http://a.test/de/odd.html", page(german, language="de")),
         ]
     )
-    make_generation(taught.workspace)
-    assert any(b"zyxomorph" in content for content in _tables(taught).values())
-    exclude_and_purge(taught.root, Config(), ["prefix:http://a.test/en/odd.html"], remove=True)
-    folders = [path for path in (Path(taught.root) / "graph").iterdir() if path.is_dir()]
+    make_generation(ranked_copy.workspace)
+    assert any(b"zyxomorph" in content for content in _tables(ranked_copy).values())
+    exclude_and_purge(ranked_copy.root, Config(), ["prefix:http://a.test/en/odd.html"], remove=True)
+    folders = [path for path in (Path(ranked_copy.root) / "graph").iterdir() if path.is_dir()]
     assert len(folders) == 1
     assert not [
         path
@@ -272,4 +276,4 @@ def test_nothing_of_a_purged_page_stays_in_a_table(
         for path in folder.rglob("*")
         if path.is_file() and b"zyxomorph" in path.read_bytes()
     ]
-    assert set(_tables(taught)) == {"translations-en-de.sqlite", "translations-en-zh.sqlite"}
+    assert set(_tables(ranked_copy)) == {"translations-en-de.sqlite", "translations-en-zh.sqlite"}

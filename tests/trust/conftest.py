@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.trust.scenario import begin
+from tests.trust.scenario import make_workspace
 
 
 @pytest.fixture(scope="session")
-def young(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of a workspace at the start of the scenario; tests copy it."""
-    return begin(str(tmp_path_factory.mktemp("young") / "w")).root
+def initial_workspace(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the path of a workspace before the scenario. Tests copy it."""
+    return make_workspace(str(tmp_path_factory.mktemp("initial") / "w")).root

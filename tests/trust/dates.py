@@ -1,8 +1,8 @@
-"""Other dates for whole processes: a library, loaded before the C library's, that adds what a file
-says to the date, and to nothing else.
+"""Change the date of whole processes with a preloaded C library.
 
-(libfaketime cannot let the monotonic clock alone and have Python sleep: `clock_nanosleep` then
-fails.)
+The library adds a number of seconds, read from a file, to the wall clock and to no other clock.
+libfaketime cannot be used here: when it leaves the monotonic clock unchanged, `clock_nanosleep`
+and so `time.sleep` fail.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ time_t time(time_t *kept) {
 
 
 class Dates:
-    """Processes with `environment` are told the date that `set` says, from the next time that they
-    ask.
-    """
+    """Set the date of all processes that were started with `environment`."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "ahead"
@@ -80,6 +78,6 @@ class Dates:
         }
 
     def set(self, ahead_s: int) -> None:
-        """Seconds ahead of the machine's date; below 0: behind it."""
+        """Set the offset to the machine's date in seconds (may be negative)."""
         with self._file.open("r+b" if self._file.exists() else "wb") as file:
             file.write(ahead_s.to_bytes(8, "little", signed=True))

@@ -1,13 +1,13 @@
-"""What a power cut leaves: every change of a folder is recorded as it happens, then replayed up to
-any moment, less what was not synced.
+"""Simulate power cuts by replaying recorded changes of a folder.
 
-A recording holds, in order: what files hold, which names lead to them, and which files and folders
-were synced. POSIX promises of a change that was not synced nothing: it may be there, in part, or
-not; a rename alone is there or not. `Leaves` says how much is left.
+A recording contains, in order: the contents of files, the names of files and folders, and the
+files and folders that were synced. POSIX guarantees nothing for a change that was not synced: it
+may be on disk completely, in part or not at all. Only a rename is atomic. `UnsyncedData` selects
+how much of it is left.
 
-Changes are found by looking at the whole folder before and after each call of `os` that may change
-it, so what libraries write without Python (tables, the index) is recorded too. Their own syncs are
-not seen: they count for nothing.
+Changes are detected by scanning the whole folder before and after each call of `os` that may
+change it. So files that libraries write without Python (tables, the index) are recorded too. The
+syncs of these libraries are not detected and are ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CALLS = (
 )
 ROOT = 0
 _FOLDER = (0, -1)  # the stamp of folders
-_TICK_NS = 20_000_000  # a file changed as lately as this may change again without a new time
+_TICK_NS = 20_000_000  # a file changed this recently may change again with the same ctime
 
 
 @contextmanager
@@ -56,19 +56,19 @@ def replaced(
             setattr(os, name, call)
 
 
-class Leaves(Enum):
-    """How much of what was not synced a power cut leaves."""
+class UnsyncedData(Enum):
+    """How much unsynced data is left after a power cut."""
 
-    ALL = "all of it: the machine stopped, the disk did not"
-    NOTHING = "nothing: names and bytes that were synced"
-    NAMES = "all names, and no bytes: files are empty"
-    ZEROS = "all names, and zeros for bytes"
-    CHANCE = "each change or not, files in part"
+    ALL = "all of it (the machine stopped, the disk did not)"
+    NOTHING = "none of it (only synced names and bytes are left)"
+    NAMES = "all names but no bytes (files are empty)"
+    ZEROS = "all names, with zeros instead of bytes"
+    RANDOM = "a random part of the changes and of each file"
 
 
 @dataclass(slots=True, frozen=True)
-class Wrote:
-    """A file holds this now."""
+class ContentChange:
+    """A file has new content."""
 
     file: int
     content: bytes
@@ -76,36 +76,37 @@ class Wrote:
 
 
 @dataclass(slots=True, frozen=True)
-class Named:
-    """Names that changed at once: (folder, name) -> the file or folder behind it, None: none."""
+class NameChange:
+    """Names that changed atomically; node None means deleted."""
 
     changes: tuple[tuple[int, str, int | None], ...]
-    folders: frozenset[int] = frozenset()  # of what is named, those that are folders
+    folders: frozenset[int] = frozenset()  # the nodes in `changes` that are folders
 
 
 @dataclass(slots=True, frozen=True)
-class Synced:
-    """fsync of a file or folder returned."""
+class Sync:
+    """fsync of a file or folder succeeded."""
 
     node: int
 
 
-Change = Wrote | Named | Synced
+Change = ContentChange | NameChange | Sync
 
 
 @dataclass(slots=True)
-class _Seen:
-    """A file or folder that the last look found."""
+class _Node:
+    """A file or folder as of the last scan."""
 
     node: int
     stamp: tuple[int, int]
     content: bytes = b""
-    entries: dict[str, int] = field(default_factory=dict)  # of a folder: name -> inode
+    entries: dict[str, int] = field(default_factory=dict)  # for folders: name -> inode
 
 
 class Recorder:
-    """Records the changes of one folder. `on_change` is called after each of them, with its number;
-    it may read, not write.
+    """Record the changes of one folder.
+
+    `on_call` is called after each recorded call of `os`. It may read the folder but not write.
     """
 
     def __init__(self, root: str) -> None:
@@ -118,52 +119,52 @@ class Recorder:
         self._scandir, self._stat, self._fstat = os.scandir, os.stat, os.fstat
         self._lock = threading.RLock()
         self._busy = False
-        self._seen: dict[int, _Seen] = {}
-        self._nodes = ROOT
+        self._nodes_by_inode: dict[int, _Node] = {}
+        self._last_node = ROOT
         self._root_inode = os.stat(root).st_ino
-        self._seen[self._root_inode] = _Seen(ROOT, _FOLDER)
-        self._look()
-        for change in list(self.changes):  # what is there now is safe
-            if isinstance(change, Wrote):
-                self.changes.append(Synced(change.file))
-        self.changes.extend(Synced(seen.node) for seen in self._seen.values())
+        self._nodes_by_inode[self._root_inode] = _Node(ROOT, _FOLDER)
+        self._scan()
+        for change in list(self.changes):  # the initial content counts as synced
+            if isinstance(change, ContentChange):
+                self.changes.append(Sync(change.file))
+        self.changes.extend(Sync(item.node) for item in self._nodes_by_inode.values())
         self.start = len(self.changes)
 
     def mark(self, what: str, number: int) -> None:
-        """Note that something was promised: from here on no cut may lose it."""
+        """Record that `what` is durable up to `number` from now on."""
         with self._lock:
-            self._look()
+            self._scan()
             self.marks.append((len(self.changes), what, number))
 
     @contextmanager
     def recording(self) -> Iterator[Recorder]:
-        """While this runs, calls of `os` in all threads are recorded."""
+        """Record the calls of `os` in all threads while the context is open."""
         try:
             with replaced(self._real, self._wrapped):
                 yield self
         finally:
-            self._look()
+            self._scan()
 
-    def promised(self, at: int) -> dict[str, int]:
-        """The last number promised of each kind before a change."""
+    def durable(self, at: int) -> dict[str, int]:
+        """Return the last durable number of each kind before change number `at`."""
         return {what: number for place, what, number in self.marks if place <= at}
 
     def _wrapped(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any, **options: Any) -> Any:
-            if self._busy and self._lock._is_owned():  # type: ignore[attr-defined]  # we are looking ourselves
+            if self._busy and self._lock._is_owned():  # type: ignore[attr-defined]  # own scan
                 return call(*arguments, **options)
             if name == "open" and not (
                 arguments[1] if len(arguments) > 1 else options.get("flags", 0)
             ) & (os.O_CREAT | os.O_TRUNC):
                 return call(*arguments, **options)
             with self._lock:
-                self._look()
+                self._scan()
                 result = call(*arguments, **options)
                 if name == "fsync":
-                    seen = self._seen.get(self._fstat(arguments[0]).st_ino)
-                    if seen is not None:
-                        self.changes.append(Synced(seen.node))
-                self._look()
+                    item = self._nodes_by_inode.get(self._fstat(arguments[0]).st_ino)
+                    if item is not None:
+                        self.changes.append(Sync(item.node))
+                self._scan()
                 self.calls += 1
                 if self.on_call is not None:
                     self._busy = True
@@ -175,35 +176,38 @@ class Recorder:
 
         return run
 
-    def _look(self) -> None:
-        """Note what changed since the last look."""
+    def _scan(self) -> None:
+        """Record the changes since the last scan."""
         self._busy = True
         try:
-            matches: dict[int, _Seen] = {}
+            matches: dict[int, _Node] = {}
             names: dict[tuple[int, str], int] = {}
-            wrote: list[Wrote] = []
-            self._walk(self.root, self._root_inode, matches, names, wrote)
+            contents: list[ContentChange] = []
+            self._walk(self.root, self._root_inode, matches, names, contents)
             before = {
-                (seen.node, name): inode
-                for seen in self._seen.values()
-                for name, inode in seen.entries.items()
+                (item.node, name): inode
+                for item in self._nodes_by_inode.values()
+                for name, inode in item.entries.items()
             }
-            # by what is named: an old name that goes and a new one are a rename
+            # grouped by node: a deleted name and a new name of one node are a rename
             changed: dict[int, list[tuple[int, str, int | None]]] = {}
             for place, inode in before.items():
                 if place not in names:
-                    changed.setdefault(self._seen[inode].node, []).append((*place, None))
+                    changed.setdefault(self._nodes_by_inode[inode].node, []).append((*place, None))
             for place, inode in names.items():
-                if before.get(place) != inode or self._seen[inode].node != matches[inode].node:
+                if (
+                    before.get(place) != inode
+                    or self._nodes_by_inode[inode].node != matches[inode].node
+                ):
                     changed.setdefault(matches[inode].node, []).append(
                         (*place, matches[inode].node)
                     )
-            folders = frozenset(seen.node for seen in matches.values() if seen.stamp == _FOLDER)
-            self.changes.extend(wrote)
+            folders = frozenset(item.node for item in matches.values() if item.stamp == _FOLDER)
+            self.changes.extend(contents)
             self.changes.extend(
-                Named(tuple(each), folders & {node}) for node, each in changed.items()
+                NameChange(tuple(each), folders & {node}) for node, each in changed.items()
             )
-            self._seen = matches
+            self._nodes_by_inode = matches
         finally:
             self._busy = False
 
@@ -211,17 +215,17 @@ class Recorder:
         self,
         path: str,
         inode: int,
-        matches: dict[int, _Seen],
+        matches: dict[int, _Node],
         names: dict[tuple[int, str], int],
-        wrote: list[Wrote],
+        contents: list[ContentChange],
     ) -> None:
-        old = self._seen.get(inode)
-        here = matches[inode] = _Seen(
-            self._new() if old is None or old.stamp != _FOLDER else old.node, _FOLDER
+        old = self._nodes_by_inode.get(inode)
+        here = matches[inode] = _Node(
+            self._new_node() if old is None or old.stamp != _FOLDER else old.node, _FOLDER
         )
         try:
             entries = sorted(self._scandir(path), key=lambda entry: entry.name)
-        except FileNotFoundError:  # a thread of a library works beside us
+        except FileNotFoundError:  # deleted meanwhile by a thread of a library
             return
         for entry in entries:
             try:
@@ -229,18 +233,24 @@ class Recorder:
             except FileNotFoundError:
                 continue
             if stat.S_ISDIR(about.st_mode):
-                self._walk(entry.path, about.st_ino, matches, names, wrote)
-            elif about.st_ino not in matches and not self._file(entry.path, about, matches, wrote):
+                self._walk(entry.path, about.st_ino, matches, names, contents)
+            elif about.st_ino not in matches and not self._file(
+                entry.path, about, matches, contents
+            ):
                 continue
             here.entries[entry.name] = about.st_ino
             names[(here.node, entry.name)] = about.st_ino
 
     def _file(
-        self, path: str, about: os.stat_result, matches: dict[int, _Seen], wrote: list[Wrote]
+        self,
+        path: str,
+        about: os.stat_result,
+        matches: dict[int, _Node],
+        contents: list[ContentChange],
     ) -> bool:
-        old = self._seen.get(about.st_ino)
+        old = self._nodes_by_inode.get(about.st_ino)
         if old is not None and old.stamp == _FOLDER:
-            old = None  # the number of a folder that is gone
+            old = None  # the inode of a deleted folder was reused
         stamp = (about.st_ctime_ns, about.st_size)
         if old is not None and old.stamp == stamp and self._now() - about.st_ctime_ns > _TICK_NS:
             matches[about.st_ino] = old
@@ -250,11 +260,11 @@ class Recorder:
         except FileNotFoundError:
             return False
         if old is None or old.content != content:
-            node = self._new() if old is None else old.node
-            wrote.append(Wrote(node, content, stat.S_IMODE(about.st_mode)))
-            matches[about.st_ino] = _Seen(node, stamp, content)
+            node = self._new_node() if old is None else old.node
+            contents.append(ContentChange(node, content, stat.S_IMODE(about.st_mode)))
+            matches[about.st_ino] = _Node(node, stamp, content)
         else:
-            matches[about.st_ino] = _Seen(old.node, stamp, content)
+            matches[about.st_ino] = _Node(old.node, stamp, content)
         return True
 
     def _read(self, path: str) -> bytes:
@@ -267,9 +277,9 @@ class Recorder:
         finally:
             os.close(descriptor)
 
-    def _new(self) -> int:
-        self._nodes += 1
-        return self._nodes
+    def _new_node(self) -> int:
+        self._last_node += 1
+        return self._last_node
 
     @staticmethod
     def _now() -> int:
@@ -278,27 +288,27 @@ class Recorder:
 
 @dataclass(slots=True)
 class _File:
-    safe: bytes = b""
+    synced: bytes = b""
     now: bytes = b""
     mode: int = 0o644
 
 
 class Disk:
-    """A disk to which the changes of a recording are applied; `cut`: its state after a power cut."""
+    """A disk to which the changes of a recording are applied."""
 
     def __init__(self, changes: Iterable[Change] = ()) -> None:
         self._files: dict[int, _File] = {}
         self._folders = {ROOT}
-        self._safe: dict[tuple[int, str], int] = {}
-        self._pending: list[Named] = []
+        self._synced_names: dict[tuple[int, str], int] = {}
+        self._pending: list[NameChange] = []
         for change in changes:
             self.apply(change)
 
     def apply(self, change: Change) -> None:
-        if isinstance(change, Wrote):
+        if isinstance(change, ContentChange):
             file = self._files.setdefault(change.file, _File())
             file.now, file.mode = change.content, change.mode
-        elif isinstance(change, Named):
+        elif isinstance(change, NameChange):
             self._folders |= change.folders
             self._pending.append(change)
         elif change.node in self._folders:
@@ -308,56 +318,58 @@ class Disk:
                 if any(folder == change.node for folder, _, _ in named.changes)
             ]
             for named in touched:
-                _name(self._safe, named)
+                _apply_names(self._synced_names, named)
             self._pending = [named for named in self._pending if named not in touched]
         else:
             file = self._files.setdefault(change.node, _File())
-            file.safe = file.now
+            file.synced = file.now
 
-    def cut(self, leaves: Leaves, chance: random.Random) -> dict[str, tuple[bytes, int] | None]:
-        """Relative path -> (content, mode) of each file, None for a folder."""
-        names = dict(self._safe)
+    def cut(
+        self, unsynced: UnsyncedData, chance: random.Random
+    ) -> dict[str, tuple[bytes, int] | None]:
+        """Return the state after a power cut: path -> (content, mode) or None."""
+        names = dict(self._synced_names)
         for named in self._pending:
-            if leaves is not Leaves.NOTHING and (
-                leaves is not Leaves.CHANCE or chance.random() < 0.5
+            if unsynced is not UnsyncedData.NOTHING and (
+                unsynced is not UnsyncedData.RANDOM or chance.random() < 0.5
             ):
-                _name(names, named)
-        below: dict[int, list[tuple[str, int]]] = {}
+                _apply_names(names, named)
+        entries: dict[int, list[tuple[str, int]]] = {}
         for (folder, name), node in names.items():
-            below.setdefault(folder, []).append((name, node))
-        held = {
-            node: self._content(node, leaves, chance)
+            entries.setdefault(folder, []).append((name, node))
+        contents = {
+            node: self._content(node, unsynced, chance)
             for node in sorted(set(names.values()) - self._folders)
         }
-        left: dict[str, tuple[bytes, int] | None] = {}
+        tree: dict[str, tuple[bytes, int] | None] = {}
 
         def walk(folder: int, path: str) -> None:
-            for name, node in below.get(folder, ()):
+            for name, node in entries.get(folder, ()):
                 here = f"{path}{name}"
                 if node in self._folders:
-                    left[here] = None
+                    tree[here] = None
                     walk(node, f"{here}/")
                 else:
-                    left[here] = (
-                        held[node],
+                    tree[here] = (
+                        contents[node],
                         self._files[node].mode if node in self._files else 0o644,
                     )
 
         walk(ROOT, "")
-        return left
+        return tree
 
-    def _content(self, node: int, leaves: Leaves, chance: random.Random) -> bytes:
+    def _content(self, node: int, unsynced: UnsyncedData, chance: random.Random) -> bytes:
         file = self._files.get(node, _File())
-        if leaves is Leaves.ALL or file.safe == file.now:
+        if unsynced is UnsyncedData.ALL or file.synced == file.now:
             return file.now
-        if leaves is Leaves.ZEROS:
+        if unsynced is UnsyncedData.ZEROS:
             return _zeroed(file, _remaining(file), len(file.now))
-        if leaves is not Leaves.CHANCE:
-            return file.safe
+        if unsynced is not UnsyncedData.RANDOM:
+            return file.synced
         same = _remaining(file)
         match chance.randrange(4):
             case 0:
-                return file.safe
+                return file.synced
             case 1:
                 return file.now
             case 2:
@@ -368,13 +380,13 @@ class Disk:
 
 
 def _remaining(file: _File) -> int:
-    """How many bytes at the start of a file are as they were when it was synced."""
-    if file.now.startswith(file.safe):
-        return len(file.safe)
+    """Return the number of leading bytes that are unchanged since fsync."""
+    if file.now.startswith(file.synced):
+        return len(file.synced)
     return next(
         (
             place
-            for place, (one, other) in enumerate(zip(file.safe, file.now, strict=False))
+            for place, (one, other) in enumerate(zip(file.synced, file.now, strict=False))
             if one != other
         ),
         len(file.now),
@@ -385,7 +397,7 @@ def _zeroed(file: _File, start: int, end: int) -> bytes:
     return file.now[:start] + bytes(end - start) + file.now[end:]
 
 
-def _name(names: dict[tuple[int, str], int], named: Named) -> None:
+def _apply_names(names: dict[tuple[int, str], int], named: NameChange) -> None:
     for folder, name, node in named.changes:
         if node is None:
             names.pop((folder, name), None)
@@ -393,14 +405,14 @@ def _name(names: dict[tuple[int, str], int], named: Named) -> None:
             names[(folder, name)] = node
 
 
-def lay(left: dict[str, tuple[bytes, int] | None], root: Path) -> None:
-    """Make the folder that a cut left."""
+def write_tree(tree: dict[str, tuple[bytes, int] | None], root: Path) -> None:
+    """Write a state returned by `Disk.cut` to a folder."""
     root.mkdir(parents=True)
-    for path, held in left.items():
+    for path, contents in tree.items():
         target = root / path
-        if held is None:
+        if contents is None:
             target.mkdir(parents=True, exist_ok=True)
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(held[0])
-        target.chmod(held[1])
+        target.write_bytes(contents[0])
+        target.chmod(contents[1])

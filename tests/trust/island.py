@@ -1,9 +1,8 @@
-"""A network of one's own: addresses as on the Internet, public and private ones, with name servers
-that lie, and nothing leaves it.
+"""Isolated network with public and private addresses and its servers.
 
-The tests of `island_*.py` run there: pytest within a network namespace (`ashore`), as an ordinary
-user may have one. All addresses lie on its loopback device, so a "private" one has a real listener,
-and what it hears is proof.
+The tests of `island_*.py` run in it: `run_isolated` starts pytest in a network namespace, which
+needs no special privileges. All addresses are assigned to the loopback device. So each private
+address has a real listener that records connections, and no packet leaves the machine.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -29,30 +29,31 @@ from tests.servers.local_http import QuietHandler, QuietServer
 from tests.servers.system import require_program
 from tests.waiting import until
 
-ON_IT = "LYCOSA_ON_AN_ISLAND"
+ISOLATED_VARIABLE = "LYCOSA_ISOLATED_NETWORK"
 PUBLIC = ("93.184.216.34", "93.184.216.35", "93.184.216.36")
 PUBLIC_6 = "2606:2800:220:1::1"
 PRIVATE = (
     "10.1.2.3", "172.16.9.9", "192.168.7.7", "169.254.169.254", "100.64.1.1", "127.0.0.99", "127.0.0.1", "192.0.2.7", "198.18.0.7",
     "::1", "fd00::7", "fe80::7", "64:ff9b::a01:203", "2002:a01:203::1",
 )  # fmt: skip
-TRAPPED = (21, 25, 70, 80, 443, 6379, 8080)
+PRIVATE_PORTS = (21, 25, 70, 80, 443, 6379, 8080)
 FILES = sorted(Path(__file__).parent.glob("island_*.py"))
 NAME_SERVER = "127.0.0.53"
 A, CNAME, AAAA = 1, 5, 28
 NO_SUCH_NAME, SERVER_FAILED = 3, 2
 
 
-def ashore(*options: str) -> None:
-    """Run the tests of `island_*.py` on an island. Skips where an account may have no network
-    namespace.
+def run_isolated(*options: str) -> None:
+    """Run the tests of `island_*.py` in an isolated network.
+
+    Skips the test if this account may not create network namespaces.
     """
     unshare = [require_program("unshare"), "--map-root-user", "--net", "--mount"]
     require_program("ip")
     tried = subprocess.run([*unshare, "true"], capture_output=True, text=True, check=False)
     if tried.returncode:
-        # a right of the account, no program to install
-        pytest.skip(f"no network namespace is to be had here: {tried.stderr.strip()}")
+        # a missing permission, not a missing program
+        pytest.skip(f"cannot create a network namespace: {tried.stderr.strip()}")
     command = [
         *unshare,
         sys.executable,
@@ -68,7 +69,7 @@ def ashore(*options: str) -> None:
     ]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")
-    } | {ON_IT: "1"}
+    } | {ISOLATED_VARIABLE: "1"}
     done = subprocess.run(
         command,
         env=environment,
@@ -78,13 +79,14 @@ def ashore(*options: str) -> None:
         cwd=Path(__file__).parents[2],
     )
     print(done.stdout[-8_000:], done.stderr[-2_000:])
-    assert done.returncode == 0, f"on an island: {done.stdout[-8_000:]}{done.stderr[-2_000:]}"
+    assert done.returncode == 0, f"isolated: {done.stdout[-8_000:]}{done.stderr[-2_000:]}"
 
 
 @dataclass
 class Reply:
-    """What a name server says: records as (owner, type, time to live, data), or a code, nothing at
-    all, or bytes that are no answer.
+    """Response of a name server; records are (owner, type, TTL, data).
+
+    `silent`: send no response; `garbage`: send invalid bytes.
     """
 
     records: Sequence[tuple[str, int, int, str]] = ()
@@ -93,30 +95,30 @@ class Reply:
     garbage: bool = False
 
 
-Say = Callable[[str, int, int], Reply]
-"""Of a name, a type and how often that was asked before."""
+Responder = Callable[[str, int, int], Reply]
+"""Returns the reply for a name, a record type and the number of earlier queries for both."""
 
 
-def addresses(*result: str, ttl: int = 60) -> Say:
-    """A name with these addresses, IPv4 and IPv6."""
+def addresses(*hosts: str, ttl: int = 60) -> Responder:
+    """Return a responder with these IPv4 and IPv6 addresses."""
 
-    def say(name: str, kind: int, before: int) -> Reply:
+    def respond(name: str, kind: int, before: int) -> Reply:
         return Reply(
-            [(name, kind, ttl, each) for each in result if (":" in each) == (kind == AAAA)]
+            [(name, kind, ttl, each) for each in hosts if (":" in each) == (kind == AAAA)]
             if kind in (A, AAAA)
             else ()
         )
 
-    return say
+    return respond
 
 
-class Names:
-    """A name server on UDP and TCP: names with what is said of them, `default` for all others."""
+class NameServer:
+    """Name server on UDP and TCP; `default` responds for unknown names."""
 
     def __init__(self) -> None:
-        self.names: dict[str, Say] = {}
-        self.default: Say = addresses(PUBLIC[0])
-        self.asked: Counter[tuple[str, int]] = Counter()
+        self.names: dict[str, Responder] = {}
+        self.default: Responder = addresses(PUBLIC[0])
+        self.queries: Counter[tuple[str, int]] = Counter()
         self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._udp.bind((NAME_SERVER, 53))
         self._tcp = socket.create_server((NAME_SERVER, 53))
@@ -135,26 +137,26 @@ class Names:
             connection, _ = self._tcp.accept()
             with connection, suppress(OSError, struct.error):
                 connection.settimeout(2)
-                while True:  # both types are asked for on one connection
+                while True:  # queries for both types come on one connection
                     length = struct.unpack("!H", connection.recv(2))[0]
                     answer = self._answer(connection.recv(length), 65_535)
                     connection.sendall(struct.pack("!H", len(answer)) + answer)
 
-    def _answer(self, query: bytes, most: int) -> bytes:
+    def _answer(self, query: bytes, max_bytes: int) -> bytes:
         end = query.index(b"\0", 12) + 5
         labels, place = [], 12
         while query[place]:
             labels.append(query[place + 1 : place + 1 + query[place]].decode("latin-1"))
             place += query[place] + 1
         name, kind = ".".join(labels).lower(), struct.unpack("!H", query[end - 4 : end - 2])[0]
-        reply = self.names.get(name, self.default)(name, kind, self.asked[name, kind])
-        self.asked[name, kind] += 1
+        reply = self.names.get(name, self.default)(name, kind, self.queries[name, kind])
+        self.queries[name, kind] += 1
         if reply.silent:
             return b""
         if reply.garbage:
             return query[:2] + b"\x81\x80\xff\xff\xff\xff\xff\xff\xff\xff" + b"\xc0\x0c" * 40
         body = b"".join(_record(*each) for each in reply.records)
-        cut = 12 + end - 12 + len(body) > most
+        cut = end + len(body) > max_bytes
         header = query[:2] + struct.pack(
             "!5H",
             0x8180 | (0x0200 if cut else 0) | reply.code,
@@ -175,14 +177,14 @@ def _name(name: str) -> bytes:
     return b"".join(bytes((len(label),)) + label.encode() for label in name.split(".")) + b"\0"
 
 
-class Trap:
-    """Listens where nobody may come, at every private address, and notes who did."""
+class PrivateListeners:
+    """Listeners at all private addresses that record each connection."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, int]] = []
+        self.connections: list[tuple[str, int]] = []
         self._selector = selectors.DefaultSelector()
         for address in PRIVATE:
-            for port in TRAPPED:
+            for port in PRIVATE_PORTS:
                 family = socket.AF_INET6 if ":" in address else socket.AF_INET
                 listener = socket.socket(family, socket.SOCK_STREAM)
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -198,7 +200,7 @@ class Trap:
                 listener = key.fileobj
                 assert isinstance(listener, socket.socket)
                 connection, _ = listener.accept()
-                self.heard.append(key.data)
+                self.connections.append(key.data)
                 with connection, suppress(OSError):
                     connection.sendall(
                         b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: "
@@ -209,7 +211,7 @@ class Trap:
 
 @dataclass
 class Answer:
-    """What a site of the island says."""
+    """Response of a site."""
 
     body: str = ""
     status: int = 200
@@ -217,37 +219,39 @@ class Answer:
 
 
 @dataclass
-class Island:
-    """`sites`: answers by (host, path); all hosts that are not named otherwise lie at
-    `PUBLIC[0]`.
+class IsolatedNetwork:
+    """Servers of the isolated network.
+
+    `sites` has the responses by (host, path). Hosts without a responder in `name_server` have the
+    address `PUBLIC[0]`. `requests` counts the requests by (host, path).
     """
 
-    names: Names
-    trap: Trap
+    name_server: NameServer
+    private: PrivateListeners
     sites: dict[tuple[str, str], Answer] = field(default_factory=dict)
-    asked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    requests: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def clear(self) -> None:
-        for remaining in (
-            self.names.names,
-            self.names.asked,
+        for state in (
+            self.name_server.names,
+            self.name_server.queries,
             self.sites,
-            self.asked,
-            self.trap.heard,
+            self.requests,
+            self.private.connections,
         ):
-            remaining.clear()
+            state.clear()
 
 
 class _Server(QuietServer):
-    def __init__(self, address: str, island: Island) -> None:
+    def __init__(self, address: str, network: IsolatedNetwork) -> None:
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self.island = island
+        self.network = network
         super().__init__((address, 80), _Handler)
 
-    def server_bind(self) -> None:  # without looking up its own name
+    def server_bind(self) -> None:  # unlike the base class, without a reverse lookup
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
-        self.server_name, self.server_port = "island", 80
+        self.server_name, self.server_port = "isolated", 80
 
 
 class _Handler(QuietHandler):
@@ -255,27 +259,19 @@ class _Handler(QuietHandler):
         server = self.server
         assert isinstance(server, _Server)
         host, path = self.headers.get("Host", "").partition(":")[0], self.path
-        server.island.asked[host, path] += 1
-        answer = server.island.sites.get((host, path), Answer("nothing here", 404))
+        server.network.requests[host, path] += 1
+        answer = server.network.sites.get((host, path), Answer("not found", 404))
         fields = [(name, value.encode().decode("latin-1")) for name, value in answer.fields]
         self.reply(answer.status, answer.body.encode(), fields)
 
     do_POST = do_GET
 
 
-_laid: list[Island] = []
-
-
-def island() -> Island:
-    """The island, laid out once. Only within `ashore`; it goes with the process."""
-    if not _laid:
-        _laid.append(_lay())
-    return _laid[0]
-
-
-def _lay() -> Island:
-    if os.environ.get(ON_IT) != "1":
-        pytest.skip("this runs on an island: see tests/trust/test_names.py")
+@cache
+def isolated_network() -> IsolatedNetwork:
+    """Start the servers once per process. Only within `run_isolated`."""
+    if os.environ.get(ISOLATED_VARIABLE) != "1":
+        pytest.skip("runs only in an isolated network: see tests/trust/test_names.py")
     ip = require_program("ip")
     commands = [
         "link set lo up",
@@ -288,23 +284,20 @@ def _lay() -> Island:
     for command in commands:
         if not command.startswith(loopback):
             subprocess.run([ip, *command.split()], check=True)
-    with tempfile.NamedTemporaryFile("w") as messages:  # what is bound stays, though its name goes
-        messages.write(f"nameserver {NAME_SERVER}\noptions timeout:1 attempts:1\n")
-        messages.flush()
-        os.chmod(messages.name, 0o644)
+    # the bind mount outlives the name of the file
+    with tempfile.NamedTemporaryFile("w") as resolv_conf:
+        resolv_conf.write(f"nameserver {NAME_SERVER}\noptions timeout:1 attempts:1\n")
+        resolv_conf.flush()
+        os.chmod(resolv_conf.name, 0o644)
         subprocess.run(
-            [require_program("mount"), "--bind", messages.name, "/etc/resolv.conf"], check=True
+            [require_program("mount"), "--bind", resolv_conf.name, "/etc/resolv.conf"], check=True
         )
-    _wait_for_addresses()
-    made = Island(Names(), Trap())
-    for address in (*PUBLIC, PUBLIC_6):
-        threading.Thread(target=_Server(address, made).serve_forever, daemon=True).start()
-    return made
-
-
-def _wait_for_addresses() -> None:
-    """An IPv6 address is looked for twice before it may be used."""
+    # IPv6 addresses become usable after duplicate address detection
     until(lambda: all(_is_usable(each) for each in (*PRIVATE, PUBLIC_6) if ":" in each), 30)
+    network = IsolatedNetwork(NameServer(), PrivateListeners())
+    for address in (*PUBLIC, PUBLIC_6):
+        threading.Thread(target=_Server(address, network).serve_forever, daemon=True).start()
+    return network
 
 
 def _is_usable(address: str) -> bool:

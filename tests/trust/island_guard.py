@@ -1,7 +1,7 @@
-"""Every way into private space is closed, however it is written and whoever leads there. Run by
-test_island.py.
+"""No reference makes Lycosa connect to a private address (SSRF).
 
-All private addresses have a listener that notes who comes; so "closed" means that no packet left.
+Run by `test_names.py` in an isolated network, in which all private addresses have a listener that
+records connections.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.fetch.fetching import fetch, open_fetcher
 from tests.mcp.conftest import QUICK, ask, call, failure
 from tests.servers.ftp import lying_ftp
 from tests.servers.system import require_program
-from tests.trust.island import PUBLIC, Answer, Island, addresses, island
+from tests.trust.island import PUBLIC, Answer, IsolatedNetwork, addresses, isolated_network
 
 PRIVATE_NAMES = {
     "inner.test": addresses("10.1.2.3"),
@@ -69,7 +69,7 @@ TARGETS = {
     "shorter": "http://127.99/",
     "zero": "http://0/",
     "all zeros": "http://0.0.0.0/",
-    "a dot behind": "http://10.1.2.3./",
+    "trailing dot": "http://10.1.2.3./",
     "percent-encoded": "http://%31%30.1.2.3/",
     "full width": "http://１０.１.２.３/",
     "ideographic dots": "http://10。1。2。3/",
@@ -83,7 +83,7 @@ TARGETS = {
     "scheme of the page": "//10.1.2.3/",
     "upper case": "HTTP://10.1.2.3/",
     "IPv6 loopback": "http://[::1]/",
-    "IPv6 nowhere": "http://[::]/",
+    "IPv6 unspecified": "http://[::]/",
     "mapped": "http://[::ffff:10.1.2.3]/",
     "mapped in hexadecimal": "http://[::ffff:a01:203]/",
     "mapped loopback": "http://[::ffff:7f00:63]/",
@@ -104,11 +104,11 @@ TARGETS = {
 
 
 @pytest.fixture
-def here() -> Island:
-    laid = island()
-    laid.clear()
-    laid.names.names.update(PRIVATE_NAMES)
-    return laid
+def network() -> IsolatedNetwork:
+    network = isolated_network()
+    network.clear()
+    network.name_server.names.update(PRIVATE_NAMES)
+    return network
 
 
 def page(markup: str = "", head: str = "") -> Answer:
@@ -141,11 +141,11 @@ INDEX = (
 ENTITY = (
     '<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e SYSTEM "{to}"><!ENTITY % p SYSTEM "{to}"> %p;]>'
 )
-HERE = "User-agent: *\nDisallow:\nSitemap: http://{host}/map.xml\n"
+ROBOTS = "User-agent: *\nDisallow:\nSitemap: http://{host}/map.xml\n"
 FEED = '<link rel="alternate" type="application/rss+xml" href="/feed.xml">'
 
-# How a site leads to an address: its answers by path. `HOST` is its own name.
-WAYS: dict[str, Callable[[str], dict[str, Answer]]] = {
+# How a site refers to an address: its responses by path. `{host}` stands for its own name.
+REFERENCES: dict[str, Callable[[str], dict[str, Answer]]] = {
     "link": lambda to: {"/": page(f'<a href="{to}">there</a>')},
     "redirect 301": moved(301),
     "redirect 302": moved(302),
@@ -176,14 +176,14 @@ WAYS: dict[str, Callable[[str], dict[str, Answer]]] = {
                                             f'href="{to}"></map><blockquote cite="{to}">')},
     "robots.txt redirect": lambda to: {"/": page(), "/robots.txt": Answer("", 302, [("Location", to)])},
     "robots.txt sitemap": lambda to: {"/": page(), "/robots.txt": text(f"User-agent: *\nDisallow:\nSitemap: {to}\nSitemap: {to}map.xml\n")},
-    "sitemap redirect": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": Answer("", 302, [("Location", to)])},
-    "sitemap entry": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": text(SITEMAP.format(to=to), "application/xml")},
-    "sitemap index": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": text(INDEX.format(to=to), "application/xml")},
-    "sitemap entity": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": text(ENTITY.format(to=to) + SITEMAP.format(to="&e;")[38:], "application/xml")},
+    "sitemap redirect": lambda to: {"/": page(), "/robots.txt": text(ROBOTS), "/map.xml": Answer("", 302, [("Location", to)])},
+    "sitemap entry": lambda to: {"/": page(), "/robots.txt": text(ROBOTS), "/map.xml": text(SITEMAP.format(to=to), "application/xml")},
+    "sitemap index": lambda to: {"/": page(), "/robots.txt": text(ROBOTS), "/map.xml": text(INDEX.format(to=to), "application/xml")},
+    "sitemap entity": lambda to: {"/": page(), "/robots.txt": text(ROBOTS), "/map.xml": text(ENTITY.format(to=to) + SITEMAP.format(to="&e;")[38:], "application/xml")},
     "feed redirect": lambda to: {"/": page(head=FEED), "/feed.xml": Answer("", 302, [("Location", to)])},
     "feed entry": lambda to: {"/": page(head=FEED), "/feed.xml": text(RSS.format(to=to), "application/rss+xml")},
     "feed entity": lambda to: {"/": page(head=FEED), "/feed.xml": text(ENTITY.format(to=to) + RSS.format(to="&e;")[38:], "application/rss+xml")},
-    "feed elsewhere": lambda to: {"/": page(head=FEED.replace("/feed.xml", to))},
+    "feed at the address": lambda to: {"/": page(head=FEED.replace("/feed.xml", to))},
     "XHTML entity": lambda to: {"/": text(ENTITY.format(to=to) + "<html xmlns='http://www.w3.org/1999/xhtml'><body>&e;</body></html>", "application/xhtml+xml")},
     "SVG": lambda to: {"/": text(f"<svg xmlns='http://www.w3.org/2000/svg'><a href='{to}'/><image href='{to}'/><use href='{to}'/></svg>", "image/svg+xml")},
     "a script's redirect": lambda to: {"/": page(f"<script>location = '{to}'</script>")},
@@ -191,28 +191,33 @@ WAYS: dict[str, Callable[[str], dict[str, Answer]]] = {
 
 
 @dataclass
-class Leading:
-    """A site and where it leads."""
+class ReferringSite:
+    """A site that refers to a private address."""
 
     host: str
-    way: str
+    reference: str
     target: str
 
 
-def lay(here: Island, ways: Sequence[str], targets: Sequence[str]) -> list[Leading]:
-    """Sites that lead by these ways to every target, and by every way to these targets."""
-    pairs = [(way, target) for way in ways for target in TARGETS]
-    pairs += [(way, target) for way in WAYS for target in targets]
-    sites = [Leading(f"w{number}.test", way, target) for number, (way, target) in enumerate(pairs)]
+def add_sites(
+    network: IsolatedNetwork, references: Sequence[str], targets: Sequence[str]
+) -> list[ReferringSite]:
+    """Add a site per reference and target.
+
+    Combines `references` with all targets, and `targets` with all references.
+    """
+    pairs = [(reference, target) for reference in references for target in TARGETS]
+    pairs += [(reference, target) for reference in REFERENCES for target in targets]
+    sites = [ReferringSite(f"w{number}.test", *pair) for number, pair in enumerate(pairs)]
     for site in sites:
-        for path, answer in WAYS[site.way](TARGETS[site.target]).items():
+        for path, answer in REFERENCES[site.reference](TARGETS[site.target]).items():
             answer.body = answer.body.replace("{host}", site.host)
-            here.sites[site.host, path] = answer
+            network.sites[site.host, path] = answer
     return sites
 
 
 @pytest.mark.parametrize(
-    ("ways", "targets"),
+    ("references", "targets"),
     [
         pytest.param(["link"], ["dotted"], id="few"),
         pytest.param(
@@ -230,17 +235,17 @@ def lay(here: Island, ways: Sequence[str], targets: Sequence[str]) -> list[Leadi
         ),
     ],
 )
-def test_no_site_leads_a_crawl_inside(
-    here: Island,
+def test_crawl_connects_to_no_private_address(
+    network: IsolatedNetwork,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    ways: list[str],
+    references: list[str],
     targets: list[str],
 ) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         for spelling in (name, name.upper()):
             monkeypatch.setenv(spelling, "http://10.1.2.3:8080")
-    sites = lay(here, ways, targets)
+    sites = add_sites(network, references, targets)
     chosen = collection(
         "c",
         scope="any",
@@ -259,47 +264,46 @@ def test_no_site_leads_a_crawl_inside(
     crawled = work(
         tmp_path, [(chosen, [f"http://{site.host}/" for site in sites])], settings=settings
     )
-    assert (crawled.progress.ended, here.trap.heard) == ("finished", [])
+    assert (crawled.progress.ended, network.private.connections) == ("finished", [])
     assert not [
         site
         for site in sites
-        if not here.asked[site.host, "/"] and site.way != "robots.txt redirect"
+        if not network.requests[site.host, "/"] and site.reference != "robots.txt redirect"
     ]
     rows = {str(row["url"]): row for row in select(tmp_path, "SELECT url, state, reason FROM urls")}
-    inside = {
-        url: row
-        for url, row in rows.items()
-        if ".test/" not in url or url.split("/")[2] in PRIVATE_NAMES
-    }
-    print(len(sites), "sites lead to", len(inside), "addresses inside:", sorted(inside))
-    assert len(inside) > 30
-    assert {(row["state"], row["reason"]) for row in inside.values()} == {
+    private = {url: row for url, row in rows.items() if is_private(url)}
+    print(len(sites), "sites refer to", len(private), "private URLs:", sorted(private))
+    assert len(private) > 30
+    assert {(row["state"], row["reason"]) for row in private.values()} == {
         ("excluded", "address_refused")
-    }, inside
+    }, private
     visits = select(tmp_path, "SELECT url, error, ip, kind FROM visits")
-    reached = {
-        str(row["url"]): row["error"]
-        for row in visits
-        if ".test/" not in str(row["url"]) or str(row["url"]).split("/")[2] in PRIVATE_NAMES
-    }
-    assert set(reached.values()) == {"address_refused"}, reached
+    errors = {str(row["url"]): row["error"] for row in visits if is_private(str(row["url"]))}
+    assert set(errors.values()) == {"address_refused"}, errors
     assert all(row["ip"] in PUBLIC for row in visits if not row["error"])
 
 
-def test_the_same_crawl_with_one_of_them_named(here: Island, tmp_path: Path) -> None:
-    """The trap works: what the operator named is asked, and nothing beside it."""
-    here.sites["w0.test", "/"] = page(
+def is_private(url: str) -> bool:
+    return ".test/" not in url or url.split("/")[2] in PRIVATE_NAMES
+
+
+def test_private_address_is_contacted_only_if_it_is_a_seed(
+    network: IsolatedNetwork, tmp_path: Path
+) -> None:
+    """Also shows that the listeners record connections."""
+    network.sites["w0.test", "/"] = page(
         '<a href="http://10.1.2.3/">in</a><a href="http://10.1.2.3:8080/">in</a><a '
         'href="http://127.0.0.99/">in</a>'
     )
     work(
         tmp_path, [(collection("c", scope="any", delay=0), ["http://w0.test/", "http://10.1.2.3/"])]
     )
-    assert set(here.trap.heard) == {("10.1.2.3", 80)}
+    assert set(network.private.connections) == {("10.1.2.3", 80)}
 
 
-def test_no_caller_leads_inside(here: Island, tmp_path: Path) -> None:
-    """Proposals, availability and notices, where others than the operator say what is asked."""
+def test_proposals_monitors_and_notifications_refuse_private_addresses(
+    network: IsolatedNetwork, tmp_path: Path
+) -> None:
     Workspace.create(str(tmp_path / "w"))
     storage = Workspace.open(str(tmp_path / "w")).storage
     quick = parse_config("", overrides=("notify.timeout=2s",))
@@ -318,11 +322,11 @@ def test_no_caller_leads_inside(here: Island, tmp_path: Path) -> None:
             while not (done := fetcher.wait(100)):
                 pass
             if done[0].error != "address_refused":
-                wrong.append(f"a check of {target}: {done[0].status} {done[0].error}")
-            for what, act in (
-                ("a proposal", partial(propose, storage, target)),
+                wrong.append(f"check of {target}: {done[0].status} {done[0].error}")
+            for operation, action in (
+                ("proposal", partial(propose, storage, target)),
                 (
-                    "a monitor",
+                    "monitor",
                     partial(
                         add_monitor, str(tmp_path / "w"), Config(), {"url": target}, private=False
                     ),
@@ -331,34 +335,36 @@ def test_no_caller_leads_inside(here: Island, tmp_path: Path) -> None:
                 if (
                     literal
                     and hostname(url) not in ("localhost", "www.localhost")
-                    and not refused(act)
+                    and not refused(action)
                 ):
-                    wrong.append(f"{what} of {target}")
+                    wrong.append(f"{operation} of {target}")
             with suppress(UsageError):
                 notifier = notifier_of(f"webhook {target}", quick)
                 with suppress(DeliveryError):
                     notifier.send(NOTICE)
-                    wrong.append(f"a notice to {target}")
+                    wrong.append(f"notification to {target}")
                 notifier.close()
     assert not wrong, "\n".join(wrong)
-    assert here.trap.heard == []
+    assert network.private.connections == []
 
 
 NOTICE = Notice("id", "match", "name", "http://a.test/", datetime(2026, 1, 1, tzinfo=UTC), "text")
 
 
-def refused(act: Callable[[], object]) -> bool:
+def refused(action: Callable[[], object]) -> bool:
     try:
-        act()
+        action()
     except UsageError:
         return True
     return False
 
 
 @pytest.mark.prove
-def test_what_callers_submit_and_hunt_opens_nothing(here: Island, tmp_path: Path) -> None:
-    here.sites["w0.test", "/"] = page()
-    inside = [
+def test_submitted_urls_and_focused_crawls_refuse_private_addresses(
+    network: IsolatedNetwork, tmp_path: Path
+) -> None:
+    network.sites["w0.test", "/"] = page()
+    private_urls = [
         "http://10.1.2.3/",
         "http://127.1/",
         "http://inner.test/",
@@ -367,9 +373,9 @@ def test_what_callers_submit_and_hunt_opens_nothing(here: Island, tmp_path: Path
     ]
     chosen = collection("default", scope="any", delay=0)
     work(tmp_path, [(chosen, ["http://w0.test/"])])
-    submit(str(tmp_path), parse_config(""), inside)
+    submit(str(tmp_path), parse_config(""), private_urls)
     work(tmp_path, [(chosen, ["http://w0.test/"])])
-    request = HuntRequest("secret", tuple(inside), typed=False, time_ms=20_000)
+    request = HuntRequest("secret", tuple(private_urls), typed=False, time_ms=20_000)
     hunt(
         HuntOrder(
             str(tmp_path), parse_config("", overrides=("crawl.patience=1s",)), request, index=False
@@ -378,41 +384,48 @@ def test_what_callers_submit_and_hunt_opens_nothing(here: Island, tmp_path: Path
     rows = {
         str(row["url"]): row["reason"] for row in select(tmp_path, "SELECT url, reason FROM urls")
     }
-    assert ({rows[normalise(url)] for url in inside}, here.trap.heard) == ({"address_refused"}, [])
+    assert {rows[normalise(url)] for url in private_urls} == {"address_refused"}
+    assert network.private.connections == []
 
 
-def test_no_client_of_mcp_leads_inside(here: Island, tmp_path: Path) -> None:
-    here.sites["w0.test", "/"] = page()
+def test_mcp_tools_refuse_private_addresses(network: IsolatedNetwork, tmp_path: Path) -> None:
+    network.sites["w0.test", "/"] = page()
     options = McpOptions(str(tmp_path / "w"), QUICK, allow_fetch=True, allow_crawl=True)
     for number, target in enumerate(TARGETS.values(), 1):
-        here.sites[f"w{number}.test", "/"] = Answer("moved", 302, [("Location", target)])
+        network.sites[f"w{number}.test", "/"] = Answer("moved", 302, [("Location", target)])
         failure(options, "fetch_page", url=target)
         ask(options, "fetch_page", {"url": f"http://w{number}.test/"})
     assert call(options, "fetch_page", url="http://w0.test/")["title"] == "a page"
-    inside = ["http://10.1.2.3/", "http://127.1/", "http://inner.test/", "http://[::1]/"]
-    for url in inside:
+    private_urls = ["http://10.1.2.3/", "http://127.1/", "http://inner.test/", "http://[::1]/"]
+    for url in private_urls:
         assert call(options, "crawl_site", url=url)["pages"] == 0
-    found = call(options, "focused_crawl", question="secret", seeds=[*inside, "http://w0.test/"])
-    assert (found["pages"], here.trap.heard) == (1, [])
+    seeds = [*private_urls, "http://w0.test/"]
+    result = call(options, "focused_crawl", question="secret", seeds=seeds)
+    assert (result["pages"], network.private.connections) == (1, [])
 
 
 @pytest.mark.parametrize("target", ["http://10.1.2.3/", "http://inner.test/", "http://127.1:8080/"])
-def test_a_peer_leads_nowhere_else(here: Island, target: str) -> None:
-    here.sites["peer.test", "/api/v1/x?"] = Answer("", 307, [("Location", target)])
+def test_redirect_by_a_peer_is_not_followed(network: IsolatedNetwork, target: str) -> None:
+    network.sites["peer.test", "/api/v1/x?"] = Answer("", 307, [("Location", target)])
     peer = PeerHttp("http://peer.test", FetchSettings())
     with pytest.raises(BackendError, match="307"):
         peer.get("/api/v1/x", (), AnswerMessage, 5.0)
     peer.close()
-    assert here.trap.heard == []
+    assert network.private.connections == []
 
 
-@pytest.mark.parametrize("named", ["127.0.0.1", "10.1.2.3", "192.168.7.7"])
-def test_an_ftp_server_names_no_other_machine_for_its_data(here: Island, named: str) -> None:
-    with lying_ftp(named, PUBLIC[1]) as port, open_fetcher([], other_schemes=True) as fetcher:
-        here.names.names["files.test"] = addresses(PUBLIC[1])
+@pytest.mark.parametrize("data_address", ["127.0.0.1", "10.1.2.3", "192.168.7.7"])
+def test_data_address_given_by_an_ftp_server_is_ignored(
+    network: IsolatedNetwork, data_address: str
+) -> None:
+    with (
+        lying_ftp(data_address, PUBLIC[1]) as port,
+        open_fetcher([], other_schemes=True) as fetcher,
+    ):
+        network.name_server.names["files.test"] = addresses(PUBLIC[1])
         exchange = fetch(fetcher, f"ftp://files.test:{port}/file.txt")
     assert (exchange.status, exchange.body, exchange.ip) == (200, b"the text", PUBLIC[1])
-    assert here.trap.heard == []
+    assert network.private.connections == []
 
 
 SCRIPTS = """
@@ -437,8 +450,10 @@ document.body.append('run through');
 
 
 @pytest.mark.prove
-def test_no_script_leads_inside(here: Island, tmp_path: Path) -> None:
-    """Whatever a rendered page's scripts try, with Chromium's own resolver and network."""
+def test_scripts_of_a_rendered_page_reach_no_private_address(
+    network: IsolatedNetwork, tmp_path: Path
+) -> None:
+    """Chromium has its own resolver and network stack."""
     require_program("chromium")
     targets = [
         TARGETS[name]
@@ -453,7 +468,7 @@ def test_no_script_leads_inside(here: Island, tmp_path: Path) -> None:
             "name inner.test",
         )
     ]
-    here.sites["w0.test", "/"] = page(
+    network.sites["w0.test", "/"] = page(
         f"<script>const TARGETS = {json.dumps(targets)};{SCRIPTS}</script>"
     )
     chosen = collection("c", scope="any", delay=0, render="always")
@@ -469,4 +484,4 @@ def test_no_script_leads_inside(here: Island, tmp_path: Path) -> None:
     )
     [read] = select(tmp_path, "SELECT text FROM pages")
     assert "run through" in str(read["text"])
-    assert here.trap.heard == []
+    assert network.private.connections == []

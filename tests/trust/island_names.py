@@ -1,5 +1,6 @@
-"""Name servers that lie: each lie has its outcome, and none leads to a private address. Run by
-test_island.py.
+"""False DNS replies never lead to a connection to a private address.
+
+Run by `test_names.py` in an isolated network.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ from tests.trust.island import (
     SERVER_FAILED,
     A,
     Answer,
-    Island,
+    IsolatedNetwork,
     Reply,
-    Say,
+    Responder,
     addresses,
-    island,
+    isolated_network,
 )
 
 DAY_MS = 86_400_000
-NOWHERE = "93.184.216.99"  # public, and nobody there: the island has no way to it
+UNREACHABLE = "93.184.216.99"  # public, without a route in the isolated network
 
 
 @pytest.fixture
-def here() -> Island:
-    laid = island()
-    laid.clear()
-    laid.sites["lies.test", "/"] = Answer("the site")
-    return laid
+def network() -> IsolatedNetwork:
+    network = isolated_network()
+    network.clear()
+    network.sites["changing.test", "/"] = Answer("the site")
+    return network
 
 
 def loop(name: str, kind: int, before: int) -> Reply:
@@ -52,26 +53,22 @@ def to_private(name: str, kind: int, before: int) -> Reply:
     )
 
 
-def only_a(reply: Reply) -> Say:
-    return lambda name, kind, before: reply if kind == A else Reply()
+MANY_PRIVATE = [f"10.{number >> 8}.{number & 255}.7" for number in range(1_000)]
 
-
-PRIVATES = [f"10.{number >> 8}.{number & 255}.7" for number in range(1_000)]
-
-LIES: dict[str, tuple[Say, int, str, str]] = {
-    # what is said, then what comes of it: status, error, address
-    "the truth": (addresses(PUBLIC[0]), 200, "", PUBLIC[0]),
+REPLIES: dict[str, tuple[Responder, int, str, str]] = {
+    # responder, then the expected status, error and address
+    "a correct address": (addresses(PUBLIC[0]), 200, "", PUBLIC[0]),
     "no such name": (lambda *_: Reply(code=NO_SUCH_NAME), 0, "name_unknown", ""),
     "the server failed": (lambda *_: Reply(code=SERVER_FAILED), 0, "dns", ""),
     "refused": (lambda *_: Reply(code=5), 0, "dns", ""),
     "silence": (lambda *_: Reply(silent=True), 0, "dns", ""),
-    "silence for IPv6 alone": (lambda name, kind, _: Reply(silent=kind == AAAA, records=[(name, A, 60, PUBLIC[0])]), 200, "", PUBLIC[0]),
+    "silence for IPv6 only": (lambda name, kind, _: Reply(silent=kind == AAAA, records=[(name, A, 60, PUBLIC[0])]), 200, "", PUBLIC[0]),
     "garbage": (lambda *_: Reply(garbage=True), 0, "dns", ""),
-    "nothing": (lambda *_: Reply(), 0, "name_unknown", ""),
-    "an alias that leads back": (loop, 0, "name_unknown", ""),
+    "no records": (lambda *_: Reply(), 0, "name_unknown", ""),
+    "an alias loop": (loop, 0, "name_unknown", ""),
     "an alias of a private name": (to_private, 0, "address_refused", "10.1.2.3"),
     "a private address": (addresses("192.168.7.7"), 0, "address_refused", "192.168.7.7"),
-    "private addresses alone": (addresses("10.1.2.3", "127.0.0.1", "::1"), 0, "address_refused", ""),
+    "only private addresses": (addresses("10.1.2.3", "127.0.0.1", "::1"), 0, "address_refused", ""),
     "an unspecified address": (addresses("0.0.0.0"), 0, "address_refused", "0.0.0.0"),
     "an unspecified IPv6 address": (addresses("::"), 0, "address_refused", "::"),
     "a mapped address": (addresses("::ffff:10.1.2.3"), 0, "address_refused", "::ffff:10.1.2.3"),
@@ -83,29 +80,29 @@ LIES: dict[str, tuple[Say, int, str, str]] = {
     "public before private": (addresses(PUBLIC[1], "10.1.2.3"), 200, "", PUBLIC[1]),
     "private IPv6, public IPv4": (addresses("fd00::7", PUBLIC[0]), 200, "", PUBLIC[0]),
     "public IPv6, private IPv4": (addresses(PUBLIC_6, "10.1.2.3"), 200, "", PUBLIC_6),
-    "nobody there, then private": (addresses(NOWHERE, "10.1.2.3"), 0, "connect", ""),
-    "a thousand private addresses": (addresses(*PRIVATES), 0, "address_refused", ""),
-    "a thousand private ones and a public one": (addresses(*PRIVATES, PUBLIC[2]), 200, "", PUBLIC[2]),
-    "a time to live of none": (addresses(PUBLIC[0], ttl=0), 200, "", PUBLIC[0]),
-    "a time to live of ages": (addresses(PUBLIC[0], ttl=2**31 - 1), 200, "", PUBLIC[0]),
-    "an answer of another name": (only_a(Reply([("other.test", A, 60, PUBLIC[0])])), 0, "name_unknown", ""),
+    "unreachable, then private": (addresses(UNREACHABLE, "10.1.2.3"), 0, "connect", ""),
+    "a thousand private addresses": (addresses(*MANY_PRIVATE), 0, "address_refused", ""),
+    "a thousand private ones and a public one": (addresses(*MANY_PRIVATE, PUBLIC[2]), 200, "", PUBLIC[2]),
+    "a TTL of zero": (addresses(PUBLIC[0], ttl=0), 200, "", PUBLIC[0]),
+    "the maximum TTL": (addresses(PUBLIC[0], ttl=2**31 - 1), 200, "", PUBLIC[0]),
+    "a record of another name": (lambda name, kind, _: Reply([("other.test", A, 60, PUBLIC[0])] if kind == A else []), 0, "name_unknown", ""),
 }  # fmt: skip
 
 
-def test_every_lie_has_its_outcome(here: Island) -> None:
-    hosts = {f"lie-{number}.test": lie for number, lie in enumerate(LIES)}
-    for host, lie in hosts.items():
-        here.names.names[host] = LIES[lie][0]
-        here.sites[host, "/"] = Answer("the site")
+def test_each_reply_has_its_outcome(network: IsolatedNetwork) -> None:
+    hosts = {f"host-{number}.test": reply for number, reply in enumerate(REPLIES)}
+    for host, reply in hosts.items():
+        network.name_server.names[host] = REPLIES[reply][0]
+        network.sites[host, "/"] = Answer("the site")
     with open_fetcher([]) as fetcher:
         done = run(
             fetcher,
-            [Request(f"http://{host}/", token=lie) for host, lie in hosts.items()],
+            [Request(f"http://{host}/", token=reply) for host, reply in hosts.items()],
             at_once=len(hosts),
         )
     wrong = []
     for exchange in done:
-        _, status, error, address = LIES[str(exchange.token)]
+        _, status, error, address = REPLIES[str(exchange.token)]
         if (exchange.status, exchange.error) != (status, error) or (
             address and exchange.ip != address
         ):
@@ -114,15 +111,14 @@ def test_every_lie_has_its_outcome(here: Island) -> None:
                 f"{exchange.error_text} {exchange.ip}"
             )
     assert not wrong, "\n".join(wrong)
-    assert here.trap.heard == []
+    assert network.private.connections == []
 
 
-def test_a_silent_name_server_holds_nobody_up(here: Island) -> None:
-    """Names are looked up beside the fetching."""
-    here.names.names.update(
+def test_silent_name_server_does_not_delay_other_hosts(network: IsolatedNetwork) -> None:
+    network.name_server.names.update(
         {f"silent-{number}.test": lambda *_: Reply(silent=True) for number in range(20)}
     )
-    here.sites["well.test", "/"] = Answer("well")
+    network.sites["well.test", "/"] = Answer("well")
     with open_impatient_fetcher([]) as fetcher:
         done = run(
             fetcher,
@@ -136,12 +132,11 @@ def test_a_silent_name_server_holds_nobody_up(here: Island) -> None:
     assert {exchange.error for exchange in done[1:]} == {"dns"}
 
 
-def test_nor_one_for_files(here: Island) -> None:
-    """FTP and gopher: their names go the same way."""
-    here.names.names.update(
+def test_silent_name_server_does_not_delay_ftp_and_gopher(network: IsolatedNetwork) -> None:
+    network.name_server.names.update(
         {f"silent-{number}.test": lambda *_: Reply(silent=True) for number in range(20)}
     )
-    here.names.names["files.test"] = addresses(PUBLIC[1])
+    network.name_server.names["files.test"] = addresses(PUBLIC[1])
     with (
         lying_ftp(PUBLIC[1], PUBLIC[1]) as port,
         open_fetcher([], other_schemes=True, total_timeout="4s") as fetcher,
@@ -162,68 +157,66 @@ def test_nor_one_for_files(here: Island) -> None:
 
 
 @pytest.mark.parametrize("inner", PRIVATE)
-def test_a_name_that_changes_between_two_fetches(here: Island, inner: str) -> None:
-    """Public at first, then private, whatever is kept of the first answer: the connection that is
-    open may be used, another is not made.
-    """
+def test_name_that_becomes_private_is_refused_for_new_connections(
+    network: IsolatedNetwork, inner: str
+) -> None:
+    """An open connection to the first, public address may be used again."""
 
-    def say(name: str, kind: int, before: int) -> Reply:
-        result = inner if here.asked["lies.test", "/"] else PUBLIC[0]
-        return Reply([(name, kind, 0, result)] if (":" in result) == (kind == AAAA) else [])
+    def respond(name: str, kind: int, before: int) -> Reply:
+        address = inner if network.requests["changing.test", "/"] else PUBLIC[0]
+        return Reply([(name, kind, 0, address)] if (":" in address) == (kind == AAAA) else [])
 
-    here.names.names["lies.test"] = say
+    network.name_server.names["changing.test"] = respond
     with open_fetcher([]) as fetcher:
-        assert [fetch(fetcher, "http://lies.test/").status for _ in range(2)] == [200, 200]
+        assert [fetch(fetcher, "http://changing.test/").status for _ in range(2)] == [200, 200]
     with open_fetcher([]) as fetcher:
-        assert (changed := fetch(fetcher, "http://lies.test/")).error == "address_refused", changed
-    assert here.trap.heard == []
+        assert (changed := fetch(fetcher, "http://changing.test/")).error == "address_refused", (
+            changed
+        )
+    assert network.private.connections == []
 
 
-def test_a_name_that_is_another_one_each_time_it_is_asked_for(here: Island) -> None:
-    """Between a look and a connection there is no second look: so the answers may alternate as they
-    like.
-    """
+def test_name_is_resolved_once_per_connection(network: IsolatedNetwork) -> None:
+    """So alternating public and private addresses cannot pass the guard (DNS rebinding)."""
 
-    def say(name: str, kind: int, before: int) -> Reply:
+    def respond(name: str, kind: int, before: int) -> Reply:
         return Reply([(name, A, 0, (PUBLIC[0], "127.0.0.99")[before % 2])] if kind == A else [])
 
-    here.names.names["lies.test"] = say
+    network.name_server.names["changing.test"] = respond
     result = []
     for _ in range(20):
         with open_fetcher([]) as fetcher:
-            result.append(fetch(fetcher, "http://lies.test/"))
+            result.append(fetch(fetcher, "http://changing.test/"))
     assert {(exchange.error, exchange.ip) for exchange in result} == {
         ("", PUBLIC[0]),
         ("address_refused", "127.0.0.99"),
     }
-    assert here.names.asked["lies.test", A] == 20  # one look for one connection
-    assert here.trap.heard == []
+    assert network.name_server.queries["changing.test", A] == 20
+    assert network.private.connections == []
 
 
-def test_a_named_host_may_lead_inside_at_its_own_port_alone(here: Island) -> None:
-    here.names.names["named.test"] = addresses("10.1.2.3")
+def test_allowed_host_may_be_private_only_at_its_own_port(network: IsolatedNetwork) -> None:
+    network.name_server.names["named.test"] = addresses("10.1.2.3")
     with open_fetcher([("named.test", 80)]) as fetcher:
         assert fetch(fetcher, "http://named.test/").body == b"secret"
         assert fetch(fetcher, "http://named.test:8080/").error == "address_refused"
         assert fetch(fetcher, "http://sub.named.test.example/").error != "address_refused"
-    assert here.trap.heard == [("10.1.2.3", 80)]  # the trap works
-
-
-def gone(code: int) -> Say:
-    return lambda *_: Reply(code=code)
+    assert network.private.connections == [("10.1.2.3", 80)]  # connections are recorded
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("code", [NO_SUCH_NAME, SERVER_FAILED])
-def test_a_host_whose_name_is_gone_for_a_while_is_not_gone(
-    here: Island, tmp_path: Path, code: int
+def test_pages_are_kept_when_a_name_is_temporarily_unknown(
+    network: IsolatedNetwork, tmp_path: Path, code: int
 ) -> None:
-    """A second crawl finds no name: the pages stay, and a third one finds them again."""
-    here.sites["home.test", "/"] = Answer(page("/a.html"))
-    here.sites["home.test", "/a.html"] = Answer(page(text="a page that stays"))
+    """The name is unknown in the second of three crawls."""
+    network.sites["home.test", "/"] = Answer(page("/a.html"))
+    network.sites["home.test", "/a.html"] = Answer(page(text="a page that stays"))
     chosen = collection("c", recrawl="age", max_age="1h", delay=0)
-    for ahead, says, visits in ((0, 0, 2), (DAY_MS // 8, code, 2), (2 * DAY_MS, 0, 4)):
-        here.names.names["home.test"] = gone(says) if says else addresses(PUBLIC[0])
+    for ahead, reply_code, visits in ((0, 0, 2), (DAY_MS // 8, code, 2), (2 * DAY_MS, 0, 4)):
+        network.name_server.names["home.test"] = (
+            (lambda *_: Reply(code=code)) if reply_code else addresses(PUBLIC[0])
+        )
         work(
             tmp_path,
             [(chosen, ["http://home.test/"])],
@@ -235,5 +228,5 @@ def test_a_host_whose_name_is_gone_for_a_while_is_not_gone(
         }
         assert set(states) == {"http://home.test/", "http://home.test/a.html"}
         assert "gone" not in states.values()
-        assert sum(here.asked["home.test", path] for path in ("/", "/a.html")) == visits
+        assert sum(network.requests["home.test", path] for path in ("/", "/a.html")) == visits
     assert {row["error"] for row in select(tmp_path, "SELECT error FROM visits")} == {"", "dns"}

@@ -1,5 +1,6 @@
-"""What a workspace goes through between two power cuts, and what must be true after each. And faults of
-`os` calls: refused, done and reported as failed, or done by half.
+"""Operations of a workspace for tests of power cuts and disk errors.
+
+`FaultInjector` makes one call of `os` fail, falsely report a failure, or write only half.
 """
 
 from __future__ import annotations
@@ -37,13 +38,11 @@ from tests.store.test_purge import BAD, GOOD, assert_archive_matches, commit_bot
 from tests.trust.disk import CALLS, replaced
 
 LATER = 4_000_000_000_000
-SMALL = IndexSettings.model_validate({"heap": "15MiB", "threads": 1})
+INDEX_SETTINGS = IndexSettings.model_validate({"heap": "15MiB", "threads": 1})
 
 
-class Watcher(Protocol):
-    """Looks at what a workspace's life does to the disk; `on_call` is called after each call of
-    `os`.
-    """
+class CallObserver(Protocol):
+    """Observe the calls of `os` in a scenario; `on_call` is called after each."""
 
     on_call: Callable[[], None] | None
 
@@ -53,24 +52,25 @@ class Watcher(Protocol):
 
 
 @dataclass
-class Life:
-    """What a workspace said after each entry of its log."""
+class History:
+    """The content of a workspace after each entry of its log."""
 
     head: int
     facts: dict[int, Facts] = field(default_factory=dict)
-    # of the index that has read up to an entry
+    # log entry -> documents of the index generation built from it
     documents: dict[int, int] = field(default_factory=dict)
 
-    def note(self, workspace: Workspace) -> None:
-        """Take up entries that were written since."""
+    def record(self, workspace: Workspace) -> None:
+        """Record the log entries that were written since the last call."""
         while os.path.exists(os.path.join(workspace.root, entry_path(self.head + 1))):
             self.head += 1
             self.facts[self.head] = facts(workspace)
 
 
-def begin(root: str) -> Workspace:
-    """A workspace whose log is about to fill its first hundred, so that the snapshot comes in the
-    middle of what follows.
+def make_workspace(root: str) -> Workspace:
+    """Create a workspace whose next log entries reach the first snapshot.
+
+    So a snapshot is written in the middle of the scenario.
     """
     workspace = Workspace.create(root, partitions=8)
     claim = workspace.claim("first")
@@ -83,26 +83,26 @@ def begin(root: str) -> Workspace:
 
 
 def append_exclusions(state: LogState, head: int) -> None:
-    """Append entries to the log up to a number."""
+    """Append exclusions to the log up to entry number `head`."""
     while state.head < head:
         rule = f"host:h{state.head}.example.net"
         append(state, Entry(EXCLUDE, new_attempt(), "2023-11-14T00:00:00Z", exclusions=(rule,)))
 
 
-def new_life(workspace: Workspace) -> Life:
-    """Of a workspace that stands still now."""
+def new_history(workspace: Workspace) -> History:
+    """Return the history of a workspace that is not in use."""
     head = workspace.state().head
-    return Life(head, {head: facts(workspace)})
+    return History(head, {head: facts(workspace)})
 
 
-def live(workspace: Workspace, life: Life, recorder: Watcher) -> None:
-    """Claim, commit, index, rank, merge, purge, sweep, under a watcher's eyes."""
-    recorder.on_call = lambda: life.note(workspace)
+def run_scenario(workspace: Workspace, history: History, recorder: CallObserver) -> None:
+    """Claim, commit, index, rank, compact, purge and vacuum, with an observer."""
+    recorder.on_call = lambda: history.record(workspace)
     with recorder.recording():
         claim = workspace.claim("worker")
         recorder.mark("entry", claim.entry)
         recorder.mark("entry", commit_both(workspace, claim, range(1, 3), at=1_700_000_100_000))
-        recorder.mark("index", _index(workspace, life))
+        recorder.mark("index", _index(workspace, history))
         recorder.mark(
             "entry",
             claim.commit(
@@ -111,75 +111,75 @@ def live(workspace: Workspace, life: Life, recorder: Watcher) -> None:
         )
         recorder.mark("entry", commit_both(workspace, claim, range(2, 4), at=1_700_000_200_000))
         claim.release()
-        recorder.mark("entry", life.head)
+        recorder.mark("entry", history.head)
         recorder.mark("graph", make_generation(workspace).generation)
         compact(workspace, CompactionSettings(gather=2))
-        recorder.mark("entry", life.head)
-        recorder.mark("index", _index(workspace, life))
+        recorder.mark("entry", history.head)
+        recorder.mark("index", _index(workspace, history))
         assert purge(workspace, [f"host:{BAD}"]).complete
         make_anew(workspace)
-        recorder.mark("entry", life.head)
+        recorder.mark("entry", history.head)
         recorder.mark("purged", 1)
-        recorder.mark("index", _index(workspace, life))
+        recorder.mark("index", _index(workspace, history))
         vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER)
-        recorder.mark("entry", life.head)
+        recorder.mark("entry", history.head)
 
 
-def _index(workspace: Workspace, life: Life) -> int:
-    with Indexer(workspace.root, SMALL) as indexer:
+def _index(workspace: Workspace, history: History) -> int:
+    with Indexer(workspace.root, INDEX_SETTINGS) as indexer:
         report = indexer.update()
-    life.documents[report.log_entry] = report.documents
+    history.documents[report.log_entry] = report.documents
     return report.generation
 
 
-def survives(life: Life, root: Path, promised: dict[str, int], why: str) -> None:
-    """Nothing that was promised is lost, nothing is there by half, and the next run goes on."""
+def assert_recovers(history: History, root: Path, durable: dict[str, int], why: str) -> None:
+    """Assert that all durable data is complete and work can continue."""
     workspace = Workspace.open(str(root))
     state = workspace.state()
-    assert promised.get("entry", min(life.facts)) <= state.head <= life.head, why
+    assert durable.get("entry", min(history.facts)) <= state.head <= history.head, why
     result = facts(workspace)
     different = [
-        name for name, frame in life.facts[state.head].items() if not frame.equals(result[name])
+        name for name, frame in history.facts[state.head].items() if not frame.equals(result[name])
     ]
     assert not different, f"{why}: {different} are not as of entry {state.head}"
     report = verify(workspace, deep=True)
     assert report.ok, f"{why}: {report.findings}"
     index = newest(str(root))
-    assert (index.number if index else 0) >= promised.get("index", 0), why
+    assert (index.number if index else 0) >= durable.get("index", 0), why
     if index is not None:
         assert index.info.log_entry <= state.head, why
-        assert index.info.documents == life.documents.get(
+        assert index.info.documents == history.documents.get(
             index.info.log_entry, index.info.documents
         ), why
         assert (
             Searcher(str(root)).search(SearchRequest("text", 100)).total == index.info.documents
         ), why
     graph = newest_graph(workspace)
-    assert (graph[0].generation if graph else 0) >= promised.get("graph", 0), why
-    if "purged" in promised:
+    assert (graph[0].generation if graph else 0) >= durable.get("graph", 0), why
+    if "purged" in durable:
         assert secrets(workspace) == [], why
-    goes_on(workspace, why)
+    assert_work_continues(workspace, why)
 
 
-def goes_on(workspace: Workspace, why: str) -> None:
-    """A worker takes over, and all that was under way ends as it should."""
+def assert_work_continues(workspace: Workspace, why: str) -> None:
+    """Assert that a new worker can finish all pending operations."""
     state = workspace.state()
-    heir = workspace.claim("heir")
-    waiting = heir.inbox()
+    successor = workspace.claim("successor")
+    waiting = successor.inbox()
     assert waiting == ([] if state.counters["served"] else ["a.json"]), why
     served = len(waiting)
-    heir.commit(
-        heir.next_folder(),
+    successor.commit(
+        successor.next_folder(),
         {},
         CommitContents(
-            orphans_used=[each.path for each in heir.orphans()],
+            orphans_used=[each.path for each in successor.orphans()],
             inbox=waiting,
             counters={"served": served},
         ),
     )
-    assert heir.orphans() == [], why
-    commit_both(workspace, heir, range(7, 9), at=1_700_000_300_000)
-    heir.release()
+    assert successor.orphans() == [], why
+    commit_both(workspace, successor, range(7, 9), at=1_700_000_300_000)
+    successor.release()
     assert workspace.state().counters["served"] == 1, why
     assert not compact(workspace, CompactionSettings(gather=2), whole=True).gave_up, why
     assert purge(workspace, [f"host:{BAD}"]).complete, why
@@ -187,7 +187,7 @@ def goes_on(workspace: Workspace, why: str) -> None:
     vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER)
     assert secrets(workspace) == [], why
     assert_archive_matches(workspace)
-    with Indexer(workspace.root, SMALL) as indexer:
+    with Indexer(workspace.root, INDEX_SETTINGS) as indexer:
         documents = indexer.update().documents
     live_pages = {
         row for row in facts(workspace)["pages"].filter(pl.col("may_index"))["url"] if GOOD in row
@@ -202,41 +202,41 @@ def goes_on(workspace: Workspace, why: str) -> None:
 
 
 class Fault(Enum):
-    """What becomes of the call."""
+    """Effect on the failing call."""
 
     FULL = "the disk is full"
     BROKEN = "the disk fails"
-    UNANSWERED = "the disk did it and says that it failed"
-    SHORT = "half of a write is written"
+    FALSE_ERROR = "the call succeeds but reports a failure"
+    SHORT = "only half of the data is written"
 
 
-_ERRNO = {Fault.FULL: errno.ENOSPC, Fault.BROKEN: errno.EIO, Fault.UNANSWERED: errno.EIO}
+_ERRNO = {Fault.FULL: errno.ENOSPC, Fault.BROKEN: errno.EIO, Fault.FALSE_ERROR: errno.EIO}
 
 
-class Faults:
-    """Fails the call of number `at`. Counts calls of `write` alone where these are to be short."""
+class FaultInjector:
+    """Make call number `at` fail; `Fault.SHORT` counts only `write`."""
 
     def __init__(self, fault: Fault, at: int) -> None:
         self.calls = 0
         self.happened = ""
-        self.promised: dict[str, int] = {}
+        self.durable: dict[str, int] = {}
         self.on_call: Callable[[], None] | None = None
         self._fault, self._at = fault, at
         self._real = {name: getattr(os, name) for name in CALLS}
-        self._noting = threading.local()
+        self._in_callback = threading.local()
 
     @contextmanager
-    def recording(self) -> Iterator[Faults]:
-        """While this runs, calls of `os` in all threads are counted, and one of them fails."""
+    def recording(self) -> Iterator[FaultInjector]:
+        """Count calls of `os` in all threads, and make one fail."""
         with replaced(self._real, self._wrapped):
             yield self
 
     def mark(self, what: str, number: int) -> None:
-        self.promised[what] = number
+        self.durable[what] = number
 
     def _wrapped(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any, **options: Any) -> Any:
-            if getattr(self._noting, "now", False):
+            if getattr(self._in_callback, "now", False):
                 return call(*arguments, **options)
             counts = name == "write" or self._fault is not Fault.SHORT
             self.calls += counts
@@ -244,16 +244,16 @@ class Faults:
                 self.happened = f"{name}{arguments[:1]}"
                 if self._fault is Fault.SHORT:
                     return call(arguments[0], arguments[1][: len(arguments[1]) // 2])
-                if self._fault is Fault.UNANSWERED:
+                if self._fault is Fault.FALSE_ERROR:
                     call(*arguments, **options)
                 raise OSError(_ERRNO[self._fault], os.strerror(_ERRNO[self._fault]))
             result = call(*arguments, **options)
             if self.on_call is not None:
-                self._noting.now = True
+                self._in_callback.now = True
                 try:
                     self.on_call()
                 finally:
-                    self._noting.now = False
+                    self._in_callback.now = False
             return result
 
         return run

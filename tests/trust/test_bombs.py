@@ -1,6 +1,4 @@
-"""Small answers that become large, and roads without end: a crawl of them ends, with an outcome for
-each, in bounded memory.
-"""
+"""Decompression bombs, parser bombs and endless redirects."""
 
 from __future__ import annotations
 
@@ -23,25 +21,22 @@ from tests.crawl.kills import LYCOSA, ask
 from tests.page.made import docx, pdf
 from tests.servers.nginx import Nginx, Server, nginx
 
-# each kind has a quick test where it is read: tests/http/test_decode.py,
-# tests/page/test_hostile.py, …
+# Quick tests of each kind are in tests/http/test_decode.py, tests/page/test_hostile.py, …
 pytestmark = pytest.mark.prove
 
 MIB = 2**20
 MAX_MIB = 1_000
-"""Of the crawl's process at its highest: a page may have 10 MiB of markup (some 370 MiB while it is
-read), beside it a crawl takes 200.
-"""
+"""Maximum peak memory: parsing 10 MiB of markup takes about 370 MiB, the crawl itself 200 MiB."""
 
-HOSTS = 3  # that send a caller round
+HOSTS = 3  # hosts that redirect in a circle
 
-# sitemaps of an index that names itself too, and URLs in each: a million
+# A million sitemap entries. The index also lists itself.
 MAPS, ENTRIES = 20, 50_000
 
 
 @dataclass
 class Outcome:
-    """What became of each path, and how much memory the crawl held at most."""
+    """Results by path, and the peak memory of the crawl."""
 
     rows: dict[str, dict[str, object]]
     requests: Counter[str]
@@ -50,7 +45,7 @@ class Outcome:
     ended: str
 
 
-def coded(name: str, data: bytes) -> bytes:
+def encode(name: str, data: bytes) -> bytes:
     match name:
         case "gzip":
             return gzip.compress(data)
@@ -62,7 +57,7 @@ def coded(name: str, data: bytes) -> bytes:
 
 
 def flate_bomb(size: int) -> bytes:
-    """A PDF of one page whose content is `size` bytes of white space, packed twice."""
+    """Return a PDF with `size` bytes of white space, compressed twice."""
     stream = zlib.compress(zlib.compress(b" " * size, 9), 9)
     return (
         b"%%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 "
@@ -75,8 +70,8 @@ def flate_bomb(size: int) -> bytes:
     )
 
 
-def lay(root: Path) -> list[str]:
-    """Bombs as files; their paths."""
+def write_bombs(root: Path) -> list[str]:
+    """Write the bombs as files; return their paths."""
     links = b"".join(b"<a href=/x/%d>" % number for number in range(700_000))
     laughs = (
         b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a0 '
@@ -96,12 +91,12 @@ def lay(root: Path) -> list[str]:
     )
     files = {
         **{
-            f"zeros.{name}": coded(name, b"<p>zeros" + bytes(60 * MIB))
+            f"zeros.{name}": encode(name, b"<p>zeros" + bytes(60 * MIB))
             for name in ("gzip", "br", "zstd")
         },
-        "links.gzip": coded("gzip", b"<title>links</title>" + links),
-        "deep.gzip": coded("gzip", b"<title>deep</title>" + b"<div>" * 2_000_000),
-        "table.gzip": coded("gzip", b"<title>table</title>" + b"<table><tr><td>" * 500_000),
+        "links.gzip": encode("gzip", b"<title>links</title>" + links),
+        "deep.gzip": encode("gzip", b"<title>deep</title>" + b"<div>" * 2_000_000),
+        "table.gzip": encode("gzip", b"<title>table</title>" + b"<table><tr><td>" * 500_000),
         "laughs.xml": laughs,
         "quadratic.xml": quadratic,
         "flate.pdf": flate_bomb(100 * MIB),
@@ -121,8 +116,8 @@ def lay(root: Path) -> list[str]:
     return [f"/{name}" for name in files]
 
 
-def _lay_many_links(root: Path) -> str:
-    """A page of 100 MB, all links, as it is; its path."""
+def write_large_page(root: Path) -> str:
+    """Write an uncompressed page with 100 MB of links; return its path."""
     with (root / "links-100-mb.html").open("wb") as file:
         file.write(b"<title>links</title>")
         for ten_thousand in range(500):
@@ -135,8 +130,8 @@ def _lay_many_links(root: Path) -> str:
     return "/links-100-mb.html"
 
 
-def _lay_sitemaps(root: Path, origin: str) -> None:
-    """A robots.txt that names an index of sitemaps."""
+def write_sitemaps(root: Path, origin: str) -> None:
+    """Write a robots.txt with a sitemap index, and the sitemaps."""
     head = '<?xml version="1.0" encoding="UTF-8"?>'
     names = [*(f"map-{number}.xml" for number in range(MAPS)), "maps.xml"]
     (root / "robots.txt").write_text(f"User-agent: *\nDisallow:\nSitemap: {origin}/maps.xml\n")
@@ -157,30 +152,30 @@ def _lay_sitemaps(root: Path, origin: str) -> None:
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nginx, list[str]]]:
     roots = [tmp_path_factory.mktemp(f"host-{number}") for number in range(1, HOSTS + 1)]
-    paths = lay(roots[0])
-    around = [f"http://127.0.3.{number}:$server_port" for number in (2, 3, 1)]
-    round_trip = [f"location /round {{ return 302 {target}$uri-and-on; }}" for target in around]
+    paths = write_bombs(roots[0])
+    targets = [f"http://127.0.3.{number}:$server_port" for number in (2, 3, 1)]
+    redirects = [f"location /round {{ return 302 {target}$uri-and-on; }}" for target in targets]
     as_html = "types { } default_type text/html; add_header Content-Encoding"
     codings = " ".join(
         f"location ~ \\.{name}$ {{ {as_html} {name}; }}" for name in ("gzip", "br", "zstd")
     )
-    paths.append(_lay_many_links(roots[0]))
+    paths.append(write_large_page(roots[0]))
     (roots[0] / "index.html").write_text(page(*paths, "/round"))
     for root in roots[1:]:
         (root / "index.html").write_text(page(text="a host"))
-    extra = [f"{round_trip[0]} {codings}", *round_trip[1:]]
+    extra = [f"{redirects[0]} {codings}", *redirects[1:]]
     servers = [
         Server(f"127.0.3.{place + 1}", root, "index.html", False, extra[place])
         for place, root in enumerate(roots)
     ]
     with nginx(servers) as server:
-        _lay_sitemaps(roots[0], f"http://127.0.3.1:{server.port}")
+        write_sitemaps(roots[0], f"http://127.0.3.1:{server.port}")
         yield server, paths
 
 
 @pytest.fixture(scope="module")
 def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """One crawl of all of them, in a process of its own."""
+    """Crawl all bombs in a separate process."""
     server, _ = web
     workspace = tmp_path_factory.mktemp("bombs") / "w"
     settings = (
@@ -228,7 +223,7 @@ def test_the_crawl_ends_and_each_bomb_has_its_outcome(
 
 @pytest.mark.proves("limits-bombs")
 def test_memory_stays_bounded(outcome: Outcome) -> None:
-    print(f"{outcome.peak_mib:.0f} MiB at the highest")
+    print(f"peak memory: {outcome.peak_mib:.0f} MiB")
     assert outcome.peak_mib < MAX_MIB
 
 

@@ -1,6 +1,4 @@
-"""Certificates and handshakes of every bad kind: each has its outcome, none is taken for good, and
-what is said of it tells why.
-"""
+"""Errors for invalid certificates, TLS handshakes and HTTP/2 streams."""
 
 from __future__ import annotations
 
@@ -22,17 +20,17 @@ from tests.servers.http2 import has_request
 ADDRESS = "127.0.9.61"
 
 
-Talk = Callable[[socket.socket], None]
+ConnectionHandler = Callable[[socket.socket], None]
 
 
 @contextmanager
-def server(talk: Talk) -> Iterator[int]:
-    """Every connection is talked to in a thread of its own; the port."""
+def server(handle: ConnectionHandler) -> Iterator[int]:
+    """Run `handle` in a thread per connection; yield the port."""
 
     def serve(connection: socket.socket) -> None:
         with connection, suppress(OSError):
             connection.settimeout(10)
-            talk(connection)
+            handle(connection)
 
     def accept() -> None:
         with suppress(OSError):
@@ -52,23 +50,23 @@ def server(talk: Talk) -> Iterator[int]:
 
 def over_tls(
     signed: Certificate, prepare: Callable[[ssl.SSLContext], object] = lambda context: None
-) -> Talk:
+) -> ConnectionHandler:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(signed.certificate, signed.key)
     prepare(context)
 
-    def talk(plain: socket.socket) -> None:
+    def handle(plain: socket.socket) -> None:
         with context.wrap_socket(plain, server_side=True) as connection:
             connection.recv(65_536)
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
             with suppress(OSError):
                 connection.unwrap()
 
-    return talk
+    return handle
 
 
-def old(context: ssl.SSLContext) -> None:
-    """TLS 1.0 and no later: the system's own limits are lifted."""
+def only_tls_1_0(context: ssl.SSLContext) -> None:
+    """Allow only TLS 1.0, also where the system forbids it."""
     context.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.warns(DeprecationWarning, match="TLSv1"):
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1
@@ -80,9 +78,9 @@ def trusted(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 
 def ask(port: int, host: str, trusted: Certificate, **settings: object) -> Exchange:
-    detour = (f"{host}:443:{ADDRESS}:{port}",)
+    override = (f"{host}:443:{ADDRESS}:{port}",)
     with open_fetcher(
-        [(ADDRESS, port)], connect_to=detour, ca_file=str(trusted.certificate), **settings
+        [(ADDRESS, port)], connect_to=override, ca_file=str(trusted.certificate), **settings
     ) as fetcher:
         return fetch(
             fetcher, f"https://{host}/" if host != ADDRESS else f"https://{ADDRESS}:{port}/"
@@ -90,7 +88,7 @@ def ask(port: int, host: str, trusted: Certificate, **settings: object) -> Excha
 
 
 KINDS: dict[str, tuple[dict[str, object], str, str]] = {
-    # how it is made, the host that is asked, what is said; "": it is taken
+    # arguments of make_certificate, requested host, text of the error ("": accepted)
     "good": ({"names": "DNS:a.test"}, "a.test", ""),
     "of a wildcard": ({"names": "DNS:*.a.test"}, "b.a.test", ""),
     "of an address": ({"names": f"IP:{ADDRESS}"}, ADDRESS, ""),
@@ -108,18 +106,18 @@ KINDS: dict[str, tuple[dict[str, object], str, str]] = {
     "of a name that looks like the address": ({"names": "DNS:a.test"}, ADDRESS, "no alternative "
                                                                               "certificate subject name matches"),
     "signed by itself": ({"names": "DNS:a.test", "authority": None}, "a.test", "self-signed certificate"),
-    "signed by somebody unknown": ({"names": "DNS:a.test", "authority": "stranger"}, "a.test", "issuer certificate"),
-    "signed by one that may not sign": ({"names": "DNS:a.test", "authority": "leaf"}, "a.test", ""),
+    "signed by an unknown authority": ({"names": "DNS:a.test", "authority": "unknown"}, "a.test", "issuer certificate"),
+    "signed by a certificate that is no authority": ({"names": "DNS:a.test", "authority": "leaf"}, "a.test", ""),
 }  # fmt: skip
 
 
 @pytest.mark.proves("access-tls")
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_certificate_is_judged(tmp_path: Path, trusted: Certificate, kind: str) -> None:
-    made, host, why = KINDS[kind]
-    options = {"authority": trusted, **made}
-    if options["authority"] == "stranger":
-        options["authority"] = make_certificate(tmp_path, "stranger", "")
+    arguments, host, why = KINDS[kind]
+    options = {"authority": trusted, **arguments}
+    if options["authority"] == "unknown":
+        options["authority"] = make_certificate(tmp_path, "unknown", "")
     elif options["authority"] == "leaf":
         options["authority"] = make_certificate(tmp_path, "leaf", "DNS:b.test", trusted)
         why = "certificate"
@@ -139,17 +137,16 @@ def test_each_certificate_is_judged(tmp_path: Path, trusted: Certificate, kind: 
         assert ask(port, host, trusted, verify_tls=False).status == 200
 
 
-def test_a_certificate_without_names_is_judged_by_its_subject(
+def test_certificate_without_alternative_names_is_valid_for_its_subject(
     tmp_path: Path, trusted: Certificate
 ) -> None:
-    """Older than subjectAltName; libcurl takes it, and no other host than that."""
     with server(over_tls(make_certificate(tmp_path, "a.test", "-", trusted))) as port:
         assert ask(port, "a.test", trusted).status == 200
         assert ask(port, "b.test", trusted).error == "tls_certificate"
 
 
-def raw(data: bytes, *, hang: bool = False, reset: bool = False) -> Talk:
-    def talk(connection: socket.socket) -> None:
+def raw(data: bytes, *, hang: bool = False, reset: bool = False) -> ConnectionHandler:
+    def handle(connection: socket.socket) -> None:
         connection.recv(65_536)
         if data:
             connection.sendall(data)
@@ -158,15 +155,15 @@ def raw(data: bytes, *, hang: bool = False, reset: bool = False) -> Talk:
         if hang:
             connection.recv(65_536)
 
-    return talk
+    return handle
 
 
-HANDSHAKES: dict[str, tuple[Talk, str]] = {
+HANDSHAKES: dict[str, tuple[ConnectionHandler, str]] = {
     "silence": (raw(b"", hang=True), "connect_timeout"),
-    "half a greeting": (raw(b"\x16\x03\x03\x00\x7a\x02\x00\x00", hang=True), "connect_timeout"),
+    "half a server hello": (raw(b"\x16\x03\x03\x00\x7a\x02\x00\x00", hang=True), "connect_timeout"),
     "closed": (raw(b""), "tls"),
     "reset": (raw(b"", reset=True), "tls"),
-    "half a greeting, then closed": (raw(b"\x16\x03\x03\x00\x7a\x02\x00\x00"), "tls"),
+    "half a server hello, then closed": (raw(b"\x16\x03\x03\x00\x7a\x02\x00\x00"), "tls"),
     "garbage": (raw(b"\x00\x01garbage" * 50), "tls"),
     "plain HTTP": (raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "tls"),
     "an alert": (raw(b"\x15\x03\x03\x00\x02\x02\x28"), "tls"),
@@ -177,8 +174,8 @@ HANDSHAKES: dict[str, tuple[Talk, str]] = {
 @pytest.mark.proves("access-tls")
 @pytest.mark.parametrize("kind", HANDSHAKES)
 def test_each_handshake_that_fails_has_its_outcome(trusted: Certificate, kind: str) -> None:
-    talk, error = HANDSHAKES[kind]
-    with server(talk) as port:
+    handle, error = HANDSHAKES[kind]
+    with server(handle) as port:
         exchange = ask(port, "a.test", trusted, connect_timeout="500ms")
     assert (exchange.status, exchange.error, exchange.request_head) == (0, error, b""), (
         exchange.error_text
@@ -188,7 +185,9 @@ def test_each_handshake_that_fails_has_its_outcome(trusted: Certificate, kind: s
 
 @pytest.mark.proves("access-tls")
 def test_tls_1_0_is_not_spoken(tmp_path: Path, trusted: Certificate) -> None:
-    with server(over_tls(make_certificate(tmp_path, "old", "DNS:a.test", trusted), old)) as port:
+    with server(
+        over_tls(make_certificate(tmp_path, "server", "DNS:a.test", trusted), only_tls_1_0)
+    ) as port:
         for settings in ({}, {"verify_tls": False}):
             exchange = ask(port, "a.test", trusted, **settings)
             assert (exchange.status, exchange.error) == (0, "tls"), exchange.error_text
@@ -198,14 +197,13 @@ def test_tls_1_0_is_not_spoken(tmp_path: Path, trusted: Certificate) -> None:
             )
 
 
-def test_a_server_that_wants_a_certificate_of_ours(tmp_path: Path, trusted: Certificate) -> None:
-    def demand(context: ssl.SSLContext) -> None:
+def test_required_client_certificate_is_an_error(tmp_path: Path, trusted: Certificate) -> None:
+    def require_certificate(context: ssl.SSLContext) -> None:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(trusted.certificate)
 
-    with server(
-        over_tls(make_certificate(tmp_path, "asks", "DNS:a.test", trusted), demand)
-    ) as port:
+    signed = make_certificate(tmp_path, "server", "DNS:a.test", trusted)
+    with server(over_tls(signed, require_certificate)) as port:
         exchange = ask(port, "a.test", trusted)
     assert (exchange.status, exchange.body) == (0, b"")
     assert exchange.error in ("tls", "reset")
@@ -216,7 +214,7 @@ def test_a_server_that_wants_a_certificate_of_ours(tmp_path: Path, trusted: Cert
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """RFC 9113 section 4.1."""
+    """Return an HTTP/2 frame (RFC 9113 section 4.1)."""
     return (
         len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
     )
@@ -226,31 +224,30 @@ def goaway(last: int, code: int = 0) -> bytes:
     return frame(7, 0, 0, last.to_bytes(4, "big") + code.to_bytes(4, "big"))
 
 
-def refused(code: int) -> bytes:
+def reset_stream(code: int) -> bytes:
     return frame(3, 0, 1, code.to_bytes(4, "big"))
 
 
-BEGIN = frame(4, 0, 0, b"")
+SETTINGS = frame(4, 0, 0, b"")
 HEAD = frame(1, 4, 1, b"\x88")  # :status: 200
 HALF, WHOLE = frame(0, 0, 1, b"half"), frame(0, 1, 1, b"whole")
 
 ENDINGS: dict[str, tuple[bytes, int, tuple[str, ...], bytes]] = {
-    # what is sent and then closed: status, errors that it may be, body; a body with an error is
-    # marked as cut
-    "gone before the answer": (goaway(0), 0, ("reset", "http2", "empty_reply"), b""),
-    "gone, but for this": (goaway(1) + HEAD + WHOLE, 200, ("",), b"whole"),
-    "gone in the body": (HEAD + HALF + goaway(0), 200, ("reset", "http2", "incomplete"), b"half"),
-    "gone in the body, but for this": (HEAD + HALF + goaway(1), 200, ("reset", "http2", "incomplete"), b"half"),
+    # frames sent before the connection is closed, status, possible errors, body
+    "GOAWAY before the response": (goaway(0), 0, ("reset", "http2", "empty_reply"), b""),
+    "GOAWAY after this stream": (goaway(1) + HEAD + WHOLE, 200, ("",), b"whole"),
+    "GOAWAY in the body": (HEAD + HALF + goaway(0), 200, ("reset", "http2", "incomplete"), b"half"),
+    "GOAWAY after this stream in the body": (HEAD + HALF + goaway(1), 200, ("reset", "http2", "incomplete"), b"half"),
     # ENHANCE_YOUR_CALM
-    "gone with an error": (goaway(0, 11), 0, ("reset", "http2", "empty_reply"), b""),
-    # REFUSED_STREAM: may be asked again, and is not by libcurl
-    "refused": (refused(7), 0, ("reset", "http2"), b""),
-    "called off": (HEAD + HALF + refused(8), 200, ("http2",), b"half"),
+    "GOAWAY with an error": (goaway(0, 11), 0, ("reset", "http2", "empty_reply"), b""),
+    # REFUSED_STREAM: the request may be repeated, but libcurl does not repeat it
+    "refused": (reset_stream(7), 0, ("reset", "http2"), b""),
+    "cancelled in the body": (HEAD + HALF + reset_stream(8), 200, ("http2",), b"half"),
     "closed in the body": (HEAD + HALF, 200, ("reset", "http2", "incomplete"), b"half"),
     "closed in the head": (HEAD[:-1], 0, ("reset", "http2", "empty_reply", "incomplete"), b""),
-    "whole, with the end a frame of its own": (HEAD + frame(0, 0, 1, b"whole") + frame(0, 1, 1, b""), 200, ("",), b"whole"),
-    "shorter than it said": (frame(1, 4, 1, b"\x88\x0f\x0d\x0250") + WHOLE, 200, ("http2", "incomplete"), b""),
-    "longer than it said": (frame(1, 4, 1, b"\x88\x0f\x0d\x012") + WHOLE, 200, ("http2",), b""),
+    "complete, END_STREAM in a separate frame": (HEAD + frame(0, 0, 1, b"whole") + frame(0, 1, 1, b""), 200, ("",), b"whole"),
+    "shorter than Content-Length": (frame(1, 4, 1, b"\x88\x0f\x0d\x0250") + WHOLE, 200, ("http2", "incomplete"), b""),
+    "longer than Content-Length": (frame(1, 4, 1, b"\x88\x0f\x0d\x012") + WHOLE, 200, ("http2",), b""),
 }  # fmt: skip
 
 
@@ -265,7 +262,7 @@ def test_each_end_of_an_http2_connection_has_its_outcome(
     context.set_alpn_protocols(["h2"])
     requests: list[int] = []
 
-    def talk(plain: socket.socket) -> None:
+    def handle(plain: socket.socket) -> None:
         with context.wrap_socket(plain, server_side=True) as connection:
             received = b""
             while not has_request(received):
@@ -274,15 +271,15 @@ def test_each_end_of_an_http2_connection_has_its_outcome(
                     return
                 received += piece
             requests.append(1)
-            connection.sendall(BEGIN + sent)
+            connection.sendall(SETTINGS + sent)
             with suppress(OSError):
                 connection.unwrap()
 
-    with server(talk) as port:
+    with server(handle) as port:
         exchange = ask(port, "a.test", trusted)
     assert exchange.status == status, exchange
     assert exchange.error in errors, exchange
     assert bool(exchange.truncated) == bool(exchange.error and exchange.status)
     if body:
         assert exchange.body == body
-    assert len(requests) == 1  # asked again is asked without a pause
+    assert len(requests) == 1  # libcurl must not repeat it: that would ignore the crawl delay

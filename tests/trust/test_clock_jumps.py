@@ -1,6 +1,4 @@
-"""The date is set while Lycosa runs: an hour back, a year ahead. Nothing is lost, nobody is asked
-too often, nothing stands still.
-"""
+"""Changes of the system date lose no page and shorten no delay."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ LIBRARY = f"/usr/lib/{os.uname().machine}-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
 class SetClock(SystemClock):
-    """The system's clock, whose date is set to other times as it goes on: (after ms, so far
-    ahead).
-    """
+    """System clock with a changing date; jumps are (after ms, offset ms)."""
 
     def __init__(self, jumps: Sequence[tuple[int, int]]) -> None:
         self._jumps = jumps
@@ -59,8 +55,8 @@ class SetClock(SystemClock):
         )
 
 
-class JumpyClock(ManualClock):
-    """A clock that is moved by hand, its date besides."""
+class OffsetClock(ManualClock):
+    """Manual clock with an offset of its date."""
 
     ahead_ms = 0
 
@@ -68,12 +64,12 @@ class JumpyClock(ManualClock):
         return super().now_ms() + self.ahead_ms
 
 
-class AheadClock(JumpyClock, SimulatedClock):
-    """A simulated clock, with a date that may be ahead."""
+class AheadClock(OffsetClock, SimulatedClock):
+    """Simulated clock with an offset of its date."""
 
 
-class RightClock(SimulatedClock):
-    """The same clock with the right date."""
+class CorrectClock(SimulatedClock):
+    """The same clock with the correct date."""
 
     def __init__(self, clock: AheadClock) -> None:
         self._clock = clock
@@ -86,12 +82,12 @@ class RightClock(SimulatedClock):
 
 
 class AheadFetcher(SimulatedFetcher):
-    """The web has the right date; what it is asked is dated by ours."""
+    """Simulated web with the correct date, for a crawler with another one."""
 
     def __init__(
         self, synthetic: Web, clock: AheadClock, *, record: Callable[[Logged], None]
     ) -> None:
-        super().__init__(synthetic, RightClock(clock), record=record)
+        super().__init__(synthetic, CorrectClock(clock), record=record)
         self._ahead = clock
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
@@ -123,7 +119,7 @@ def seeds(web: Nginx) -> list[str]:
     return [f"http://127.0.3.{host}:{web.port}/" for host in range(1, HOSTS + 1)]
 
 
-def assert_all_was_fetched_politely(web: Nginx, mark: int, root: Path) -> None:
+def assert_each_page_fetched_once_with_delay(web: Nginx, mark: int, root: Path) -> None:
     requested = web.requests(mark)
     pages = Counter(request.url for request in requested if request.uri != "/robots.txt")
     assert pages == Counter(
@@ -137,7 +133,7 @@ def assert_all_was_fetched_politely(web: Nginx, mark: int, root: Path) -> None:
         times = sorted(request.at for request in requested if request.host == host)
         assert min(later - earlier for earlier, later in pairwise(times)) >= PAUSE_MS - 20, (
             host
-        )  # of nginx's clock, which stands by its own ticks
+        )  # tolerance for the resolution of nginx's clock
     assert {row["state"] for row in select(root, "SELECT state FROM urls")} == {"visited"}
     assert all(
         int(str(row["duration_ms"])) >= 0 for row in select(root, "SELECT duration_ms FROM visits")
@@ -149,7 +145,7 @@ JUMPS = {
     "an hour back": [(400, -HOUR)],
     "a year ahead": [(400, YEAR)],
     "a year ahead, and back again": [(400, YEAR), (1_000, 0)],
-    "to and fro": [(300, -DAY), (700, DAY), (1_100, -YEAR), (1_500, HOUR)],
+    "four jumps": [(300, -DAY), (700, DAY), (1_100, -YEAR), (1_500, HOUR)],
 }
 
 
@@ -164,22 +160,18 @@ JUMPS = {
 def test_a_crawl_whose_date_is_set_comes_to_its_end(
     web: Nginx, tmp_path: Path, jumps: list[tuple[int, int]]
 ) -> None:
-    """One host at hand, the others at rest: what rests has dates."""
+    """With one active host: the states of inactive hosts contain dates."""
     mark = web.mark()
     settings = ("crawl.active_hosts=1", "crawl.commit_pages=4", "crawl.commit_interval=300ms")
     chosen = collection("c", delay=f"{PAUSE_MS}ms")
     crawled = work(tmp_path / "w", [(chosen, seeds(web))], settings=settings, clock=SetClock(jumps))
     assert crawled.progress.ended == "finished"
-    assert_all_was_fetched_politely(web, mark, tmp_path / "w")
+    assert_each_page_fetched_once_with_delay(web, mark, tmp_path / "w")
 
 
 @pytest.mark.prove
-def test_the_next_crawl_does_not_wait_for_the_dates_of_a_clock_that_was_wrong(
-    web: Nginx, tmp_path: Path
-) -> None:
-    """A run a year ahead is stopped; the next one has the right date, and the hosts' rests are of a
-    year to come.
-    """
+def test_next_crawl_ignores_pauses_that_are_a_year_ahead(web: Nginx, tmp_path: Path) -> None:
+    """The first crawl has a clock that is a year ahead, and is stopped."""
     mark = web.mark()
     chosen = collection("c", delay=f"{PAUSE_MS}ms")
     first = work(
@@ -190,7 +182,7 @@ def test_the_next_crawl_does_not_wait_for_the_dates_of_a_clock_that_was_wrong(
     )
     assert first.progress.ended == "max_pages"
     assert work(tmp_path / "w", [(chosen, seeds(web))]).progress.ended == "finished"
-    assert_all_was_fetched_politely(web, mark, tmp_path / "w")
+    assert_each_page_fetched_once_with_delay(web, mark, tmp_path / "w")
 
 
 @pytest.mark.proves("durability-clock")
@@ -198,9 +190,7 @@ def test_the_next_crawl_does_not_wait_for_the_dates_of_a_clock_that_was_wrong(
 def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
     tmp_path: Path, restart: bool
 ) -> None:
-    """Before: a page that was visited a year ahead was due again in a year, and so after each
-    restart.
-    """
+    """A page that was visited a year ahead must not wait a year for its next visit."""
     synthetic = Web(WebPlan.calm(seed=5, hosts=4, pages=20))
     clock = AheadClock(synthetic.plan.epoch_ms)
     requested: list[Logged] = []
@@ -249,7 +239,7 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
     "dates", [("-1h",), ("+1y",), ("+1y", "+0"), ("-1d", "+1d", "-1y")], ids=",".join
 )
 def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> None:
-    """The whole process is told other dates, by libfaketime."""
+    """libfaketime changes the date of the whole process."""
     library = require_file(LIBRARY, "libfaketime")
     date = tmp_path / "date"
     date.write_text("+0")
@@ -288,11 +278,11 @@ def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> 
             date.write_text(output)
         summary = json.loads(process.communicate()[0])
     assert (process.returncode, summary["ended"], summary["left_for_later"]) == (0, "finished", {})
-    assert_all_was_fetched_politely(web, mark, tmp_path / "w")
+    assert_each_page_fetched_once_with_delay(web, mark, tmp_path / "w")
 
 
-def test_only_setting_a_clock_back_is_noticed() -> None:
-    clock = JumpyClock()
+def test_clock_step_reports_only_steps_back() -> None:
+    clock = OffsetClock()
     step = ClockStep(clock)
     result = []
     for jump in (0, HOUR, -900, -HOUR, 0, -YEAR):
@@ -302,16 +292,15 @@ def test_only_setting_a_clock_back_is_noticed() -> None:
     assert result == [0, 0, 0, HOUR, 0, YEAR]
 
 
-def test_a_robots_txt_of_a_time_to_come_is_asked_for_again() -> None:
-    """Fetched while the clock was a year ahead: by its date it would hold for a year."""
-    keeper = RobotsCache("lycosa")
-    keeper.load(RobotsEntry("http://a.test", 200, 10 * DAY, 11 * DAY, "User-agent: *\nDisallow:\n"))
-    assert [keeper.is_current("http://a.test", at) for at in (0, 10 * DAY - HOUR, 10 * DAY - 1_000, 10 * DAY, 11 * DAY)] == [
+def test_robots_txt_with_a_date_in_the_future_is_not_current() -> None:
+    cache = RobotsCache("lycosa")
+    cache.load(RobotsEntry("http://a.test", 200, 10 * DAY, 11 * DAY, "User-agent: *\nDisallow:\n"))
+    assert [cache.is_current("http://a.test", at) for at in (0, 10 * DAY - HOUR, 10 * DAY - 1_000, 10 * DAY, 11 * DAY)] == [
         False, False, True, True, False,
     ]  # fmt: skip
 
 
-def test_a_budget_opens_in_time_when_the_date_was_set_back() -> None:
+def test_refetch_budget_is_refilled_after_the_date_was_set_back() -> None:
     budget = Budget(per_day=144.0, now_ms=YEAR)  # one in ten minutes
     assert budget.take(0, YEAR)
     assert not budget.take(0, YEAR)
@@ -325,8 +314,8 @@ def test_a_budget_opens_in_time_when_the_date_was_set_back() -> None:
 # ------------------------------------------------------------
 
 
-class JumpyWorld(World):
-    """Its time is that of the monotonic clock."""
+class MonotonicWorld(World):
+    """World whose time is that of the monotonic clock."""
 
     @property
     def now(self) -> int:
@@ -334,26 +323,24 @@ class JumpyWorld(World):
 
 
 MINUTE = 60_000
-BROKEN, WELL = 30 * MINUTE, 45 * MINUTE
+DOWN_AT, UP_AT = 30 * MINUTE, 45 * MINUTE
 
 
 @pytest.mark.parametrize("jump_ms", [-YEAR, -HOUR, 0, HOUR, YEAR])
 @pytest.mark.parametrize(
     "jump_at", [10 * MINUTE, 30 * MINUTE + 33_000, 40 * MINUTE, 45 * MINUTE + 51_000]
 )
-def test_an_outage_is_told_in_time_and_nobody_is_hammered(jump_ms: int, jump_at: int) -> None:
-    """The first of four sites is down for a quarter of an hour; the date is set at one moment of
-    that.
-    """
+def test_outage_is_reported_in_time_despite_a_clock_jump(jump_ms: int, jump_at: int) -> None:
+    """One of four sites is down for 15 minutes; the date jumps before, during or after that."""
     urls = [f"http://site-{number}.example/" for number in range(4)]
     requested: Counter[int] = Counter()
 
     def answer(url: str, at: int) -> Answer:
         requested[at // MINUTE] += url == urls[0]
-        return REFUSED if url == urls[0] and BROKEN <= at < WELL else FINE
+        return REFUSED if url == urls[0] and DOWN_AT <= at < UP_AT else FINE
 
-    clock = JumpyClock()
-    world = JumpyWorld(answer, clock)
+    clock = OffsetClock()
+    world = MonotonicWorld(answer, clock)
     world.checker.watch([monitor(url, every="1m") for url in urls])
     messages: list[tuple[str, int]] = []
     for minute in range(1, 65):
@@ -366,16 +353,14 @@ def test_an_outage_is_told_in_time_and_nobody_is_hammered(jump_ms: int, jump_at:
     assert 30 < messages[0][1] <= 34
     assert 45 < messages[1][1] <= 49
     assert not world.offlines
-    assert max(requested.values()) <= 6  # once a minute, and what confirms it
+    assert max(requested.values()) <= 6  # one check per minute, and its confirmations
     ends = [event for _, event in world.events if getattr(event, "until", 0)]
     assert len(ends) == 1
     assert ends[0].until >= ends[0].since
 
 
-def test_after_our_own_network_was_down_a_date_that_is_set_back_hides_no_outage() -> None:
-    """What began while our network was down says nothing of a page and is checked anew at once: not
-    for an hour on end.
-    """
+def test_outage_is_reported_after_a_local_outage_and_a_clock_step_back() -> None:
+    """Checks that began during the local outage are repeated at once, but not for an hour."""
     urls = [f"http://site-{number}.example/" for number in range(4)]
     requested: Counter[int] = Counter()
 
@@ -388,8 +373,8 @@ def test_after_our_own_network_was_down_a_date_that_is_set_back_hides_no_outage(
             else FINE
         )
 
-    clock = JumpyClock()
-    world = JumpyWorld(answer, clock)
+    clock = OffsetClock()
+    world = MonotonicWorld(answer, clock)
     world.checker.watch([monitor(url, every="1m") for url in urls])
     world.run(18 * MINUTE)
     clock.ahead_ms = -HOUR

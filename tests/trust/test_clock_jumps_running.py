@@ -1,6 +1,6 @@
-"""The date is set under a daemon, alone and as a cluster of two workers: all its processes are told
-other dates. Pages come again, the index goes on, nobody is asked too often, and it ends as it
-should.
+"""Changes of the system date for all processes of a daemon.
+
+Pages are fetched again, the index is updated, delays are kept, and the daemon stops cleanly.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def fetched(web: Nginx, mark: int) -> Counter[str]:
     return Counter(request.url for request in web.requests(mark) if request.uri != "/robots.txt")
 
 
-def indexed(workspace: Path) -> int:
-    """Up to which log entry the index has it all."""
+def indexed_entry(workspace: Path) -> int:
+    """Return the log entry up to which the index is complete."""
     generation = current_generation(str(workspace))
     return generation.log_entry if generation is not None else 0
 
@@ -54,7 +54,7 @@ def indexed(workspace: Path) -> int:
 @pytest.mark.parametrize(
     "jumps",
     [(-HOUR,), (YEAR, 0), (-DAY, DAY, -YEAR)],
-    ids=["an hour back", "a year ahead and back", "to and fro"],
+    ids=["an hour back", "a year ahead and back", "three jumps"],
 )
 def test_a_daemon_goes_on(
     web: Nginx,
@@ -73,18 +73,18 @@ def test_a_daemon_goes_on(
         monkeypatch.undo()
         for ahead_ms in (0, *jumps):
             dates.set(ahead_ms // 1_000)
-            time.sleep(2 * PAUSE_MS / 1_000)  # what was asked for before has been answered
-            since, before = web.mark(), indexed(tmp_path / "w")
+            time.sleep(2 * PAUSE_MS / 1_000)  # earlier requests are finished
+            since, before = web.mark(), indexed_entry(tmp_path / "w")
 
-            def all_came_again(since: int = since) -> bool:
+            def all_fetched_again(since: int = since) -> bool:
                 result = fetched(web, since)
                 return len(result) == HOSTS * (PAGES + 1) and min(result.values()) >= 2
 
-            running.until(all_came_again, _LIMIT_S, f"{ahead_ms} ms ahead: pages do not come again")
+            running.until(all_fetched_again, _LIMIT_S, f"{ahead_ms} ms ahead: pages not refetched")
             running.until(
-                lambda before=before: indexed(tmp_path / "w") > before,  # type: ignore[misc]
+                lambda before=before: indexed_entry(tmp_path / "w") > before,  # type: ignore[misc]
                 _LIMIT_S,
-                f"{ahead_ms} ms ahead: the index stands still",
+                f"{ahead_ms} ms ahead: the index is not updated",
             )
         assert running.stop() == 0, running.errors
     for host in {request.host for request in web.requests(mark)}:

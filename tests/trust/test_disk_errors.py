@@ -1,8 +1,8 @@
-"""The disk is full, fails, or reports a failure, at any operation of a commit, an index generation, a
-merge, a purge, a sweep. A slow disk: what waits for it stays bounded.
+"""Disk errors in all operations of a workspace, and slow disks.
 
-fsync fails once, and later the power goes: the kernel drops what it could not write, and a second
-fsync of the same bytes succeeds. So no commit may depend on a file whose fsync failed.
+When fsync fails, the kernel drops the data that it could not write, and a second fsync of the same
+bytes succeeds. So no commit may depend on a file whose fsync failed: a later power cut would lose
+it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import ServeWeb, page, serve
 from tests.crawl.sessions import collection, work
-from tests.trust.disk import Disk, Leaves, Recorder, lay
+from tests.trust.disk import Disk, Recorder, UnsyncedData, write_tree
 from tests.trust.scenario import (
+    CallObserver,
     Fault,
-    Faults,
-    Life,
-    Watcher,
-    goes_on,
-    live,
-    new_life,
-    survives,
+    FaultInjector,
+    History,
+    assert_recovers,
+    assert_work_continues,
+    new_history,
+    run_scenario,
 )
 
 __all__ = ["serve"]
@@ -46,20 +46,25 @@ __all__ = ["serve"]
 SEED = 20261122
 
 
-def live_until_error(workspace: Workspace, life: Life, watcher: Watcher) -> Exception | None:
-    """Live with faults to the end or the first error, and note what is in the log then."""
+def run_until_error(
+    workspace: Workspace, history: History, observer: CallObserver
+) -> Exception | None:
+    """Run the scenario to its end or to the first error, which is returned."""
     fsync, error = os.fsync, None
     try:
-        live(workspace, life, watcher)
+        run_scenario(workspace, history, observer)
     except (OSError, LycosaError) as failure:
         error = failure
-    os.fsync = fsync  # no fsync fails any more
-    life.note(workspace)
+    os.fsync = fsync  # the observer may have restored its own failing fsync
+    history.record(workspace)
     return error
 
 
-def strides(fail_at: Callable[[int], object]) -> tuple[int, int]:
-    """Fail at one call after the other while there are some; the calls and the failures."""
+def fail_at_each_call(fail_at: Callable[[int], object]) -> tuple[int, int]:
+    """Call `fail_at` with 1, 2, … while it returns true.
+
+    Returns the number of calls that exist and of those that failed.
+    """
     stride, at = int(os.environ.get("LYCOSA_FAULT_STRIDE", "1")), 1
     while fail_at(at):
         at += stride
@@ -67,49 +72,47 @@ def strides(fail_at: Callable[[int], object]) -> tuple[int, int]:
     return at - 1, (at - 1) // stride
 
 
-def fail(young: str, root: Path, fault: Fault, at: int) -> Faults:
-    """Live with one fault. Whatever had been promised stands, and the next run ends the work."""
-    shutil.copytree(young, root)
+def fail(initial_workspace: str, root: Path, fault: Fault, at: int) -> FaultInjector:
+    """Run the scenario with one fault; assert that no data is lost."""
+    shutil.copytree(initial_workspace, root)
     workspace = Workspace.open(str(root))
-    life, faults = new_life(workspace), Faults(fault, at)
-    error = live_until_error(workspace, life, faults)
-    why = f"{fault.value}, call {at}: {faults.happened} gave {error!r}"
+    history, faults = new_history(workspace), FaultInjector(fault, at)
+    error = run_until_error(workspace, history, faults)
+    why = f"{fault.value}, call {at}: {faults.happened} caused {error!r}"
     if fault is Fault.SHORT:
         assert error is None, why
-    survives(life, root, faults.promised, why)
+    assert_recovers(history, root, faults.durable, why)
     shutil.rmtree(root)
     return faults
 
 
 @pytest.mark.proves("durability-full-disk")
-def test_a_disk_that_fails_once_loses_nothing(young: str, tmp_path: Path) -> None:
+def test_a_disk_that_fails_once_loses_nothing(initial_workspace: str, tmp_path: Path) -> None:
     at = random.Random(SEED).randint(1, 400)
-    assert fail(young, tmp_path / "w", Fault.UNANSWERED, at).happened
+    assert fail(initial_workspace, tmp_path / "w", Fault.FALSE_ERROR, at).happened
 
 
 @pytest.mark.proves("durability-full-disk")
 @pytest.mark.prove
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name.lower())
 def test_a_disk_that_fails_at_any_call_loses_nothing(
-    young: str, tmp_path: Path, fault: Fault
+    initial_workspace: str, tmp_path: Path, fault: Fault
 ) -> None:
-    print(strides(lambda at: fail(young, tmp_path / "w", fault, at).happened))
+    print(fail_at_each_call(lambda at: fail(initial_workspace, tmp_path / "w", fault, at).happened))
 
 
-# A file that may not grow beyond so many bytes fails as on a full disk, whoever writes it: tables
-# and index are not written by Python.
-SCRIPT = """
+# RLIMIT_FSIZE also affects writes by libraries: tables and the index are not written by Python.
+LIMITED_SCRIPT = """
     import resource, signal, sys
     from lycosa.store.workspace import Workspace
-    from tests.trust.scenario import Fault, Faults
-    from tests.trust.scenario import live, new_life
+    from tests.trust.scenario import Fault, FaultInjector, new_history, run_scenario
 
     workspace = Workspace.open(sys.argv[1])
-    life = new_life(workspace)
+    history = new_history(workspace)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
     try:
-        live(workspace, life, Faults(Fault.FULL, 0))
+        run_scenario(workspace, history, FaultInjector(Fault.FULL, 0))
     except Exception as error:
         print(type(error).__name__, error)
 """
@@ -120,19 +123,21 @@ SCRIPT = """
 @pytest.mark.parametrize(
     "limit", [100, 300, 600, 1_000, 2_000, 3_000, 4_500, 6_500, 9_000, 13_000, 20_000]
 )
-def test_files_that_may_not_grow_lose_nothing(young: str, tmp_path: Path, limit: int) -> None:
-    shutil.copytree(young, tmp_path / "w")
+def test_files_that_may_not_grow_lose_nothing(
+    initial_workspace: str, tmp_path: Path, limit: int
+) -> None:
+    shutil.copytree(initial_workspace, tmp_path / "w")
     workspace = Workspace.open(str(tmp_path / "w"))
-    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), workspace.root, str(limit)]
+    command = [sys.executable, "-c", textwrap.dedent(LIMITED_SCRIPT), workspace.root, str(limit)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    why = f"no file may have more than {limit} bytes: {output}"
+    why = f"files limited to {limit} bytes: {output}"
     report = verify(workspace, deep=True)
     assert report.ok, f"{why}: {report.findings}"
-    goes_on(workspace, why)
+    assert_work_continues(workspace, why)
 
 
 PAGES, WORDS = 500, 12_000
-CRAWL = """
+CRAWL_SCRIPT = """
 import json, os, resource, sys, threading, time, weakref
 from pathlib import Path
 from lycosa.processes.memory import tune_memory
@@ -141,39 +146,39 @@ from tests.crawl.sessions import collection, work
 
 tune_memory()
 root, url, delay_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
-batches, most, over = weakref.WeakSet(), {"batches": 0, "text": 0, "slow_s": 0.0}, threading.Event()
+batches, peaks, finished = weakref.WeakSet(), {"batches": 0, "text": 0, "slow_s": 0.0}, threading.Event()
 begin = Batch.__init__
 
-def watched(self, *arguments):
+def counted(self, *arguments):
     begin(self, *arguments)
     batches.add(self)
 
-def look():
-    while not over.wait(0.02):
+def sample():
+    while not finished.wait(0.02):
         texts = [batch.text_bytes for batch in list(batches)]
-        most["batches"] = max(most["batches"], sum(map(bool, texts)))
-        most["text"] = max(most["text"], sum(texts))
+        peaks["batches"] = max(peaks["batches"], sum(map(bool, texts)))
+        peaks["text"] = max(peaks["text"], sum(texts))
 
 def slow(descriptor, fsync=os.fsync):
     time.sleep(delay_s)
-    most["slow_s"] += delay_s
+    peaks["slow_s"] += delay_s
     fsync(descriptor)
 
-Batch.__init__ = watched
+Batch.__init__ = counted
 os.fsync = slow
-watcher = threading.Thread(target=look)
-watcher.start()
+observer = threading.Thread(target=sample)
+observer.start()
 crawled = work(Path(root), [(collection("c"), [url])], settings=("fetch.connections=32",))
-over.set()
-watcher.join()
+finished.set()
+observer.join()
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-print(json.dumps({**most, "pages": crawled.progress.pages, "commits": crawled.progress.commits, "peak_mb": peak}))
+print(json.dumps({**peaks, "pages": crawled.progress.pages, "commits": crawled.progress.commits, "peak_mb": peak}))
 """
 
 
 def crawl(root: Path, url: str, delay_s: float) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-c", CRAWL, str(root), url, str(delay_s)],
+        [sys.executable, "-c", CRAWL_SCRIPT, str(root), url, str(delay_s)],
         capture_output=True,
         text=True,
         check=True,
@@ -196,7 +201,7 @@ def test_two_batches_wait_for_a_slow_disk_and_no_more(serve: ServeWeb, tmp_path:
     usual = crawl(tmp_path / "usual", web.url(), 0.0)
     slow = crawl(tmp_path / "slow", web.url(), 0.3)
     assert usual["pages"] == slow["pages"] == PAGES + 1
-    # crawl.commit_text, and what ends in one turn of the loop
+    # crawl.commit_text, and the responses processed in one iteration of the main loop
     limit = 12 * 2**20 + 32 * 2 * 8 * WORDS
     assert slow["commits"] > 3
     assert slow["slow_s"] > 10
@@ -205,18 +210,16 @@ def test_two_batches_wait_for_a_slow_disk_and_no_more(serve: ServeWeb, tmp_path:
     assert slow["peak_mb"] < 1.2 * usual["peak_mb"]
 
 
-class FailedSync(Recorder):
-    """A recording in which the fsync of number `at` fails, and what it was to write is
-    forgotten.
-    """
+class FailedSyncRecorder(Recorder):
+    """Record changes while fsync number `at` fails and its data is dropped."""
 
     def __init__(self, root: str, at: int) -> None:
         super().__init__(root)
         self.syncs = 0
         self.failed = ""
-        self.void: set[int] = set()
+        self.ineffective_syncs: set[int] = set()
         self._at = at
-        self._forgotten: tuple[int, int] | None = None  # inode and time of the file
+        self._dropped: tuple[int, int] | None = None  # inode and time of the file
         self._fsync = self._real["fsync"]
         self._real["fsync"] = self._sync
 
@@ -226,48 +229,52 @@ class FailedSync(Recorder):
         if self.syncs == self._at:
             self.failed = os.readlink(f"/proc/self/fd/{descriptor}").removeprefix(self.root) or "/"
             if not os.path.isdir(self.root + self.failed):
-                self._forgotten = (about.st_ino, about.st_mtime_ns)
+                self._dropped = (about.st_ino, about.st_mtime_ns)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        if (about.st_ino, about.st_mtime_ns) == self._forgotten:
-            # where this call will be noted: it says "done", and nothing was
-            self.void.add(len(self.changes))
+        if (about.st_ino, about.st_mtime_ns) == self._dropped:
+            # this fsync succeeds without writing: exclude the change that will be recorded for it
+            self.ineffective_syncs.add(len(self.changes))
         self._fsync(descriptor)
 
-    def left(self, leaves: Leaves, chance: random.Random) -> dict[str, tuple[bytes, int] | None]:
-        """What a power cut at the end leaves."""
-        changes = (each for number, each in enumerate(self.changes) if number not in self.void)
-        return Disk(changes).cut(leaves, chance)
+    def cut(
+        self, unsynced: UnsyncedData, chance: random.Random
+    ) -> dict[str, tuple[bytes, int] | None]:
+        """Return the state of the disk after a power cut at the end."""
+        changes = (
+            each for number, each in enumerate(self.changes) if number not in self.ineffective_syncs
+        )
+        return Disk(changes).cut(unsynced, chance)
 
 
-def fail_sync(young: str, root: Path, at: int) -> FailedSync:
-    """Live with one failed fsync, then cut the power. Whatever had been promised stands, and the
-    next run ends the work.
-    """
-    alive, dead = root / "alive", root / "dead"
-    shutil.copytree(young, alive)
-    workspace = Workspace.open(str(alive))
-    life, recorder = new_life(workspace), FailedSync(str(alive), at)
-    error = live_until_error(workspace, life, recorder)
-    why = f"fsync {at}, of {recorder.failed}, gave {error!r}; then the power went"
-    lay(recorder.left(Leaves.NOTHING, random.Random(at)), dead)
-    survives(life, dead, recorder.promised(len(recorder.changes)), why)
+def fail_sync(initial_workspace: str, root: Path, at: int) -> FailedSyncRecorder:
+    """Assert that a failed fsync and a power cut lose no durable data."""
+    original, after_cut = root / "original", root / "after_cut"
+    shutil.copytree(initial_workspace, original)
+    workspace = Workspace.open(str(original))
+    history, recorder = new_history(workspace), FailedSyncRecorder(str(original), at)
+    error = run_until_error(workspace, history, recorder)
+    why = f"fsync {at}, of {recorder.failed}, caused {error!r}, followed by a power cut"
+    write_tree(recorder.cut(UnsyncedData.NOTHING, random.Random(at)), after_cut)
+    assert_recovers(history, after_cut, recorder.durable(len(recorder.changes)), why)
     shutil.rmtree(root)
     return recorder
 
 
 @pytest.mark.proves("durability-failed-fsync")
-def test_what_is_promised_rests_on_no_file_whose_fsync_failed(young: str, tmp_path: Path) -> None:
-    assert fail_sync(young, tmp_path / "w", random.Random(SEED).randint(1, 60)).failed
+def test_what_is_promised_rests_on_no_file_whose_fsync_failed(
+    initial_workspace: str, tmp_path: Path
+) -> None:
+    assert fail_sync(initial_workspace, tmp_path / "w", random.Random(SEED).randint(1, 60)).failed
 
 
 @pytest.mark.proves("durability-failed-fsync")
 @pytest.mark.prove
-def test_any_fsync_may_fail(young: str, tmp_path: Path) -> None:
-    print(strides(lambda at: fail_sync(young, tmp_path / "w", at).failed))
+def test_any_fsync_may_fail(initial_workspace: str, tmp_path: Path) -> None:
+    print(fail_at_each_call(lambda at: fail_sync(initial_workspace, tmp_path / "w", at).failed))
 
 
 class SlowDisk:
-    """Each write and fsync of Python's takes so long, in whichever thread."""
+    """Delay each write and fsync of Python, in all threads."""
 
     def __init__(self, delay_s: float) -> None:
         self.calls = 0
@@ -288,9 +295,7 @@ class SlowDisk:
 def test_a_crawl_on_a_slow_disk_goes_on_and_readers_do_not_wait(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay_s: float
 ) -> None:
-    """50 and 200 ms for every write and fsync: all is fetched once, commits are whole, and who
-    reads meanwhile finds what is committed.
-    """
+    """Each page is fetched once, commits are complete, and readers see committed pages."""
     pages = 30
     site = {
         f"/{number}.html": page(
@@ -303,16 +308,13 @@ def test_a_crawl_on_a_slow_disk_goes_on_and_readers_do_not_wait(
     real = {name: getattr(os, name) for name in ("write", "fsync", "link", "rename", "replace")}
     for name, call in real.items():
         monkeypatch.setattr(os, name, disk.slow(call))
-    seen: list[int] = []
-    waits: list[float] = []
+    page_counts: list[int] = []
     over = threading.Event()
 
     def read() -> None:
         while not over.wait(0.2):
-            began = time.thread_time()
             workspace = Workspace.open(str(tmp_path / "w"))
-            seen.append(LiveTables(workspace).scan("pages").collect().height)
-            waits.append(time.thread_time() - began)
+            page_counts.append(LiveTables(workspace).scan("pages").collect().height)
 
     Workspace.create(str(tmp_path / "w"), partitions=4)
     reader = threading.Thread(target=read)
@@ -328,6 +330,6 @@ def test_a_crawl_on_a_slow_disk_goes_on_and_readers_do_not_wait(
         reader.join()
     assert crawled.progress.ended == "finished"
     assert disk.calls > 60
-    assert (len(web.asked()), seen) == (pages + 1, sorted(seen))
-    assert len({each for each in seen if each}) > 1  # some of it was there before the end
+    assert (len(web.asked()), page_counts) == (pages + 1, sorted(page_counts))
+    assert len({count for count in page_counts if count}) > 1  # commits before the end were read
     assert verify(Workspace.open(str(tmp_path / "w")), deep=True).ok

@@ -1,5 +1,6 @@
-"""Looking names up in threads, and outcomes of a crawl in a faulty network. The rest needs a network
-namespace (island.py).
+"""Name resolution, outcomes of fetches, and tests in isolated networks.
+
+`island.py` explains the isolated network; `island_names.py` and `island_guard.py` are the tests.
 """
 
 from __future__ import annotations
@@ -22,77 +23,75 @@ from tests.crawl.sessions import collection, work
 from tests.crawl.sessions import select as query
 from tests.fetch.fetching import fetch, open_fetcher
 from tests.servers.hostile import ENDPOINTS, HostileServer
-from tests.trust.island import ashore
+from tests.trust.island import run_isolated
 
 
-def accepted(result: Resolver, many: int) -> list[Resolution]:
-    """So many answers, by waiting for the descriptor alone."""
+def resolutions(resolver: Resolver, count: int) -> list[Resolution]:
+    """Return the next `count` results, waiting for the file descriptor only."""
     done: list[Resolution] = []
     deadline = time.monotonic() + 30
-    while len(done) < many:
-        assert select.select([result.wakes], [], [], max(deadline - time.monotonic(), 0))[0]
-        done += result.take()
+    while len(done) < count:
+        assert select.select([resolver.wakes], [], [], max(deadline - time.monotonic(), 0))[0]
+        done += resolver.take()
     return done
 
 
-def test_a_name_is_looked_up_once_for_a_while() -> None:
-    result = Resolver(2)
-    place = ("localhost", 80)
-    assert not result.knows(place)
-    result.ask(place)
-    [answer] = accepted(result, 1)
-    assert "127.0.0.1" in answer.addresses
-    assert result.knows(place)
-    assert not result.knows(("localhost", 81))
-    result.forget(place)
-    assert not result.knows(place)
-    result.close()
+def test_resolution_is_cached_per_host_and_port() -> None:
+    resolver = Resolver(2)
+    endpoint = ("localhost", 80)
+    assert not resolver.knows(endpoint)
+    resolver.ask(endpoint)
+    [resolution] = resolutions(resolver, 1)
+    assert "127.0.0.1" in resolution.addresses
+    assert resolver.knows(endpoint)
+    assert not resolver.knows(("localhost", 81))
+    resolver.forget(endpoint)
+    assert not resolver.knows(endpoint)
+    resolver.close()
 
 
-def test_each_has_a_thread_until_there_are_enough_and_closing_waits_for_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    go, begun = threading.Event(), threading.Semaphore(0)
+def test_resolver_limits_threads_and_close_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    proceed, begun = threading.Event(), threading.Semaphore(0)
 
-    def slow(place: names.Endpoint) -> Resolution:
+    def slow(endpoint: names.Endpoint) -> Resolution:
         begun.release()
-        go.wait(30)
-        return Resolution(place, (), "nobody")
+        proceed.wait(30)
+        return Resolution(endpoint, (), "unknown")
 
     monkeypatch.setattr(names, "look_up", slow)
-    result = Resolver(3)
+    resolver = Resolver(3)
     for number in range(5):
-        result.ask((f"name-{number}.test", 80))
+        resolver.ask((f"name-{number}.test", 80))
     for _ in range(3):
         assert begun.acquire(timeout=30)
     assert not begun.acquire(timeout=0.2)
-    assert result.take() == []
-    go.set()
-    assert {answer.endpoint[0] for answer in accepted(result, 5)} == {
+    assert resolver.take() == []
+    proceed.set()
+    assert {resolution.endpoint[0] for resolution in resolutions(resolver, 5)} == {
         f"name-{number}.test" for number in range(5)
     }
-    go.clear()
-    result.ask(("last.test", 80))
+    proceed.clear()
+    resolver.ask(("last.test", 80))
     assert begun.acquire(timeout=30)
     began = time.monotonic()
-    result.close()
+    resolver.close()
     assert time.monotonic() - began < 5
-    go.set()
+    proceed.set()
 
 
 @pytest.mark.parametrize("host", ["a.test", "xn--bcher-kva.example", "a-1.b2.test", "intranet"])
-def test_these_are_names(host: str) -> None:
+def test_host_name_needs_resolution(host: str) -> None:
     assert is_name(host)
 
 
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "[::1]", "localhost", "www.localhost", "a.test.", "hidden.onion"]
 )
-def test_these_libcurl_knows_itself(host: str) -> None:
+def test_host_is_left_to_libcurl(host: str) -> None:
     assert not is_name(host)
 
 
-def test_a_name_that_cannot_be_asked_for_is_one_that_is_not_there() -> None:
+def test_invalid_name_is_reported_as_unknown() -> None:
     assert look_up(("a" * 64 + ".test", 80)).addresses == ()
     with open_fetcher([]) as fetcher:
         exchange = fetch(fetcher, f"http://{'a' * 64}.test/")
@@ -100,10 +99,8 @@ def test_a_name_that_cannot_be_asked_for_is_one_that_is_not_there() -> None:
     assert "Could not resolve host" in exchange.error_text
 
 
-def test_the_machines_own_name_leads_nowhere_unasked() -> None:
-    """A name of /etc/hosts, by the whole way: looked up by us, refused by the guard, or asked where
-    it is named.
-    """
+def test_name_of_this_machine_is_refused() -> None:
+    """A name from /etc/hosts is resolved by Lycosa and checked by the guard."""
     host = socket.gethostname().lower()
     result = look_up((host, 80)).addresses
     if not is_name(host) or not result or any(map(is_public, result)):
@@ -115,7 +112,7 @@ def test_the_machines_own_name_leads_nowhere_unasked() -> None:
         assert (exchange.error, exchange.connect_ms) == ("address_refused", 0)
 
 
-BREAKS = {
+INCOMPLETE_ERRORS = {
     FetchError.TIMEOUT,
     FetchError.TOO_SLOW,
     FetchError.RESET,
@@ -138,9 +135,7 @@ def test_every_outcome_is_documented_and_says_whether_it_is_tried_again() -> Non
 @pytest.mark.proves("limits-size")
 @pytest.mark.prove
 def test_nothing_is_archived_as_whole_that_is_not(tmp_path: Path) -> None:
-    """Of every endpoint: what came with an error, or was cut at a limit, says so in the archive
-    (WARC/1.1 section 5.13).
-    """
+    """Incomplete and limited responses have WARC-Truncated (WARC/1.1 section 5.13)."""
     settings = (
         "fetch.first_byte_timeout=1500ms",
         "fetch.total_timeout=4s",
@@ -157,7 +152,9 @@ def test_nothing_is_archived_as_whole_that_is_not(tmp_path: Path) -> None:
         chosen = collection("c", depth=0, connections_per_host=8, backoff="1ms")
         work(tmp_path, [(chosen, seeds)], settings=settings)
     rows = query(tmp_path, "SELECT url, error, http_status FROM visits")
-    broken = {str(row["url"]) for row in rows if row["error"] in BREAKS and row["http_status"]}
+    broken = {
+        str(row["url"]) for row in rows if row["error"] in INCOMPLETE_ERRORS and row["http_status"]
+    }
     assert len(broken) > 10
     cut: set[str] = set()
     whole: set[str] = set()
@@ -180,13 +177,12 @@ def test_nothing_is_archived_as_whole_that_is_not(tmp_path: Path) -> None:
     "access-addresses", "access-redirects", "access-dns-rebinding", "access-callers"
 )
 def test_no_name_and_no_site_leads_inside() -> None:
-    """Name servers that lie (island_names.py), and every way into private space
-    (island_guard.py).
-    """
-    ashore("--durations=5")
+    """Run the quick tests of `island_names.py` and `island_guard.py`."""
+    run_isolated("--durations=5")
 
 
 @pytest.mark.proves("isolation-browser-network", "access-redirects", "access-callers")
 @pytest.mark.prove
 def test_what_takes_longer() -> None:
-    ashore("-m", "prove")
+    """Run the long tests of `island_names.py` and `island_guard.py`."""
+    run_isolated("-m", "prove")

@@ -1,5 +1,6 @@
-"""The power goes between any two operations of a commit, an index generation, a merge, a purge, a
-sweep, and in a real crawl: what was committed stays, the rest is fetched again.
+"""Power cuts between disk operations lose no committed data.
+
+The operations are those of commits, index generations, compaction, purges, vacuum and of a crawl.
 """
 
 from __future__ import annotations
@@ -30,47 +31,59 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import page
 from tests.servers.nginx import Nginx, Server, nginx
-from tests.trust.disk import Disk, Leaves, Recorder, Wrote, lay
-from tests.trust.scenario import LATER, Life, append_exclusions, begin, live, new_life, survives
+from tests.trust.disk import ContentChange, Disk, Recorder, UnsyncedData, write_tree
+from tests.trust.scenario import (
+    LATER,
+    History,
+    append_exclusions,
+    assert_recovers,
+    make_workspace,
+    new_history,
+    run_scenario,
+)
 
 SEED = 20261122
 STRIDE = int(os.environ.get("LYCOSA_CUT_STRIDE", "1"))
 
 
-Recorded = tuple[Life, Recorder]
+Recorded = tuple[History, Recorder]
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    workspace = begin(str(tmp_path_factory.mktemp("life") / "w"))
-    life, recorder = new_life(workspace), Recorder(workspace.root)
-    live(workspace, life, recorder)
-    assert life.head > INTERVAL
-    return life, recorder
+    workspace = make_workspace(str(tmp_path_factory.mktemp("scenario") / "w"))
+    history, recorder = new_history(workspace), Recorder(workspace.root)
+    run_scenario(workspace, history, recorder)
+    assert history.head > INTERVAL
+    return history, recorder
 
 
 def cut_at(
-    recorded: Recorded, root: Path, moments: list[int], leaves: Leaves, chance: random.Random
+    recorded: Recorded,
+    root: Path,
+    moments: list[int],
+    unsynced: UnsyncedData,
+    chance: random.Random,
 ) -> int:
-    """Cut the power at these moments; how many different disks that left."""
-    life, recorder = recorded
+    """Cut the power at these moments; return the number of disk states."""
+    history, recorder = recorded
     disk, done, seen = Disk(), 0, set()
     for moment in moments:
         for change in recorder.changes[done:moment]:
             disk.apply(change)
         done = moment
-        left = disk.cut(leaves, chance)
-        promised = recorder.promised(moment)
-        key = hash((frozenset(left.items()), frozenset(promised.items())))
+        left = disk.cut(unsynced, chance)
+        durable = recorder.durable(moment)
+        key = hash((frozenset(left.items()), frozenset(durable.items())))
         if key in seen:
             continue
         seen.add(key)
-        lay(left, root / "w")
-        survives(
-            life,
+        write_tree(left, root / "w")
+        assert_recovers(
+            history,
             root / "w",
-            promised,
-            f"power cut before change {moment}, which leaves {leaves.value}",
+            durable,
+            f"power cut before change {moment}; unsynced data: {unsynced.value}",
         )
         shutil.rmtree(root / "w")
     return len(seen)
@@ -80,17 +93,17 @@ def cut_at(
 def test_a_power_cut_loses_nothing_that_was_promised(recorded: Recorded, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     _, recorder = recorded
-    for leaves in (Leaves.NOTHING, Leaves.ZEROS, Leaves.CHANCE):
+    for unsynced in (UnsyncedData.NOTHING, UnsyncedData.ZEROS, UnsyncedData.RANDOM):
         assert cut_at(
             recorded,
             tmp_path,
             [chance.randrange(recorder.start, len(recorder.changes) + 1)],
-            leaves,
+            unsynced,
             chance,
         )
 
 
-def test_the_first_line_of_an_old_snapshot_is_on_the_disk(tmp_path: Path) -> None:
+def test_header_of_an_old_snapshot_is_synced(tmp_path: Path) -> None:
     storage = Workspace.create(str(tmp_path / "w"), partitions=8).storage
     storage.make_folder("log")
     attempts = [new_attempt() for _ in range(INTERVAL)]
@@ -98,7 +111,9 @@ def test_the_first_line_of_an_old_snapshot_is_on_the_disk(tmp_path: Path) -> Non
     recorder = Recorder(storage.root)
     with recorder.recording():
         write_header(storage, INTERVAL, attempts)
-    lay(Disk(recorder.changes).cut(Leaves.NOTHING, random.Random(SEED)), tmp_path / "cut")
+    write_tree(
+        Disk(recorder.changes).cut(UnsyncedData.NOTHING, random.Random(SEED)), tmp_path / "cut"
+    )
     left = Workspace.open(str(tmp_path / "cut")).storage
     assert read_snapshot(left, INTERVAL) is None
     assert wrote(left, INTERVAL, 1, attempts[0])
@@ -107,7 +122,7 @@ def test_the_first_line_of_an_old_snapshot_is_on_the_disk(tmp_path: Path) -> Non
 @pytest.mark.proves("durability-power-cut")
 @pytest.mark.prove
 def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
-    """Of old snapshots the first lines stay: they say that their entries were written."""
+    """The headers of old snapshots are kept: they record which entries were written."""
     workspace = Workspace.create(str(tmp_path / "w"), partitions=8)
     (tmp_path / "w" / "log").mkdir()
     (tmp_path / "w" / "run").mkdir()
@@ -126,30 +141,30 @@ def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
     }
     for moment in sorted(moments):
         disk = Disk(recorder.changes[:moment])
-        for leaves in (Leaves.NOTHING, Leaves.NAMES, Leaves.CHANCE):
-            lay(disk.cut(leaves, chance), tmp_path / "cut")
+        for unsynced in (UnsyncedData.NOTHING, UnsyncedData.NAMES, UnsyncedData.RANDOM):
+            write_tree(disk.cut(unsynced, chance), tmp_path / "cut")
             left = Workspace.open(str(tmp_path / "cut"))
             assert left.state().head == state.head
             report = verify(left)
             assert report.ok, (
-                f"power cut before change {moment}, which leaves {leaves.value}: {report.findings}"
+                f"power cut before change {moment}; unsynced data: {unsynced.value}: {report.findings}"
             )
-            assert left.claim("heir").entry == state.head + 1
+            assert left.claim("successor").entry == state.head + 1
             shutil.rmtree(left.root)
 
 
 @pytest.mark.proves("durability-power-cut")
 @pytest.mark.prove
-@pytest.mark.parametrize("leaves", list(Leaves), ids=lambda leaves: leaves.name.lower())
+@pytest.mark.parametrize("unsynced", list(UnsyncedData), ids=lambda unsynced: unsynced.name.lower())
 def test_a_power_cut_between_any_two_operations(
-    recorded: Recorded, tmp_path: Path, leaves: Leaves
+    recorded: Recorded, tmp_path: Path, unsynced: UnsyncedData
 ) -> None:
     _, recorder = recorded
     done = cut_at(
         recorded,
         tmp_path,
         list(range(recorder.start, len(recorder.changes) + 1, STRIDE)),
-        leaves,
+        unsynced,
         random.Random(SEED),
     )
     print(
@@ -160,7 +175,7 @@ def test_a_power_cut_between_any_two_operations(
 
 
 PAGES = 40
-SMALL = (
+CRAWL_SETTINGS = (
     "crawl.commit_pages=8",
     "crawl.commit_interval=150ms",
     "crawl.patience=3s",
@@ -184,12 +199,14 @@ class Web:
         return f"http://127.0.3.1:{self.server.port}/"
 
 
-def crawl_it(root: str, web: Web) -> None:
+def run_crawl(root: str, web: Web) -> None:
     chosen = Collection.model_validate(
         {"traps": False, "delay": 0, "courtesy_factor": 0.0, "backoff": "100ms"}
     )
     progress = crawl(
-        CrawlOrder(root, parse_config("", overrides=SMALL), chosen, (web.home,), index=True)
+        CrawlOrder(
+            root, parse_config("", overrides=CRAWL_SETTINGS), chosen, (web.home,), index=True
+        )
     )
     assert progress.ended == "finished"
 
@@ -215,30 +232,35 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
 
 @pytest.fixture(scope="module")
 def recorder(web: Web, tmp_path_factory: pytest.TempPathFactory) -> Recorder:
-    """A whole crawl, recorded; each commit that returned is a promise."""
+    """Record a whole crawl; each commit that returned is marked as durable."""
     root = str(tmp_path_factory.mktemp("crawl") / "w")
     Workspace.create(root, partitions=8)
     recorder = Recorder(root)
     commit: Callable[..., int] = Claim.commit
 
-    def promise(claim: Claim, *arguments: object, **options: object) -> int:
+    def commit_and_mark(claim: Claim, *arguments: object, **options: object) -> int:
         entry = commit(claim, *arguments, **options)
         recorder.mark("entry", entry)
         return entry
 
     with pytest.MonkeyPatch.context() as patch, recorder.recording():
-        patch.setattr(Claim, "commit", promise)
-        crawl_it(root, web)
+        patch.setattr(Claim, "commit", commit_and_mark)
+        run_crawl(root, web)
     return recorder
 
 
-def assert_a_cut_loses_nothing(
-    recorder: Recorder, web: Web, root: Path, moment: int, leaves: Leaves, chance: random.Random
+def assert_crawl_continues_after_cut(
+    recorder: Recorder,
+    web: Web,
+    root: Path,
+    moment: int,
+    unsynced: UnsyncedData,
+    chance: random.Random,
 ) -> None:
-    why = f"power cut before change {moment}, which leaves {leaves.value}"
-    lay(Disk(recorder.changes[:moment]).cut(leaves, chance), root)
+    why = f"power cut before change {moment}; unsynced data: {unsynced.value}"
+    write_tree(Disk(recorder.changes[:moment]).cut(unsynced, chance), root)
     workspace = Workspace.open(str(root))
-    assert workspace.state().head >= recorder.promised(moment).get("entry", 0), why
+    assert workspace.state().head >= recorder.durable(moment).get("entry", 0), why
     report = verify(workspace, deep=True)
     assert report.ok, f"{why}: {report.findings}"
     committed = {
@@ -247,7 +269,7 @@ def assert_a_cut_loses_nothing(
         if row["kind"] == "page"
     }
     mark = web.server.mark()
-    crawl_it(str(root), web)
+    run_crawl(str(root), web)
     again = {request.url for request in web.server.requests(mark)} & committed
     assert not again, f"{why}: committed and fetched again: {again}"
     visits = LiveTables(workspace).scan("visits").collect().to_dicts()
@@ -264,9 +286,9 @@ def assert_a_cut_loses_nothing(
 @pytest.mark.proves("durability-power-cut")
 def test_a_crawl_goes_on_after_a_power_cut(recorder: Recorder, web: Web, tmp_path: Path) -> None:
     chance = random.Random(SEED)
-    for leaves in (Leaves.NOTHING, Leaves.CHANCE):
+    for unsynced in (UnsyncedData.NOTHING, UnsyncedData.RANDOM):
         moment = chance.randrange(recorder.start, len(recorder.changes))
-        assert_a_cut_loses_nothing(recorder, web, tmp_path / "w", moment, leaves, chance)
+        assert_crawl_continues_after_cut(recorder, web, tmp_path / "w", moment, unsynced, chance)
 
 
 @pytest.mark.proves("durability-power-cut")
@@ -277,13 +299,13 @@ def test_a_crawl_goes_on_after_a_power_cut_that_left_zeros_for_the_open_archive(
     written = [
         number
         for number, change in enumerate(recorder.changes[:commit])
-        if isinstance(change, Wrote) and is_gzip(change.content)
+        if isinstance(change, ContentChange) and is_gzip(change.content)
     ]
     disk = Disk(recorder.changes[: written[-1] + 1])
-    lay(disk.cut(Leaves.ZEROS, random.Random(SEED)), tmp_path / "look")
-    assert not all(map(is_readable, (tmp_path / "look").glob("data/*/archive.warc.gz")))
-    assert_a_cut_loses_nothing(
-        recorder, web, tmp_path / "w", written[-1] + 1, Leaves.ZEROS, random.Random(SEED)
+    write_tree(disk.cut(UnsyncedData.ZEROS, random.Random(SEED)), tmp_path / "cut")
+    assert not all(map(is_readable, (tmp_path / "cut").glob("data/*/archive.warc.gz")))
+    assert_crawl_continues_after_cut(
+        recorder, web, tmp_path / "w", written[-1] + 1, UnsyncedData.ZEROS, random.Random(SEED)
     )
 
 
@@ -301,11 +323,11 @@ def is_gzip(content: bytes) -> bool:
 
 @pytest.mark.proves("durability-power-cut")
 @pytest.mark.prove
-@pytest.mark.parametrize("leaves", list(Leaves), ids=lambda leaves: leaves.name.lower())
+@pytest.mark.parametrize("unsynced", list(UnsyncedData), ids=lambda unsynced: unsynced.name.lower())
 def test_a_crawl_goes_on_after_any_of_many_power_cuts(
-    recorder: Recorder, web: Web, tmp_path: Path, leaves: Leaves
+    recorder: Recorder, web: Web, tmp_path: Path, unsynced: UnsyncedData
 ) -> None:
     chance = random.Random(SEED)
     moments = range(recorder.start, len(recorder.changes) + 1)
     for moment in sorted(chance.sample(moments, min(60, len(moments)))):
-        assert_a_cut_loses_nothing(recorder, web, tmp_path / "w", moment, leaves, chance)
+        assert_crawl_continues_after_cut(recorder, web, tmp_path / "w", moment, unsynced, chance)

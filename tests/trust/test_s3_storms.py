@@ -1,6 +1,4 @@
-"""S3 that answers late, by half, with other bytes than it should, or with a list in pieces; behind
-it moto, before it the real client.
-"""
+"""S3 responses that are late, truncated, wrong or paginated."""
 
 from __future__ import annotations
 
@@ -34,8 +32,8 @@ EMPTY_LIST = (
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A client that waits a second for an answer instead of thirty."""
+def short_timeout(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Reduce the read timeout of the client from 30 s to 1 s."""
     client = {**object_store.CLIENT, "read_timeout": timedelta(seconds=1)}
     monkeypatch.setattr(object_store, "CLIENT", client)
     object_store._connect.cache_clear()
@@ -44,7 +42,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def first(number: int) -> Iterator[bool]:
-    """True so many times, then False for ever."""
+    """Yield True `number` times, then False without end."""
     for _ in range(number):
         yield True
     while True:
@@ -62,10 +60,8 @@ def commit(workspace: Workspace, rounds: int = 1) -> None:
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.prove)])
-def test_a_body_that_breaks_off_is_fetched_again(
-    location: str, server: S3Server, times: int
-) -> None:
-    """Half of a log entry, a snapshot or a data file, then a reset: never taken for the whole."""
+def test_truncated_body_is_fetched_again(location: str, server: S3Server, times: int) -> None:
+    """A log entry, snapshot or data file is reset after half of its bytes."""
     commit(Workspace.create(location, partitions=4), 2)
     cuts = first(times)
     server.faults.cut = lambda method, key: method == "GET" and bool(key) and next(cuts)
@@ -80,7 +76,7 @@ def test_a_body_that_breaks_off_is_fetched_again(
 
 
 @pytest.mark.prove
-def test_bodies_that_always_break_off_are_an_error_with_a_name(
+def test_error_for_bodies_that_are_always_truncated_has_the_location(
     location: str, server: S3Server
 ) -> None:
     commit(Workspace.create(location, partitions=4))
@@ -94,10 +90,11 @@ def test_bodies_that_always_break_off_are_an_error_with_a_name(
 @pytest.mark.proves("durability-remote-storage")
 @pytest.mark.prove
 def test_an_answer_that_comes_too_late_is_settled_by_reading(
-    location: str, server: S3Server, hasty: None
+    location: str, server: S3Server, short_timeout: None
 ) -> None:
-    """The conditional PUT of an entry was done, its answer comes when nobody listens, and the
-    second one is refused: it was ours.
+    """The conditional PUT of an entry succeeds but its response arrives after the timeout.
+
+    The retry is refused. Reading the entry shows that the first PUT succeeded.
     """
     claim = Workspace.create(location, partitions=4).claim("w")
     late = first(1)
@@ -113,12 +110,10 @@ def test_an_answer_that_comes_too_late_is_settled_by_reading(
 
 
 @pytest.mark.prove
-def test_an_entry_of_somebody_else_in_that_gap_is_not_taken_for_ours(
-    location: str, server: S3Server, hasty: None
+def test_commit_of_a_lost_claim_is_refused_after_a_late_response(
+    location: str, server: S3Server, short_timeout: None
 ) -> None:
-    """While our answer is lost, another claim takes the partitions: the commit that follows is
-    refused, not counted twice.
-    """
+    """Another claim has acquired the partitions; its entry is not taken for that of the commit."""
     workspace = Workspace.create(location, partitions=4)
     ours = workspace.claim("ours")
     workspace.claim("theirs")
@@ -134,8 +129,8 @@ def test_an_entry_of_somebody_else_in_that_gap_is_not_taken_for_ours(
 
 
 @pytest.mark.prove
-def test_a_silent_store_is_an_error_in_bounded_time(
-    location: str, server: S3Server, hasty: None
+def test_store_without_responses_is_an_error_after_six_requests(
+    location: str, server: S3Server, short_timeout: None
 ) -> None:
     workspace = Workspace.create(location, partitions=4)
     server.faults.late = lambda method, key: 1.5
@@ -147,11 +142,12 @@ def test_a_silent_store_is_an_error_in_bounded_time(
 
 @pytest.mark.prove
 @pytest.mark.parametrize("step", ["start", "end"])
-def test_a_success_that_contains_an_error_is_none(
+def test_error_in_a_successful_response_is_detected(
     location: str, server: S3Server, step: str
 ) -> None:
-    """S3 may answer 200 to the end of an upload in parts, with an error in the body: the client
-    repeats it. At the start the upload fails and may be repeated.
+    """S3 may return status 200 with an error in the body at the end of a multipart upload.
+
+    The client repeats that request. An error at the start fails the upload, which may be repeated.
     """
     path = "data/00000001/urls.parquet"
     storage = open_storage(location)
@@ -172,7 +168,7 @@ def test_a_success_that_contains_an_error_is_none(
 
 
 @pytest.mark.prove
-def test_a_list_comes_in_pieces(
+def test_listing_with_several_pages(
     location: str, server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = open_storage(location)
@@ -194,12 +190,10 @@ def test_a_list_comes_in_pieces(
         pytest.param(b"<ListBucketResult><Contents><Key>x</Ke", id="half", marks=pytest.mark.prove),
     ],
 )
-def test_a_list_that_makes_no_sense_is_an_error_and_deletes_nothing(
+def test_invalid_listing_is_an_error_and_deletes_nothing(
     location: str, server: S3Server, output: bytes
 ) -> None:
-    """What is not listed might be taken for gone: a sweep, a check and a claim must not act on
-    that.
-    """
+    """Vacuum, verification and claims must not treat files as missing because of it."""
     workspace = Workspace.create(location, partitions=4)
     commit(workspace, 3)
     server.faults.say = lambda method, key: output if method == "GET" and not key else None
@@ -210,11 +204,10 @@ def test_a_list_that_makes_no_sense_is_an_error_and_deletes_nothing(
 
 
 @pytest.mark.parametrize("listing", [EMPTY_LIST, ERROR_IN_A_SUCCESS], ids=["empty", "an error"])
-def test_a_list_that_is_empty_loses_nothing(
-    location: str, server: S3Server, listing: bytes
-) -> None:
-    """obstore reads an error inside a successful response as an empty list. In a workspace of the
-    last minutes, that may also be an outdated one.
+def test_empty_listing_loses_nothing(location: str, server: S3Server, listing: bytes) -> None:
+    """obstore reads an error in a successful response as an empty listing.
+
+    For a recent workspace, an empty listing may also be an outdated one.
     """
     workspace = Workspace.create(location, partitions=4)
     commit(workspace, 3)
@@ -228,10 +221,10 @@ def test_a_list_that_is_empty_loses_nothing(
 
 @pytest.mark.proves("durability-remote-storage")
 @pytest.mark.prove
-def test_commits_in_a_storm_lose_nothing(location: str, server: S3Server, hasty: None) -> None:
-    """Every fault at once, again and again; a commit that fails is made again, as the worker does
-    at its next start.
-    """
+def test_commits_in_a_storm_lose_nothing(
+    location: str, server: S3Server, short_timeout: None
+) -> None:
+    """All faults occur together at random; failed commits are repeated."""
     workspace = Workspace.create(location, partitions=4)
     chance, lock = random.Random(20261122), threading.Lock()
 

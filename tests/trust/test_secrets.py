@@ -1,7 +1,7 @@
-"""No secret that Lycosa is given comes to light: not in the workspace, not in what it prints,
-serves or says when it fails.
+"""Secrets do not appear in the workspace, output, pages or errors.
 
-Each door gets a secret of its own, which begins with `MARK`; then everything is searched for it.
+Each way to pass a secret gets its own one, which begins with `MARK`. Then everything is searched
+for all of them.
 """
 
 from __future__ import annotations
@@ -52,10 +52,8 @@ SESSION, HOOK, SEED, LINK, REDIRECT = (
 
 
 @dataclass
-class Secretive:
-    """A site that wants a password here and a log-in there, and whose own addresses hold
-    passwords.
-    """
+class ProtectedSite:
+    """Site with Basic authentication, a login and passwords in URLs."""
 
     port: int = 0
     asked: list[Asked] = field(default_factory=list)
@@ -91,19 +89,17 @@ class Secretive:
 
 @dataclass
 class Run:
-    """A workspace after everything was done with it, and all that was printed meanwhile."""
+    """A workspace after all commands, and everything they printed."""
 
     root: Path
-    site: Secretive
+    site: ProtectedSite
     hook: Hook
     printed: str
     token: str
 
 
 def forms(secret: str) -> set[str]:
-    """A secret as it may be written: as it is, escaped, in BASE64 at any of three places, in
-    JSON.
-    """
+    """Return a secret plain, URL-encoded, in JSON and in Base64."""
     result = {
         secret,
         quote(secret),
@@ -118,7 +114,7 @@ def forms(secret: str) -> set[str]:
 
 
 def texts_of(root: Path) -> Iterator[tuple[str, str]]:
-    """(path, content) of every file, packed ones unpacked, tables as text."""
+    """Yield (path, content) of all files, decompressed and as text."""
     for path in sorted(root.rglob("*")):
         if not path.is_file():
             continue
@@ -152,14 +148,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         assert expected is None or output.returncode == expected, output.stderr
         return output.stdout
 
-    with members(Secretive()) as site, hook() as end:
+    with members(ProtectedSite()) as site, hook() as webhook:
         here = f"http://127.0.0.1:{site.port}"
         (root / "lycosa.toml").write_text(
             f"""
             [crawl]
             patience = "1s"
             [notify]
-            private = ["{end.origin.partition("//")[2]}"]
+            private = ["{webhook.origin.partition("//")[2]}"]
             [[collection]]
             name = "default"
             seeds = ["{here}/", "{here}/basic", "{here}/moved", "{here}/target", "{here}/linked"]
@@ -169,8 +165,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             """,
             encoding="utf-8",
         )
-        end.answers.append((500, {}))
-        lycosa("watch", "add", "wolf", "--notify", f"webhook {end.origin}/hook/{HOOK}?token={HOOK}")
+        webhook.answers.append((500, {}))
+        lycosa(
+            "watch", "add", "wolf", "--notify", f"webhook {webhook.origin}/hook/{HOOK}?token={HOOK}"
+        )
         token = max(re.findall(r"[\w-]{30,}", lycosa("token", "add", "reader")), key=len)
         lycosa("crawl")
         lycosa("crawl", f"http://wolf:{SEED}@127.0.0.1:{site.port}/seeded", expected=0)
@@ -178,7 +176,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         lycosa("explain", f"http://wolf:{SEED}@127.0.0.1:{site.port}/", expected=0)
         lycosa("status", at=f"s3://wolf:{SEED}@bucket/x", expected=2)
         lycosa("status", at="s3://bucket/x", expected=1)
-        yield Run(root, site, end, "\n".join(printed), token)
+        yield Run(root, site, webhook, "\n".join(printed), token)
 
 
 def all_secrets(run: Run) -> dict[str, str]:
@@ -193,12 +191,12 @@ def all_secrets(run: Run) -> dict[str, str]:
     }
 
 
-def held(text: str, secrets: dict[str, str]) -> set[str]:
+def names_of_secrets_in(text: str, secrets: dict[str, str]) -> set[str]:
     return {name for name, secret in secrets.items() if any(form in text for form in forms(secret))}
 
 
 def test_the_secrets_were_used(run: Run) -> None:
-    """Else nothing below would mean anything."""
+    """Without this, the other tests would prove nothing."""
     sent = {each.path: each.headers for each in run.site.asked}
     assert (
         sent["/basic"]["authorization"]
@@ -207,17 +205,17 @@ def test_the_secrets_were_used(run: Run) -> None:
     assert SESSION in sent["/target"]["cookie"]
     assert run.hook.came
     assert HOOK in forms(HOOK)
-    assert held(f"Basic {sent['/basic']['authorization']}", all_secrets(run)) == {
+    assert names_of_secrets_in(f"Basic {sent['/basic']['authorization']}", all_secrets(run)) == {
         "LYCOSA_TEST_BASIC"
     }
 
 
 @pytest.mark.proves("access-secrets")
 def test_no_secret_lies_in_the_workspace(run: Run) -> None:
-    """But a webhook's own address where it must be kept: in files that nobody else may read."""
+    """Except the URL of a webhook, in files that only the owner may read."""
     result = {}
     for path, text in texts_of(run.root):
-        names = held(text, all_secrets(run))
+        names = names_of_secrets_in(text, all_secrets(run))
         if names:
             result[path] = names
     print(result)
@@ -234,7 +232,7 @@ def test_no_secret_is_printed(run: Run) -> None:
     assert "wolf" in run.printed
     secrets = {name: secret for name, secret in all_secrets(run).items() if name != "token"}
     print(run.printed)
-    assert held(run.printed, secrets) == set()
+    assert names_of_secrets_in(run.printed, secrets) == set()
     assert run.printed.count(run.token) == 1  # `token add` shows it, once
 
 
@@ -266,11 +264,11 @@ def test_no_secret_is_served(run: Run) -> None:
         ):
             answer = client.get(path, headers=headers)
             text = answer.text + str(dict(answer.headers))
-            assert held(text, all_secrets(run)) == set(), (path, answer.status_code)
+            assert names_of_secrets_in(text, all_secrets(run)) == set(), (path, answer.status_code)
 
 
-def test_addresses_of_pages_lose_their_passwords(run: Run) -> None:
-    """What a page's own bytes say is archived as it is; what is made of it is not."""
+def test_passwords_are_removed_from_page_urls(run: Run) -> None:
+    """Only the archived bytes of a page may contain them."""
     for path, text in texts_of(run.root):
         if not path.endswith(".warc.gz"):
             assert LINK not in text, path

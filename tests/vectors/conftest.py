@@ -49,10 +49,10 @@ class Encoded(Corpus):
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Encoded:
-    made = Encoded(str(tmp_path / "w"))
-    made.commit(PAGES.items())
+    corpus = Encoded(str(tmp_path / "w"))
+    corpus.commit(PAGES.items())
     encoders.calls.clear()
-    return made
+    return corpus
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Encoders that need no model: hashes of words, with a few synonyms."""
+"""Encoders without a model: hashed words with synonyms, and faults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HASHED = "tests.vectors.encoders:hashed_words"
 COUNTED = "tests.vectors.encoders:counted"
 
 calls: list[list[str]] = []
-"""Texts of each call of `counted` since it was cleared."""
+"""Texts of each call of `counted`; tests clear it."""
 
 
 @cache
@@ -24,7 +24,7 @@ def _place(word: str) -> int:
 
 
 def hashed_words(texts: list[str]) -> NDArray[Any]:
-    """Return one row a text: how often words of each hash occur."""
+    """Return one row per text: the number of words with each hash."""
     rows = np.zeros((len(texts), DIMENSIONS), np.float32)
     for row, text in enumerate(texts):
         for word in text.lower().split():
@@ -33,7 +33,7 @@ def hashed_words(texts: list[str]) -> NDArray[Any]:
 
 
 def scattered(texts: list[str]) -> NDArray[Any]:
-    """Return rows around the centre of the topic that a text names first."""
+    """Return rows near the centre of the topic (the first 8 characters)."""
 
     def noise(text: str) -> NDArray[Any]:
         return np.random.default_rng(xxh3_64_intdigest(text.encode())).normal(size=DIMENSIONS)
@@ -47,7 +47,7 @@ def counted(texts: list[str]) -> NDArray[Any]:
     return hashed_words(texts)
 
 
-def careless(texts: list[str]) -> NDArray[Any]:
+def wrong_shape(texts: list[str]) -> NDArray[Any]:
     return np.zeros((1, 3), np.float32)
 
 
@@ -60,7 +60,7 @@ def raising(texts: list[str]) -> NDArray[Any]:
 
 
 def small(texts: list[str]) -> NDArray[Any]:
-    """Return other dimensions under the same name, as a model that was replaced."""
+    """Return `Sizes.dimensions` columns, like a replaced model."""
     return hashed_words(texts)[:, : Sizes.dimensions]
 
 

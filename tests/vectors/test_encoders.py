@@ -1,4 +1,4 @@
-"""Encoders of the settings: functions, libraries, and what is wrong with them."""
+"""Encoders in settings: functions, libraries and their errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.vectors.encoders import HASHED
 
 
 @pytest.mark.parametrize("source", [HASHED, "tests.vectors.encoders:AsClass"])
-def test_a_function_encodes(source: str) -> None:
+def test_function_or_class_as_encoder(source: str) -> None:
     rows = load_encoder(config_of(source)).passages(["a car", ""])
     assert rows.shape == (2, 384)
     assert rows.dtype == np.float32
@@ -32,7 +32,7 @@ def test_a_function_encodes(source: str) -> None:
         ("tests.vectors.encoders:nothing", "not a function"),
     ],
 )
-def test_what_is_no_encoder(source: str, problem: str) -> None:
+def test_invalid_encoder_source_is_an_error(source: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         load_encoder(config_of(source))
 
@@ -40,12 +40,12 @@ def test_what_is_no_encoder(source: str, problem: str) -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("careless", r"shape \(1, 3\) for 2 texts"),
+        ("wrong_shape", r"shape \(1, 3\) for 2 texts"),
         ("infinite", "not finite"),
         ("raising", "RuntimeError: out of memory"),
     ],
 )
-def test_what_an_encoder_may_not_return(name: str, problem: str) -> None:
+def test_invalid_result_of_an_encoder_is_an_error(name: str, problem: str) -> None:
     encoder = load_encoder(config_of(f"tests.vectors.encoders:{name}"))
     with pytest.raises(EncoderError, match=problem):
         encoder.passages(["x", "y"])
@@ -55,7 +55,7 @@ def test_what_an_encoder_may_not_return(name: str, problem: str) -> None:
     ("library", "module"),
     [("fastembed", "fastembed"), ("sentence-transformers", "sentence_transformers")],
 )
-def test_a_library_that_is_not_installed(
+def test_error_names_the_model_setting_and_the_missing_package(
     library: str, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match=r"encoder\.model"):

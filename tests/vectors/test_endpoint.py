@@ -1,4 +1,4 @@
-"""The OpenAI-compatible API: what is sent, and every way in which it fails."""
+"""OpenAI-compatible embedding API: requests, retries and errors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.vectors.encoders import hashed_words
 TEXTS = ["a car", "a moth", "a lamp"]
 
 
-def answer(*rows: object) -> bytes:
+def response(*rows: object) -> bytes:
     data = [{"index": place, "embedding": row} for place, row in enumerate(rows)]
     return json.dumps({"data": data}).encode()
 
 
-def test_the_rows_are_those_of_the_texts(api: EmbeddingServer) -> None:
+def test_vectors_have_the_order_of_the_texts(api: EmbeddingServer) -> None:
     encoder = load_encoder(config_of(api.url, model="m", query_prefix="query: "))
     rows = hashed_words(TEXTS)
     assert np.allclose(encoder.passages(TEXTS), rows / np.linalg.norm(rows, axis=1, keepdims=True))
@@ -32,7 +32,7 @@ def test_the_rows_are_those_of_the_texts(api: EmbeddingServer) -> None:
     assert [each["input"] for each in api.requests[1:]] == [["query: a car"]]
 
 
-def test_an_overloaded_api_is_tried_again(api: EmbeddingServer) -> None:
+def test_overloaded_api_is_retried(api: EmbeddingServer) -> None:
     api.replies = [(429, b"slow down", [("Retry-After", "1")]), (503, b"", ())]
     encoder = load_encoder(config_of(api.url, model="m", retries=2))
     started = time.monotonic()
@@ -41,7 +41,7 @@ def test_an_overloaded_api_is_tried_again(api: EmbeddingServer) -> None:
     assert time.monotonic() - started >= 1.0
 
 
-def test_a_query_is_tried_once_within_its_time(api: EmbeddingServer) -> None:
+def test_query_is_not_retried_after_its_timeout(api: EmbeddingServer) -> None:
     api.delay_s = 1.0
     encoder = load_encoder(config_of(api.url, model="m", query_timeout="100ms"))
     started = time.monotonic()
@@ -59,12 +59,12 @@ def test_a_query_is_tried_once_within_its_time(api: EmbeddingServer) -> None:
         (200, b'{"data": []}', "no embeddings"),
         (200, b'{"data": 3}', "no embeddings"),
         (200, b"[" * 100_000, "no embeddings"),
-        (200, answer([1.0], [1.0, 2.0]), "no embeddings"),
-        (200, answer([1.0], ["x"]), "no embeddings"),
-        (200, answer([1.0]), "no embeddings"),
-        (200, answer(1.0, 2.0), "shape"),
-        (200, answer([], []), "shape"),
-        (200, answer([float("nan")], [1.0]), "not finite"),
+        (200, response([1.0], [1.0, 2.0]), "no embeddings"),
+        (200, response([1.0], ["x"]), "no embeddings"),
+        (200, response([1.0]), "no embeddings"),
+        (200, response(1.0, 2.0), "shape"),
+        (200, response([], []), "shape"),
+        (200, response([float("nan")], [1.0]), "not finite"),
         (302, b"", "HTTP 302"),
         (404, b"no such model", "HTTP 404: no such model"),
         (400, b"too \x1b[31m long", r"HTTP 400: too \[31m long"),
@@ -82,7 +82,7 @@ def test_a_malformed_response_is_an_error(
     assert len(api.requests) == 1
 
 
-def test_stop_ends_the_waiting(api: EmbeddingServer) -> None:
+def test_stop_ends_the_pause_before_a_retry(api: EmbeddingServer) -> None:
     api.replies, api.sticky = [(429, b"", [("Retry-After", "60")])], True
     encoder = load_encoder(config_of(api.url, model="m"))
     encoder.stop()
@@ -92,7 +92,7 @@ def test_stop_ends_the_waiting(api: EmbeddingServer) -> None:
     assert time.monotonic() - started < 5
 
 
-def test_an_api_that_is_not_there(api: EmbeddingServer) -> None:
+def test_unreachable_api_is_an_error(api: EmbeddingServer) -> None:
     encoder = load_encoder(config_of("http://127.0.0.1:9/v1", model="m", retries=0))
     with pytest.raises(EncoderError, match="cannot be reached"):
         encoder.passages(["x"])
@@ -125,11 +125,11 @@ def test_the_key_is_sent_to_the_api_only(
     "source",
     ["http://", "http://me:pw@127.0.0.1/v1", "http://127.0.0.1/v1?key=1", "http://[::1/v1"],
 )
-def test_wrong_addresses(source: str) -> None:
+def test_invalid_api_url_is_an_error(source: str) -> None:
     with pytest.raises(ConfigError, match=r"encoder\.source"):
         load_encoder(config_of(source, model="m"))
 
 
-def test_an_api_needs_a_model(api: EmbeddingServer) -> None:
+def test_api_without_model_is_an_error(api: EmbeddingServer) -> None:
     with pytest.raises(ConfigError, match=r"encoder\.model"):
         load_encoder(config_of(api.url))

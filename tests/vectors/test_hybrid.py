@@ -1,4 +1,4 @@
-"""Passages by words and by vectors: fused, filtered, deduplicated, and without the encoder."""
+"""Passages ranked by words and vectors: fusion, filters, failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.servers.embeddings import EmbeddingServer
 from tests.vectors.conftest import Encoded, config_of
 
 
-def found(corpus: Encoded, query: str, config: Any = None, **options: Any) -> list[Passage]:
+def find(corpus: Encoded, query: str, config: Any = None, **options: Any) -> list[Passage]:
     finder = PassageFinder(corpus.root, config=config or config_of())
     return [*finder.find(PassageRequest(query, **options)).passages]
 
@@ -29,12 +29,12 @@ def urls(passages: Iterable[Passage]) -> list[str]:
     return [each.url for each in passages]
 
 
-def test_vectors_find_what_has_no_word_of_the_query(corpus: Encoded) -> None:
+def test_vectors_find_passages_without_words_of_the_query(corpus: Encoded) -> None:
     corpus.encode()
-    assert found(corpus, "automobile", ranking="keyword") == []
-    by_vectors = found(corpus, "automobile", ranking="vector", count=2)
+    assert find(corpus, "automobile", ranking="keyword") == []
+    by_vectors = find(corpus, "automobile", ranking="vector", count=2)
     assert urls(by_vectors) == ["http://b.test/wagen", "http://a.test/car"]
-    assert urls(found(corpus, "automobile", count=2)) == urls(by_vectors)
+    assert urls(find(corpus, "automobile", count=2)) == urls(by_vectors)
 
 
 def test_both_rankings_are_fused(corpus: Encoded) -> None:
@@ -44,7 +44,7 @@ def test_both_rankings_are_fused(corpus: Encoded) -> None:
     assert result.ranking == "hybrid"
     first = result.passages[0]
     assert first.url == "http://a.test/car"
-    # the moth has "the" only; both rankings have the car first
+    # both rankings have the car first (1 / 61 each)
     assert first.score == pytest.approx(2 / 61, abs=1e-4)
     alone = finder.find(PassageRequest("the car", ranking="keyword"))
     assert (alone.ranking, alone.passages[0].url) == ("keyword", "http://a.test/car")
@@ -52,8 +52,8 @@ def test_both_rankings_are_fused(corpus: Encoded) -> None:
 
 def test_citations_are_those_of_the_capture(corpus: Encoded) -> None:
     corpus.encode()
-    by_words = found(corpus, "car", ranking="keyword")[0]
-    by_vectors = found(corpus, "car", ranking="vector", host="a.test")[0]
+    by_words = find(corpus, "car", ranking="keyword")[0]
+    by_vectors = find(corpus, "car", ranking="vector", host="a.test")[0]
     assert by_vectors == Passage(**{**vars(by_words), "score": by_vectors.score})
 
 
@@ -72,17 +72,17 @@ def test_citations_are_those_of_the_capture(corpus: Encoded) -> None:
     ],
 )
 @pytest.mark.parametrize("ranking", ["vector", "hybrid"])
-def test_filters_hold_for_vectors(
+def test_filters_apply_to_vectors(
     corpus: Encoded, query: str, options: dict[str, str], expected: list[str], ranking: str
 ) -> None:
     corpus.encode()
-    passages = found(corpus, query, ranking=ranking, **options)
+    passages = find(corpus, query, ranking=ranking, **options)
     assert [each for each in urls(passages) if "moth" not in each or "moth" in str(expected)] == (
         expected
     )
 
 
-def test_a_filter_finds_the_farthest_chunk(
+def test_filter_that_matches_only_the_farthest_chunk(
     corpus: Encoded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = [
@@ -92,32 +92,32 @@ def test_a_filter_finds_the_farthest_chunk(
     corpus.commit(many)
     corpus.encode()
     opened = corpus.store
-    asked: list[int] = []
+    id_counts: list[int] = []
 
     def matching(ids: Iterable[str]) -> set[str]:
-        asked.append(len(list(ids)))
+        id_counts.append(len(list(ids)))
         return {f"{opened.pages['url_key'][0]:016x}"}
 
     vector = np.asarray(opened.vectors[-1])
     assert [each.place for each in near_chunks(opened, vector, 2, matching)] == [0]
-    assert (len(asked) > 1, sum(asked)) == (True, 63)
-    assert urls(found(corpus, "car site:b.test", ranking="vector")) == ["http://b.test/wagen"]
-    passages = found(corpus, "car number", ranking="vector", host="c.test", count=40)
+    assert (len(id_counts) > 1, sum(id_counts)) == (True, 63)
+    assert urls(find(corpus, "car site:b.test", ranking="vector")) == ["http://b.test/wagen"]
+    passages = find(corpus, "car number", ranking="vector", host="c.test", count=40)
     assert sum(1 + each.copies for each in passages) >= 40
 
 
-def test_near_duplicates_are_counted_once(corpus: Encoded) -> None:
+def test_near_duplicates_are_grouped(corpus: Encoded) -> None:
     text = "A car with four doors stands in the garage of the house, and it is red."
     corpus.commit(
         [(f"http://{name}.test/", page(text, title="Red", language="en")) for name in "xyz"]
     )
     corpus.encode()
-    assert found(corpus, "red car garage", ranking="vector", count=1)[0].copies == 2
+    assert find(corpus, "red car garage", ranking="vector", count=1)[0].copies == 2
 
 
-def test_the_budget_holds(corpus: Encoded) -> None:
+def test_passages_fit_the_token_budget(corpus: Encoded) -> None:
     corpus.encode()
-    passages = found(corpus, "the car drives", budget=12)
+    passages = find(corpus, "the car drives", budget=12)
     assert passages
     assert sum(each.tokens for each in passages) <= 12
 
@@ -127,12 +127,12 @@ def test_passages_of_another_size_than_the_stored_chunks(corpus: Encoded, max_to
     parts = [f"## Part {word}\n\nThis part is about {word} alone. {word} it is." for word in "abc"]
     parts.append("## Machines\n\nNobody walks where a kereta passes by every day.")
     text = "\n\n".join(parts)
-    made = page(text, title="Long", language="en")
-    made.markdown = text
-    corpus.commit([("http://d.test/", made)])
+    long_page = page(text, title="Long", language="en")
+    long_page.markdown = text
+    corpus.commit([("http://d.test/", long_page)])
     config = config_of(chunk_tokens=60)
     corpus.encode(config)
-    passages = found(
+    passages = find(
         corpus, "kereta walks passes", config, ranking="vector", max_tokens=max_tokens, count=1
     )
     assert passages[0].url == "http://d.test/"
@@ -146,20 +146,20 @@ def test_passages_of_another_size_than_the_stored_chunks(corpus: Encoded, max_to
     assert passages[0].id in ids
 
 
-def test_a_page_that_was_changed_since_is_cited_as_it_was_encoded(corpus: Encoded) -> None:
+def test_page_changed_after_encoding_is_cited_as_it_was_encoded(corpus: Encoded) -> None:
     corpus.encode()
-    old = found(corpus, "automobile", ranking="vector", host="a.test")[0]
+    old = find(corpus, "automobile", ranking="vector", host="a.test")[0]
     corpus.commit([("http://a.test/car", page("The bicycle is new.", title="Cars", language="en"))])
     corpus.index()
-    again = found(corpus, "automobile", ranking="vector", host="a.test")[0]
-    assert (again.text, again.fetched_at) == (old.text, old.fetched_at)
-    words = found(corpus, "bicycle", ranking="keyword")[0]
+    unchanged = find(corpus, "automobile", ranking="vector", host="a.test")[0]
+    assert (unchanged.text, unchanged.fetched_at) == (old.text, old.fetched_at)
+    words = find(corpus, "bicycle", ranking="keyword")[0]
     assert words.text == "The bicycle is new."
-    both = found(corpus, "bicycle automobile", host="a.test")
+    both = find(corpus, "bicycle automobile", host="a.test")
     assert "The bicycle is new." in [each.text for each in both]
     assert old.text not in [each.text for each in both if each.fetched_at == words.fetched_at]
     corpus.encode()
-    newest = found(corpus, "automobile", ranking="vector", host="a.test")
+    newest = find(corpus, "automobile", ranking="vector", host="a.test")
     assert old.text not in [each.text for each in newest]
 
 
@@ -167,12 +167,12 @@ def test_removed_and_excluded_pages_are_not_found(corpus: Encoded) -> None:
     corpus.encode()
     corpus.commit(states=[("http://a.test/car", "gone")])
     corpus.index()  # the vectors are older than the index
-    assert urls(found(corpus, "automobile", ranking="vector")) == [
+    assert urls(find(corpus, "automobile", ranking="vector")) == [
         "http://b.test/wagen",
         "http://a.test/moth",
     ]
     exclude_and_purge(corpus.root, config_of(), ["host:b.test"], remove=False)
-    assert urls(found(corpus, "automobile", ranking="vector")) == ["http://a.test/moth"]
+    assert urls(find(corpus, "automobile", ranking="vector")) == ["http://a.test/moth"]
 
 
 @pytest.mark.proves("access-encoder-responses")
@@ -202,7 +202,7 @@ def test_without_the_encoder_passages_are_found_by_words(
     assert finder.encoder_failures == 2
 
 
-def test_an_encoder_that_is_gone(corpus: Encoded) -> None:
+def test_missing_or_changed_encoder_falls_back_to_words(corpus: Encoded) -> None:
     corpus.encode()
     for config, problem in (
         (config_of("tests.absent:x"), "tests.absent"),
@@ -213,25 +213,25 @@ def test_an_encoder_that_is_gone(corpus: Encoded) -> None:
         assert problem in result.notes[-1]
 
 
-def test_nothing_was_encoded_yet(corpus: Encoded) -> None:
+def test_note_before_any_chunk_is_encoded(corpus: Encoded) -> None:
     corpus.index()
     result = PassageFinder(corpus.root, config=config_of()).find(PassageRequest("car"))
     assert urls(result.passages) == ["http://a.test/car"]
     assert "no chunk has been encoded yet" in result.notes[-1]
     corpus.encode()
-    assert found(corpus, "automobile")
+    assert find(corpus, "automobile")
 
 
 @pytest.mark.parametrize("ranking", ["vector", "hybrid"])
-def test_vectors_need_an_encoder(corpus: Encoded, ranking: str) -> None:
+def test_vector_ranking_without_encoder_is_an_error(corpus: Encoded, ranking: str) -> None:
     corpus.index()
     with pytest.raises(UsageError, match=r"encoder\.source"):
-        found(corpus, "car", config_of(""), ranking=ranking)
+        find(corpus, "car", config_of(""), ranking=ranking)
     with pytest.raises(UsageError, match="unknown ranking"):
         PassageRequest("car", ranking="magic")
 
 
-def test_new_vectors_are_used_by_an_open_finder(corpus: Encoded) -> None:
+def test_open_finder_uses_new_vectors(corpus: Encoded) -> None:
     corpus.encode()
     finder = PassageFinder(corpus.root, config=config_of())
     request = PassageRequest("automobile", ranking="vector", count=5)
@@ -241,7 +241,7 @@ def test_new_vectors_are_used_by_an_open_finder(corpus: Encoded) -> None:
     assert "http://n.test/" in urls(finder.find(request).passages)
 
 
-def test_a_search_across_languages_uses_the_vectors(corpus: Encoded, api: EmbeddingServer) -> None:
+def test_cross_language_search_uses_vectors(corpus: Encoded, api: EmbeddingServer) -> None:
     corpus.encode(config_of(api.url, model="m", query_timeout="1s"))
     workspace = Workspace(corpus.root, settings={"encoder.source": api.url, "encoder.model": "m"})
     hits = [each.url for each in workspace.search("automobile", across=[""]).hits]
@@ -254,21 +254,21 @@ def test_a_search_across_languages_uses_the_vectors(corpus: Encoded, api: Embedd
     assert "HTTP 500" in answer.notes[-1]
 
 
-def test_the_graph_finds_what_the_exact_search_finds(
+def test_graph_search_agrees_with_exact_search(
     corpus: Encoded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("usearch")
     monkeypatch.setattr(store, "EXACT_CHUNKS", 100)
     config = config_of("tests.vectors.encoders:scattered")
-    urls_of = [f"http://g.test/{number}" for number in range(400)]
+    page_urls = [f"http://g.test/{number}" for number in range(400)]
     pages = [
         (url, page(f"Topic {number % 10} has number {number}", language="en"))
-        for number, url in enumerate(urls_of)
+        for number, url in enumerate(page_urls)
     ]
     corpus.commit(pages[:300])
     corpus.encode(config)
     assert (corpus.store.path / store.GRAPH).is_file()
-    corpus.commit(pages[300:], states=[(urls_of[7], "gone")])
+    corpus.commit(pages[300:], states=[(page_urls[7], "gone")])
     report = corpus.encode(config).vectors
     assert report is not None
     assert (report.encoded, report.removed, report.chunks) == (100, 1, 402)
@@ -282,5 +282,5 @@ def test_the_graph_finds_what_the_exact_search_finds(
         agreed += len(set(by_graph.tolist()) & set(exact.tolist()))
     assert agreed >= 0.9 * 400
     for number, expected in ((7, False), (333, True)):
-        best = found(corpus, f"Topic {number % 10} has number {number}", config, ranking="vector")
-        assert (urls(best)[0] == urls_of[number]) == expected
+        best = find(corpus, f"Topic {number % 10} has number {number}", config, ranking="vector")
+        assert (urls(best)[0] == page_urls[number]) == expected

@@ -1,4 +1,4 @@
-"""A crawl encodes the chunks of its pages, and the commands and APIs rank by them."""
+"""Encoding during a crawl, and vector ranking in the commands and APIs."""
 
 from __future__ import annotations
 
@@ -35,15 +35,12 @@ def site(tmp_path: Path) -> Iterator[str]:
         yield f"http://127.0.8.17:{server.port}/"
 
 
-def settings_of(api: EmbeddingServer) -> dict[str, object]:
-    return {"encoder.source": api.url, "encoder.model": "m", "crawl.patience": 0}
-
-
-def test_a_crawl_encodes_and_everything_finds(
+def test_crawled_pages_are_found_by_vectors_in_all_interfaces(
     site: str, api: EmbeddingServer, tmp_path: Path
 ) -> None:
     root = str(tmp_path / "w")
-    workspace = Workspace(root, settings=settings_of(api))
+    settings = {"encoder.source": api.url, "encoder.model": "m", "crawl.patience": 0}
+    workspace = Workspace(root, settings=settings)
     workspace.crawl(site, delay=0)
     assert api.texts == 2
     workspace.crawl(site, delay=0)
@@ -59,10 +56,10 @@ def test_a_crawl_encodes_and_everything_finds(
     assert "vectors: 2 chunks of 2 pages, 0 encoded, 0 removed" in run_here("-w", root, "index").out
 
     client = Client(create_app(root, dict))
-    for ranking, found in (("vector", 1), ("keyword", 0)):
+    for ranking, passages in (("vector", 1), ("keyword", 0)):
         parameters = {"q": "automobile", "ranking": ranking}
         answer = client.get("/api/v1/passages", params=parameters).json()
-        assert (answer["ranking"], len(answer["passages"])) == (ranking, found)
+        assert (answer["ranking"], len(answer["passages"])) == (ranking, passages)
     assert client.get("/api/v1/passages", params={"q": "x", "ranking": "y"}).status_code == 422
     api.replies, api.sticky = [(500, b"broken", ())], True
     answer = client.get("/api/v1/passages", params={"q": "vehicle moth"}).json()
@@ -73,7 +70,7 @@ def test_a_crawl_encodes_and_everything_finds(
     assert "results are by words only" in failed.err
 
 
-def test_the_index_command_reports_a_failure(corpus: Encoded, api: EmbeddingServer) -> None:
+def test_index_command_reports_encoder_errors(corpus: Encoded, api: EmbeddingServer) -> None:
     api.replies, api.sticky = [(401, b"who are you?", ())], True
     Path(corpus.root, "lycosa.toml").write_text(
         f'[encoder]\nsource = "{api.url}"\nmodel = "m"\n[index]\nheap = "15MiB"\n'
@@ -94,7 +91,7 @@ def run_service(corpus: Encoded, config: Config) -> list[str]:
     return lines
 
 
-def test_a_crawl_reports_an_encoder_that_fails_and_goes_on(
+def test_service_reports_encoder_errors_and_continues(
     corpus: Encoded, api: EmbeddingServer
 ) -> None:
     api.replies, api.sticky = [(400, b"no such model", ())], True
@@ -107,7 +104,7 @@ def test_a_crawl_reports_an_encoder_that_fails_and_goes_on(
     assert corpus.store.info.chunks == 3
 
 
-def test_what_is_left_is_encoded_within_the_time(
+def test_service_reports_pages_not_encoded_within_the_time_limit(
     corpus: Encoded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lycosa.vectors.service.FINISH_S", 0.0)

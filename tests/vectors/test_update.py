@@ -1,4 +1,4 @@
-"""Chunks are encoded once, and those of pages that are gone disappear."""
+"""Updates of vectors: new chunks, removed pages, failures."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.vectors.encoders import hashed_words
 PARTS = [f"Part {number} is about {word}." for number, word in enumerate("abcdefgh")]
 
 
-def damage(root: str) -> list[Finding]:
-    """Return what `lycosa check` finds wrong with the vectors."""
+def vector_findings(root: str) -> list[Finding]:
+    """Return the findings of `lycosa check` about vectors."""
     return [each for each in check_workspace(root).findings if each.where.startswith("vectors")]
 
 
@@ -37,7 +37,7 @@ def long_page(*parts: str) -> str:
     return "\n\n".join(f"{part} {'It has some more words here. ' * 6}" for part in parts)
 
 
-def test_a_second_run_encodes_nothing(corpus: Encoded) -> None:
+def test_unchanged_pages_are_not_encoded_again(corpus: Encoded) -> None:
     first = corpus.encode().vectors
     assert first is not None
     assert (first.pages, first.chunks, first.encoded, first.waiting) == (3, 3, 3, 0)
@@ -103,7 +103,7 @@ def test_excluded_pages_leave_nothing(corpus: Encoded, purged: bool) -> None:
     assert len(corpus.store.vectors) == 1
 
 
-def test_an_exclusion_during_an_update_is_obeyed(corpus: Encoded) -> None:
+def test_exclusion_during_an_update_is_applied(corpus: Encoded) -> None:
     def encode_and_exclude() -> bool:
         exclude_and_purge(corpus.root, config_of(), ["host:a.test"], remove=False)
         return False
@@ -112,7 +112,7 @@ def test_an_exclusion_during_an_update_is_obeyed(corpus: Encoded) -> None:
     assert corpus.urls_encoded == ["http://b.test/wagen"]
 
 
-def test_another_encoder_encodes_everything_again(corpus: Encoded) -> None:
+def test_changed_encoder_encodes_everything_again(corpus: Encoded) -> None:
     corpus.encode()
     encoders.calls.clear()
     report = corpus.encode(config_of(model="two")).vectors
@@ -121,7 +121,7 @@ def test_another_encoder_encodes_everything_again(corpus: Encoded) -> None:
     assert len(numbers(corpus.workspace.storage)) == 1
 
 
-def test_other_dimensions_encode_everything_again(corpus: Encoded) -> None:
+def test_changed_dimensions_encode_everything_again(corpus: Encoded) -> None:
     config = config_of("tests.vectors.encoders:small")
     encoders.Sizes.dimensions = 8
     corpus.encode(config)
@@ -148,15 +148,15 @@ def test_a_failing_encoder_leaves_the_index_complete(corpus: Encoded, api: Embed
     assert (again.encoded, again.waiting, again.problem) == (3, 0, "")
 
 
-def test_what_was_encoded_before_a_failure_is_kept(corpus: Encoded, api: EmbeddingServer) -> None:
+def test_chunks_encoded_before_a_failure_are_kept(corpus: Encoded, api: EmbeddingServer) -> None:
     config = config_of(api.url, model="m", batch=1, retries=0)
 
-    def then_fail_once(texts: list[str]) -> NDArray[Any]:
+    def encode_then_fail_once(texts: list[str]) -> NDArray[Any]:
         if len(api.requests) == 2:
             api.replies = [(503, b"", ())]
         return hashed_words(texts)
 
-    api.encode = then_fail_once
+    api.encode = encode_then_fail_once
     report = corpus.encode(config).vectors
     assert report is not None
     assert (report.encoded, report.waiting, report.pages) == (2, 1, 2)
@@ -165,7 +165,9 @@ def test_what_was_encoded_before_a_failure_is_kept(corpus: Encoded, api: Embeddi
     assert (report.encoded, report.waiting, report.pages, api.texts) == (1, 0, 3, 4)
 
 
-def test_a_second_run_asks_the_api_for_nothing(corpus: Encoded, api: EmbeddingServer) -> None:
+def test_unchanged_texts_are_not_sent_to_the_api_again(
+    corpus: Encoded, api: EmbeddingServer
+) -> None:
     config = config_of(api.url, model="m", passage_prefix="passage: ")
     corpus.encode(config)
     assert api.texts == 3
@@ -175,7 +177,7 @@ def test_a_second_run_asks_the_api_for_nothing(corpus: Encoded, api: EmbeddingSe
     assert (api.texts, len(api.requests)) == (4, 2)
 
 
-def test_one_process_encodes_at_a_time(corpus: Encoded) -> None:
+def test_only_one_process_encodes(corpus: Encoded) -> None:
     with updates._lock(corpus.workspace):
         with pytest.raises(OwnedError):
             update_vectors(corpus.workspace, load_encoder(config_of()))
@@ -193,22 +195,22 @@ def test_one_process_encodes_at_a_time(corpus: Encoded) -> None:
         lambda info: [],
     ],
 )
-def test_damaged_vectors_are_reported_and_made_again(
+def test_damaged_vectors_are_reported_and_rebuilt(
     corpus: Encoded, change: Callable[[object], object]
 ) -> None:
     corpus.encode()
     (file,) = Path(corpus.root).glob("vectors/*/info.json")
     file.write_text(json.dumps(change(json.loads(file.read_text()))))
-    found = damage(corpus.root)
-    assert found
-    assert all("lycosa index" in each.remedy for each in found)
+    findings = vector_findings(corpus.root)
+    assert findings
+    assert all("lycosa index" in each.remedy for each in findings)
     report = corpus.encode().vectors
     assert report is not None
     assert (report.encoded, report.chunks) == (3, 3)
-    assert damage(corpus.root) == []
+    assert vector_findings(corpus.root) == []
 
 
-def test_without_an_encoder_nothing_is_encoded(corpus: Encoded) -> None:
+def test_nothing_is_encoded_without_an_encoder(corpus: Encoded) -> None:
     assert corpus.encode(config_of("")).vectors is None
     with pytest.raises(ConfigError):
         corpus.encode(config_of("tests.absent:x"))
