@@ -1,6 +1,4 @@
-"""A small site on loopback whose pages a test writes and changes, and somebody who takes
-webhooks.
-"""
+"""A small site on loopback whose pages tests change, and a receiver of webhooks."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 
 @dataclass
 class Paper:
-    """`pages` by path; `asked`: how often each was. Links of a page are written by `page`."""
+    """Content of the site. `pages`: path -> HTML. `asked`: number of requests of each path."""
 
     origin: str = ""
     pages: dict[str, str] = field(default_factory=dict)
@@ -57,8 +55,9 @@ def paper(address: str) -> Iterator[Paper]:
 
 @dataclass
 class Hook:
-    """A webhook's end: what came, with its headers. `answers`: statuses to give, one after the
-    other; then 204.
+    """Receiver of webhooks. `came`: headers and body of each request.
+
+    `answers` are the statuses and headers of the next responses; afterwards it responds 204.
     """
 
     origin: str = ""
@@ -78,24 +77,26 @@ class Hook:
 
 @contextmanager
 def hook(address: str = "127.0.7.71") -> Iterator[Hook]:
-    end = Hook()
+    receiver = Hook()
 
     class Handler(QuietHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            end.came.append(({name.lower(): value for name, value in self.headers.items()}, body))
-            status, headers = end.answers.pop(0) if end.answers else (204, {})
+            receiver.came.append(
+                ({name.lower(): value for name, value in self.headers.items()}, body)
+            )
+            status, headers = receiver.answers.pop(0) if receiver.answers else (204, {})
             self.reply(status, b"", headers.items())
-            end.arrived.set()
+            receiver.arrived.set()
 
-    with serving_handler(Handler, address) as end.origin:
-        yield end
+    with serving_handler(Handler, address) as receiver.origin:
+        yield receiver
 
 
 def crawled(
     root: str, *seeds: str, config: Config | None = None, site: str = "", **collection: object
 ) -> Progress:
-    """Crawl to the end, without an index."""
+    """Crawl until no URL is due, without an index."""
     chosen = Collection.model_validate(QUICK | collection)
     settings = config or parse_config("", overrides=("crawl.patience=1s",))
     output: list[str] = []
@@ -111,17 +112,18 @@ def crawled(
     return crawl(order)
 
 
-def kill_often(site: Paper, script: str, *arguments: str, requests: int, wanted: int) -> int:
-    """Run a Python script until it succeeds, killed `wanted` times, the last time before the site
-    has had so many requests. Return how often it was killed.
+def kill_often(site: Paper, script: str, *arguments: str, requests: int, count: int) -> int:
+    """Run a Python script until it succeeds, killed at most `count` times.
+
+    The kills are spread over the first `requests` requests to the site. Returns their number.
     """
     kills = 0
     while True:
         process = subprocess.Popen([sys.executable, "-c", script, *arguments])
-        limit = requests * (kills + 1) // (wanted + 1)
-        while kills < wanted and process.poll() is None and sum(site.asked.values()) < limit:
+        limit = requests * (kills + 1) // (count + 1)
+        while kills < count and process.poll() is None and sum(site.asked.values()) < limit:
             time.sleep(0.005)
-        if kills < wanted and process.poll() is None:
+        if kills < count and process.poll() is None:
             process.kill()
             kills += 1
         if process.wait() == 0:
