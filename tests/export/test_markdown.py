@@ -1,4 +1,4 @@
-"""Pages as Markdown files and `llms.txt`, of a site that is crawled from a real server."""
+"""Test exports of a crawled site as Markdown files and `llms.txt`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Worksp
         yield start, Workspace.open(str(root / "w"))
 
 
-def test_a_file_for_each_page(site: tuple[str, Workspace], tmp_path: Path) -> None:
+def test_one_markdown_file_per_page(site: tuple[str, Workspace], tmp_path: Path) -> None:
     start, workspace = site
     report = export_markdown(workspace, tmp_path)
     host = start.split("/")[2].replace(":", "_")
@@ -75,7 +75,7 @@ def test_a_file_for_each_page(site: tuple[str, Workspace], tmp_path: Path) -> No
     assert "\\# Not a heading" in (tmp_path / host / "notes.txt.md").read_text()
 
 
-def test_unchanged_files_are_left_alone(site: tuple[str, Workspace], tmp_path: Path) -> None:
+def test_unchanged_files_are_not_written_again(site: tuple[str, Workspace], tmp_path: Path) -> None:
     _, workspace = site
     export_markdown(workspace, tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.md")}
@@ -86,7 +86,7 @@ def test_unchanged_files_are_left_alone(site: tuple[str, Workspace], tmp_path: P
     assert {path for path in before if before[path] != after[path]} == {changed}
 
 
-def test_llms_files(site: tuple[str, Workspace], tmp_path: Path) -> None:
+def test_llms_files_list_the_pages(site: tuple[str, Workspace], tmp_path: Path) -> None:
     start, workspace = site
     assert export_llms(workspace, start, tmp_path).pages == 3
     assert (tmp_path / "llms.txt").read_text() == (
@@ -99,7 +99,7 @@ def test_llms_files(site: tuple[str, Workspace], tmp_path: Path) -> None:
     assert "pip install x" in full
 
 
-def test_the_whole_page_and_a_damaged_archive(site: tuple[str, Workspace], tmp_path: Path) -> None:
+def test_full_markdown_and_a_damaged_archive(site: tuple[str, Workspace], tmp_path: Path) -> None:
     start, workspace = site
     pages = {page.url: page for page in markdown_pages(workspace, mode=MarkdownMode.FULL)}
     assert "- [Home]" in pages[start].markdown

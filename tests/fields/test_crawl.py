@@ -1,4 +1,4 @@
-"""The table `items`: live, by `reparse`, after compaction, copies, purges; views and exports."""
+"""Test the table `items`: crawl, `reparse`, compaction, copy, purge, views and exports."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_exports_have_typed_columns(crawled: Crawled, tmp_path: Path) -> None:
         ("x.csv", ItemSelection("", "other"), "the latest crawl of other had no fields"),
     ],
 )
-def test_wrong_exports(
+def test_invalid_exports_are_refused(
     crawled: Crawled, tmp_path: Path, name: str, selection: ItemSelection, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -239,8 +239,9 @@ def test_wrong_exports(
     assert not list(tmp_path.glob("x.*"))
 
 
-def test_the_demo_web(web: DemoWeb, tmp_path: Path) -> None:
-    """A crawl and two ways of reading the archive give equal items in eight languages."""
+def test_crawl_and_reparse_give_equal_items_in_eight_languages(
+    web: DemoWeb, tmp_path: Path
+) -> None:
     settings = """
         [[collection]]
         name = "all"

@@ -1,4 +1,4 @@
-"""`lycosa mcp` as a process, by the official client over both transports."""
+"""Test `lycosa mcp` as a process with the official client, over both transports."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_crawl_search_and_read(transport: str, site: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_both_generations_of_the_protocol(mode: str, root: str) -> None:
+def test_both_protocol_versions_are_supported(mode: str, root: str) -> None:
     async def script() -> set[str]:
         parameters = StdioServerParameters(
             command=sys.executable, args=_command(root), env={**os.environ}
@@ -126,8 +126,8 @@ def test_both_generations_of_the_protocol(mode: str, root: str) -> None:
     assert "search" in anyio.run(script)
 
 
-def test_stray_output_does_not_break_the_connection(root: str) -> None:
-    """Lines that are not JSON-RPC, and a closed standard input."""
+def test_invalid_input_lines_do_not_stop_the_server(root: str) -> None:
+    """Lines that are not JSON-RPC, then end of input."""
     hostile = ["", "{", "[]", "null", "\x1b[2J", "x" * 100_000, '{"jsonrpc":"2.0","id":{}}']
     lines = [*hostile, json.dumps({**PING, "params": {}})]
     done = subprocess.run(
@@ -186,7 +186,7 @@ def test_a_page_of_another_site_is_refused(origin: str, served: tuple[str, str])
     assert _post(url, token, Origin=origin).status_code == 403
 
 
-def test_its_own_origin_is_accepted(served: tuple[str, str]) -> None:
+def test_the_origin_of_the_server_is_accepted(served: tuple[str, str]) -> None:
     url, token = served
     assert _post(url, token, Origin=url.removesuffix("/mcp")).status_code not in (401, 403)
 
@@ -202,7 +202,7 @@ def test_a_large_request_is_refused(served: tuple[str, str]) -> None:
     assert httpx.post(url, content=b" " * 2_000_000, headers=headers).status_code == 413
 
 
-def test_a_revoked_token_ends_the_access(root: str, served: tuple[str, str]) -> None:
+def test_a_revoked_token_is_refused(root: str, served: tuple[str, str]) -> None:
     url, _ = served
     tokens = Tokens(open_storage(root))
     token = tokens.add("short")
@@ -220,7 +220,7 @@ def test_a_revoked_token_ends_the_access(root: str, served: tuple[str, str]) -> 
         (("--http", "--host", "192.0.2.1", "--port", "0"), "cannot listen on 192.0.2.1"),
     ],
 )
-def test_a_wrong_option_is_named(options: tuple[str, ...], message: str, root: str) -> None:
+def test_invalid_options_are_reported(options: tuple[str, ...], message: str, root: str) -> None:
     done = subprocess.run(
         [sys.executable, *_command(root, *options)],
         stdin=subprocess.DEVNULL,
@@ -234,7 +234,7 @@ def test_a_wrong_option_is_named(options: tuple[str, ...], message: str, root: s
     assert "Traceback" not in done.stderr
 
 
-def test_without_the_extra_the_message_names_it(root: str, tmp_path: Path) -> None:
+def test_without_the_mcp_package_the_message_names_the_extra(root: str, tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("raise ImportError('not installed')\n")
     path = os.pathsep.join([str(tmp_path), *(each for each in sys.path if each)])
     done = subprocess.run(

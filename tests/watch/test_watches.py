@@ -107,9 +107,8 @@ def test_a_failed_notice_is_delivered_later(root: str) -> None:
         (target_state,) = list_watches(root)[0].notify
         assert target_state.waiting + target_state.delivered == 1
         messages: list[str] = []
-        delivery = MatchDelivery(
-            root, receiver.config(), messages.append
-        )  # as the next command starts
+        # As the next command does.
+        delivery = MatchDelivery(root, receiver.config(), messages.append)
         delivery.start()
         until(lambda: list_watches(root)[0].notify[0].delivered, 20)
         delivery.finish()
