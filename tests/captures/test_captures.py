@@ -253,8 +253,8 @@ def test_base_files_of_other_partitions_are_skipped() -> None:
     base = [file(f"base/news/p{start:02d}/9-1/visits.parquet") for start in (0, 3, 3, 7)]
     other = file("base/web/p00/9-1/visits.parquet")
     delta = file("delta/10/visits.parquet", 10)
-    chosen = files_holding([*base, other, delta], 5)
-    assert sorted(each.path for each in chosen) == sorted(
+    selected = files_holding([*base, other, delta], 5)
+    assert sorted(each.path for each in selected) == sorted(
         [base[1].path, base[2].path, other.path, delta.path]
     )
     assert {each.path for each in files_holding(base, 0)} == {base[0].path}

@@ -90,8 +90,8 @@ def test_near_duplicates_are_counted_once() -> None:
     body = "The event loop runs callbacks in the order in which they were scheduled, one at a time."
     copies = [page(f"{body} Page {number}.", str(number)) for number in range(3)]
     other = page("There was an event in the garden.", "other")
-    chosen = within_budget(rank("event loop", *copies, other), 5, 0)
-    assert [(each.chunk.url[-5:], each.copies) for each in chosen] == [("org/0", 2), ("other", 0)]
+    selected = within_budget(rank("event loop", *copies, other), 5, 0)
+    assert [(each.chunk.url[-5:], each.copies) for each in selected] == [("org/0", 2), ("other", 0)]
 
 
 def test_chunks_above_the_token_budget_are_skipped() -> None:

@@ -139,11 +139,11 @@ def test_sentences_are_not_split_in_any_language(language: str) -> None:
     chunks = split_page(URL, text, ChunkBudget(2 * max(map(estimated_tokens, sentences))), language)
     assert squeezed("".join(texts(chunks))) == squeezed(text)
     ends = {squeezed(sentence)[-12:] for sentence in sentences}
-    whole = sum(
+    complete = sum(
         chunk.text[-1] in SENTENCE_SIGNS or squeezed(chunk.text)[-12:] in ends for chunk in chunks
     )
     assert len(chunks) > 10
-    assert whole >= 0.9 * len(chunks)
+    assert complete >= 0.9 * len(chunks)
 
 
 def test_text_without_boundaries_is_split() -> None:

@@ -129,7 +129,7 @@ def quick_backoff(notify: Callable[[str], None] = lambda line: None, attempts: i
 def send(
     workspace: Workspace, cluster: Cluster, *, kind: str = "opensearch", **more: Any
 ) -> BulkReport:
-    chosen = more.pop("chosen", BulkSelection())
+    selection = more.pop("selection", BulkSelection())
     backoff = quick_backoff(more.pop("notify", lambda line: None), more.pop("attempts", 8))
     client = BulkClient(cluster.url, backoff, TIMEOUT_S, more.pop("environment", {}))
     target: Target = (
@@ -137,7 +137,7 @@ def send(
     )
     try:
         return export_bulk(
-            workspace, target, Destination(kind, client.url, "pages", chosen), backoff, **more
+            workspace, target, Destination(kind, client.url, "pages", selection), backoff, **more
         )
     finally:
         client.close()
@@ -146,7 +146,7 @@ def send(
 def sync(workspace: Workspace, cluster: Cluster, **more: Any) -> BulkReport:
     """Send, and assert that the cluster then holds the live pages."""
     report = send(workspace, cluster, **more)
-    assert stored_texts(cluster) == live(workspace, more.get("chosen", BulkSelection()).language)
+    assert stored_texts(cluster) == live(workspace, more.get("selection", BulkSelection()).language)
     return report
 
 
@@ -321,10 +321,10 @@ def test_a_page_that_changes_its_language_is_deleted(
     put(workspace, claim, range(10), language="de")
     put(workspace, claim, range(10, 20), language="en")
     german = BulkSelection(language="de")
-    assert send(workspace, cluster, chosen=german).documents == 10
+    assert send(workspace, cluster, selection=german).documents == 10
     put(workspace, claim, [4, 5], round=1, language="en")
     put(workspace, claim, [14], round=1, language="de")
-    report = sync(workspace, cluster, chosen=german)
+    report = sync(workspace, cluster, selection=german)
     assert (report.documents, report.deletions) == (1, 2)
 
 
@@ -333,7 +333,7 @@ def test_only_pages_since_a_time_are_sent(
 ) -> None:
     put(workspace, claim, range(10))
     put(workspace, claim, range(10, 14), round=5)
-    assert send(workspace, cluster, chosen=BulkSelection(since=START_MS + 5_000)).documents == 4
+    assert send(workspace, cluster, selection=BulkSelection(since=START_MS + 5_000)).documents == 4
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -31,6 +31,7 @@ from lycosa.graph.generation import current_duplicates
 from lycosa.store.compaction.compact import compact
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace
+from tests.export.folders import content
 from tests.export.library_pages import READER, Fetched, commit, day_name
 from tests.waiting import until
 
@@ -69,12 +70,12 @@ def export(
     workspace: Workspace,
     target: Path,
     kind: str = "xml",
-    chosen: LibrarySelection = EVERYTHING,
+    selection: LibrarySelection = EVERYTHING,
     languages: Mapping[str, str] | None = None,
     **more: Any,
 ) -> LibraryReport:
-    chosen = replace(chosen, languages=languages or {})
-    return export_library(workspace, target, FORMATS[kind], chosen, READER, **more)
+    selection = replace(selection, languages=languages or {})
+    return export_library(workspace, target, FORMATS[kind], selection, READER, **more)
 
 
 def documents(target: Path) -> dict[tuple[str, str], list[Any]]:
@@ -111,14 +112,6 @@ def texts_by_day(results: dict[tuple[str, str], list[Any]], url: str) -> dict[st
     }
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
 def test_a_page_is_in_the_days_of_its_changes_with_its_last_text(tmp_path: Path) -> None:
     page, still = f"{HOME}changing", f"{HOME}still"
     workspace = create_workspace(
@@ -144,7 +137,7 @@ def test_a_page_is_in_the_days_of_its_changes_with_its_last_text(tmp_path: Path)
     (latest,) = results["en", day_name(2)]
     assert latest.findtext(f"{Q}fetched-at") == f"{day_name(2)}T06:00:09.000Z"
 
-    export(workspace, tmp_path / "full", chosen=LibrarySelection(full=True))
+    export(workspace, tmp_path / "full", selection=LibrarySelection(full=True))
     full = documents(tmp_path / "full")
     texts = texts_by_day(full, page)
     assert [
@@ -284,7 +277,7 @@ def test_selection_by_language_day_and_collection(tmp_path: Path) -> None:
         ],
     )
     languages = {"de": "de"}
-    for number, (chosen, expected) in enumerate(
+    for number, (selection, expected) in enumerate(
         [
             (LibrarySelection(), {("de", 0): [one], ("de", 1): [two], ("en", 2): [three]}),
             (LibrarySelection(language="de"), {("de", 0): [one], ("de", 1): [two]}),
@@ -294,7 +287,7 @@ def test_selection_by_language_day_and_collection(tmp_path: Path) -> None:
             (LibrarySelection(collection="none"), {}),
         ]
     ):
-        export(workspace, tmp_path / str(number), chosen=chosen, languages=languages)
+        export(workspace, tmp_path / str(number), selection=selection, languages=languages)
         assert urls(tmp_path / str(number)) == {
             (language, day_name(day)): results for (language, day), results in expected.items()
         }

@@ -18,7 +18,7 @@ from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Server, nginx
 
-PROSE = "This is a sentence of prose that is long enough to be taken for one, and it has no links."
+PROSE = "This is a sentence of prose that is long enough to be main text, and it has no links."
 MENU = "<nav><ul><li><a href=/>Home</a><li><a href=/docs/install.html>Install</a></ul></nav>"
 FILES = {
     "index.html": f"<title>Example: start</title><meta name=description content='All about it.'>"

@@ -23,6 +23,7 @@ from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
 from lycosa.page.html import style
 from lycosa.store.workspace import Workspace
 from tests.cli.conftest import printed
+from tests.export.folders import content
 from tests.servers.ftp import ftp
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
@@ -198,17 +199,9 @@ def test_a_second_export_writes_the_same_bytes(
     site: tuple[str, Workspace], mirror: MirrorReport, tmp_path: Path
 ) -> None:
     again = export_mirror(site[1], "127.0.8.1", tmp_path)
-
-    def content(folder: Path) -> dict[str, bytes]:
-        return {
-            str(path.relative_to(folder)): path.read_bytes()
-            for path in folder.rglob("*")
-            if path.is_file()
-        }
-
     assert content(again.folder) == content(mirror.folder)
-    with pytest.raises(UsageError, match=r"no capture of nobody\.example"):
-        export_mirror(site[1], "nobody.example", tmp_path)
+    with pytest.raises(UsageError, match=r"no capture of unknown\.example"):
+        export_mirror(site[1], "unknown.example", tmp_path)
 
 
 @pytest.mark.slow
@@ -304,9 +297,9 @@ def test_file_names_are_unique_and_portable() -> None:
     st.sampled_from(["utf-8", "shift_jis", "utf-16", "nonsense", "gb18030"]),
 )
 def test_rewriting_accepts_any_bytes(body: bytes, charset: str) -> None:
-    for whole in (body, b"<a href='" + body, b"<style>" + body):
-        rewrite_html(whole, "http://h/", charset, lambda url: "x.html")
-        rewrite_css(whole, "http://h/", lambda url: "x.css")
+    for markup in (body, b"<a href='" + body, b"<style>" + body):
+        rewrite_html(markup, "http://h/", charset, lambda url: "x.html")
+        rewrite_css(markup, "http://h/", lambda url: "x.css")
 
 
 def test_hostile_markup_takes_linear_time() -> None:

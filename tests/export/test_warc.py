@@ -246,7 +246,7 @@ def test_a_second_warc_export_gives_the_same_bytes(workspace: Workspace, tmp_pat
 def test_an_interrupted_export_goes_on_where_it_stopped(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = export_warc(workspace, tmp_path / "whole", max_file_bytes=20_000)
+    complete = export_warc(workspace, tmp_path / "whole", max_file_bytes=20_000)
     target = tmp_path / "out"
     replaced: list[str] = []
     original_replace = os.replace
@@ -266,7 +266,7 @@ def test_an_interrupted_export_goes_on_where_it_stopped(
     before = first.stat().st_mtime_ns
     assert export_warc(workspace, target, max_file_bytes=20_000).existing == 1
     assert (first.stat().st_mtime_ns, contents(target)) == (before, contents(tmp_path / "whole"))
-    assert export_warc(workspace, target, max_file_bytes=20_000).existing == len(whole.files)
+    assert export_warc(workspace, target, max_file_bytes=20_000).existing == len(complete.files)
 
 
 def test_another_export_is_not_overwritten(workspace: Workspace, tmp_path: Path) -> None:
@@ -326,10 +326,10 @@ def export(
     workspace_wacz: Workspace,
     folder: Path,
     *,
-    chosen: WarcSelection | None = None,
+    selection: WarcSelection | None = None,
     name: str = "x.wacz",
 ) -> tuple[WaczReport, Path]:
-    report = export_wacz(workspace_wacz, folder / name, chosen)
+    report = export_wacz(workspace_wacz, folder / name, selection)
     assert report.path is not None
     return report, report.path
 
@@ -413,7 +413,7 @@ def test_a_second_wacz_export_gives_the_same_bytes(
 
 def test_wacz_of_one_site(workspace_wacz: Workspace, tmp_path: Path) -> None:
     report, path = export(
-        workspace_wacz, tmp_path, chosen=WarcSelection(site=site_name("b.example"))
+        workspace_wacz, tmp_path, selection=WarcSelection(site=site_name("b.example"))
     )
     assert (report.captures, report.pages) == (1, 1)
     assert [each.url for each in read_captures(path, limit=1 << 20, others=Counter())] == [

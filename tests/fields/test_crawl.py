@@ -166,11 +166,11 @@ def test_collections_have_their_own_items(serve: ServeWeb, tmp_path: Path) -> No
     ]
     work(tmp_path / "w", jobs)
     rows = _items(tmp_path / "w").filter(pl.col("url") == url)
-    found = {
+    by_collection = {
         collection: json.loads(values)
         for collection, values in rows.select("collection", "values").rows()
     }
-    assert found == {"one": {"title": "Lamp"}, "two": {"price": "£51.77"}}
+    assert by_collection == {"one": {"title": "Lamp"}, "two": {"price": "£51.77"}}
 
 
 def test_compaction_copy_and_purge(crawled: Crawled, tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_crawl_and_reparse_give_equal_items_in_eight_languages(
         update={"collection": (config.collection[0].model_copy(update={"fields": {}}),)}
     )
     for fields_only in (True, False):
-        for chosen, number in ((without, 0), (config, live.height)):
-            reparse_workspace(root, chosen, None, None, "test", fields_only=fields_only)
+        for configuration, number in ((without, 0), (config, live.height)):
+            reparse_workspace(root, configuration, None, None, "test", fields_only=fields_only)
             assert _items(root).height == number
         assert _items(root).equals(live)

@@ -53,9 +53,9 @@ def _page(name: str) -> tuple[str, bytes]:
 )
 def test_products(file: str, title: str, price: float) -> None:
     url, payload = _page(file)
-    found = values(shop(PRODUCTS), payload, url)
-    assert found["title"].startswith(title[:40])
-    assert found["price"] == price
+    extracted = values(shop(PRODUCTS), payload, url)
+    assert extracted["title"].startswith(title[:40])
+    assert extracted["price"] == price
 
 
 def test_prices_of_a_list() -> None:
@@ -94,11 +94,11 @@ def test_values_equal_those_of_lxml_on_350_pages() -> None:
     equal = total = 0
     for record in _records():
         url, payload = _page(record["file"])
-        found = values(collection, payload, url)
+        extracted = values(collection, payload, url)
         for name, (_, _, xpath) in EQUIVALENT.items():
             total += 1
             # only Lycosa adds spaces between blocks
-            theirs = [text.replace(" ", "") for text in _texts(payload, xpath)]
-            equal += [text.replace(" ", "") for text in found[name]] == theirs
+            lxml_texts = [text.replace(" ", "") for text in _texts(payload, xpath)]
+            equal += [text.replace(" ", "") for text in extracted[name]] == lxml_texts
     assert total == 1_750
     assert equal >= 1_740

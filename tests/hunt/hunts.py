@@ -38,17 +38,17 @@ def lead(url: str, anchor: str = "", context: str = "", *, foreign: bool = False
 
 
 @dataclass
-class Walked:
+class Walk:
     """URLs in the order of their fetches, and the relevant pages."""
 
     order: list[str]
-    found: dict[str, RelevantPage]
+    relevant: dict[str, RelevantPage]
 
 
-def walk(hunt: Hunt, web: Mapping[str, Page], start: str, fetches: int = 100) -> Walked:
+def walk(hunt: Hunt, web: Mapping[str, Page], start: str, fetches: int = 100) -> Walk:
     """Fetch the best URL of the queue until it is empty. Unknown URLs fail."""
     hunt.start([lead(start)])
-    walked = Walked([], {})
+    walked = Walk([], {})
     while len(walked.order) < fetches and (best := hunt.queue.best_of_hosts(1)):
         url = best[0][1]
         hunt.fetching(url)
@@ -56,7 +56,7 @@ def walk(hunt: Hunt, web: Mapping[str, Page], start: str, fetches: int = 100) ->
         if url not in web:
             hunt.failed(url)
             continue
-        found = hunt.page(url, web[url])
-        if found is not None:
-            walked.found[url] = found
+        relevant_page = hunt.page(url, web[url])
+        if relevant_page is not None:
+            walked.relevant[url] = relevant_page
     return walked

@@ -94,9 +94,9 @@ def test_inflected_forms_in_the_language_of_the_page_match() -> None:
 
 def _of(language: str, title: str, text: str) -> Page:
     html = f"<html lang={language}><title>{title}</title><body><main><h1>{title}</h1><p>{text}</p></main></html>".encode()
-    found = parse_page(html, url=URL, content_type="text/html; charset=utf-8")
-    assert found.language == language
-    return found
+    parsed = parse_page(html, url=URL, content_type="text/html; charset=utf-8")
+    assert parsed.language == language
+    return parsed
 
 
 def test_function_words_of_a_question_have_little_weight() -> None:
@@ -156,10 +156,10 @@ def test_date_operators_exclude_only_pages_with_a_date() -> None:
 
 
 def test_anchor_texts_of_incoming_links_count() -> None:
-    found = page("Chapter 7", "Of eight legs and as many eyes.", FILLER)
+    chapter = page("Chapter 7", "Of eight legs and as many eyes.", FILLER)
     assert (
-        relevance("wolf spider", found, anchors=("all about the wolf spider",))
-        > relevance("wolf spider", found)
+        relevance("wolf spider", chapter, anchors=("all about the wolf spider",))
+        > relevance("wolf spider", chapter)
         == 0.0
     )
 
@@ -255,8 +255,8 @@ def test_a_focused_crawl_keeps_the_politeness_rules(tmp_path: Path) -> None:
     assert len({each.host for each in log}) > 20
     unseen, repeated = without_visit(tmp_path / "w", log)
     assert repeated == {}
-    found = violations(log, promises(web, unseen))
-    assert Counter(violation.rule.value for violation in found) == {}, found[:5]
+    broken_rules = violations(log, promises(web, unseen))
+    assert Counter(violation.rule.value for violation in broken_rules) == {}, broken_rules[:5]
 
 
 @pytest.mark.prove
@@ -264,7 +264,7 @@ def test_a_focused_crawl_keeps_the_politeness_rules(tmp_path: Path) -> None:
 def test_focused_crawl_finds_more_on_five_webs(strategy: StrategyName) -> None:
     webs = [Web(plan_of(seed, share)) for share in SHARES for seed in HELD_OUT]
     base = sum(found_by_crawling(web, topic, FETCHES) for web in webs for topic in ASKED_TOPICS)
-    found = sum(
+    relevant = sum(
         found_by_hunting(web, topic, strategy, FETCHES) for web in webs for topic in ASKED_TOPICS
     )
-    assert found >= BARS.get(strategy, BARS["fish"]) * base
+    assert relevant >= BARS.get(strategy, BARS["fish"]) * base

@@ -204,10 +204,10 @@ def small_web() -> dict[str, Page]:
 def test_a_hunt_follows_the_links_to_relevant_pages(strategy: str) -> None:
     hunt = Hunt(HuntQuery("wolf spider"), strategy)  # type: ignore[arg-type]
     walked = walk(hunt, small_web(), f"{HOST}/", fetches=14)
-    assert {f"{HOST}/spiders/{number}.html" for number in range(10)} <= set(walked.found)
-    assert hunt.relevant == len(walked.found)
+    assert {f"{HOST}/spiders/{number}.html" for number in range(10)} <= set(walked.relevant)
+    assert hunt.relevant == len(walked.relevant)
     # the leaves, and perhaps the list of them
-    assert {url.rpartition("/")[0] for url in walked.found} == {f"{HOST}/spiders"}
+    assert {url.rpartition("/")[0] for url in walked.relevant} == {f"{HOST}/spiders"}
     ranked = hunt.ranked()
     assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
     best = ranked[0][0]
@@ -221,11 +221,11 @@ def test_the_target_of_a_redirect_replaces_its_source() -> None:
     hunt.fetching(f"{HOST}/old")
     hunt.redirected(f"{HOST}/old", f"{HOST}/new", "a.example")
     assert [url for _, url, _ in hunt.queue.best_of_hosts(5)] == [f"{HOST}/new"]
-    found = hunt.page(
+    result = hunt.page(
         f"{HOST}/new", page("Wolf spider", ABOUT, url=f"{HOST}/new", links={"/old": "again"})
     )
-    assert found is not None
-    assert found.number == 1
+    assert result is not None
+    assert result.number == 1
     assert not hunt.queue  # a requested URL is not queued again
 
 
@@ -280,8 +280,8 @@ def test_the_queue_equals_a_sorted_dictionary(
     bests: list[float] = []
     for host in range(4):
         own = [score for url, score in expected.items() if url.startswith(f"http://{host}.")]
-        found = queue.best(f"{host}.example")
-        assert (found[0] if found else None) == max(own, default=None)
+        best = queue.best(f"{host}.example")
+        assert (best[0] if best else None) == max(own, default=None)
         if own:
             bests.append(max(own))
     assert [score for score, _, _ in queue.best_of_hosts(2)] == sorted(bests, reverse=True)[:2]
@@ -306,13 +306,13 @@ def test_leads_have_anchor_and_context() -> None:
     html = b"""<html lang=en><body><main><p>The <a href=/silk>silk</a> of the wolf spider is strong.</p><h2>On travel</h2>
     <p><a href=/silk2>silk</a></p><p><a href=/x rel=nofollow>no</a> <a href="http://b.example/y">out</a> <a href=/silk>again</a>
     <img src=/picture.png></p></main>"""
-    found = {
+    leads = {
         each.url: each
         for each in leads_of(f"{HOST}/", parse_page(html, url=f"{HOST}/", content_type="text/html"))
     }
-    assert set(found) == {f"{HOST}/silk", f"{HOST}/silk2", "http://b.example/y"}
-    assert found[f"{HOST}/silk"].anchor == "silk\nagain"
-    assert found[f"{HOST}/silk"].context.split() == [
+    assert set(leads) == {f"{HOST}/silk", f"{HOST}/silk2", "http://b.example/y"}
+    assert leads[f"{HOST}/silk"].anchor == "silk\nagain"
+    assert leads[f"{HOST}/silk"].context.split() == [
         "The",
         "of",
         "the",
@@ -321,9 +321,9 @@ def test_leads_have_anchor_and_context() -> None:
         "is",
         "strong.",
     ]
-    assert found[f"{HOST}/silk2"].context == "On travel"
-    assert found["http://b.example/y"].foreign
-    assert not found[f"{HOST}/silk"].foreign
+    assert leads[f"{HOST}/silk2"].context == "On travel"
+    assert leads["http://b.example/y"].foreign
+    assert not leads[f"{HOST}/silk"].foreign
 
 
 # -- anchor index --

@@ -87,11 +87,11 @@ def test_search_and_read_the_best_page(root: str, site: str) -> None:
 
 def test_passages_cite_their_source(root: str, site: str) -> None:
     options = McpOptions(root)
-    found = call(options, "passages", query=QUESTION, count=3, max_tokens=60)
-    best = found["passages"][0]
-    assert f"{site}life/mothers.html" in [each["url"] for each in found["passages"]]
+    result = call(options, "passages", query=QUESTION, count=3, max_tokens=60)
+    best = result["passages"][0]
+    assert f"{site}life/mothers.html" in [each["url"] for each in result["passages"]]
     assert 0 < best["tokens"] <= 60
-    assert sum(each["tokens"] for each in found["passages"]) == found["tokens"] <= 2_000
+    assert sum(each["tokens"] for each in result["passages"]) == result["tokens"] <= 2_000
     version = call(options, "page_history", url=best["url"])["versions"][0]
     assert best["record_id"] == version["record_id"]
 
@@ -105,10 +105,10 @@ def test_parts_of_a_page_join_to_the_complete_text(root: str, site: str) -> None
 
         whole, parts, start = await part(), [], 0
         while start is not None:
-            found = await part(start=start, length=100)
-            assert found["start"] == start
-            parts.append(found["markdown"])
-            start = found["next_start"]
+            result = await part(start=start, length=100)
+            assert result["start"] == start
+            parts.append(result["markdown"])
+            start = result["next_start"]
         return whole["markdown"], "".join(parts)
 
     whole, joined = talk(McpOptions(root), script)
@@ -124,10 +124,10 @@ def test_history_texts_and_collections(root: str, site: str) -> None:
     assert call(options, "read_page", url=site, at="1") == call(options, "read_page", url=site)
     assert "there is no version 2" in failure(options, "read_page", url=site, at="2")
     assert at.startswith("20")
-    found = call(options, "find_text", texts=["wolf spiders"], ignore=["case"])
-    assert found["complete"]
-    assert found["pages"] == 18
-    assert all("wolf spiders" in each["context"].lower() for each in found["matches"])
+    result = call(options, "find_text", texts=["wolf spiders"], ignore=["case"])
+    assert result["complete"]
+    assert result["pages"] == 18
+    assert all("wolf spiders" in each["context"].lower() for each in result["matches"])
     few = call(options, "find_text", texts=["the"], count=2)
     assert (len(few["matches"]), few["complete"]) == (2, False)
     (collection,) = call(options, "list_collections")
@@ -430,8 +430,8 @@ def test_a_private_site_is_not_crawled_even_later(site: str, tmp_path: Path) -> 
     assert "address_refused" in report["failures"][f"{site}robots.txt"]
     with pytest.raises(UsageError, match="nothing to crawl"):
         Workspace(options.root, QUICK).crawl(collection="mcp")
-    found = call(options, "focused_crawl", question="wolf spider", seeds=[site])
-    assert (found["pages"], found["hits"]) == (0, [])
+    result = call(options, "focused_crawl", question="wolf spider", seeds=[site])
+    assert (result["pages"], result["hits"]) == (0, [])
     assert Workspace(options.root).status().pages == 0
 
 
@@ -447,10 +447,10 @@ def test_a_configured_collection_keeps_its_scope(web: DemoWeb, site: str, tmp_pa
 
 def test_focused_crawl_follows_relevant_links(site: str, tmp_path: Path) -> None:
     options = _crawling(new_root(tmp_path), site)
-    found = call(options, "focused_crawl", question=QUESTION, seeds=[site], enough=2)
-    assert found["relevant"] >= len(found["hits"]) > 0
-    assert f"{site}life/mothers.html" in [hit["url"] for hit in found["hits"]]
-    assert all(0 < hit["score"] <= 1 for hit in found["hits"])
+    result = call(options, "focused_crawl", question=QUESTION, seeds=[site], enough=2)
+    assert result["relevant"] >= len(result["hits"]) > 0
+    assert f"{site}life/mothers.html" in [hit["url"] for hit in result["hits"]]
+    assert all(0 < hit["score"] <= 1 for hit in result["hits"])
     assert failure(options, "focused_crawl", question="", seeds=[site]).endswith(NOTICE)
 
 

@@ -35,6 +35,21 @@ def _command(root: str, *options: str) -> list[str]:
     return ["-m", "lycosa", "-w", root, *SETTINGS, "mcp", *options]
 
 
+def _run(
+    root: str, *options: str, input_text: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `lycosa mcp` over stdio with this input until it ends."""
+    return subprocess.run(
+        [sys.executable, *_command(root, *options)],
+        input=input_text,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 @contextlib.contextmanager
 def http_server(root: str, *options: str) -> Iterator[str]:
     """Run `lycosa mcp --http`; yield its URL."""
@@ -98,9 +113,9 @@ def test_crawl_search_and_read(transport: str, site: str, tmp_path: Path) -> Non
             assert crawled.structured_content is not None, crawled
             assert crawled.structured_content["result"]["pages"] == 18
             query = {"query": "how do wolf spider mothers carry their young"}
-            found = await client.call_tool("search", query)
-            assert found.structured_content is not None
-            best = found.structured_content["result"]["hits"][0]["url"]
+            answer = await client.call_tool("search", query)
+            assert answer.structured_content is not None
+            best = answer.structured_content["result"]["hits"][0]["url"]
             rows = await client.call_tool("sql", {"query": "SELECT count(*) AS n FROM pages"})
             assert rows.structured_content is not None
             assert rows.structured_content["result"]["rows"] == [[19]]
@@ -130,14 +145,7 @@ def test_invalid_input_lines_do_not_stop_the_server(root: str) -> None:
     """Lines that are not JSON-RPC, then end of input."""
     hostile = ["", "{", "[]", "null", "\x1b[2J", "x" * 100_000, '{"jsonrpc":"2.0","id":{}}']
     lines = [*hostile, json.dumps({**PING, "params": {}})]
-    done = subprocess.run(
-        [sys.executable, *_command(root)],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = _run(root, input_text="\n".join(lines) + "\n")
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
@@ -221,14 +229,7 @@ def test_a_revoked_token_is_refused(root: str, served: tuple[str, str]) -> None:
     ],
 )
 def test_invalid_options_are_reported(options: tuple[str, ...], message: str, root: str) -> None:
-    done = subprocess.run(
-        [sys.executable, *_command(root, *options)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = _run(root, *options)
     assert done.returncode in (1, 2)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -237,14 +238,7 @@ def test_invalid_options_are_reported(options: tuple[str, ...], message: str, ro
 def test_without_the_mcp_package_the_message_names_the_extra(root: str, tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("raise ImportError('not installed')\n")
     path = os.pathsep.join([str(tmp_path), *(each for each in sys.path if each)])
-    done = subprocess.run(
-        [sys.executable, *_command(root)],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = _run(root, PYTHONPATH=path)
     assert done.returncode == 2
     assert "pip install 'lycosa[mcp]'" in done.stderr
     assert done.stdout == ""

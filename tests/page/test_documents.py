@@ -132,8 +132,8 @@ def test_pdf_whose_pages_are_their_own_parents() -> None:
 
 
 def test_a_truncated_office_file_is_broken() -> None:
-    whole = docx()
-    assert read(whole[: len(whole) - 200]).faults == ["document_broken"]
+    document = docx()
+    assert read(document[: len(document) - 200]).faults == ["document_broken"]
 
 
 def test_a_presentation_of_powerpoint_95_has_the_text_of_its_outline() -> None:

@@ -273,9 +273,9 @@ def test_collapsed_text_is_visible(attributes: str) -> None:
     ],
 )
 def test_page_types(page_type: str, url: str, html: str) -> None:
-    found = main_text(read_html(html.encode())[0], url)
-    assert found.page_type == page_type
-    assert PROSE in found.text
+    selected = main_text(read_html(html.encode())[0], url)
+    assert selected.page_type == page_type
+    assert PROSE in selected.text
 
 
 @pytest.mark.slow
@@ -288,19 +288,19 @@ def test_page_types_of_annotated_pages() -> None:
         for page in extract.load_wcxb()
         if not page.is_development
     ]
-    assert sum(true == found for true, found in pairs) >= 0.57 * len(pairs)
-    same = sum((true == "article") == (found == "article") for true, found in pairs)
+    assert sum(true == predicted for true, predicted in pairs) >= 0.57 * len(pairs)
+    same = sum((true == "article") == (predicted == "article") for true, predicted in pairs)
     assert same >= 0.88 * len(pairs)
 
 
 def test_all_posts_of_a_thread_are_main_text() -> None:
     sidebar = f"<aside><ul>{MENU}</ul></aside>"
-    found = main_text(
+    text = main_text(
         read_html(f"<body>{sidebar}<h1>A question</h1>{POSTS}<footer>{MENU}</footer>".encode())[0],
         "https://forum.example.org/t/a-question/12",
     ).text
-    assert all(f"Post {number}." in found for number in range(8))
-    assert "Menu entry" not in found
+    assert all(f"Post {number}." in text for number in range(8))
+    assert "Menu entry" not in text
 
 
 def test_a_page_without_text_has_no_type() -> None:

@@ -94,11 +94,11 @@ def test_main_mode_has_title_and_main_text() -> None:
         f"<nav><ul>{menu}</ul></nav><main>{content}<p>{PROSE}</p></main>"
         f"<footer><p>{PROSE} Imprint.</p></footer><div class=cookie-consent>{PROSE} Cookies.</div>"
     )
-    found = markdown(html, MarkdownMode.MAIN)
-    assert found.startswith(
+    output = markdown(html, MarkdownMode.MAIN)
+    assert output.startswith(
         f"# Title\n\n{PROSE}\n\n## See also\n\n- [Other](https://www.example.org/x)"
     )
-    assert not any(word in found for word in ("Menu", "Imprint", "Cookies"))
+    assert not any(word in output for word in ("Menu", "Imprint", "Cookies"))
     assert "Menu entry 7" in markdown(html, MarkdownMode.FULL)
 
 
@@ -117,8 +117,8 @@ def test_short_sections_of_documentation_are_kept() -> None:
         f"<nav><ul>{MENU}</ul></nav><main role=main><section><h1>Tool</h1><p>Short.</p></section>"
         f"<section><h1>Changes</h1>{long}</section></main>"
     )
-    found = page_markdown(html.encode(), url="https://docs.example.org/docs/guide/tool")
-    assert found.startswith("# Tool\n\nShort.\n\n# Changes\n")
+    output = page_markdown(html.encode(), url="https://docs.example.org/docs/guide/tool")
+    assert output.startswith("# Tool\n\nShort.\n\n# Changes\n")
 
 
 def test_a_forum_has_only_its_posts() -> None:
@@ -128,8 +128,8 @@ def test_a_forum_has_only_its_posts() -> None:
         for number in range(8)
     )
     html = f"<nav><ul>{MENU}</ul></nav><h1>A question</h1><div>{posts}</div><p>By X"
-    found = page_markdown(html.encode(), url="https://forum.example.org/t/a-question/1")
-    assert found == "# A question\n\n" + "".join(
+    output = page_markdown(html.encode(), url="https://forum.example.org/t/a-question/1")
+    assert output == "# A question\n\n" + "".join(
         f"{PROSE} {number}.\n\n{PROSE}\n\n" for number in range(8)
     ).removesuffix("\n")
 
@@ -147,9 +147,9 @@ def test_markdown_contains_the_visible_text() -> None:
     for text in documents([])[:20]:
         payload = page(text, "mkdocs-material", generator)
         lines = read_html(payload)[0].lines
-        found = page_markdown(payload, url=URL, mode=MarkdownMode.FULL)
-        found = re.sub(r"\]\(\S*?\)", "]", found)
-        letters = "".join(letter for letter in found if letter.isalnum())
+        output = page_markdown(payload, url=URL, mode=MarkdownMode.FULL)
+        output = re.sub(r"\]\(\S*?\)", "]", output)
+        letters = "".join(letter for letter in output if letter.isalnum())
         for line in lines:
             words = "".join(letter for letter in line if letter.isalnum())
             if "Material" not in line:

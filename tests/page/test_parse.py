@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -150,24 +149,6 @@ def test_og_title_replaces_a_missing_title() -> None:
     assert (page.title, page.headline) == ("Shared title", "Shared title")
 
 
-@pytest.mark.parametrize(
-    ("text", "utc"),
-    [
-        ("Wed, 02 Oct 2002 08:00:00 EST", "2002-10-02T13:00"),
-        ("Wed, 02 Oct 2002 08:00:00 PDT", "2002-10-02T15:00"),
-        ("Wed, 02 Oct 2002 08:00:00 CEST", "2002-10-02T06:00"),
-        ("Wed, 02 Oct 2002 08:00:00 Z", "2002-10-02T08:00"),
-        ("02 Oct 02 15:00:00 GMT", "2002-10-02T15:00"),
-        ("Mon, 5 Jan 99 10:00 +0100", "1999-01-05T09:00"),
-        ("Mon, 5 Jan 49 10:00 UT", "2049-01-05T10:00"),
-    ],
-)
-def test_zones_and_years_of_rfc_822(text: str, utc: str) -> None:
-    parsed = parse_date(text)
-    assert parsed is not None
-    assert datetime.fromtimestamp(parsed / 1000, UTC).isoformat().startswith(utc)
-
-
 PAGE_URL = "http://www.example.org/"
 
 
@@ -225,6 +206,13 @@ def test_the_product_token_is_an_option() -> None:
         ("2019/1/9 8:05", ms(2019, 1, 9, 8, 5)),
         ("Tue, 19 Nov 2019 08:30:15 GMT", ms(2019, 11, 19, 8, 30, 15)),
         ("Tue, 19 Nov 2019 08:30:15 +0100", ms(2019, 11, 19, 7, 30, 15)),
+        ("Wed, 02 Oct 2002 08:00:00 EST", ms(2002, 10, 2, 13)),
+        ("Wed, 02 Oct 2002 08:00:00 PDT", ms(2002, 10, 2, 15)),
+        ("Wed, 02 Oct 2002 08:00:00 CEST", ms(2002, 10, 2, 6)),
+        ("Wed, 02 Oct 2002 08:00:00 Z", ms(2002, 10, 2, 8)),
+        ("02 Oct 02 15:00:00 GMT", ms(2002, 10, 2, 15)),
+        ("Mon, 5 Jan 99 10:00 +0100", ms(1999, 1, 5, 9)),
+        ("Mon, 5 Jan 49 10:00 UT", ms(2049, 1, 5, 10)),
         ("19 November 2019", ms(2019, 11, 19)),
         ("November 19, 2019", ms(2019, 11, 19)),
         ("1970-01-01", None),

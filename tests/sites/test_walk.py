@@ -67,8 +67,8 @@ def test_links_are_those_of_a_crawl() -> None:
     <img src=image usemap=#m><map name=m><area href=area></map><script src=script></script>
     <a href=plain>x</a><a href="plain#again">x</a><a rel="external nofollow" href=refused>x</a><a name=anchor>x</a>
     <iframe src=iframe></iframe><a href=mailto:a@b>x</a>"""
-    found = {target.url for target in links(page, split("http://h.example/page"))}
-    assert found == {
+    urls = {target.url for target in links(page, split("http://h.example/page"))}
+    assert urls == {
         f"http://h.example/base/{name}" for name in ("refresh", "canonical", "german", "area", "plain", "iframe")
     }  # fmt: skip
 
@@ -129,17 +129,17 @@ def test_computed_responses_equal_those_of_nginx(tmp_path: Path) -> None:
     with nginx([Server("127.0.0.1", tmp_path)]) as server:
         for path in paths:
             status, content_type, location, body = _get(f"127.0.0.1:{server.port}", path)
-            ours = answer(tmp_path, *path.split("?"))
+            computed = answer(tmp_path, *path.split("?"))
             expected_location = (
-                f"http://127.0.0.1:{server.port}{ours.location}" if ours.location else ""
+                f"http://127.0.0.1:{server.port}{computed.location}" if computed.location else ""
             )
-            assert (status, location) == (ours.status, expected_location), path
+            assert (status, location) == (computed.status, expected_location), path
             if status == 200:
-                assert content_type == ours.content_type, path
-            if ours.listing:
-                assert _hrefs(body) == _hrefs(ours.listing), path
+                assert content_type == computed.content_type, path
+            if computed.listing:
+                assert _hrefs(body) == _hrefs(computed.listing), path
             elif status == 200:
-                assert body == ours.body(), path
+                assert body == computed.body(), path
 
 
 def _get(host: str, path: str, method: str = "GET") -> tuple[int, str, str, bytes]:
@@ -158,19 +158,19 @@ def _get(host: str, path: str, method: str = "GET") -> tuple[int, str, str, byte
 
 def _hrefs(body: bytes) -> list[tuple[str, str]]:
     """Return links and texts of a directory listing. Texts are cut as nginx does."""
-    found: list[tuple[str, str]] = []
+    anchors: list[tuple[str, str]] = []
 
     class Reader(HTMLParser):
         def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
             if tag == "a":
-                found.append((dict(attributes)["href"] or "", ""))
+                anchors.append((dict(attributes)["href"] or "", ""))
 
         def handle_data(self, data: str) -> None:
-            if found and not found[-1][1]:
-                found[-1] = (found[-1][0], data[:47])
+            if anchors and not anchors[-1][1]:
+                anchors[-1] = (anchors[-1][0], data[:47])
 
     Reader().feed(body.decode("utf-8", "replace"))
-    return found
+    return anchors
 
 
 def test_computed_listings_of_the_sites_equal_those_of_nginx(served: ServedSites) -> None:
@@ -203,9 +203,9 @@ def test_nginx_responds_to_every_expected_url_as_computed(
                 connection.request("HEAD", url.removeprefix(origin))
                 response = connection.getresponse()
                 response.read()
-                ours = answer(site.root, *url.removeprefix(origin).split("?", 1))
+                computed = answer(site.root, *url.removeprefix(origin).split("?", 1))
                 if response.status != status or (
-                    status == 200 and response.headers.get_content_type() != ours.content_type
+                    status == 200 and response.headers.get_content_type() != computed.content_type
                 ):
                     differences.append(
                         (url, status, response.status, response.headers.get_content_type())
