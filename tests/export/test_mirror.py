@@ -112,9 +112,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Worksp
         "font/x.woff2": b"wOF2....",
     }
     files |= {f"img/{name}.png": PNG for name in ("a", "b", "body")}
-    for name, content in files.items():
+    for name, data in files.items():
         (root / "site" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "site" / name).write_bytes(content)
+        (root / "site" / name).write_bytes(data)
     extra = (
         "location = /moved { return 301 /a%20b/; } location = /deep/page { default_type "
         "'text/html; charset=iso-8859-1'; }"
