@@ -19,7 +19,7 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
 from tests.cli.conftest import run
-from tests.site.paper import Paper, crawled, kill_often, paper
+from tests.site.paper import Paper, crawled, kill_often, paper, stored_texts
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
 DAY_MS = 86_400_000
@@ -44,9 +44,13 @@ def write_site(site: Paper, pages: int = 12) -> None:
 
 def found_urls(root: str, ordered: Ordered, site: Paper) -> list[str]:
     results = FindResults(root, ordered)
-    found = list(results.fresh())
-    assert (results.left(), len({each.url for each in found})) == (0, len(found))
-    return sorted(each.url.removeprefix(site.origin) for each in found)
+    matches = list(results.fresh())
+    assert (results.left(), len({each.url for each in matches})) == (0, len(matches))
+    return sorted(each.url.removeprefix(site.origin) for each in matches)
+
+
+def url_rows(root: str, condition: pl.Expr) -> pl.DataFrame:
+    return LiveTables(Workspace.open(root)).scan("urls").filter(condition).collect()
 
 
 def paths_with_needle(pages: int = 12) -> list[str]:
@@ -78,13 +82,7 @@ def test_stored_pages_are_searched_in_every_script(root: str) -> None:
         del site.pages["/gone"]
         submit(root, QUIET, [f"{site.origin}/gone"])
         crawled(root, f"{site.origin}/")
-        texts = dict(
-            LiveTables(Workspace.open(root))
-            .scan("pages")
-            .select("url", "text")
-            .collect()
-            .iter_rows()
-        )
+        texts = stored_texts(root)
     for needle, ignored, path, number in (
         ("北京", [], "/zh", 2),
         ("وزارة", [], "/ar", 2),
@@ -93,12 +91,12 @@ def test_stored_pages_are_searched_in_every_script(root: str) -> None:
         ("wolf", ["case"], "/", 2),
         ("wolfe", ["case,accents"], "/", 1),
     ):
-        (found,) = find_stored(root, [needle], ignored, site=site.origin).run()
-        assert found.url == f"{site.origin}{path}"
-        assert found.count == number == len(found.positions)
+        (match,) = find_stored(root, [needle], ignored, site=site.origin).run()
+        assert match.url == f"{site.origin}{path}"
+        assert match.count == number == len(match.positions)
         if not ignored:
-            text = texts[found.url]
-            assert found.positions == tuple(
+            text = texts[match.url]
+            assert match.positions == tuple(
                 at for at in range(len(text)) if text.startswith(needle, at)
             )
     scan = find_stored(root, ["nowhere"], site=f"{site.origin}/below/")
@@ -124,12 +122,7 @@ def test_links_of_the_site_are_searched_and_stored_copies_reused(root: str) -> N
             [*paths_with_needle(), "/docs/5", "/docs/13"]
         )
         assert {site.asked[f"/docs/{number}"] for number in range(1, 14)} == {1}
-    rows = (
-        LiveTables(Workspace.open(root))
-        .scan("urls")
-        .filter(pl.col("operation") == f"find:{third.order.id}")
-        .collect()
-    )
+    rows = url_rows(root, pl.col("operation") == f"find:{third.order.id}")
     assert set(rows["state"]) == {"visited"}
     assert verify(Workspace.open(root)).ok
 
@@ -140,23 +133,13 @@ def test_missing_pages_and_cancelled_searches(root: str) -> None:
         find_in_site(root, site, ["Needle"], path="/")
         with_missing = find_in_site(root, site, ["Needle"], path="/")
         assert found_urls(root, with_missing, site) == ["/docs/3", "/docs/6", "/other"]
-        rows = (
-            LiveTables(Workspace.open(root))
-            .scan("urls")
-            .filter(pl.col("url").str.ends_with("/missing"))
-            .collect()
-        )
+        rows = url_rows(root, pl.col("url").str.ends_with("/missing"))
         assert set(rows["state"]) == {"gone"}
         start = SiteScope.of(site.origin)
         cancelled = order_in_site(root, ["Needle"], [], start, "default", DAY_MS)
         remove_order(Workspace.open(root).storage, cancelled.order.id)
         crawled(root, start.start, config=QUIET, site=start.start)
-    rows = (
-        LiveTables(Workspace.open(root))
-        .scan("urls")
-        .filter(pl.col("operation") == f"find:{cancelled.order.id}")
-        .collect()
-    )
+    rows = url_rows(root, pl.col("operation") == f"find:{cancelled.order.id}")
     assert rows.select("state", "reason").rows() == [("excluded", "operation_over")]
     assert verify(Workspace.open(root)).ok
 

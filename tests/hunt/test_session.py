@@ -148,7 +148,7 @@ def test_relevant_pages_are_found_first_and_all_fetched_pages_are_stored(
     assert report.ended == "max_pages"
     relevant = {f"{web}/spiders/{number}.html" for number in range(LEAVES)} | {f"{web}/target.html"}
     assert relevant <= {hit["url"] for hit in hits}
-    assert {found.url for found, _ in report.ranked} == {hit["url"] for hit in hits}
+    assert {page.url for page, _ in report.ranked} == {hit["url"] for hit in hits}
     assert hits[0]["number"] <= 4
     assert [hit["seconds"] for hit in hits] == sorted(hit["seconds"] for hit in hits)
     fetched = paths(rows(root, "pages"))
@@ -157,11 +157,11 @@ def test_relevant_pages_are_found_first_and_all_fetched_pages_are_stored(
         f"{web}/secret/silk.html"
     ] == ("excluded", "robots")
     assert (report.failed, len(fetched)) == ({"robots": 1, "http_404": 1}, 12)
-    known = {str(row["url"]): row["state"] for row in rows(root, "urls")}
+    states = {str(row["url"]): row["state"] for row in rows(root, "urls")}
     # discovered, not fetched; stored like the URLs of a crawl
-    assert known[f"{web}/s4/index.html"] == "known"
-    found = Searcher(str(root)).search(SearchRequest("wolf spider silk", count=20, per_host=0))
-    assert relevant <= {hit.url for hit in found.hits}
+    assert states[f"{web}/s4/index.html"] == "known"
+    results = Searcher(str(root)).search(SearchRequest("wolf spider silk", count=20, per_host=0))
+    assert relevant <= {hit.url for hit in results.hits}
     assert verify(Workspace.open(str(root)), deep=True).findings == []
 
 
@@ -244,6 +244,11 @@ def lycosa(root: Path, *arguments: str) -> list[str]:
     return [*RUN, "-w", str(root), *arguments]
 
 
+def run_command(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = lycosa(root, *arguments)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
 def run_and_signal(
     command: list[str], results: int, number: signal.Signals
 ) -> tuple[list[Event], int, str]:
@@ -287,33 +292,13 @@ def test_the_command_streams_results_and_ctrl_c_stores_them(root: Path, web: str
         "listed": 1,
     }
     assert (events[-1]["event"], events[-1]["ended"]) == ("ended", "stopped")
-    found = [event["url"] for event in events if event["event"] == "found"]
-    assert {each["url"] for each in events[-1]["results"]} == set(found)
-    shown = subprocess.run(
-        lycosa(root, "search", "wolf spider silk", "--json"),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert set(found) <= {hit["url"] for hit in json.loads(shown.stdout)["hits"]}
-    nothing = subprocess.run(
-        lycosa(
-            root,
-            "hunt",
-            "zeppelin",
-            "--seed",
-            f"{web}/s1/0.html",
-            "--scope",
-            "prefix",
-            "--delay",
-            "0",
-            "--pages",
-            "1",
-        ),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    urls = {event["url"] for event in events if event["event"] == "found"}
+    assert {each["url"] for each in events[-1]["results"]} == urls
+    shown = run_command(root, "search", "wolf spider silk", "--json")
+    shown.check_returncode()
+    assert urls <= {hit["url"] for hit in json.loads(shown.stdout)["hits"]}
+    other = ("--seed", f"{web}/s1/0.html", "--scope", "prefix", "--delay", "0", "--pages", "1")
+    nothing = run_command(root, "hunt", "zeppelin", *other)
     assert nothing.returncode == 1, nothing.stderr
     assert "0 relevant of 1 page" in nothing.stdout
 
@@ -332,13 +317,13 @@ def test_a_killed_hunt_loses_nothing(root: Path, web: str) -> None:
         "--jsonl",
     ]
     events, *_ = run_and_signal(lycosa(root, *arguments), 3, signal.SIGKILL)
-    found = [event["url"] for event in events if event["event"] == "found"][:3]
+    urls = [event["url"] for event in events if event["event"] == "found"][:3]
     # nothing is committed yet
-    assert not {str(row["url"]) for row in rows(root, "pages")} & set(found)
+    assert not {str(row["url"]) for row in rows(root, "pages")} & set(urls)
     report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=1), index=False)
     assert report.ended == "enough"
-    assert hits[0]["url"] not in found
-    assert set(found) <= {str(row["url"]) for row in rows(root, "pages")}
+    assert hits[0]["url"] not in urls
+    assert set(urls) <= {str(row["url"]) for row in rows(root, "pages")}
     assert verify(Workspace.open(str(root)), deep=True).findings == []
 
 
@@ -362,9 +347,7 @@ def test_a_daemon_runs_a_hunt_and_continues_its_crawl(tmp_path: Path, root: Path
                 "other",
                 "--jsonl",
             ]
-            done = subprocess.run(
-                lycosa(root, *arguments), capture_output=True, text=True, timeout=60, check=False
-            )
+            done = run_command(root, *arguments)
             assert done.returncode == 0, done.stderr + running.errors
             events = [json.loads(line) for line in done.stdout.splitlines()]
             assert sum(event["event"] == "found" for event in events) == 3
@@ -376,10 +359,7 @@ def test_a_daemon_runs_a_hunt_and_continues_its_crawl(tmp_path: Path, root: Path
             assert {event["url"] for event in events if event["event"] == "found"} <= fetched
             number = len(running.rows("pages"))
             running.until(lambda: len(running.rows("pages")) > number + 2)  # the crawl continues
-            arguments = ["hunt", "?!", "--seed", f"{web}/"]
-            refused = subprocess.run(
-                lycosa(root, *arguments), capture_output=True, text=True, timeout=60, check=False
-            )
+            refused = run_command(root, "hunt", "?!", "--seed", f"{web}/")
             assert refused.returncode == 2, refused.stdout
             assert "words to search for" in refused.stderr
             assert not list((root / "run" / "hunts").iterdir())

@@ -17,6 +17,8 @@ from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.crawl.state.progress import Progress
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
 from tests.servers.local_http import QuietHandler, serving_handler
 
@@ -97,19 +99,24 @@ def crawled(
     root: str, *seeds: str, config: Config | None = None, site: str = "", **collection: object
 ) -> Progress:
     """Crawl until no URL is due, without an index."""
-    chosen = Collection.model_validate(QUICK | collection)
-    settings = config or parse_config("", overrides=("crawl.patience=1s",))
+    config = config or parse_config("", overrides=("crawl.patience=1s",))
     output: list[str] = []
     order = CrawlOrder(
         root,
-        settings,
-        chosen,
+        config,
+        Collection.model_validate(QUICK | collection),
         seeds,
         index=False,
         site=SiteScope.of(site) if site else None,
         say=output.append,
     )
     return crawl(order)
+
+
+def stored_texts(root: str) -> dict[str, str]:
+    """Return URL -> text of all stored pages."""
+    pages = LiveTables(Workspace.open(root)).scan("pages").select("url", "text")
+    return dict(pages.collect().iter_rows())
 
 
 def kill_often(site: Paper, script: str, *arguments: str, requests: int, count: int) -> int:

@@ -19,7 +19,7 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from lycosa.watch.delivery import MatchDelivery
 from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch
-from tests.site.paper import Paper, crawled, hook, kill_often, paper
+from tests.site.paper import Paper, crawled, hook, kill_often, paper, stored_texts
 from tests.waiting import until
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
@@ -37,12 +37,6 @@ def write_site(site: Paper) -> None:
     site.page("/zh", "北京有一只狼。狼来了")
 
 
-def texts_of(root: str) -> dict[str, str]:
-    return dict(
-        LiveTables(Workspace.open(root)).scan("pages").select("url", "text").collect().iter_rows()
-    )
-
-
 def test_pages_fetched_after_the_watch_match_at_exact_positions(root: str) -> None:
     with paper("127.0.7.73") as site:
         write_site(site)
@@ -50,10 +44,10 @@ def test_pages_fetched_after_the_watch_match_at_exact_positions(root: str) -> No
         exact = add_watch(root, QUIET, ["Wolf", "狼", "Front page"])
         any_case = add_watch(root, QUIET, ["WOLF"], ["case"], name="any wolf")
         crawled(root, f"{site.origin}/")
-    found, total = matches(root)
+    results, total = matches(root)
     assert total == 3
-    pages = texts_of(root)
-    for each in found:
+    pages = stored_texts(root)
+    for each in results:
         text = pages[each.url]
         if each.watch == exact.id:
             assert each.positions == tuple(
@@ -64,7 +58,7 @@ def test_pages_fetched_after_the_watch_match_at_exact_positions(root: str) -> No
         assert each.count == len(each.positions)
         assert each.text in each.context or each.watch == any_case.id
     # the home page, with "Front page", was fetched before
-    assert Counter((each.watch, each.text) for each in found) == Counter(
+    assert Counter((each.watch, each.text) for each in results) == Counter(
         {(exact.id, "Wolf"): 1, (exact.id, "狼"): 1, (any_case.id, "WOLF"): 1}
     )
     assert matches(root, "any wolf")[1] == 1
@@ -200,11 +194,11 @@ def test_kill_nine_stores_and_reports_each_match_once(
         add_watch(root, QUIET, ["wolf"], notify=[f"file {notices_path}"])
         kills = kill_often(site, CRAWL, root, f"{site.origin}/0", requests=60, count=count)
         assert {path: times for path, times in site.asked.items() if times > 1 + kills} == {}
-    found, total = matches(root, every=True)
-    assert total == len({each.url for each in found}) == 60
+    results, total = matches(root, every=True)
+    assert total == len({each.url for each in results}) == 60
     notices = [
         json.loads(line) for line in notices_path.read_text().splitlines() if line.endswith("}")
     ]
-    assert {notice["url"] for notice in notices} == {each.url for each in found}
+    assert {notice["url"] for notice in notices} == {each.url for each in results}
     assert len({notice["id"] for notice in notices}) == 60
     assert len(notices) <= 60 + 20 * kills
