@@ -1,4 +1,4 @@
-"""Test archived versions of pages: lookup, revisits, comparison, exclusion and file layouts."""
+"""Test archived versions of pages: lookup, revisits and exclusion."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ HTML = "<title>Page</title><p>First block.<p>{}<p>Third block."
 
 
 class Taken(NamedTuple):
-    """An exchange to archive. `body` None: 304. `repeated`: same body as before, a revisit."""
+    """An exchange to archive.
+
+    `body` None: status 304. `repeated`: same body as before, a revisit.
+    """
 
     url: str
     day: int
@@ -52,7 +55,10 @@ class Taken(NamedTuple):
 
 
 def archive(workspace: Workspace, exchanges: Sequence[Taken]) -> list[Visit]:
-    """Write one commit. Revisit records refer to the last changed visit of their URL."""
+    """Write one commit.
+
+    Revisit records refer to the last changed visit of their URL.
+    """
     claim = workspace.claim("test")
     folder, buffers = claim.next_folder(), Buffers()
     writer = WarcWriter(
@@ -193,7 +199,7 @@ def test_unknown_and_invalid_urls_raise(versions: Versions) -> None:
 
 
 def test_captures_of_a_page_with_many_visits_are_fast(tmp_path: Path) -> None:
-    """10,000 visits and as many of other pages, in 40 files and after compaction."""
+    """10,000 visits and 10,000 of other pages, in 40 files and compacted."""
     workspace = Workspace.create(str(tmp_path / "w"), partitions=8)
     many = identify(workspace, URL)
     others = [

@@ -1,4 +1,7 @@
-"""Test the quality data passages (bench/passages.py) against floors that only rise."""
+"""Test the quality of passages (bench/passages.py) against floors.
+
+The floors only rise.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test chunks of Markdown: budgets, completeness, identifiers and effects of changes."""
+"""Test chunks of Markdown: budgets, completeness and identifiers."""
 
 from __future__ import annotations
 

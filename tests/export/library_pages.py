@@ -22,7 +22,10 @@ FIRST_DAY = date(2026, 11, 1)
 
 
 class Fetched(NamedTuple):
-    """One visit. `day` counts from `FIRST_DAY`. `html` None: status 304; "": status 404."""
+    """One visit. `day` counts from `FIRST_DAY`.
+
+    `html` None: status 304; empty: status 404.
+    """
 
     url: str
     day: int
@@ -50,7 +53,10 @@ def commit(
     fetched: Sequence[Fetched],
     digests: dict[tuple[str, str], int],
 ) -> None:
-    """Write one commit as a worker does. `digests`: last text digest of each page."""
+    """Write one commit as a worker does.
+
+    `digests` has the last text digest of each page and is updated.
+    """
     folder, buffers = claim.next_folder(), Buffers()
     writer = WarcWriter(
         Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"}

@@ -1,4 +1,7 @@
-"""Test bulk exports to a simulated cluster: after any failure it holds the live pages."""
+"""Test bulk exports to a simulated cluster that fails in many ways.
+
+After each successful export, it must have exactly the live pages.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ def put(
     workspace: Workspace, claim: Claim, numbers: range | list[int], *, round: int = 0, language: str = "en", state: str = UrlState.VISITED,
     collection: str = "default", may_index: bool = True,
 ) -> None:  # fmt: skip
-    """Commit pages of several hosts. With another `state`, commit only rows of `urls`."""
+    """Commit pages of several hosts.
+
+    With a `state` other than visited, commit only rows of `urls`.
+    """
     buffers = Buffers()
     for number in numbers:
         url = identify(
@@ -340,7 +346,7 @@ def test_only_pages_since_a_time_are_sent(
 def test_random_sequences_of_changes_and_failures(
     workspace: Workspace, claim: Claim, cluster: Cluster, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commits, gone pages, exclusions, purges, compaction and vacuum between failing exports."""
+    """Changes, compaction and vacuum between failing exports."""
     monkeypatch.setattr(bulk_actions, "PAGES_BYTES", 20_000)
     monkeypatch.setattr(bulk_actions, "URLS_BYTES", 5_000)
     generator = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Test exports of pages by day: contents, formats, repeated and interrupted exports."""
+"""Test exports of pages by day: contents, formats and resumption."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def export(
 
 
 def documents(target: Path) -> dict[tuple[str, str], list[Any]]:
-    """Return (language, day) -> documents. Assert that all files match the schema."""
+    """Return (language, day) -> documents, validated by the schema."""
     results: dict[tuple[str, str], list[Any]] = {}
     for path in sorted((target / "xml").glob("*/*/*.xml")):
         tree = etree.parse(str(path))

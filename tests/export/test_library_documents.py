@@ -1,4 +1,4 @@
-"""Test exports by day with old versions of documents, and of 100,000 pages."""
+"""Test exports by day of old documents, and of 100,000 pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test offline mirrors: portable file names, and links that work from file to file."""
+"""Test offline mirrors: portable file names and rewritten links."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ def read_links(path: Path) -> _Links:
 
 
 def broken_links(start: Path) -> tuple[int, list[tuple[str, str]]]:
-    """Follow all links to files. Return the number of files and the broken_links (page, link)."""
+    """Follow all links to files.
+
+    Return the number of files and the broken links as (page, link).
+    """
     waiting, seen, wrong = [start], {start}, []
     while waiting:
         page = waiting.pop()
@@ -303,7 +306,10 @@ def test_rewriting_accepts_any_bytes(body: bytes, charset: str) -> None:
 
 
 def test_hostile_markup_takes_linear_time() -> None:
-    """Ten times the input takes about ten times as long; with backtracking, a hundred times."""
+    """Ten times the input takes about ten times as long.
+
+    A backtracking pattern would take a hundred times as long.
+    """
 
     def seconds(times: int) -> float:
         started = time.process_time()

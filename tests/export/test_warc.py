@@ -1,4 +1,4 @@
-"""Test exports to WARC and WACZ: valid for other readers, with correct indexes."""
+"""Test exports to WARC and WACZ with other readers, and their indexes."""
 
 from __future__ import annotations
 
@@ -429,7 +429,10 @@ def test_wacz_of_one_site(workspace_wacz: Workspace, tmp_path: Path) -> None:
 
 
 def test_py_wacz_accepts_the_file(workspace_wacz: Workspace, tmp_path: Path) -> None:
-    """Needs `pip install wacz` in a separate environment: it pins old dependencies."""
+    """Needs `pip install wacz` in a separate environment.
+
+    It pins old versions of shared dependencies.
+    """
     program = shutil.which("wacz")
     if program is None:
         pytest.skip("the program 'wacz' is not installed")

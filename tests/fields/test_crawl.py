@@ -1,4 +1,4 @@
-"""Test the table `items`: crawl, `reparse`, compaction, copy, purge, views and exports."""
+"""Test the table `items`: crawl, reparse, maintenance and exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test items of pages: CSS and XPath, types, lists, objects, problems, hostile pages."""
+"""Test items of pages: selectors, types, problems and hostile pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test fields of real pages (data set wcxb) with selectors as users write them."""
+"""Test fields of real pages (data set wcxb)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test reports about invalid values and about selectors that stop matching."""
+"""Test reports of invalid values and of selectors that stop matching."""
 
 from __future__ import annotations
 

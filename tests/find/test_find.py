@@ -1,4 +1,4 @@
-"""Test `find`: exact positions in stored pages, and searches of a site during a crawl."""
+"""Test `find` in stored pages and during the crawl of a site."""
 
 from __future__ import annotations
 

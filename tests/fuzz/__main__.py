@@ -1,4 +1,4 @@
-"""Fuzz a target with atheris (coverage-guided): `python -m tests.fuzz TARGET [OPTIONS]`.
+"""Fuzz a target with atheris: `python -m tests.fuzz TARGET [OPTIONS]`.
 
 OPTIONS are those of libFuzzer:
 

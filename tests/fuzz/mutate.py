@@ -1,4 +1,4 @@
-"""Generate inputs of a target from its seeds: equal numbers give equal inputs."""
+"""Generate inputs of a target from its seeds, reproducible by number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.fuzz.targets import TARGETS, Target
 
 CASES = Path(__file__).parent / "cases"
-"""Inputs that once failed, one folder per target. They are always tried first."""
+"""Inputs that once failed, one folder per target. Always checked first."""
 
 _MAX_BYTES = 100_000  # length of an input
 
@@ -28,7 +28,10 @@ def mutated(target: Target, number: int) -> bytes:
 
 
 def run_inputs(name: str, numbers: Sequence[int]) -> None:
-    """Check the cases, the seeds and these inputs. An error says how to repeat it."""
+    """Check the cases, the seeds and these inputs.
+
+    Errors have a note with the input.
+    """
     target = TARGETS[name]
     for data in (*cases(name), *target.seeds):
         target.check(data)

@@ -1,4 +1,4 @@
-"""Fuzz targets: functions that parse untrusted input, and the properties of their results.
+"""Fuzz targets: parsers of untrusted input and their properties.
 
 A target fails by an assertion or by an exception that the tested function does not document.
 `tests.fuzz.mutate` generates inputs from the seeds of a target; `python -m tests.fuzz TARGET` uses
@@ -63,7 +63,7 @@ class Target:
 
 
 def url(data: bytes) -> None:
-    """URLs: normalisation is idempotent; links resolve to normalised URLs every time."""
+    """URLs: normalisation is idempotent, and links resolve reproducibly."""
     text = data.decode("utf-8", "surrogateescape")
     try:
         once = normalise(text)
@@ -103,7 +103,7 @@ def html(data: bytes) -> None:
 
 
 def declared(data: bytes) -> None:
-    """Metadata: bounded and without control characters, and the same each time."""
+    """Metadata: bounded, without control characters, reproducible."""
     page = parse_page(
         data, url=BASE, content_type="text/html", options=ParseOptions(at_ms=1_700_000_000_000)
     )

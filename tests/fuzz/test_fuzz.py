@@ -1,4 +1,7 @@
-"""Run all fuzz targets: hundreds of inputs each, and a million each in `make prove`."""
+"""Run all fuzz targets with hundreds of inputs.
+
+`make prove` uses a million inputs for each.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test near-duplicates: detection at known similarity, groups, and results of searches."""
+"""Test near-duplicates: detection, groups and results of searches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STORY = " ".join(f"the {colour} spider of {place} hunts {prey} by night" for col
 
 
 def test_precision_and_recall_of_planted_pairs(tmp_path: Path) -> None:
-    """Precision is at least 0.95 and recall at least 0.94 for texts that share 0.8."""
+    """Pairs share 0.8 of their text."""
     quality = measure(planted(600), tmp_path)
     assert quality.true > 200
     assert quality.precision >= 0.95, quality
@@ -58,7 +58,7 @@ def test_similarity_is_exact_for_small_sets_and_close_for_large_ones(shared: int
 
 
 def test_candidates_of_a_large_band_grow_linearly() -> None:
-    """10,000 texts in one band are compared with few others and with the first."""
+    """Each of 10,000 texts in a band is compared with a few others."""
     pairs = candidates(np.zeros(10_000, np.uint64))
     assert pairs.size < 10_000 * 9
     assert {(0 << 32) | other for other in range(1, 10_000)} <= set(pairs.tolist())
@@ -128,7 +128,7 @@ def test_search_groups_near_duplicates(corpus: Corpus) -> None:
 
 
 def test_a_shared_notice_or_menu_does_not_make_pages_near_duplicates(corpus: Corpus) -> None:
-    """The main text of some pages is only the notice; others are short next to a menu."""
+    """Some main texts are only the notice; others are short next to a menu."""
     notice = (
         "this site is kept by volunteers who ask for gifts so that it may stay as it is for "
         "everybody who reads it " * 2
@@ -211,7 +211,10 @@ def canonical_pages(corpus: Corpus) -> set[str]:
 def test_a_page_in_its_declared_language_represents_its_group(
     corpus: Corpus, english: str, untranslated: str, german: str
 ) -> None:
-    """An untranslated English text below `/de/` is not chosen, though its URL is short."""
+    """An untranslated English text below `/de/` is not chosen.
+
+    Its URL is the shortest.
+    """
     text = "Die Wolfspinne jagt in der Nacht und wartet nicht in einem Netz wie andere Spinnen."
     corpus.commit(
         [
@@ -224,7 +227,7 @@ def test_a_page_in_its_declared_language_represents_its_group(
 
 
 def test_two_letter_path_segments_are_not_always_languages(corpus: Corpus) -> None:
-    """`/is/` is not Icelandic on a site without Icelandic pages; hreflang decides."""
+    """`/is/` is Icelandic only on sites with Icelandic pages or hreflang."""
     corpus.commit(
         [
             ("http://a.test/is/s", page(f"{STORY} one")),

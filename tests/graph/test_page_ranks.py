@@ -1,4 +1,4 @@
-"""Test page ranks, anchor texts and duplicates, and their updates of the index."""
+"""Test page ranks, anchor texts, duplicates, and updates of the index."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_a_ranking_does_not_restore_gone_pages(corpus: Corpus) -> None:
 
 @pytest.mark.proves("consistency-purge-derived")
 def test_what_excluded_pages_said_leaves_the_index(corpus: Corpus) -> None:
-    """At once, before the next ranking, which restores the anchors of other pages."""
+    """At once. The next ranking restores the anchors of other pages."""
     corpus.commit(pages_linking_to_hub("spaceport"))
     corpus.commit(
         [("http://foe.test/", page("foe", language="en", links=links((HUB, "blackmail"))))]
@@ -235,7 +235,7 @@ def test_upkeep_ranks_a_workspace_that_is_a_day_old(
 
 
 def test_copies_reached_by_redirects_are_removed_from_the_index(corpus: Corpus) -> None:
-    """Only in the collection with the original, and only while the texts are equal."""
+    """Only in the collection with the original, while the texts are equal."""
     text = page("A page that two addresses lead to.", language="en", text_digest=99)
     buffers = Buffers()
     corpus.add(buffers, "http://a.test/page", text)

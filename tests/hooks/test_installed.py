@@ -1,4 +1,4 @@
-"""Test the installed example plug-in, and the core without each feature package."""
+"""Test the installed example plug-in, and the core without features."""
 
 from __future__ import annotations
 

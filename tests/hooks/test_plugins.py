@@ -1,4 +1,4 @@
-"""Test registration of plug-ins, their failures, and what they may change in a crawl."""
+"""Test registration, failures and effects of plug-ins."""
 
 from __future__ import annotations
 

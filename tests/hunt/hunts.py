@@ -1,4 +1,7 @@
-"""Run focused crawls on small webs in memory, given as dictionaries of pages."""
+"""Run focused crawls on small webs in memory.
+
+A web is a dictionary of pages.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ def page(
     url: str = "http://a.example/",
     links: Mapping[str, str] | None = None,
 ) -> Page:
-    """Return a parsed page: a title that is also its heading, paragraphs and links.
+    """Return a parsed page with title, paragraphs and links.
 
     `links` maps each target to its anchor text.
     """

@@ -1,4 +1,4 @@
-"""Test relevance of pages, links and URLs, and focused crawls of webs with topics."""
+"""Test relevance of pages, links and URLs, and crawls of synthetic webs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Focused crawls of sites of a real nginx: from Python, the command, a daemon and the API."""
+"""Test focused crawls from Python, the command, a daemon and the API.
+
+The sites are served by a real nginx.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,10 @@ def web(tmp_path: Path) -> Iterator[str]:
 def go(
     root: Path, request: HuntRequest, *, stop_after: int = 0, index: bool = True
 ) -> tuple[HuntReport, list[Event]]:
-    """Run a focused crawl in this process. Stop it after `stop_after` results, if given."""
+    """Run a focused crawl in this process.
+
+    `stop_after`: stop it after this number of results, as Ctrl-C does.
+    """
     hits: list[Event] = []
     workers: list[Worker] = []
 
@@ -184,7 +190,7 @@ def test_a_hunt_ends_after_enough_results_or_a_stop_and_another_continues(
 
 
 def _other_visits(root: Path) -> int:
-    """Return the number of visits without a page: robots.txt, redirects, errors."""
+    """Return the number of visits without a page (robots.txt, redirects)."""
     return sum(row["kind"] != "page" or row["http_status"] != 200 for row in rows(root, "visits"))
 
 
@@ -237,7 +243,10 @@ def test_invalid_questions_and_seeds_create_no_workspace(web: str, tmp_path: Pat
 
 
 def lycosa(root: Path, *arguments: str) -> list[str]:
-    """Return the command line, and write the collections of `CONFIG` to lycosa.toml."""
+    """Return the command line.
+
+    Writes the collections of `CONFIG` to lycosa.toml.
+    """
     if not (root / "lycosa.toml").exists():
         root.mkdir(parents=True, exist_ok=True)
         (root / "lycosa.toml").write_text(COLLECTIONS)
@@ -252,7 +261,10 @@ def run_command(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 def run_and_signal(
     command: list[str], results: int, number: signal.Signals
 ) -> tuple[list[Event], int, str]:
-    """Send a signal after `results` results. Return the events, exit code and stderr."""
+    """Run a command and send it a signal after `results` results.
+
+    Returns the events, the exit code and the standard error.
+    """
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -1,4 +1,4 @@
-"""Test the strategies of focused crawls, their queue, their links and the anchor index.
+"""Test focused crawls: strategies, queue, links and anchor index.
 
 Fish search and Shark search are compared with their publications.
 """
@@ -180,7 +180,10 @@ def test_best_removes_fetched_and_dropped_links(scorer: BestFirstSearch) -> None
 
 
 def small_web() -> dict[str, Page]:
-    """Return a home page, a section about spiders and nine others, with ten pages each."""
+    """Return a web with a home page and ten sections of ten pages.
+
+    One section is about spiders.
+    """
     web = {}
     sections = {"/spiders/": "Spiders and related animals"} | {
         f"/s{number}/": f"Section {number}" for number in range(9)

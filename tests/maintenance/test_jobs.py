@@ -1,4 +1,4 @@
-"""Test that batch jobs on an engine equal those in one process, also after kills."""
+"""Test batch jobs on an engine against those in one process."""
 
 from __future__ import annotations
 

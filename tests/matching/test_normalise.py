@@ -1,4 +1,4 @@
-"""Test folding of case, accents and width, and positions in the original text."""
+"""Test folding of case, accents and width, and original positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures: a workspace with pages of the demo site, and calls by the official client."""
+"""Share a workspace with a demo site, and calls by the official client."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def address(url: str) -> str:
 
 
 def talk(options: McpOptions, script: ClientScript[_Result], **named: Any) -> _Result:
-    """Run `script` with the official client, connected to a server in this process."""
+    """Run `script` with the official client and a server in this process."""
     server, close = create_server(options)
 
     async def run() -> _Result:
@@ -56,7 +56,7 @@ def talk(options: McpOptions, script: ClientScript[_Result], **named: Any) -> _R
 
 
 def ask(options: McpOptions, tool: str, arguments: dict[str, Any]) -> tuple[bool, str, Any]:
-    """Call a tool; return whether it failed, its text and its structured result."""
+    """Call a tool. Return whether it failed, its text and its result."""
 
     async def script(client: Client) -> tuple[bool, str, Any]:
         reply = await client.call_tool(tool, arguments)

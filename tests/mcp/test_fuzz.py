@@ -158,7 +158,10 @@ class Calls:
 
 
 def _private_urls(port: str, allowed: str) -> list[str]:
-    """Return URLs of private addresses in many notations, and some that are allowed."""
+    """Return URLs of private addresses in many notations.
+
+    Some URLs are of the allowed address.
+    """
     hosts = [
         *("127.0.0.1", "localhost", "0x7f.1", "2130706433", "017700000001", "127.1", "[::1]"),
         *("[::ffff:127.0.0.1]", "0.0.0.0", "127.0.0.1.", "LOCALHOST", "user@127.0.0.1"),
@@ -197,7 +200,10 @@ def connected_addresses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]
 
 @pytest.fixture
 def fuzzed(tmp_path: Path) -> Iterator[tuple[McpOptions, list[str], list[str]]]:
-    """Options of a server with all tools, URLs, and the requests to the forbidden server."""
+    """Options of a server with all tools, and URLs for its calls.
+
+    The last value lists the requests to the forbidden server.
+    """
     secret_requests: list[str] = []
     secret_handler = type("Secret", (_Secret,), {"requests": secret_requests})
     with serving_handler(secret_handler) as secret:

@@ -1,4 +1,4 @@
-"""Test tools and resources of the MCP server with the official client, in this process."""
+"""Test tools and resources of the MCP server with the official client."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_sql_reads_no_other_file_or_address(query: str, sql: SqlRunner, tmp_path
 
 
 def test_a_plan_that_scans_another_file_is_refused(root: str, tmp_path: Path) -> None:
-    """Second check, for table functions that the check of the query text misses."""
+    """This check finds table functions that the query text does not show."""
     import polars as pl
 
     file = tmp_path / "secret.csv"

@@ -1,4 +1,4 @@
-"""Test `lycosa mcp` as a process with the official client, over both transports."""
+"""Test `lycosa mcp` with the official client over both transports."""
 
 from __future__ import annotations
 

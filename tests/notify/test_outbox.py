@@ -1,4 +1,4 @@
-"""Test outboxes: delivery at least once and in order, also after kills; limits."""
+"""Test outboxes: at-least-once delivery in order, kills and limits."""
 
 from __future__ import annotations
 

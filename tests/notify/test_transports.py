@@ -1,4 +1,4 @@
-"""Test delivery of notices to webhooks, commands and files, and its failures."""
+"""Test delivery of notices to webhooks, commands and files."""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ CORE = (
 
 
 def zipped(parts: Mapping[str, str | bytes]) -> bytes:
-    """Return a ZIP file of these parts. `mimetype` is uncompressed, as ODF and EPUB require."""
+    """Return a ZIP file of these parts.
+
+    `mimetype` is stored uncompressed, as ODF and EPUB require.
+    """
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
         for name, content in parts.items():

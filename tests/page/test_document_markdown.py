@@ -1,4 +1,4 @@
-"""Test Markdown of documents written by python-docx, python-pptx and fpdf2."""
+"""Test Markdown of documents by python-docx, python-pptx and fpdf2."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def _saved(document: docx.document.Document | pptx.presentation.Presentation) ->
 
 
 def _word(*items: str | tuple[str, str]) -> bytes:
-    """Return a file of python-docx. Items are texts, or pairs of style and text."""
+    """Return a file of python-docx.
+
+    Items are texts, or pairs of style and text.
+    """
     document = docx.Document()
     document.styles.add_style("Source Code", WD_STYLE_TYPE.PARAGRAPH)
     for item in items:

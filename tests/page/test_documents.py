@@ -1,4 +1,4 @@
-"""Test text and properties of documents: generated files and files of LibreOffice."""
+"""Test text and properties of generated and LibreOffice documents."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_truncated_office_file_is_broken() -> None:
 
 
 def test_a_presentation_of_powerpoint_95_has_the_text_of_its_outline() -> None:
-    """Its record format is unpublished, but it also has a stream with the plain text."""
+    """Its records are not documented, but it has a stream of plain text."""
     outline = "Wolf spiders\r\rThey hunt at night, d’accord.\r".encode("cp1252").ljust(4_096, b"\r")
     old = compound({"PowerPoint Document": bytes(4_096), "Text_Content": outline})
     assert kind_of(old) is Kind.PPT

@@ -1,4 +1,7 @@
-"""Test the encoding of pages, by clause (WHATWG HTML 13.2.3, Encoding 4.2) and on two sites."""
+"""Test the detection and decoding of encodings.
+
+By clause (WHATWG HTML 13.2.3, Encoding 4.2) and on two real sites.
+"""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _is_encodable(letter: str, codec: str) -> bool:
 
 
 def _with_tone(letter: str) -> str:
-    """Return a Vietnamese letter as in windows-1258, with the tone as combining character."""
+    """Return a Vietnamese letter with a combining tone, as in windows-1258."""
     base, *marks = list(unicodedata.normalize("NFD", letter))
     tones = [mark for mark in marks if mark in "\u0300\u0301\u0303\u0309\u0323"]
     return unicodedata.normalize(
@@ -123,7 +123,7 @@ def _with_tone(letter: str) -> str:
 
 
 def decoded_shares(length: int = PIECE) -> dict[str, tuple[int, int, set[str]]]:
-    """Return codec -> number of texts, of correct ones, and the wrong charsets."""
+    """Return codec -> numbers of texts and correct texts, wrong charsets."""
     result = {}
     for codec, languages in NATIVE.items():
         texts = right = 0

@@ -1,4 +1,4 @@
-"""Test feeds, other XML and directory listings: titles, texts, links and dates."""
+"""Test contents of feeds, other XML and directory listings."""
 
 from __future__ import annotations
 

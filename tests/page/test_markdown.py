@@ -1,4 +1,4 @@
-"""Test Markdown of pages: blocks, inline markup, left-out regions and real documents."""
+"""Test Markdown of pages: blocks, inline markup and left-out regions."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ def test_hostile_pages_are_read_in_bounded_time(name: str) -> None:
 
 
 def require_bounded(declared: Metadata) -> None:
-    """Assert the limits of the tables, and that no text has control characters."""
+    """Assert the limits of the tables. No text has control characters."""
     raw = json.loads(declared.raw) if declared.raw else {}
     assert len(declared.raw) < 10 * MAX_CHARACTERS
     assert _depth(raw) <= MAX_DEPTH + 2

@@ -1,4 +1,4 @@
-"""Compare declared metadata of real pages with extruct. Skipped if it is not installed.
+"""Compare declared metadata of real pages with extruct, if installed.
 
 docs/decisions/0030-metadata.md explains the differences.
 """
@@ -99,7 +99,10 @@ def _item(value: Any) -> Any:
 
 
 def _rdfa(node: dict[str, Any]) -> dict[str, Any]:
-    """Shorten the names of an expanded JSON-LD node. Leave out references to nodes."""
+    """Shorten the names of an expanded JSON-LD node.
+
+    References to nodes are left out.
+    """
     short: dict[str, Any] = {}
     for name, values in node.items():
         if name == "@type":

@@ -1,4 +1,4 @@
-"""Test `parse_page`: contents, robots directives, dates, and hostile input in bounded time."""
+"""Test `parse_page`: contents, directives, dates and hostile input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test sitemaps of all formats: entries, limits, repair and arbitrary bytes."""
+"""Test sitemaps of all formats: entries, limits and invalid input."""
 
 from __future__ import annotations
 

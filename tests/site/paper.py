@@ -1,4 +1,4 @@
-"""A small site on loopback whose pages tests change, and a receiver of webhooks."""
+"""Serve a small site that tests change, and receive webhooks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 
 @dataclass
 class Paper:
-    """Content of the site. `pages`: path -> HTML. `asked`: number of requests of each path."""
+    """Content of a site and its requests.
+
+    `pages`: path -> HTML. `asked`: number of requests of each path.
+    """
 
     origin: str = ""
     pages: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Test site reports against planted errors, changed pages, link depths and site names."""
+"""Test site reports, changes of pages, link depths and site names."""
 
 from __future__ import annotations
 

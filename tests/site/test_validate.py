@@ -1,4 +1,4 @@
-"""Test the HTML validator, and that site pictures are valid XML without scripts."""
+"""Test the HTML validator, and pictures of sites (valid, harmless SVG)."""
 
 from __future__ import annotations
 

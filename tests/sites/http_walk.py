@@ -1,4 +1,4 @@
-"""Crawl small sites over HTTP with the standard library only, as a second reference.
+"""Crawl small sites with the standard library, as a second reference.
 
 It shares no code with the walk over the files. It follows only `a` and `area` and ignores `<base>`
 and empty path segments, so it is only valid for sites without these.

@@ -1,4 +1,6 @@
-"""Compute the responses of nginx for a folder of files: modules static, index and autoindex.
+"""Compute the responses of nginx for a folder of files.
+
+Implements the modules static, index and autoindex.
 
 Valid for `index index.html index.en.html; autoindex on; default_type text/html` and the MIME types
 of the system.
@@ -26,7 +28,10 @@ _MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}
 
 @dataclass(frozen=True)
 class Answer:
-    """A response. The body is the content of `file` or `listing`; `location` is a path."""
+    """A response. Its body is the content of `file`, or `listing`.
+
+    `location` is the path of a redirect.
+    """
 
     status: int
     content_type: str = ""
@@ -64,7 +69,7 @@ def answer(root: Path, path: str, query: str | None = None) -> Answer:
 
 
 def _decoded(path: str) -> bytes | None:
-    """Normalise a path as ngx_http_parse_complex_uri does. None: nginx responds 400.
+    """Normalise a path as ngx_http_parse_complex_uri does. None: status 400.
 
     Unescapes once, merges slashes and resolves dot segments.
     """
@@ -87,7 +92,7 @@ def _decoded(path: str) -> bytes | None:
 
 
 def listing(folder: bytes) -> bytes:
-    """Return a directory listing of ngx_http_autoindex_module, without dates and sizes.
+    """Return a listing of ngx_http_autoindex_module, without dates or sizes.
 
     Directories come first, then files, both in byte order. Names that start with a dot are hidden.
     Names are escaped as URI components.

@@ -1,4 +1,4 @@
-"""Test that a crawl of the six sites fetches exactly the URLs of an independent walk."""
+"""Test that a crawl of six sites fetches the URLs of the walk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the walk over the files against nginx and against a second, independent walk.
+"""Test the walk over the files against nginx and a second walk.
 
 Also test that a crawl with a very small frontier in memory fetches the same URLs.
 """
@@ -157,7 +157,10 @@ def _get(host: str, path: str, method: str = "GET") -> tuple[int, str, str, byte
 
 
 def _hrefs(body: bytes) -> list[tuple[str, str]]:
-    """Return links and texts of a directory listing. Texts are cut as nginx does."""
+    """Return links and texts of a directory listing.
+
+    Texts are cut to the length that nginx uses.
+    """
     anchors: list[tuple[str, str]] = []
 
     class Reader(HTMLParser):

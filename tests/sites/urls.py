@@ -1,4 +1,6 @@
-"""Resolve URLs for the independent walk: RFC 3986 with the WHATWG rules that real pages need.
+"""Resolve URLs for the independent walk.
+
+By RFC 3986 with the WHATWG rules that real pages need.
 
 Independent of the library that the crawler uses. `urllib.parse.urljoin` is not sufficient: it drops
 empty path segments (`a//b`), which the WHATWG standard keeps, and ignores `%2e`.
@@ -24,7 +26,7 @@ _EDGES = "".join(map(chr, range(0x21)))
 
 
 class Split(NamedTuple):
-    """A URL in parts, normalised; `query` is None where there is no question mark."""
+    """Parts of a normalised URL. `query` None: no question mark."""
 
     scheme: str
     authority: str
@@ -41,7 +43,7 @@ class Split(NamedTuple):
 
 
 def join(base: Split | None, reference: str) -> Split | None:
-    """Resolve a reference, without its fragment. None: not an http or https URL."""
+    """Resolve a reference without its fragment. None: neither http nor https."""
     text = reference.strip(_EDGES).translate({9: None, 10: None, 13: None}).partition("#")[0]
     before, mark, after = text.partition("?")
     match = _REFERENCE.fullmatch(before.replace("\\", "/") + mark + after)
@@ -111,7 +113,10 @@ def _without_dots(path: str) -> str:
 
 
 def _percent(text: str, safe: str) -> str:
-    """Normalise escapes: upper case, none for unreserved characters, UTF-8 for others."""
+    """Normalise percent-escapes.
+
+    Upper case; none for unreserved characters; UTF-8 for others.
+    """
     return re.sub(r"%[0-9A-Fa-f]{2}", _escape, quote(text, safe=safe))
 
 

@@ -1,4 +1,6 @@
-"""Compute the URLs that a crawl of some folders must fetch, without HTTP or code of Lycosa.
+"""Compute the URLs that a crawl of some folders must fetch.
+
+Uses neither HTTP nor code of Lycosa.
 
 Follows `a`, `area`, `frame`, `iframe`, `link rel=canonical`, `link rel=alternate` (without feeds
 and style sheets), meta refresh and redirects, except with nofollow. Scope: origins that have a
@@ -62,7 +64,10 @@ def expected_urls(roots: Mapping[str, Path], seeds: Iterable[str]) -> dict[str, 
 
 
 def links(body: bytes, page: Split) -> set[Split]:
-    """Return the targets of followed links without fragments; none with a nofollow meta."""
+    """Return the targets of the followed links, without fragments.
+
+    A page with a nofollow meta element has none.
+    """
     if not body.strip():
         return set()
     tree = etree.HTML(body, etree.HTMLParser(huge_tree=True))

@@ -1,4 +1,4 @@
-"""Test `lycosa monitor` with real processes and servers, and verdicts on responses."""
+"""Test `lycosa monitor` with real servers, and verdicts on responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Outage detection and notifications in simulated time: outages are reported, noise is not."""
+"""Test outage detection and notifications in simulated time.
+
+Outages are reported, noise is not.
+"""
 
 from __future__ import annotations
 
@@ -237,7 +240,7 @@ def test_checks_of_a_host_keep_its_pause_and_their_intervals() -> None:
 
 
 def test_a_simulated_day_of_noise_gives_no_alert() -> None:
-    """Lost packets, slow responses, resets, hosts or the local network offline for seconds."""
+    """The noise is lost packets, resets, slow responses and short gaps."""
     events, notices, checks, failed = day_of_noise(seed=20_261_122, monitors=15)
     assert checks > 15 * 1_400
     assert failed > 90  # the simulation did produce noise
@@ -254,7 +257,9 @@ def test_days_of_noise_with_two_hundred_monitors(seed: int) -> None:
 
 
 def day_of_noise(seed: int, monitors: int) -> tuple[int, int, int, int]:
-    """Simulate a day of network noise. Return events, notices, checks and failed checks.
+    """Simulate a day of network noise.
+
+    Return the numbers of events, notices, checks and failed checks.
 
     2 % of packets are lost, and a SYN is sent again after 1, 3 and 7 s. The median response time is
     80 ms; 1 % of responses take 1 to 9 s, 0.3 % are reset. Each host is offline six times for up to

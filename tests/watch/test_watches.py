@@ -1,4 +1,4 @@
-"""Test watches in real crawls: matches, notices, compaction, exclusion, collections and kills."""
+"""Test watches in real crawls: matches, notices, maintenance and kills."""
 
 from __future__ import annotations
 
