@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
-from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError
 from lycosa.export.markdown.pages import export_llms, export_markdown, markdown_pages
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Server, nginx
+from tests.site.paper import crawled
 
 PROSE = "This is a sentence of prose that is long enough to be main text, and it has no links."
 MENU = "<nav><ul><li><a href=/>Home</a><li><a href=/docs/install.html>Install</a></ul></nav>"
@@ -39,16 +38,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Worksp
         (root / "site" / name).write_text(content)
     with nginx([Server("127.0.8.7", root / "site", index="index.html")]) as server:
         start = f"http://127.0.8.7:{server.port}/"
-        collection = Collection.model_validate(
-            {
-                "name": "default",
-                "delay": 0,
-                "courtesy_factor": 0.0,
-                "seeds": [start, f"{start}docs/hidden.html"],
-            }
-        )
         config = parse_config("", overrides=("crawl.patience=0",))
-        crawl(CrawlOrder(str(root / "w"), config, collection, index=False))
+        crawled(str(root / "w"), start, f"{start}docs/hidden.html", config=config)
         yield start, Workspace.open(str(root / "w"))
 
 

@@ -13,9 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
-from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError
 from lycosa.export.mirror.file_names import file_names
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
@@ -27,9 +25,9 @@ from tests.export.folders import content
 from tests.servers.ftp import ftp
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
+from tests.site.paper import crawled
 
 CACHE = Path.home() / ".cache/lycosa-sites"
-QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False, "requisites": True}
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
     "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
@@ -82,9 +80,8 @@ def broken_links(start: Path) -> tuple[int, list[tuple[str, str]]]:
 
 def crawl_from(seed: str, root: Path) -> Workspace:
     """Crawl a site with its page requisites, without an index."""
-    collection = Collection.model_validate({**QUICK, "seeds": [seed]})
     config = parse_config("", overrides=("crawl.patience=0",))
-    crawl(CrawlOrder(str(root), config, collection, index=False))
+    crawled(str(root), seed, config=config, requisites=True)
     return Workspace.open(str(root))
 
 

@@ -7,13 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
-from lycosa.config.settings import Collection
 from tests.servers.nginx import Server, nginx
+from tests.site import paper
 
 ADDRESS = "127.0.7.61"
-QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 WORDS = (
     "The lighthouse is on the cliff above the harbour, and page number {} describes what "
     "its keeper saw in that year."
@@ -135,13 +133,6 @@ def crawled(folder: Path) -> Iterator[tuple[str, str, Planted]]:
         )
         (root / "robots.txt").write_text(f"User-agent: *\nSitemap: {origin}/sitemap.xml\n")
         workspace = str(folder / "w")
-        crawl(
-            CrawlOrder(
-                workspace,
-                parse_config(""),
-                Collection(**QUICK),
-                (f"{origin}/", f"{origin}/lonely/seeded.html"),
-                index=False,
-            )
-        )
+        seeds = (f"{origin}/", f"{origin}/lonely/seeded.html")
+        paper.crawled(workspace, *seeds, config=parse_config(""))
         yield workspace, origin, planted
