@@ -185,7 +185,7 @@ def test_compaction_copy_and_purge(crawled: Crawled, tmp_path: Path) -> None:
     assert _items(crawled.root).height == rows.height - 1
 
 
-def test_values_of_an_earlier_schema_are_null_where_they_do_not_fit(crawled: Crawled) -> None:
+def test_values_that_do_not_fit_a_newer_schema_are_null(crawled: Crawled) -> None:
     product = {**ITEMS[0], "fields": {**ITEMS[0]["fields"], "title": {"css": "h1", "type": "date"}}}
     product["fields"]["tags"] = {"css": ".tag", "type": "integer"}
     workspace = Workspace.open(str(crawled.root))

@@ -96,7 +96,9 @@ def test_a_plugin_that_cannot_be_loaded_is_named(tmp_path: Path, example: Path) 
 
 
 @pytest.mark.parametrize("features", _FEATURES, ids=" ".join)
-def test_the_core_works_without(features: tuple[str, ...], serve: ServeWeb, tmp_path: Path) -> None:
+def test_the_core_works_without_each_feature(
+    features: tuple[str, ...], serve: ServeWeb, tmp_path: Path
+) -> None:
     web = serve({"/index.html": page(text="The wolf spider hunts at night")})
     package = Path(lycosa.__file__).parent
     shutil.copytree(

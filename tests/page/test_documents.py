@@ -126,7 +126,7 @@ def test_deep_nesting(depth: int) -> None:
     assert read(b"{\\rtf1 top" + b"{" * depth + b"low" + b"}" * depth + b"}").text == "toplow"
 
 
-def test_pdf_whose_pages_are_their_own_parents() -> None:
+def test_pdf_with_a_cyclic_page_tree() -> None:
     looped = pdf(b"Some words").replace(b"/Kids [3 0 R]", b"/Kids [2 0 R]")
     assert read(looped).faults in ([], ["document_broken"])
 

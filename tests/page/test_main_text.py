@@ -159,13 +159,11 @@ def _is_subsequence(part: list[str], whole: list[str]) -> bool:
 def test_the_main_text_is_a_subsequence_of_the_lines(parts: list[str]) -> None:
     document, _ = read_html("".join(parts).encode())
     selected = main_text(document)
-    chosen, numbers = selected.text, selected.lines
+    text, numbers = selected.text, selected.lines
     assert numbers == sorted(set(numbers))
     ranges = zip(numbers[::2], numbers[1::2], strict=True)
-    assert chosen == "\n".join(
-        [line for first, end in ranges for line in document.lines[first:end]]
-    )
-    assert _is_subsequence(chosen.split("\n") if chosen else [], document.lines)
+    assert text == "\n".join([line for first, end in ranges for line in document.lines[first:end]])
+    assert _is_subsequence(text.split("\n") if text else [], document.lines)
     assert not any(sign in line for line in document.lines for sign in "\n\r\0\1\2")
     if "<pre>" not in parts:
         assert all(

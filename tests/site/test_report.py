@@ -99,7 +99,7 @@ def test_links_are_counted_once_per_page_and_through_redirects(site: Site) -> No
     assert (folders["/"].pages, folders["/"].broken) == (len(pages), 3)
 
 
-def test_links_to_from_and_broken(site: Site) -> None:
+def test_links_to_and_from_a_page_and_broken_links(site: Site) -> None:
     workspace, origin, planted = site
     to = links_of(workspace, f"{origin}/target.html", "", broken=False, site="")
     assert [(_path(origin, link.source), link.kind) for link in to] == [("/moved-once", "redirect")]
