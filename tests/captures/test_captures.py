@@ -1,6 +1,4 @@
-"""The archived versions of a page: found, read, repeated ones resolved, excluded ones not there;
-whatever the layout of the tables.
-"""
+"""Test archived versions of pages: lookup, revisits and exclusion."""
 
 from __future__ import annotations
 
@@ -42,8 +40,9 @@ HTML = "<title>Page</title><p>First block.<p>{}<p>Third block."
 
 
 class Taken(NamedTuple):
-    """One exchange to be archived. `body` None: 304; "same": a repetition of the bytes before, by
-    its digest.
+    """An exchange to archive.
+
+    `body` None: status 304. `repeated`: same body as before, a revisit.
     """
 
     url: str
@@ -55,9 +54,10 @@ class Taken(NamedTuple):
     repeated: bool = False
 
 
-def archive(workspace: Workspace, used: Sequence[Taken]) -> list[Visit]:
-    """One commit, its repetitions being revisit records that refer to the newest whole capture of
-    their URL.
+def archive(workspace: Workspace, exchanges: Sequence[Taken]) -> list[Visit]:
+    """Write one commit.
+
+    Revisit records refer to the last changed visit of their URL.
     """
     claim = workspace.claim("test")
     folder, buffers = claim.next_folder(), Buffers()
@@ -67,7 +67,7 @@ def archive(workspace: Workspace, used: Sequence[Taken]) -> list[Visit]:
         info={"software": "test"},
     )
     visits: list[Visit] = []
-    for url, day, body, status, head, collection, repeated in used:
+    for url, day, body, status, head, collection, repeated in exchanges:
         identity = identify(workspace, url)
         visit = make_visit(identity, at=START_MS + day * DAY_MS + 123, collection=collection)
         before = next((each for each in reversed(visits) if each.url == url and each.changed), None)
@@ -121,8 +121,8 @@ def versions(root: str) -> Iterator[Versions]:
         yield opened
 
 
-def test_captures_come_newest_first_with_what_they_repeat(versions: Versions) -> None:
-    """Also after a merge, and for a reader that was open when it happened."""
+def test_captures_are_newest_first_with_their_originals(versions: Versions) -> None:
+    """Also after a compaction, in a reader opened before it."""
     for _ in range(2):
         captures = versions.history.captures(URL)
         assert [(each.at - START_MS) // DAY_MS for each in captures] == [5, 4, 3, 2, 1, 0]
@@ -135,7 +135,7 @@ def test_captures_come_newest_first_with_what_they_repeat(versions: Versions) ->
         compact(versions.history.workspace)
 
 
-def test_a_repetition_is_read_where_its_bytes_are(versions: Versions) -> None:
+def test_a_revisit_is_read_from_its_original(versions: Versions) -> None:
     captures = versions.history.captures(URL)
     for day in (1, 2):
         version = versions.read(captures, capture_at(captures, START_MS + day * DAY_MS + 500))
@@ -170,7 +170,7 @@ def test_excluded_and_purged_pages_have_no_versions(root: str, versions: Version
         versions.history.captures(OTHER)
 
 
-def test_a_page_that_robots_excluded_since_is_not_shown(root: str, versions: Versions) -> None:
+def test_a_page_excluded_by_robots_later_is_not_shown(root: str, versions: Versions) -> None:
     workspace = Workspace.open(root)
     claim = workspace.claim("test")
     buffers = Buffers()
@@ -182,7 +182,7 @@ def test_a_page_that_robots_excluded_since_is_not_shown(root: str, versions: Ver
         versions.history.captures(OTHER)
 
 
-def test_what_left_the_archive_is_said(root: str, versions: Versions) -> None:
+def test_a_missing_archive_file_raises(root: str, versions: Versions) -> None:
     captures = versions.history.captures(URL)
     for path in Path(root).rglob("archive.warc.gz"):
         path.unlink()
@@ -190,7 +190,7 @@ def test_what_left_the_archive_is_said(root: str, versions: Versions) -> None:
         versions.read(captures, captures[0])
 
 
-def test_what_is_no_url_or_unknown(versions: Versions) -> None:
+def test_unknown_and_invalid_urls_raise(versions: Versions) -> None:
     with pytest.raises(NoVersion):
         versions.history.captures("http://a.example/never")
     for wrong in ("", "javascript:alert(1)", "http://", "mailto:a@b.example"):
@@ -198,8 +198,8 @@ def test_what_is_no_url_or_unknown(versions: Versions) -> None:
             versions.history.captures(wrong)
 
 
-def test_a_page_of_many_visits_costs_what_its_rows_do(tmp_path: Path) -> None:
-    """10,000 visits among as many of others, in 40 files and then in few."""
+def test_captures_of_a_page_with_many_visits_are_fast(tmp_path: Path) -> None:
+    """10,000 visits and 10,000 of other pages, in 40 files and compacted."""
     workspace = Workspace.create(str(tmp_path / "w"), partitions=8)
     many = identify(workspace, URL)
     others = [
@@ -225,21 +225,19 @@ def test_a_page_of_many_visits_costs_what_its_rows_do(tmp_path: Path) -> None:
     claim.release()
     history = CaptureHistory(str(tmp_path / "w"))
     for _ in range(2):
-        begin = time.process_time()
+        started = time.process_time()
         captures = history.captures(URL)
-        few = time.process_time()
+        ended = time.process_time()
         history.captures("http://h1.example/1")
         assert (len(captures), captures[0].original) == (10_000, captures[249].at)
-        assert few - begin < 5.0  # seconds of CPU: a hang, not a measure
+        assert ended - started < 5.0  # seconds of CPU; detects a hang
         compact(workspace)
 
 
-def test_on_s3_only_what_is_needed_is_fetched(
+def test_on_s3_only_the_archive_of_the_version_is_downloaded(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a merged table the file of the page's partitions, and the one WARC that holds the
-    version.
-    """
+    """Only the WARC file with the version is downloaded."""
     for name, value in places.environment("s3", tmp_path / "there").items():
         monkeypatch.setenv(name, value)
     location = places.location("s3", tmp_path)
@@ -254,15 +252,15 @@ def test_on_s3_only_what_is_needed_is_fetched(
     assert len(list((tmp_path / "here").rglob("*archive.warc.gz"))) == 1
 
 
-def test_base_files_that_cannot_hold_a_partition_are_left_out() -> None:
+def test_base_files_of_other_partitions_are_skipped() -> None:
     def file(path: str, entry: int = 9) -> DataFile:
         return DataFile(path, 1, 1, "", entry, merged=True)
 
     base = [file(f"base/news/p{start:02d}/9-1/visits.parquet") for start in (0, 3, 3, 7)]
     other = file("base/web/p00/9-1/visits.parquet")
     delta = file("delta/10/visits.parquet", 10)
-    chosen = files_holding([*base, other, delta], 5)
-    assert sorted(each.path for each in chosen) == sorted(
+    selected = files_holding([*base, other, delta], 5)
+    assert sorted(each.path for each in selected) == sorted(
         [base[1].path, base[2].path, other.path, delta.path]
     )
     assert {each.path for each in files_holding(base, 0)} == {base[0].path}
@@ -289,7 +287,7 @@ def test_base_files_that_cannot_hold_a_partition_are_left_out() -> None:
         ("٢٠٢٦-١١-٢١", None),
     ],
 )
-def test_times_as_people_and_archives_write_them(text: str, last: str | None) -> None:
+def test_timestamps_in_iso_and_archive_notation(text: str, last: str | None) -> None:
     if last is None:
         with pytest.raises(UsageError):
             parse_at(text)

@@ -1,8 +1,9 @@
-"""Passages of a crawled site, from Python and the command line."""
+"""Test passages of a crawled site: Python, API and command line."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.cli.conftest import run_here
 from tests.serve.client import Client
 from tests.servers.nginx import Server, nginx
 
-PROSE = "This sentence of prose is long enough to be taken for one, and it has no links at all."
+PROSE = "This sentence of prose is long enough to be main text, and it has no links at all."
 FILES = {
     "index.html": f"<html lang=en><title>Manual</title><main><h1>Manual</h1><p>{PROSE}</p>"
     "<a href=/reset.html>Reset</a> <a href=/copy.html>Copy</a> <a href=/no.html>No</a></main>",
@@ -55,7 +56,7 @@ def test_the_best_passage_has_its_source(site: tuple[str, str]) -> None:
     assert all("secretly" not in each.text for each in result.passages)
 
 
-def test_the_citation_opens_the_capture(site: tuple[str, str]) -> None:
+def test_the_citation_leads_to_the_capture(site: tuple[str, str]) -> None:
     _, root = site
     first = Workspace(root).texts.passages("coins a month").passages[0]
     at = first.cached.partition("&at=")[2]
@@ -64,7 +65,7 @@ def test_the_citation_opens_the_capture(site: tuple[str, str]) -> None:
     assert "ten coins" in first.text
 
 
-def test_the_chunks_of_a_page_are_those_of_its_passages(site: tuple[str, str]) -> None:
+def test_passages_are_chunks_of_their_page(site: tuple[str, str]) -> None:
     start, root = site
     workspace = Workspace(root)
     passage = workspace.texts.passages("coins a month", max_tokens=60).passages[0]
@@ -82,7 +83,7 @@ def test_the_chunks_of_a_page_are_those_of_its_passages(site: tuple[str, str]) -
             workspace.texts.chunks(wrong)
 
 
-def test_the_budget_and_the_filters(site: tuple[str, str]) -> None:
+def test_budget_and_filters_restrict_passages(site: tuple[str, str]) -> None:
     start, root = site
     workspace = Workspace(root)
     limited = workspace.texts.passages("password manual prose", budget=60, max_tokens=50)
@@ -107,11 +108,9 @@ def test_the_api_returns_passages_and_chunks(site: tuple[str, str]) -> None:
     assert client.get("/api/v1/passages", params={"q": "x", "tokens": 3}).status_code == 422
 
 
-def test_a_page_without_its_archive_is_made_from_its_text(
+def test_passages_without_the_archive_come_from_the_stored_text(
     site: tuple[str, str], tmp_path: Path
 ) -> None:
-    import shutil
-
     _, root = site
     copy = tmp_path / "w"
     shutil.copytree(root, copy)
@@ -153,7 +152,7 @@ def test_wrong_options_are_refused(site: tuple[str, str], words: list[str], prob
     assert problem in outcome.err
 
 
-def test_errors(tmp_path: Path) -> None:
+def test_a_missing_workspace_and_an_invalid_count_raise(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError):
         Workspace(tmp_path / "none").texts.passages("x")
     with pytest.raises(UsageError):

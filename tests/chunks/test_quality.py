@@ -1,4 +1,7 @@
-"""Floors of the quality of passages (bench/passages.py); they only rise."""
+"""Test the quality of passages (bench/passages.py) against floors.
+
+The floors only rise.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +31,13 @@ FLOORS = tomllib.loads((Path(bench.__file__).parent / "floors.toml").read_text()
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_answers_are_in_the_first_passages(language: str, tmp_path: Path) -> None:
     if not (DATA / "xquad").is_dir():
-        pytest.skip("XQuAD is not there (set LYCOSA_TEST_DATA)")
-    of = questions(DATA, language)
-    _, held_out = halves(of.collection)
-    pages = [page.main_text for _, page in articles(of.collection)]
-    plain = baseline((each for page in pages for each in windows(page)), of.collection)
-    finder = index_articles(str(tmp_path / "workspace"), of.collection)
-    figure = share(of, found_by(finder, of.collection, []), held_out)
+        pytest.skip("XQuAD is missing (set LYCOSA_TEST_DATA)")
+    data = questions(DATA, language)
+    _, held_out = halves(data.collection)
+    pages = [page.main_text for _, page in articles(data.collection)]
+    plain = baseline((each for page in pages for each in windows(page)), data.collection)
+    finder = index_articles(str(tmp_path / "workspace"), data.collection)
+    figure = share(data, found_by(finder, data.collection, []), held_out)
     assert figure >= FLOORS[language]
-    if of.answers:  # else a window counts for each paragraph that it touches
-        assert figure >= share(of, plain, held_out)
+    if data.answers:  # without answers, a window counts for each paragraph it overlaps
+        assert figure >= share(data, plain, held_out)

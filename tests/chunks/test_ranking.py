@@ -1,4 +1,4 @@
-"""Passages: which chunk answers, near duplicates, and budgets."""
+"""Test the ranking of chunks, near-duplicates and budgets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ The eye of a moth reflects almost no light. Engineers copy its surface.
 
 Most moths drink nectar. Some do not eat at all.
 """
-FILLER = "Nothing here is about the question, and nobody would read it for an answer."
+FILLER = "Nothing here is about the question, and it answers nothing."
 
 
 def page(markdown: str, name: str = "a", score: float = 1.0, language: str = "en") -> RankedPage:
@@ -45,7 +45,7 @@ def rank(query: str, *pages: RankedPage, index: IndexTerms | None = None) -> lis
     return PassageRanker(query, analyzer_for, index).rank(pages)
 
 
-def test_the_section_that_answers_is_first() -> None:
+def test_the_section_with_the_answer_is_first() -> None:
     ranked = rank("what do moths eat?", page(MOTHS), page(FILLER, "b"))
     assert ranked[0].chunk.headings == ("Moths", "Food")
     assert all(FILLER not in text for text in texts(ranked))
@@ -56,15 +56,15 @@ def test_words_in_headings_count() -> None:
     assert rank("sugar pour", page(sections))[0].chunk.headings == ("Tea", "Sugar")
 
 
-def test_rare_words_of_the_index_decide() -> None:
+def test_rare_terms_of_the_index_have_more_weight() -> None:
     pages = page("# One\n\nA common word.\n\n# Two\n\nA rare word.")
     rare = IndexTerms(1_000, {"rare": 1}.get)  # type: ignore[arg-type]
 
-    def holding(field: str, term: str) -> int:
+    def document_frequency(field: str, term: str) -> int:
         assert field == "body_en"
         return {"common": 900, "rare": 2}.get(term, 500)
 
-    ranked = rank("common rare", pages, index=IndexTerms(1_000, holding))
+    ranked = rank("common rare", pages, index=IndexTerms(1_000, document_frequency))
     assert rare.documents == 1_000
     assert ranked[0].chunk.headings == ("Two",)
     assert ranked[0].score > ranked[1].score
@@ -81,7 +81,7 @@ def test_rare_words_of_the_index_decide() -> None:
         ("bo", "བོད་སྐད", "ངས་བོད་སྐད་ཤེས།"),
     ],
 )
-def test_scripts_of_all_kinds(language: str, query: str, text: str) -> None:
+def test_passages_in_many_scripts(language: str, query: str, text: str) -> None:
     pages = page(f"# 1\n\n{text}\n\n# 2\n\nx y z", language=language)
     assert [each.chunk.headings for each in rank(query, pages)] == [("1",)]
 
@@ -90,11 +90,11 @@ def test_near_duplicates_are_counted_once() -> None:
     body = "The event loop runs callbacks in the order in which they were scheduled, one at a time."
     copies = [page(f"{body} Page {number}.", str(number)) for number in range(3)]
     other = page("There was an event in the garden.", "other")
-    chosen = within_budget(rank("event loop", *copies, other), 5, 0)
-    assert [(each.chunk.url[-5:], each.copies) for each in chosen] == [("org/0", 2), ("other", 0)]
+    selected = within_budget(rank("event loop", *copies, other), 5, 0)
+    assert [(each.chunk.url[-5:], each.copies) for each in selected] == [("org/0", 2), ("other", 0)]
 
 
-def test_a_budget_of_tokens_passes_over_what_is_too_large() -> None:
+def test_chunks_above_the_token_budget_are_skipped() -> None:
     large = page("The wolf " + "hunts and hunts and hunts again " * 8, "large", 2.0)
     ranked = rank("wolf", large, page("A wolf.", "small"))
     assert [each.chunk.url[-5:] for each in within_budget(ranked, 5, 20)] == ["small"]

@@ -1,4 +1,4 @@
-"""Chunks of Markdown: their budget, their words, their identifiers, and how far a change reaches."""
+"""Test chunks of Markdown: budgets, completeness and identifiers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_page_is_split_at_its_headings() -> None:
     assert all(chunk.size == estimated_tokens(chunk.text) for chunk in chunks)
 
 
-def test_headings_without_text_begin_the_section_that_follows() -> None:
+def test_headings_without_text_belong_to_the_next_section() -> None:
     chunks = split_page(URL, "# A\n\n## B [link](http://x)\n\ntext\n\n## *C*", ChunkBudget(100))
     assert [(chunk.text, chunk.headings) for chunk in chunks] == [
         ("# A\n\n## B [link](http://x)\n\ntext", ("A", "B link")),
@@ -93,7 +93,7 @@ def test_headings_without_text_begin_the_section_that_follows() -> None:
     ]
 
 
-def test_parts_of_listings_and_tables_stand_alone() -> None:
+def test_parts_of_code_blocks_and_tables_are_complete_markdown() -> None:
     lines = [f"value_{number} = compute({number})" for number in range(40)]
     rows = [f"| name {number} | {number} |" for number in range(40)]
     code = "```python\n" + "\n".join(lines) + "\n```"
@@ -124,35 +124,35 @@ def test_no_chunk_is_above_its_budget_and_ids_are_unique(
 
 @settings(max_examples=200, deadline=None)
 @given(PLAIN_LINES, st.integers(MIN_LIMIT, 120))
-def test_nothing_is_lost_or_repeated(markdown: str, limit: int) -> None:
+def test_no_text_is_lost_or_repeated(markdown: str, limit: int) -> None:
     if re.search(r"^\s*(```|~~~|\|)", markdown, re.MULTILINE):
-        return  # their frames are repeated
+        return  # fences and table heads are repeated in each part
     chunks = split_page(URL, markdown, ChunkBudget(limit))
     assert squeezed("".join(texts(chunks))) == squeezed(markdown)
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
-def test_sentences_stay_whole_in_every_language(language: str) -> None:
-    """A chunk ends where an entry of the corpus ends, or with the sign of a sentence in it."""
+def test_sentences_are_not_split_in_any_language(language: str) -> None:
+    """A chunk ends with an entry of the corpus or with a sentence terminator."""
     sentences = sib200()[language][:60]
     text = " ".join(sentences)
     chunks = split_page(URL, text, ChunkBudget(2 * max(map(estimated_tokens, sentences))), language)
     assert squeezed("".join(texts(chunks))) == squeezed(text)
     ends = {squeezed(sentence)[-12:] for sentence in sentences}
-    whole = sum(
+    complete = sum(
         chunk.text[-1] in SENTENCE_SIGNS or squeezed(chunk.text)[-12:] in ends for chunk in chunks
     )
     assert len(chunks) > 10
-    assert whole >= 0.9 * len(chunks)
+    assert complete >= 0.9 * len(chunks)
 
 
-def test_a_text_without_boundaries_is_cut() -> None:
+def test_text_without_boundaries_is_split() -> None:
     chunks = split_page(URL, "x" * 10_000 + " " + "字" * 3_000, ChunkBudget(100))
     assert sum(len(squeezed(chunk.text)) for chunk in chunks) == 13_000
 
 
 def test_a_changed_paragraph_changes_one_id() -> None:
-    """Words are replaced in one paragraph of a page with several sections."""
+    """One word is replaced in one paragraph of a page with several sections."""
     generator = random.Random(7)
     sentences = sib200()["en"]
     one = changed = 0
@@ -199,7 +199,7 @@ def test_ids_depend_on_url_and_text_only() -> None:
     assert twice[0].id == one[0].id != twice[1].id
 
 
-def test_a_fence_ends_with_its_own_length() -> None:
+def test_a_code_fence_ends_at_its_own_length() -> None:
     assert list(blocks_of("````\na\n```\n\nb\n````\nc\n\nd")) == ["````\na\n```\n\nb\n````\nc", "d"]
     assert list(blocks_of("``` a``b ```\n\nc")) == ["``` a``b ```", "c"]
 
@@ -238,7 +238,7 @@ def test_hostile_text_takes_linear_time(text: str) -> None:
     assert all(chunk.size <= 200 for chunk in chunks)
 
 
-def test_wrong_budgets_are_refused() -> None:
+def test_invalid_budgets_are_refused() -> None:
     with pytest.raises(UsageError, match="too small"):
         ChunkBudget(3)
     with pytest.raises(UsageError, match="not both"):

@@ -1,6 +1,4 @@
-"""A workspace whose pages were really parsed and archived, on many days: for tests of the
-library.
-"""
+"""Commit pages that are parsed and archived as in a crawl, on chosen days."""
 
 from __future__ import annotations
 
@@ -24,8 +22,9 @@ FIRST_DAY = date(2026, 11, 1)
 
 
 class Fetched(NamedTuple):
-    """One visit. `day` counts from `FIRST_DAY`. `html` None: 304, the same as before; "": the page
-    is gone.
+    """One visit. `day` counts from `FIRST_DAY`.
+
+    `html` None: status 304; empty: status 404.
     """
 
     url: str
@@ -37,6 +36,7 @@ class Fetched(NamedTuple):
 
 
 def at(day: int, second: int = 0) -> int:
+    """Return 06:00 UTC of a day, plus `second`, in ms since 1970."""
     start = datetime(FIRST_DAY.year, FIRST_DAY.month, FIRST_DAY.day, 6, tzinfo=UTC) + timedelta(
         days=day, seconds=second
     )
@@ -53,7 +53,10 @@ def commit(
     fetched: Sequence[Fetched],
     digests: dict[tuple[str, str], int],
 ) -> None:
-    """One commit as a worker makes it. `digests`: the text of each page so far."""
+    """Write one commit as a worker does.
+
+    `digests` has the last text digest of each page and is updated.
+    """
     folder, buffers = claim.next_folder(), Buffers()
     writer = WarcWriter(
         Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"}

@@ -1,5 +1,6 @@
-"""Bulk export against a cluster that behaves as documented: what it holds in the end are the live
-pages, whatever went wrong.
+"""Test bulk exports to a simulated cluster that fails in many ways.
+
+After each successful export, it must have exactly the live pages.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ def put(
     workspace: Workspace, claim: Claim, numbers: range | list[int], *, round: int = 0, language: str = "en", state: str = UrlState.VISITED,
     collection: str = "default", may_index: bool = True,
 ) -> None:  # fmt: skip
-    """Commit pages of several hosts, or with another state their URLs' rows alone."""
+    """Commit pages of several hosts.
+
+    With a `state` other than visited, commit only rows of `urls`.
+    """
     buffers = Buffers()
     for number in numbers:
         url = identify(
@@ -98,61 +102,61 @@ def put(
 
 
 def live(workspace: Workspace, language: str = "") -> dict[str, str]:
-    """Document id -> text of the live pages, asked of the tables another way."""
+    """Return document id -> text of the live pages, by an independent query."""
     tables = LiveTables(workspace)
     keys = ["collection", "host_key", "url_key"]
-    gone = tables.scan("urls").filter(
+    removed = tables.scan("urls").filter(
         pl.col("state").is_in(["gone", "excluded"]) & (pl.col("operation") == "")
     )
     rows = (
         tables.scan("pages")
         .filter("may_index")
-        .join(gone, on=keys, how="anti")
+        .join(removed, on=keys, how="anti")
         .select(*keys, "text", "language")
         .collect()
     )
     return {
         document_id(host, url, collection): text
-        for collection, host, url, text, spoken in rows.iter_rows()
-        if not language or spoken == language
+        for collection, host, url, text, page_language in rows.iter_rows()
+        if not language or page_language == language
     }
 
 
-def held(cluster: Cluster) -> dict[str, str]:
+def stored_texts(cluster: Cluster) -> dict[str, str]:
     for name, document in cluster.documents.items():
         assert document["id"] == name
     return {name: document["text"] for name, document in cluster.documents.items()}
 
 
-def quick(notify: Callable[[str], None] = lambda line: None, attempts: int = 8) -> Backoff:
+def quick_backoff(notify: Callable[[str], None] = lambda line: None, attempts: int = 8) -> Backoff:
     return Backoff(notify, attempts, wait_s=0.001, max_wait_s=0.01)
 
 
 def send(
     workspace: Workspace, cluster: Cluster, *, kind: str = "opensearch", **more: Any
 ) -> BulkReport:
-    chosen = more.pop("chosen", BulkSelection())
-    backoff = quick(more.pop("notify", lambda line: None), more.pop("attempts", 8))
+    selection = more.pop("selection", BulkSelection())
+    backoff = quick_backoff(more.pop("notify", lambda line: None), more.pop("attempts", 8))
     client = BulkClient(cluster.url, backoff, TIMEOUT_S, more.pop("environment", {}))
     target: Target = (
         OpenSearch(client, "pages") if kind == "opensearch" else Quickwit(client, "pages")
     )
     try:
         return export_bulk(
-            workspace, target, Destination(kind, client.url, "pages", chosen), backoff, **more
+            workspace, target, Destination(kind, client.url, "pages", selection), backoff, **more
         )
     finally:
         client.close()
 
 
 def sync(workspace: Workspace, cluster: Cluster, **more: Any) -> BulkReport:
-    """Send, and check that the cluster then holds the live pages."""
+    """Send, and assert that the cluster then holds the live pages."""
     report = send(workspace, cluster, **more)
-    assert held(cluster) == live(workspace, more.get("chosen", BulkSelection()).language)
+    assert stored_texts(cluster) == live(workspace, more.get("selection", BulkSelection()).language)
     return report
 
 
-def test_documents_and_then_what_changed(
+def test_the_second_export_sends_only_changes(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
     put(workspace, claim, range(40))
@@ -168,13 +172,13 @@ def test_documents_and_then_what_changed(
     put(workspace, claim, [3, 4], state=UrlState.GONE)
     second = sync(workspace, cluster)
     assert (second.documents, second.deletions, second.from_entry) == (5, 2, first.log_entry)
-    put(workspace, claim, [3], round=2)  # it is back
+    put(workspace, claim, [3], round=2)  # available again
     put(workspace, claim, [5], round=2, may_index=False)
     third = sync(workspace, cluster)
-    assert (third.documents, third.deletions, len(held(cluster))) == (1, 1, 38)
+    assert (third.documents, third.deletions, len(stored_texts(cluster))) == (1, 1, 38)
 
 
-def test_two_collections_hold_a_url_each(
+def test_a_url_of_two_collections_is_two_documents(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
     put(workspace, claim, range(8))
@@ -186,25 +190,27 @@ def test_two_collections_hold_a_url_each(
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_alone(workspace: Workspace, claim: Claim, cluster: Cluster, fault: str) -> None:
+def test_an_export_survives_each_failure(
+    workspace: Workspace, claim: Claim, cluster: Cluster, fault: str
+) -> None:
     put(workspace, claim, range(60))
     cluster.faults.extend(["", fault, fault, fault])
     report = sync(workspace, cluster, batch_bytes=6_000)
     assert (report.documents, report.failed) == (60, 0)
     assert not cluster.faults
     low, high = {
-        **dict.fromkeys((WHOLE_429, PROXY_502), (60, 60)),  # nothing was carried out twice
-        ITEMS_429: (61, 99),  # only what was refused came again
+        **dict.fromkeys((WHOLE_429, PROXY_502), (60, 60)),  # no document was indexed twice
+        ITEMS_429: (61, 99),  # only rejected documents were sent again
         **dict.fromkeys((LOST, CUT, SLOW, WRONG_COUNT), (61, 10_000)),
         CHUNKED: (0, 10_000),
     }[fault]
     assert low <= cluster.sent() <= high
 
 
-def test_what_comes_late_changes_nothing(
+def test_a_delayed_request_does_not_overwrite_newer_documents(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
-    """A request of long ago that a proxy had kept: the older state never wins."""
+    """A proxy may deliver an old request late."""
     put(workspace, claim, range(5))
     old = list(actions(workspace, workspace.state(), BulkSelection(), 0))
     send(workspace, cluster)
@@ -212,13 +218,13 @@ def test_what_comes_late_changes_nothing(
     put(workspace, claim, [2], state=UrlState.GONE)
     send(workspace, cluster)
     before = dict(cluster.documents)
-    client = BulkClient(cluster.url, quick(), 1.0, {})
+    client = BulkClient(cluster.url, quick_backoff(), 1.0, {})
     assert OpenSearch(client, "pages").send(old, last=True) == [None] * len(old)
     client.close()
-    assert (cluster.documents, held(cluster)) == (before, live(workspace))
+    assert (cluster.documents, stored_texts(cluster)) == (before, live(workspace))
 
 
-def test_documents_that_are_refused_for_good_are_told_and_do_not_hold_up_the_rest(
+def test_rejected_documents_are_reported_and_do_not_block_others(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
     put(workspace, claim, range(20))
@@ -232,7 +238,7 @@ def test_documents_that_are_refused_for_good_are_told_and_do_not_hold_up_the_res
     assert sync(workspace, cluster, again=True).documents == 20
 
 
-def test_a_request_that_is_too_large_is_halved_from_then_on(
+def test_batches_are_halved_after_a_413(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
     put(workspace, claim, range(300))
@@ -245,7 +251,7 @@ def test_a_request_that_is_too_large_is_halved_from_then_on(
     assert "413" in small.failures[0]["reason"]
 
 
-def test_it_gives_up_with_what_is_confirmed_remembered(
+def test_an_aborted_export_stores_the_confirmed_position(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
     put(workspace, claim, range(60))
@@ -259,10 +265,10 @@ def test_it_gives_up_with_what_is_confirmed_remembered(
         send(workspace, cluster, batch_bytes=6_000, save_interval_s=0.0, notify=messages.append)
     assert len(messages) == 7
     cluster.faults.clear()
-    there = cluster.sent()
-    assert there
+    sent_before = cluster.sent()
+    assert sent_before
     again = sync(workspace, cluster, batch_bytes=6_000)
-    assert again.documents <= 60 - there + 1  # the last key comes again
+    assert again.documents <= 60 - sent_before + 1  # the last key is sent again
 
 
 def test_retry_after_is_obeyed() -> None:
@@ -300,10 +306,10 @@ def test_exclusions_and_purges_arrive_as_deletions(
     assert sum("_delete_by_query" in path for _, path, _ in cluster.requests) == 2
 
 
-def test_pages_that_were_parsed_again_stay_gone(
+def test_reparsed_pages_of_gone_urls_stay_deleted(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
-    """`reparse` writes rows of `pages` alone."""
+    """`reparse` writes only rows of `pages`, not of `urls`."""
     put(workspace, claim, range(8))
     put(workspace, claim, [1], state=UrlState.GONE)
     send(workspace, cluster)
@@ -315,39 +321,39 @@ def test_pages_that_were_parsed_again_stay_gone(
     assert sync(workspace, cluster).documents == 1
 
 
-def test_a_language_that_a_page_leaves(
+def test_a_page_that_changes_its_language_is_deleted(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
     put(workspace, claim, range(10), language="de")
     put(workspace, claim, range(10, 20), language="en")
     german = BulkSelection(language="de")
-    assert send(workspace, cluster, chosen=german).documents == 10
+    assert send(workspace, cluster, selection=german).documents == 10
     put(workspace, claim, [4, 5], round=1, language="en")
     put(workspace, claim, [14], round=1, language="de")
-    report = sync(workspace, cluster, chosen=german)
+    report = sync(workspace, cluster, selection=german)
     assert (report.documents, report.deletions) == (1, 2)
 
 
-def test_since(workspace: Workspace, claim: Claim, cluster: Cluster) -> None:
+def test_only_pages_since_a_time_are_sent(
+    workspace: Workspace, claim: Claim, cluster: Cluster
+) -> None:
     put(workspace, claim, range(10))
     put(workspace, claim, range(10, 14), round=5)
-    assert send(workspace, cluster, chosen=BulkSelection(since=START_MS + 5_000)).documents == 4
+    assert send(workspace, cluster, selection=BulkSelection(since=START_MS + 5_000)).documents == 4
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_happens_in_between(
+def test_random_sequences_of_changes_and_failures(
     workspace: Workspace, claim: Claim, cluster: Cluster, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commits, deaths of pages, exclusions, purges, merges and sweeps between and beside exports
-    that go wrong.
-    """
+    """Changes, compaction and vacuum between failing exports."""
     monkeypatch.setattr(bulk_actions, "PAGES_BYTES", 20_000)
     monkeypatch.setattr(bulk_actions, "URLS_BYTES", 5_000)
-    chance = random.Random(seed)
+    generator = random.Random(seed)
     rules = ["host:a.b.example.net", "prefix:http://www.example.org/flat/", "domain:example.com"]
     for step in range(30):
-        numbers = sorted(chance.sample(range(120), 12))
-        kind = chance.choice(
+        numbers = sorted(generator.sample(range(120), 12))
+        kind = generator.choice(
             ["put", "put", "put", "gone", "noindex", "merge", "exclude", "export", "export"]
         )
         if kind == "put":
@@ -356,7 +362,7 @@ def test_whatever_happens_in_between(
                 claim,
                 numbers,
                 round=step,
-                collection=chance.choice(["default", "second"]),
+                collection=generator.choice(["default", "second"]),
             )
         elif kind == "gone":
             put(
@@ -364,58 +370,58 @@ def test_whatever_happens_in_between(
                 claim,
                 numbers,
                 round=step,
-                state=chance.choice([UrlState.GONE, UrlState.EXCLUDED]),
+                state=generator.choice([UrlState.GONE, UrlState.EXCLUDED]),
             )
         elif kind == "noindex":
             put(workspace, claim, numbers[:3], round=step, may_index=False)
         elif kind == "merge":
-            compact(workspace, CompactionSettings(gather=2), whole=chance.random() < 0.3)
+            compact(workspace, CompactionSettings(gather=2), whole=generator.random() < 0.3)
             vacuum(workspace, keep_replaced_ms=0)
-        elif kind == "exclude" and rules and chance.random() < 0.5:
-            (purge if chance.random() < 0.5 else exclude)(workspace, [rules.pop()])
+        elif kind == "exclude" and rules and generator.random() < 0.5:
+            (purge if generator.random() < 0.5 else exclude)(workspace, [rules.pop()])
         elif kind == "export":
-            cluster.faults.extend(chance.choices(["", *FAULTS], k=4))
+            cluster.faults.extend(generator.choices(["", *FAULTS], k=4))
             try:
                 send(
                     workspace,
                     cluster,
-                    batch_bytes=chance.choice([3_000, 30_000]),
+                    batch_bytes=generator.choice([3_000, 30_000]),
                     save_interval_s=0.0,
                     attempts=4,
                 )
             except WorkError:
                 continue
-            assert held(cluster) == live(workspace)
+            assert stored_texts(cluster) == live(workspace)
     cluster.faults.clear()
     sync(workspace, cluster)
 
 
-def test_files_that_are_replaced_and_deleted_under_an_export(
+def test_compaction_and_vacuum_during_an_export(
     workspace: Workspace, claim: Claim, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_actions, "PAGES_BYTES", 5_000)
     for start in range(0, 200, 20):
         put(workspace, claim, range(start, start + 20))
-    swept: list[int] = []
+    vacuumed: list[int] = []
 
-    def fold() -> None:
+    def compact_and_vacuum() -> None:
         put(workspace, claim, [0, 1], round=3)
         compact(workspace, whole=True)
-        swept.append(
+        vacuumed.append(
             vacuum(workspace, keep_replaced_ms=0, now_ms=round(time.time() * 1_000) + 60_000).files
         )
 
-    cluster.during = fold
+    cluster.during = compact_and_vacuum
     report = send(workspace, cluster, batch_bytes=4_000)
-    assert swept[0] > 10
-    assert held(cluster) == live(workspace)
+    assert vacuumed[0] > 10
+    assert stored_texts(cluster) == live(workspace)
     assert report.log_entry == workspace.state().head
-    assert report.documents < 215  # it went on where it was
+    assert report.documents < 215  # it did not start again
 
 
 def _child(root: str, url: str) -> None:
     workspace = Workspace.open(root)
-    backoff = quick()
+    backoff = quick_backoff()
     client = BulkClient(url, backoff, 5.0, {})
     destination = Destination("opensearch", client.url, "pages", BulkSelection())
     export_bulk(
@@ -428,7 +434,9 @@ def _child(root: str, url: str) -> None:
     )
 
 
-def test_kill_9_and_again(workspace: Workspace, claim: Claim, cluster: Cluster) -> None:
+def test_an_export_resumes_after_kills(
+    workspace: Workspace, claim: Claim, cluster: Cluster
+) -> None:
     put(workspace, claim, range(200))
     cluster.pause_s = 0.02
     spawn = multiprocessing.get_context("spawn")
@@ -448,12 +456,12 @@ def test_kill_9_and_again(workspace: Workspace, claim: Claim, cluster: Cluster) 
     cluster.pause_s = 0.0
     report = sync(workspace, cluster)
     changed = len(range(0, 200, 7)) + len(range(0, 200, 31))
-    # each kill costs at most the requests that were under way
+    # each kill repeats at most the requests in flight
     assert cluster.sent() <= 200 + changed + 3 * 30 + 30
     assert report.log_entry == workspace.state().head
 
 
-def test_quickwit_takes_documents_and_promises_deletions(
+def test_quickwit_receives_documents_and_exclusions(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
     put(workspace, claim, range(40))
@@ -466,7 +474,7 @@ def test_quickwit_takes_documents_and_promises_deletions(
     assert (len(cluster.ingested), set(cluster.commits[:-1])) == (40, {"auto"})
     assert cluster.commits[-1] == "wait_for"
     put(workspace, claim, [1, 2], round=1)
-    put(workspace, claim, [6], state=UrlState.GONE)  # Quickwit cannot take one document away
+    put(workspace, claim, [6], state=UrlState.GONE)  # Quickwit cannot delete one document
     assert send(workspace, cluster, kind="quickwit").documents == 2
     newest = {
         document["id"]: document["text"]
@@ -490,7 +498,7 @@ def _id(workspace: Workspace, number: int) -> str:
     return document_id(url.host_key, url.url_key, "default")
 
 
-def test_lines_of_json(workspace: Workspace, claim: Claim) -> None:
+def test_jsonl_export_has_the_live_pages(workspace: Workspace, claim: Claim) -> None:
     put(workspace, claim, range(30))
     put(workspace, claim, range(5), round=1)
     put(workspace, claim, [7], state=UrlState.GONE)
@@ -500,7 +508,7 @@ def test_lines_of_json(workspace: Workspace, claim: Claim) -> None:
     assert {document["id"]: document["text"] for document in lines} == live(workspace)
 
 
-def test_credentials_come_from_the_environment_and_are_never_shown(
+def test_credentials_are_read_from_the_environment_and_never_shown(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
     put(workspace, claim, range(5))
@@ -524,7 +532,7 @@ def test_credentials_come_from_the_environment_and_are_never_shown(
         == 5
     )
     with pytest.raises(UsageError, match="environment") as in_url:
-        BulkClient("http://robot:s3cr:et@127.0.0.1:1", quick(messages.append), 1.0, {})
+        BulkClient("http://robot:s3cr:et@127.0.0.1:1", quick_backoff(messages.append), 1.0, {})
     text = " ".join([str(refused.value), str(in_url.value), *messages, *_contents(workspace)])
     for secret in ("s3cr", "wr0ng", cluster.authorization.split()[1]):
         assert secret not in text
@@ -538,7 +546,7 @@ def _contents(workspace: Workspace) -> list[str]:
     return [path.read_text() for path in Path(workspace.path(EXPORTS)).iterdir()]
 
 
-def test_another_log_is_not_taken_for_the_exported_one(
+def test_the_state_of_another_log_is_refused(
     workspace: Workspace, claim: Claim, cluster: Cluster, tmp_path: Path
 ) -> None:
     put(workspace, claim, range(5))
@@ -556,13 +564,13 @@ def test_another_log_is_not_taken_for_the_exported_one(
 @pytest.mark.parametrize(
     "url", ["127.0.0.1:9200", "ftp://x/", "http://", "http://x:y/", "http://x/?a=b"]
 )
-def test_addresses_that_are_none(url: str) -> None:
+def test_invalid_urls_of_clusters_are_refused(url: str) -> None:
     with pytest.raises(UsageError):
-        BulkClient(url, quick(), 1.0, {})
+        BulkClient(url, quick_backoff(), 1.0, {})
 
 
-def test_names_that_are_no_index() -> None:
-    client = BulkClient("http://127.0.0.1:1", quick(), 1.0, {})
+def test_invalid_index_names_are_refused() -> None:
+    client = BulkClient("http://127.0.0.1:1", quick_backoff(), 1.0, {})
     bad = [(OpenSearch, name) for name in ("", "Upper", "_a", "a b", "a/b")]
     for target, name in [*bad, *((Quickwit, name) for name in ("", "a", "1ab", "a b c"))]:
         with pytest.raises(UsageError):

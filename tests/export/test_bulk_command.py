@@ -1,4 +1,4 @@
-"""`lycosa export bulk` from the command line, and from a workspace on S3."""
+"""Test `lycosa export bulk`, also of a workspace on S3."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(root: str, *arguments: str, secret: str = "") -> Outcome:
     return lycosa("-w", root, "export", "bulk", *arguments, environment=environment)
 
 
-def test_a_cluster_that_wants_credentials(root: str, cluster: Cluster) -> None:
+def test_credentials_are_sent_and_not_stored(root: str, cluster: Cluster) -> None:
     cluster.authorization = "Bearer t0ken"
     to = ("--to", "opensearch", "--url", cluster.url)
     refused = run(root, *to, secret="Bearer wr0ng")
@@ -48,7 +48,7 @@ def test_a_cluster_that_wants_credentials(root: str, cluster: Cluster) -> None:
     ]
 
 
-def test_refused_documents_are_listed_and_make_the_call_fail(root: str, cluster: Cluster) -> None:
+def test_rejected_documents_are_listed_and_fail_the_command(root: str, cluster: Cluster) -> None:
     assert run(root, "--to", "opensearch", "--url", cluster.url, "--index", "first").code == 0
     cluster.never = {next(iter(cluster.documents))}
     output = run(root, "--to", "opensearch", "--url", cluster.url, "--index", "second")
@@ -57,7 +57,7 @@ def test_refused_documents_are_listed_and_make_the_call_fail(root: str, cluster:
     assert "11 documents" in output.out
 
 
-def test_lines_in_a_file(root: str, tmp_path: Path) -> None:
+def test_jsonl_is_written_to_a_file_or_standard_output(root: str, tmp_path: Path) -> None:
     out = tmp_path / "pages.jsonl"
     output = run(root, "--to", "jsonl", "--out", str(out))
     assert (output.code, output.out) == (0, "")
@@ -75,11 +75,11 @@ def test_lines_in_a_file(root: str, tmp_path: Path) -> None:
         ("--to", "opensearch", "--url", "http://127.0.0.1:1", "--batch", "1KB"),
     ],
 )
-def test_wrong_calls(root: str, arguments: tuple[str, ...]) -> None:
+def test_invalid_arguments_exit_with_2(root: str, arguments: tuple[str, ...]) -> None:
     assert run(root, *arguments).code == 2
 
 
-def test_a_workspace_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_of_a_workspace_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with s3_server() as s3, bulk_server() as cluster:
         for name, value in {**s3.environment, "LYCOSA_CACHE": str(tmp_path / "cache")}.items():
             monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""Incremental exports of chunks: their sum, their files, and their state."""
+"""Test incremental exports of chunks: their result, files and state."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def applied(folder: Path) -> dict[str, dict[str, Any]]:
+def apply_exports(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the chunks after all exports into a folder, by id."""
     chunks: dict[str, dict[str, Any]] = {}
     for row in rows_of(folder):
@@ -80,7 +80,7 @@ def applied(folder: Path) -> dict[str, dict[str, Any]]:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(VERSIONS, min_size=1, max_size=5), st.sampled_from(["jsonl", "parquet"]))
-def test_the_sum_of_incremental_exports_is_a_full_one(
+def test_incremental_exports_add_up_to_a_full_export(
     history: Sequence[dict[str, tuple[str, str, int]]], form: str
 ) -> None:
     options = ChunkOptions(form, max_tokens=16)
@@ -90,14 +90,14 @@ def test_the_sum_of_incremental_exports_is_a_full_one(
             pages = [page(url, *values) for url, values in version.items()]
             report = export(folder / "incremental", pages, options)
             export(folder / f"full{number}", pages, options)
-            chunks = applied(folder / "incremental")
-            assert chunks == applied(folder / f"full{number}")
+            chunks = apply_exports(folder / "incremental")
+            assert chunks == apply_exports(folder / f"full{number}")
             assert report.chunks == len(chunks)
         again = export(folder / "incremental", pages, options)
         assert (again.file, again.pages) == (None, 0)
 
 
-def test_a_changed_paragraph_is_one_row_added_and_one_removed(tmp_path: Path) -> None:
+def test_a_changed_paragraph_adds_and_removes_one_row(tmp_path: Path) -> None:
     paragraphs = [f"# {number}\n\nParagraph {number} of the page." for number in range(20)]
     options = ChunkOptions()
     first = export(tmp_path, [page("http://a/", "\n\n".join(paragraphs))], options)
@@ -105,7 +105,7 @@ def test_a_changed_paragraph_is_one_row_added_and_one_removed(tmp_path: Path) ->
     paragraphs[7] = "# 7\n\nAnother paragraph."
     second = export(tmp_path, [page("http://a/", "\n\n".join(paragraphs), number=2)], options)
     assert (second.added, second.removed) == (1, 1)
-    # The record is another one, and the neighbours of the new chunk have another neighbour.
+    # All chunks have a new record ID; the neighbours of the new chunk have new links.
     assert second.changed == 19
     assert second.file == tmp_path / "chunks-000002.jsonl"
 
@@ -147,7 +147,7 @@ def test_a_damaged_or_busy_state_is_reported(tmp_path: Path) -> None:
         export(tmp_path, [], ChunkOptions())
 
 
-def imported(tmp_path: Path, text: str) -> Workspace:
+def import_page(tmp_path: Path, text: str) -> Workspace:
     """Return a workspace with a page, from a folder of files."""
     files = tmp_path / "files"
     files.mkdir(exist_ok=True)
@@ -158,14 +158,16 @@ def imported(tmp_path: Path, text: str) -> Workspace:
 
 
 def test_a_workspace_is_exported_incrementally(tmp_path: Path) -> None:
-    exports = imported(tmp_path, "First version of the text.").export
+    exports = import_page(tmp_path, "First version of the text.").export
     first = exports.chunks(str(tmp_path / "out"))
     assert (first.pages, first.chunks, first.added, first.unreadable) == (1, 1, 1, [])
     assert exports.chunks(str(tmp_path / "out")).pages == 0
-    second = imported(tmp_path, "Second version of the text.").export.chunks(str(tmp_path / "out"))
+    second = import_page(tmp_path, "Second version of the text.").export.chunks(
+        str(tmp_path / "out")
+    )
     assert (second.pages, second.added, second.removed) == (1, 1, 1)
     exports.chunks(str(tmp_path / "full"))
-    assert applied(tmp_path / "out") == applied(tmp_path / "full")
+    assert apply_exports(tmp_path / "out") == apply_exports(tmp_path / "full")
     (row,) = rows_of(tmp_path / "full")
     assert row["text"] == "# Page\n\nSecond version of the text."
     assert (row["url"], row["title"]) == ("http://a.example/page.html", "Page")
@@ -173,7 +175,7 @@ def test_a_workspace_is_exported_incrementally(tmp_path: Path) -> None:
 
 
 def test_the_command_reports_its_file(tmp_path: Path) -> None:
-    root = imported(tmp_path, "Some text that is long enough.").root
+    root = import_page(tmp_path, "Some text that is long enough.").root
     words = ("-w", root, "export", "chunks", str(tmp_path / "out"), "--format", "parquet")
     outcome = run_here(*words)
     assert outcome.code == 0, outcome.err

@@ -1,6 +1,4 @@
-"""The library: what stands on which day, that its files are what they promise, and what a kill
-leaves.
-"""
+"""Test exports of pages by day: contents, formats and resumption."""
 
 from __future__ import annotations
 
@@ -33,6 +31,7 @@ from lycosa.graph.generation import current_duplicates
 from lycosa.store.compaction.compact import compact
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace
+from tests.export.folders import content
 from tests.export.library_pages import READER, Fetched, commit, day_name
 from tests.waiting import until
 
@@ -57,7 +56,7 @@ GERMAN = (
 )
 
 
-def made(path: Path, *commits: list[Fetched]) -> Workspace:
+def create_workspace(path: Path, *commits: list[Fetched]) -> Workspace:
     workspace = Workspace.create(str(path), partitions=4)
     claim = workspace.claim("test")
     digests: dict[tuple[str, str], int] = {}
@@ -71,16 +70,16 @@ def export(
     workspace: Workspace,
     target: Path,
     kind: str = "xml",
-    chosen: LibrarySelection = EVERYTHING,
+    selection: LibrarySelection = EVERYTHING,
     languages: Mapping[str, str] | None = None,
     **more: Any,
 ) -> LibraryReport:
-    chosen = replace(chosen, languages=languages or {})
-    return export_library(workspace, target, FORMATS[kind], chosen, READER, **more)
+    selection = replace(selection, languages=languages or {})
+    return export_library(workspace, target, FORMATS[kind], selection, READER, **more)
 
 
 def documents(target: Path) -> dict[tuple[str, str], list[Any]]:
-    """(language, day) -> its documents; every file is valid and says where it stands."""
+    """Return (language, day) -> documents, validated by the schema."""
     results: dict[tuple[str, str], list[Any]] = {}
     for path in sorted((target / "xml").glob("*/*/*.xml")):
         tree = etree.parse(str(path))
@@ -113,17 +112,9 @@ def texts_by_day(results: dict[tuple[str, str], list[Any]], url: str) -> dict[st
     }
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
-def test_a_page_stands_on_the_days_it_changed_with_the_text_of_that_day(tmp_path: Path) -> None:
+def test_a_page_is_in_the_days_of_its_changes_with_its_last_text(tmp_path: Path) -> None:
     page, still = f"{HOME}changing", f"{HOME}still"
-    workspace = made(
+    workspace = create_workspace(
         tmp_path / "w",
         [Fetched(page, 0, html(f"{ENGLISH} First.")), Fetched(still, 0, html(f"{ENGLISH} Still."))],
         [Fetched(page, 1, None), Fetched(still, 1, html(f"{ENGLISH} Still.", title="A title"))],
@@ -146,7 +137,7 @@ def test_a_page_stands_on_the_days_it_changed_with_the_text_of_that_day(tmp_path
     (latest,) = results["en", day_name(2)]
     assert latest.findtext(f"{Q}fetched-at") == f"{day_name(2)}T06:00:09.000Z"
 
-    export(workspace, tmp_path / "full", chosen=LibrarySelection(full=True))
+    export(workspace, tmp_path / "full", selection=LibrarySelection(full=True))
     full = documents(tmp_path / "full")
     texts = texts_by_day(full, page)
     assert [
@@ -161,13 +152,13 @@ def test_a_page_stands_on_the_days_it_changed_with_the_text_of_that_day(tmp_path
     assert [len(full["en", day_name(day)]) for day in range(4)] == [2, 2, 1, 1]
 
 
-def test_what_a_document_says(tmp_path: Path) -> None:
+def test_fields_of_a_document(tmp_path: Path) -> None:
     links = (
         '<a href="/a?x=1&amp;y=&quot;2">one &lt;b&gt;</a><img src="/i.png"><a '
         'href="http://other.example/ü">zwei</a>'
     )
     page = html(f"{GERMAN} 5 &lt; 6 & “7”", title="Über &lt;Mäuse> & Co", links=links)
-    workspace = made(tmp_path / "w", [Fetched(f"{HOME}a", 0, page, "zh", f"{HOME}old")])
+    workspace = create_workspace(tmp_path / "w", [Fetched(f"{HOME}a", 0, page, "zh", f"{HOME}old")])
     export(workspace, tmp_path / "out", languages={"zh": "zh"})
     ((document,),) = documents(tmp_path / "out").values()
     output = {
@@ -201,9 +192,13 @@ def test_what_a_document_says(tmp_path: Path) -> None:
         ("]]> <!-- --> &amp;amp;", "]]> <!-- --> &amp;"),
     ],
 )
-def test_any_character_is_taken(tmp_path: Path, text: str, expected: str | None) -> None:
+def test_all_characters_are_exported_as_valid_xml(
+    tmp_path: Path, text: str, expected: str | None
+) -> None:
     body = text.replace("<!--", "&lt;!--").replace("]]>", "]]&gt;")
-    workspace = made(tmp_path / "w", [Fetched(HOME, 0, html(f"{ENGLISH} {body}", title=body))])
+    workspace = create_workspace(
+        tmp_path / "w", [Fetched(HOME, 0, html(f"{ENGLISH} {body}", title=body))]
+    )
     export(workspace, tmp_path / "out")
     ((document,),) = documents(tmp_path / "out").values()
     assert expected is None or expected in text_of(document)
@@ -211,8 +206,8 @@ def test_any_character_is_taken(tmp_path: Path, text: str, expected: str | None)
 
 
 @pytest.mark.slow
-def test_a_huge_page_is_read_by_a_parser_with_usual_limits(tmp_path: Path) -> None:
-    workspace = made(
+def test_a_huge_page_is_within_the_default_limits_of_parsers(tmp_path: Path) -> None:
+    workspace = create_workspace(
         tmp_path / "w",
         [Fetched(HOME, 0, html("word & 𠀀 " * 1_300_000)), Fetched(f"{HOME}b", 0, html(ENGLISH))],
     )
@@ -223,17 +218,17 @@ def test_a_huge_page_is_read_by_a_parser_with_usual_limits(tmp_path: Path) -> No
     assert len(list((tmp_path / "out").rglob("*.xml"))) == 2
 
 
-def test_what_is_left_out(tmp_path: Path) -> None:
-    retained, copy, hidden, excluded = (
+def test_copies_noindex_and_excluded_pages_are_left_out(tmp_path: Path) -> None:
+    original, copy, hidden, excluded = (
         f"{HOME}kept",
         f"{HOME}kept?from=mail",
         f"{HOME}hidden",
         "http://bad.example/",
     )
-    workspace = made(
+    workspace = create_workspace(
         tmp_path / "w",
         [
-            Fetched(retained, 0, html(ENGLISH)),
+            Fetched(original, 0, html(ENGLISH)),
             Fetched(copy, 0, html(ENGLISH), redirect_from=f"{HOME}go"),
             Fetched(copy, 0, html(ENGLISH), "other", f"{HOME}go"),
             Fetched(hidden, 0, html(f"{ENGLISH} hidden", robots="noindex")),
@@ -242,24 +237,24 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     )
     export(workspace, tmp_path / "before")
     assert urls(tmp_path / "before") == {
-        ("en", day_name(0)): sorted([retained, copy, copy, excluded])
+        ("en", day_name(0)): sorted([original, copy, copy, excluded])
     }
     exclude(workspace, ["host:bad.example"])
     assert make_generation(workspace).duplicates == 1
     assert current_duplicates(workspace).select("collection", "url", "canonical_of").rows() == [
-        ("default", copy, retained)
+        ("default", copy, original)
     ]
     export(workspace, tmp_path / "after")
-    # the other collection has no other of that text
-    assert urls(tmp_path / "after") == {("en", day_name(0)): [retained, copy]}
+    # in the other collection it is the only page with this text
+    assert urls(tmp_path / "after") == {("en", day_name(0)): [original, copy]}
 
 
-def test_a_purge_leaves_no_name_in_the_graph(tmp_path: Path) -> None:
-    retained, copy = "http://secret.example/kept", "http://secret.example/kept?from=mail"
-    workspace = made(
+def test_a_purge_removes_urls_from_the_graph(tmp_path: Path) -> None:
+    original, copy = "http://secret.example/kept", "http://secret.example/kept?from=mail"
+    workspace = create_workspace(
         tmp_path / "w",
         [
-            Fetched(retained, 0, html(ENGLISH)),
+            Fetched(original, 0, html(ENGLISH)),
             Fetched(copy, 0, html(ENGLISH), redirect_from=f"{HOME}go"),
         ],
     )
@@ -271,9 +266,9 @@ def test_a_purge_leaves_no_name_in_the_graph(tmp_path: Path) -> None:
     assert len(list((tmp_path / "w/graph").iterdir())) == 1
 
 
-def test_languages_days_and_collections_are_chosen(tmp_path: Path) -> None:
+def test_selection_by_language_day_and_collection(tmp_path: Path) -> None:
     one, two, three = f"{HOME}1", f"{HOME}2", f"{HOME}3"
-    workspace = made(
+    workspace = create_workspace(
         tmp_path / "w",
         [
             Fetched(one, 0, html(ENGLISH), "de"),
@@ -282,23 +277,23 @@ def test_languages_days_and_collections_are_chosen(tmp_path: Path) -> None:
         ],
     )
     languages = {"de": "de"}
-    for number, (chosen, expected) in enumerate(
+    for number, (selection, expected) in enumerate(
         [
             (LibrarySelection(), {("de", 0): [one], ("de", 1): [two], ("en", 2): [three]}),
             (LibrarySelection(language="de"), {("de", 0): [one], ("de", 1): [two]}),
             (LibrarySelection(collection="misc"), {("de", 1): [two], ("en", 2): [three]}),
             (LibrarySelection(since=date(2026, 11, 2)), {("de", 1): [two], ("en", 2): [three]}),
             (LibrarySelection(until=date(2026, 11, 2)), {("de", 0): [one], ("de", 1): [two]}),
-            (LibrarySelection(collection="nobody"), {}),
+            (LibrarySelection(collection="none"), {}),
         ]
     ):
-        export(workspace, tmp_path / str(number), chosen=chosen, languages=languages)
+        export(workspace, tmp_path / str(number), selection=selection, languages=languages)
         assert urls(tmp_path / str(number)) == {
             (language, day_name(day)): results for (language, day), results in expected.items()
         }
 
 
-def many(count: int) -> list[Fetched]:
+def numbered_pages(count: int) -> list[Fetched]:
     return [
         Fetched(
             f"http://h{n % 7}.example/{n}", n % 3, html(f"{ENGLISH} {n} " + "word " * (n % 200))
@@ -308,8 +303,10 @@ def many(count: int) -> list[Fetched]:
 
 
 @pytest.mark.parametrize("kind", sorted(FORMATS))
-def test_repeated_it_gives_the_same_bytes_and_writes_nothing(tmp_path: Path, kind: str) -> None:
-    workspace = made(tmp_path / "w", many(60), many(120)[60:])
+def test_a_repeated_export_gives_the_same_bytes_and_writes_no_file(
+    tmp_path: Path, kind: str
+) -> None:
+    workspace = create_workspace(tmp_path / "w", numbered_pages(60), numbered_pages(120)[60:])
     first = export(workspace, tmp_path / "a", kind, file_bytes=20_000)
     assert first.files == len(first.written) > 5
     before = {
@@ -334,8 +331,8 @@ def test_repeated_it_gives_the_same_bytes_and_writes_nothing(tmp_path: Path, kin
     assert content(tmp_path / "a") == content(tmp_path / "b")
 
 
-def test_only_days_that_hold_something_else_are_written_anew(tmp_path: Path) -> None:
-    workspace = made(tmp_path / "w", many(30))
+def test_only_changed_days_are_written_again(tmp_path: Path) -> None:
+    workspace = create_workspace(tmp_path / "w", numbered_pages(30))
     export(workspace, tmp_path / "out", file_bytes=4_000)
     claim = workspace.claim("more")
     commit(workspace, claim, [Fetched(f"{HOME}new", 1, html(ENGLISH))], {})
@@ -350,7 +347,7 @@ def test_only_days_that_hold_something_else_are_written_anew(tmp_path: Path) -> 
 _CHILD = """
 import sys
 from tests.export.library_pages import READER
-from lycosa.export.library import day_writer as shelf
+from lycosa.export.library import day_writer
 from lycosa.export.library.editions import LibrarySelection
 from lycosa.export.library.formats import FORMATS
 from lycosa.export.library.library import export_library
@@ -363,14 +360,14 @@ def dying(source, target):
     left[0] -= 1
     if not left[0]:
         os.kill(os.getpid(), 9)
-shelf.os.replace = dying
+day_writer.os.replace = dying
 export_library(Workspace.open(sys.argv[1]), sys.argv[2], FORMATS["xml"], LibrarySelection(), READER, file_bytes=20_000)
 """
 
 
 @pytest.mark.proves("durability-export-kill")
 def test_killed_at_any_step_it_goes_on(tmp_path: Path) -> None:
-    workspace = made(tmp_path / "w", many(120))
+    workspace = create_workspace(tmp_path / "w", numbered_pages(120))
     export(workspace, tmp_path / "whole", file_bytes=20_000)
     expected = content(tmp_path / "whole")
     out, kills = tmp_path / "out", 0
@@ -381,12 +378,12 @@ def test_killed_at_any_step_it_goes_on(tmp_path: Path) -> None:
             timeout=120,
         )
         kills += child.returncode == -signal.SIGKILL
-        whole = {
-            name: there
-            for name, there in content(out).items()
+        complete = {
+            name: data
+            for name, data in content(out).items()
             if name.endswith(".xml") and "/." not in name
         }
-        assert all(expected[name] == there for name, there in whole.items())
+        assert all(expected[name] == data for name, data in complete.items())
         if child.returncode == 0:
             break
     assert export(workspace, out, file_bytes=20_000).unchanged == 3
@@ -394,23 +391,23 @@ def test_killed_at_any_step_it_goes_on(tmp_path: Path) -> None:
     assert content(out) == expected
 
 
-def test_whole_files_of_a_killed_export_are_not_written_again(tmp_path: Path) -> None:
-    workspace = made(tmp_path / "w", many(120))
+def test_complete_files_of_a_killed_export_are_not_written_again(tmp_path: Path) -> None:
+    workspace = create_workspace(tmp_path / "w", numbered_pages(120))
     child = subprocess.run(
         [sys.executable, "-c", _CHILD, workspace.root, str(tmp_path / "out"), "9"],
         check=False,
         timeout=120,
     )
     assert child.returncode == -signal.SIGKILL
-    there = {path: path.stat().st_ino for path in (tmp_path / "out/xml").glob("*/*/*.xml")}
-    assert there
+    inodes = {path: path.stat().st_ino for path in (tmp_path / "out/xml").glob("*/*/*.xml")}
+    assert inodes
     report = export(workspace, tmp_path / "out", file_bytes=20_000)
     assert json.loads((tmp_path / "out/xml/en" / day_name(0) / "index.json").read_text())["files"]
-    assert report.resumed_files >= len(there) - 1
-    assert sum(path.stat().st_ino == inode for path, inode in there.items()) >= len(there) - 1
+    assert report.resumed_files >= len(inodes) - 1
+    assert sum(path.stat().st_ino == inode for path, inode in inodes.items()) >= len(inodes) - 1
 
 
-def test_all_kinds_say_the_same(tmp_path: Path) -> None:
+def test_all_formats_have_the_same_contents(tmp_path: Path) -> None:
     declared = json.dumps(
         {
             "@type": "Recipe",
@@ -427,7 +424,7 @@ def test_all_kinds_say_the_same(tmp_path: Path) -> None:
         Fetched(f"{HOME}{n}", n % 2, html(f"{ENGLISH} 𠀀 {n}", links=links)) for n in range(20)
     ]
     pages.append(Fetched(f"{HOME}1", 2, html(f"{GERMAN} later", links=links)))
-    workspace = made(tmp_path / "w", pages[:20], pages[20:])
+    workspace = create_workspace(tmp_path / "w", pages[:20], pages[20:])
     for kind in FORMATS:
         export(workspace, tmp_path, kind)
     lines = [
@@ -457,13 +454,13 @@ def test_all_kinds_say_the_same(tmp_path: Path) -> None:
     assert [row["links"] for row in tables] == [line["links"] for line in lines]
     assert [row["metadata"] for row in tables] == [line["metadata"] for line in lines]
     for line in lines:
-        declared_values = line["metadata"]
-        assert (declared_values["type"], declared_values["authors"]) == (
+        metadata = line["metadata"]
+        assert (metadata["type"], metadata["authors"]) == (
             "Recipe",
             ["Jane & John Doe"],
         )
-        assert declared_values["published_at"] == "2026-10-01T00:00:00Z"
-        assert (declared_values["price"], declared_values["rating_count"]) == (2.5, 7)
+        assert metadata["published_at"] == "2026-10-01T00:00:00Z"
+        assert (metadata["price"], metadata["rating_count"]) == (2.5, 7)
     for of_day in documents(tmp_path).values():
         for document in of_day:
             element = document.find(f"{Q}metadata")
@@ -484,8 +481,8 @@ def test_all_kinds_say_the_same(tmp_path: Path) -> None:
     assert all("to x" in body for _, body in texts)
 
 
-def test_two_exports_do_not_write_into_one_another(tmp_path: Path) -> None:
-    workspace = made(tmp_path / "w", many(10))
+def test_a_second_export_into_the_same_folder_is_refused(tmp_path: Path) -> None:
+    workspace = create_workspace(tmp_path / "w", numbered_pages(10))
     target = tmp_path / "out"
     (target / "xml").mkdir(parents=True)
     code = (
@@ -510,4 +507,4 @@ def test_two_exports_do_not_write_into_one_another(tmp_path: Path) -> None:
             return export(workspace, target).documents == 10
         return False
 
-    until(exported, 30)  # the lock does not outlive its holder
+    until(exported, 30)  # the lock ends with its process

@@ -1,4 +1,4 @@
-"""Pages as Markdown files and `llms.txt`, of a site that is crawled from a real server."""
+"""Test exports of a crawled site as Markdown files and `llms.txt`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
-from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError
 from lycosa.export.markdown.pages import export_llms, export_markdown, markdown_pages
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Server, nginx
+from tests.site.paper import crawled
 
-PROSE = "This is a sentence of prose that is long enough to be taken for one, and it has no links."
+PROSE = "This is a sentence of prose that is long enough to be main text, and it has no links."
 MENU = "<nav><ul><li><a href=/>Home</a><li><a href=/docs/install.html>Install</a></ul></nav>"
 FILES = {
     "index.html": f"<title>Example: start</title><meta name=description content='All about it.'>"
@@ -39,20 +38,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Worksp
         (root / "site" / name).write_text(content)
     with nginx([Server("127.0.8.7", root / "site", index="index.html")]) as server:
         start = f"http://127.0.8.7:{server.port}/"
-        collection = Collection.model_validate(
-            {
-                "name": "default",
-                "delay": 0,
-                "courtesy_factor": 0.0,
-                "seeds": [start, f"{start}docs/hidden.html"],
-            }
-        )
         config = parse_config("", overrides=("crawl.patience=0",))
-        crawl(CrawlOrder(str(root / "w"), config, collection, index=False))
+        crawled(str(root / "w"), start, f"{start}docs/hidden.html", config=config)
         yield start, Workspace.open(str(root / "w"))
 
 
-def test_a_file_for_each_page(site: tuple[str, Workspace], tmp_path: Path) -> None:
+def test_one_markdown_file_per_page(site: tuple[str, Workspace], tmp_path: Path) -> None:
     start, workspace = site
     report = export_markdown(workspace, tmp_path)
     host = start.split("/")[2].replace(":", "_")
@@ -75,7 +66,7 @@ def test_a_file_for_each_page(site: tuple[str, Workspace], tmp_path: Path) -> No
     assert "\\# Not a heading" in (tmp_path / host / "notes.txt.md").read_text()
 
 
-def test_unchanged_files_are_left_alone(site: tuple[str, Workspace], tmp_path: Path) -> None:
+def test_unchanged_files_are_not_written_again(site: tuple[str, Workspace], tmp_path: Path) -> None:
     _, workspace = site
     export_markdown(workspace, tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.md")}
@@ -86,7 +77,7 @@ def test_unchanged_files_are_left_alone(site: tuple[str, Workspace], tmp_path: P
     assert {path for path in before if before[path] != after[path]} == {changed}
 
 
-def test_llms_files(site: tuple[str, Workspace], tmp_path: Path) -> None:
+def test_llms_files_list_the_pages(site: tuple[str, Workspace], tmp_path: Path) -> None:
     start, workspace = site
     assert export_llms(workspace, start, tmp_path).pages == 3
     assert (tmp_path / "llms.txt").read_text() == (
@@ -99,7 +90,7 @@ def test_llms_files(site: tuple[str, Workspace], tmp_path: Path) -> None:
     assert "pip install x" in full
 
 
-def test_the_whole_page_and_a_damaged_archive(site: tuple[str, Workspace], tmp_path: Path) -> None:
+def test_full_markdown_and_a_damaged_archive(site: tuple[str, Workspace], tmp_path: Path) -> None:
     start, workspace = site
     pages = {page.url: page for page in markdown_pages(workspace, mode=MarkdownMode.FULL)}
     assert "- [Home]" in pages[start].markdown

@@ -1,6 +1,4 @@
-"""A mirror on disk: names that any file system takes, links that lead from file to file, in a walk
-over them and in a browser.
-"""
+"""Test offline mirrors: portable file names and rewritten links."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
-from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError
 from lycosa.export.mirror.file_names import file_names
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
@@ -25,12 +21,13 @@ from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
 from lycosa.page.html import style
 from lycosa.store.workspace import Workspace
 from tests.cli.conftest import printed
+from tests.export.folders import content
 from tests.servers.ftp import ftp
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
+from tests.site.paper import crawled
 
 CACHE = Path.home() / ".cache/lycosa-sites"
-QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False, "requisites": True}
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
     "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
@@ -38,36 +35,37 @@ PNG = bytes.fromhex(
 
 
 class _Links(HTMLParser):
-    """Independent of what wrote the files: the standard library's parser."""
+    """Links and anchors of a page, by the parser of the standard library."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.links: list[str] = []
         self.ids: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value for name, value in attrs if value}
         self.ids.update(values[name] for name in ("id", "name") if name in values)
         if tag != "base":
-            self.found += [values[name] for name in ("href", "src") if name in values]
+            self.links += [values[name] for name in ("href", "src") if name in values]
 
 
-def links(path: Path) -> _Links:
+def read_links(path: Path) -> _Links:
     parser = _Links()
     parser.feed(path.read_text("utf-8", "replace"))
     return parser
 
 
-def broken(start: Path) -> tuple[int, list[tuple[str, str]]]:
-    """Follow every link that leads to a file: (files that were reached, (page, link) of those that
-    lead nowhere).
+def broken_links(start: Path) -> tuple[int, list[tuple[str, str]]]:
+    """Follow all links to files.
+
+    Return the number of files and the broken links as (page, link).
     """
     waiting, seen, wrong = [start], {start}, []
     while waiting:
         page = waiting.pop()
         if page.suffix not in (".html", ".htm", ".xhtml"):
             continue
-        for link in links(page).found:
+        for link in read_links(page).links:
             parts = urlsplit(urljoin(page.as_uri(), link))
             if parts.scheme != "file":
                 continue
@@ -80,9 +78,16 @@ def broken(start: Path) -> tuple[int, list[tuple[str, str]]]:
     return len(seen), wrong
 
 
+def crawl_from(seed: str, root: Path) -> Workspace:
+    """Crawl a site with its page requisites, without an index."""
+    config = parse_config("", overrides=("crawl.patience=0",))
+    crawled(str(root), seed, config=config, requisites=True)
+    return Workspace.open(str(root))
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Workspace]]:
-    """A site with one of everything, crawled."""
+    """Start URL and workspace of a crawled site with all kinds of links."""
     root = tmp_path_factory.mktemp("mirror")
     files: dict[str, bytes] = {
         "index.html": (
@@ -90,7 +95,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Worksp
             b"integrity=sha256-x><base href=/deep/>"
             b"<meta http-equiv=Content-Security-Policy content=\"default-src 'none'\"></head><body "
             b"style=\"background:url('/img/body.png')\">"
-            b'<p>Words that stand here.</p><img src="/img/a.png" srcset="/img/b.png 2x, '
+            b'<p>Words of the page.</p><img src="/img/a.png" srcset="/img/b.png 2x, '
             b'/img/a.png 1x">'
             b'<a href="page?id=1&amp;n=2#part">query</a>'
             b'<a href="/moved">moved</a><a href="/a%20b/">space</a><a href="/nowhere">404</a><a '
@@ -107,9 +112,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Worksp
         "font/x.woff2": b"wOF2....",
     }
     files |= {f"img/{name}.png": PNG for name in ("a", "b", "body")}
-    for name, content in files.items():
+    for name, data in files.items():
         (root / "site" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "site" / name).write_bytes(content)
+        (root / "site" / name).write_bytes(data)
     extra = (
         "location = /moved { return 301 /a%20b/; } location = /deep/page { default_type "
         "'text/html; charset=iso-8859-1'; }"
@@ -118,16 +123,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Worksp
         [Server("127.0.8.1", root / "site", index="index.html", autoindex=False, extra=extra)]
     ) as server:
         start = f"http://127.0.8.1:{server.port}/"
-        collection = Collection.model_validate({**QUICK, "seeds": [start]})
-        crawl(
-            CrawlOrder(
-                str(root / "w"),
-                parse_config("", overrides=("crawl.patience=0",)),
-                collection,
-                index=False,
-            )
-        )
-        yield start, Workspace.open(str(root / "w"))
+        yield start, crawl_from(start, root / "w")
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +131,7 @@ def mirror(site: tuple[str, Workspace], tmp_path_factory: pytest.TempPathFactory
     return export_mirror(site[1], "127.0.8.1", tmp_path_factory.mktemp("copy"))
 
 
-def test_every_requisite_is_there(mirror: MirrorReport) -> None:
+def test_all_requisites_are_written(mirror: MirrorReport) -> None:
     home = mirror.start.parent
     results = sorted(str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
     page = next(name for name in results if name.startswith("deep/"))
@@ -159,35 +155,27 @@ def test_every_requisite_is_there(mirror: MirrorReport) -> None:
     assert (home / "img/a.png").read_bytes() == PNG
 
 
-def test_a_directory_of_an_ftp_server_is_a_page(tmp_path: Path) -> None:
-    root, workspace = tmp_path / "root", str(tmp_path / "w")
+def test_directories_of_an_ftp_server_are_pages(tmp_path: Path) -> None:
+    root = tmp_path / "root"
     for name in ("one.txt", "sub folder/two & more.txt", "sub folder/deeper/three.txt"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"The words of {name}.\n", encoding="utf-8")
     with ftp(root, tmp_path / "ftp.log") as port:
-        collection = Collection.model_validate({**QUICK, "seeds": [f"ftp://127.0.0.1:{port}/"]})
-        crawl(
-            CrawlOrder(
-                workspace,
-                parse_config("", overrides=("crawl.patience=0",)),
-                collection,
-                index=False,
-            )
-        )
-    report = export_mirror(Workspace.open(workspace), "127.0.0.1", tmp_path / "copy")
+        workspace = crawl_from(f"ftp://127.0.0.1:{port}/", tmp_path / "w")
+    report = export_mirror(workspace, "127.0.0.1", tmp_path / "copy")
     assert report.start.name == "index.html"
-    reached, wrong = broken(report.start)
+    reached, wrong = broken_links(report.start)
     assert (reached, wrong) == (report.files, [])
     assert sorted(path.name for path in report.folder.rglob("*") if path.is_file()) == sorted(
         ["index.html", "index.html", "index.html", "one.txt", "two & more.txt", "three.txt"]
     )
 
 
-def test_links_lead_from_file_to_file(site: tuple[str, Workspace], mirror: MirrorReport) -> None:
-    reached, wrong = broken(mirror.start)
-    assert (reached, wrong) == (5, [])  # three pages, a sheet, an image
+def test_links_are_rewritten_to_files(site: tuple[str, Workspace], mirror: MirrorReport) -> None:
+    reached, wrong = broken_links(mirror.start)
+    assert (reached, wrong) == (5, [])  # 3 pages, 1 style sheet, 1 image
     text = mirror.start.read_text()
-    assert 'href="a%20b/index.html"' in text  # behind a redirect, too
+    assert 'href="a%20b/index.html"' in text  # target of a redirect
     assert f'href="{site[0]}nowhere"' in text
     assert "http://other.invalid/x" in text
     assert "integrity" not in text
@@ -196,7 +184,7 @@ def test_links_lead_from_file_to_file(site: tuple[str, Workspace], mirror: Mirro
     assert 'var x = "<a href=/not/a/link>";' in text
     assert '<!-- <a href="/nor/this"> -->' in text
     assert 'href="#here"' in text
-    query = next(link for link in links(mirror.start).found if link.endswith("#part"))
+    query = next(link for link in read_links(mirror.start).links if link.endswith("#part"))
     assert (mirror.start.parent / unquote(query.partition("#")[0])).is_file()
 
 
@@ -207,28 +195,18 @@ def test_the_encoding_is_declared_and_kept(mirror: MirrorReport) -> None:
     assert b'<meta charset="windows-1252">' in content or b'<meta charset="iso-8859-1">' in content
 
 
-def test_a_second_export_writes_the_same(
+def test_a_second_export_writes_the_same_bytes(
     site: tuple[str, Workspace], mirror: MirrorReport, tmp_path: Path
 ) -> None:
     again = export_mirror(site[1], "127.0.8.1", tmp_path)
-
-    def content(folder: Path) -> dict[str, bytes]:
-        return {
-            str(path.relative_to(folder)): path.read_bytes()
-            for path in folder.rglob("*")
-            if path.is_file()
-        }
-
     assert content(again.folder) == content(mirror.folder)
-    with pytest.raises(UsageError, match=r"no capture of nobody\.example"):
-        export_mirror(site[1], "nobody.example", tmp_path)
+    with pytest.raises(UsageError, match=r"no capture of unknown\.example"):
+        export_mirror(site[1], "unknown.example", tmp_path)
 
 
 @pytest.mark.slow
-def test_a_browser_shows_it(mirror: MirrorReport) -> None:
-    """Chromium finds the style sheet's import, the images and the page behind a link, from the disk
-    alone.
-    """
+def test_a_browser_shows_the_mirror(mirror: MirrorReport) -> None:
+    """Chromium loads the style sheets and images from disk, without network."""
     chromium = require_program("chromium")
     probe = mirror.start.with_name("probe.html")
     script = (
@@ -259,27 +237,15 @@ def test_a_browser_shows_it(mirror: MirrorReport) -> None:
 
 
 @pytest.mark.slow
-def test_a_real_site(tmp_path: Path) -> None:
-    """The Debian maintainers' guide: no link is broken that the site itself does not have
-    broken.
-    """
+def test_the_mirror_of_a_real_site_has_no_broken_links(tmp_path: Path) -> None:
+    """The site is the Debian New Maintainers' Guide."""
     source = CACHE / "maint-guide"
     if not source.is_dir():
-        pytest.skip("the sites are not laid out")
+        pytest.skip("the sites are not downloaded")
     with nginx([Server("127.0.8.2", source, index="index.html", autoindex=True)]) as server:
-        collection = Collection.model_validate(
-            {**QUICK, "seeds": [f"http://127.0.8.2:{server.port}/"]}
-        )
-        crawl(
-            CrawlOrder(
-                str(tmp_path / "w"),
-                parse_config("", overrides=("crawl.patience=0",)),
-                collection,
-                index=False,
-            )
-        )
-    report = export_mirror(Workspace.open(str(tmp_path / "w")), "127.0.8.2", tmp_path / "m")
-    reached, wrong = broken(report.start)
+        workspace = crawl_from(f"http://127.0.8.2:{server.port}/", tmp_path / "w")
+    report = export_mirror(workspace, "127.0.8.2", tmp_path / "m")
+    reached, wrong = broken_links(report.start)
     assert wrong == []
     served = sum(path.suffix == ".html" for path in source.rglob("*"))
     assert report.pages >= served
@@ -299,11 +265,11 @@ def test_a_real_site(tmp_path: Path) -> None:
         ("http://h/x.tar.gz", "application/gzip", "h/x.tar.gz"),
     ],
 )
-def test_names(url: str, media_type: str, path: str) -> None:
+def test_file_names(url: str, media_type: str, path: str) -> None:
     assert file_names([(url, media_type)]) == {url: path}
 
 
-def test_names_do_not_meet() -> None:
+def test_file_names_are_unique_and_portable() -> None:
     pages = [
         (f"http://h/{name}", "text/html")
         for name in ("A", "a", "a.html", "a.html/b", "a?x", "a?X", "con", "x%2Fy", "x/y", "a%00")
@@ -330,15 +296,16 @@ def test_names_do_not_meet() -> None:
     st.binary(max_size=300),
     st.sampled_from(["utf-8", "shift_jis", "utf-16", "nonsense", "gb18030"]),
 )
-def test_rewriting_takes_any_bytes(body: bytes, charset: str) -> None:
-    for whole in (body, b"<a href='" + body, b"<style>" + body):
-        rewrite_html(whole, "http://h/", charset, lambda url: "x.html")
-        rewrite_css(whole, "http://h/", lambda url: "x.css")
+def test_rewriting_accepts_any_bytes(body: bytes, charset: str) -> None:
+    for markup in (body, b"<a href='" + body, b"<style>" + body):
+        rewrite_html(markup, "http://h/", charset, lambda url: "x.html")
+        rewrite_css(markup, "http://h/", lambda url: "x.css")
 
 
-def test_no_time_is_lost_on_hostile_markup() -> None:
-    """Ten times as much takes about ten times as long; where a pattern goes back over what it has
-    read, a hundred times.
+def test_hostile_markup_takes_linear_time() -> None:
+    """Ten times the input takes about ten times as long.
+
+    A backtracking pattern would take a hundred times as long.
     """
 
     def seconds(times: int) -> float:
@@ -361,6 +328,6 @@ def test_no_time_is_lost_on_hostile_markup() -> None:
     assert seconds(20_000) < 40 * max(seconds(2_000), 0.02)
 
 
-def test_the_command(site: tuple[str, Workspace], tmp_path: Path) -> None:
+def test_the_command_reports_files_and_pages(site: tuple[str, Workspace], tmp_path: Path) -> None:
     call = ("-w", site[1].root, "export", "mirror", "127.0.8.1", str(tmp_path))
     assert printed(*call).startswith("9 files, 3 of them pages")

@@ -1,4 +1,4 @@
-"""Export to WARC and WACZ: files that other readers accept, with every line of the index resolved."""
+"""Test exports to WARC and WACZ with other readers, and their indexes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from types import SimpleNamespace
 
 import pytest
 from fastwarc.warc import ArchiveIterator
-from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.checker import Checker
 
 from lycosa.archive.cdxj import write_cdxj
@@ -48,8 +47,9 @@ LANGUAGES = ("en", "de", "zh")
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    """Two commits: twelve pages on three hosts, a page for two collections, a revisit, a failure,
-    an answer that is no HTTP.
+    """Two commits with 12 pages on 3 hosts.
+
+    Also a page of two collections, a revisit, a failure and a response that is not HTTP.
     """
     workspace = Workspace.create(str(tmp_path / "crawl"), partitions=4)
     identifier = Identifier(workspace.domains, workspace.partitions)
@@ -143,10 +143,12 @@ def check(path: Path) -> None:
             output.getvalue()
         )
     with open(path, "rb") as file:
-        assert all(record.verify_block_digest() for record in FastIterator(file, parse_http=False))
+        assert all(
+            record.verify_block_digest() for record in ArchiveIterator(file, parse_http=False)
+        )
 
 
-def test_everything_in_one_file(workspace: Workspace, tmp_path: Path) -> None:
+def test_all_captures_in_one_file(workspace: Workspace, tmp_path: Path) -> None:
     report = export_warc(workspace, tmp_path / "out")
     (path,) = report.files
     assert path.name == "lycosa-20261121102748-00000.warc.gz"
@@ -162,7 +164,7 @@ def test_everything_in_one_file(workspace: Workspace, tmp_path: Path) -> None:
         0,
         path.stat().st_size,
     )
-    # Each exchange once, exactly as it was archived, request and metadata with it.
+    # Each exchange once, unchanged, with request and metadata.
     expected = [
         stored
         for file in workspace.state().warcs
@@ -174,16 +176,16 @@ def test_everything_in_one_file(workspace: Workspace, tmp_path: Path) -> None:
         (stored.exchange, stored.revisit_of, stored.visit.record_id) for stored in exported
     ] == [(stored.exchange, stored.revisit_of, stored.visit.record_id) for stored in expected]
     records = list(read_records(path))
-    existing = {record.id() for record in records if record.type == "warcinfo"}
-    assert len(existing) == 3  # the export's and each source's
+    warcinfo_ids = {record.id() for record in records if record.type == "warcinfo"}
+    assert len(warcinfo_ids) == 3  # of the export and of both sources
     assert {
         record.id("warc-warcinfo-id") for record in records if record.type != "warcinfo"
-    } < existing
+    } < warcinfo_ids
     assert records[0].headers["warc-filename"] == path.name
     assert b"description: exported by Lycosa" in records[0].block
 
 
-def test_the_index_finds_every_page(workspace: Workspace, tmp_path: Path) -> None:
+def test_the_index_locates_every_record(workspace: Workspace, tmp_path: Path) -> None:
     report = export_warc(workspace, tmp_path / "out", max_file_bytes=20_000)
     assert len(report.files) > 2
     assert report.index is not None
@@ -218,7 +220,7 @@ def test_the_index_finds_every_page(workspace: Workspace, tmp_path: Path) -> Non
         (WarcSelection(collection="none"), []),
     ],
 )
-def test_what_is_chosen(
+def test_selections(
     workspace: Workspace, tmp_path: Path, selection: WarcSelection, expected: list[str]
 ) -> None:
     report = export_warc(workspace, tmp_path / "out", selection)
@@ -226,7 +228,7 @@ def test_what_is_chosen(
     assert (report.captures, report.index is None) == (len(expected), not expected)
 
 
-def test_responses_only(workspace: Workspace, tmp_path: Path) -> None:
+def test_only_responses_and_revisits_are_exported(workspace: Workspace, tmp_path: Path) -> None:
     report = export_warc(workspace, tmp_path / "out", responses_only=True)
     check(report.files[0])
     kinds = [record.type for record in read_records(report.files[0])]
@@ -234,7 +236,7 @@ def test_responses_only(workspace: Workspace, tmp_path: Path) -> None:
     assert set(kinds) == {"warcinfo", "response", "revisit"}
 
 
-def test_a_second_run_gives_the_same_bytes(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_second_warc_export_gives_the_same_bytes(workspace: Workspace, tmp_path: Path) -> None:
     export_warc(workspace, tmp_path / "a", max_file_bytes=20_000)
     export_warc(workspace, tmp_path / "b", max_file_bytes=20_000)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
@@ -244,16 +246,16 @@ def test_a_second_run_gives_the_same_bytes(workspace: Workspace, tmp_path: Path)
 def test_an_interrupted_export_goes_on_where_it_stopped(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = export_warc(workspace, tmp_path / "whole", max_file_bytes=20_000)
+    complete = export_warc(workspace, tmp_path / "whole", max_file_bytes=20_000)
     target = tmp_path / "out"
     replaced: list[str] = []
-    real_replace = os.replace
+    original_replace = os.replace
 
     def fail_at_the_second_file(source: Path, destination: Path) -> None:
         if destination.name.endswith("-00001.warc.gz"):
             raise OSError(5, "Input/output error")
         replaced.append(destination.name)
-        real_replace(source, destination)
+        original_replace(source, destination)
 
     monkeypatch.setattr("lycosa.store.storage.files.os.replace", fail_at_the_second_file)
     with pytest.raises(WorkError, match=r"Input/output error.*run the same command again"):
@@ -264,7 +266,7 @@ def test_an_interrupted_export_goes_on_where_it_stopped(
     before = first.stat().st_mtime_ns
     assert export_warc(workspace, target, max_file_bytes=20_000).existing == 1
     assert (first.stat().st_mtime_ns, contents(target)) == (before, contents(tmp_path / "whole"))
-    assert export_warc(workspace, target, max_file_bytes=20_000).existing == len(whole.files)
+    assert export_warc(workspace, target, max_file_bytes=20_000).existing == len(complete.files)
 
 
 def test_another_export_is_not_overwritten(workspace: Workspace, tmp_path: Path) -> None:
@@ -275,7 +277,7 @@ def test_another_export_is_not_overwritten(workspace: Workspace, tmp_path: Path)
     assert contents(tmp_path / "out") == before
 
 
-def test_damaged_sources_are_not_handed_on(workspace: Workspace, tmp_path: Path) -> None:
+def test_damaged_sources_are_not_exported(workspace: Workspace, tmp_path: Path) -> None:
     warc = Path(workspace.path(next(iter(workspace.state().warcs))))
     data = bytearray(warc.read_bytes())
     data[5_000] ^= 0xFF
@@ -324,15 +326,15 @@ def export(
     workspace_wacz: Workspace,
     folder: Path,
     *,
-    chosen: WarcSelection | None = None,
+    selection: WarcSelection | None = None,
     name: str = "x.wacz",
 ) -> tuple[WaczReport, Path]:
-    report = export_wacz(workspace_wacz, folder / name, chosen)
+    report = export_wacz(workspace_wacz, folder / name, selection)
     assert report.path is not None
     return report, report.path
 
 
-def test_the_package_is_as_specified(workspace_wacz: Workspace, tmp_path: Path) -> None:
+def test_wacz_files_follow_the_specification(workspace_wacz: Workspace, tmp_path: Path) -> None:
     report, path = export(workspace_wacz, tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["x.wacz"]
     with zipfile.ZipFile(path) as archive:
@@ -351,7 +353,7 @@ def test_the_package_is_as_specified(workspace_wacz: Workspace, tmp_path: Path) 
             assert resource["hash"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
             assert resource["name"] == name.rpartition("/")[2]
             if name.startswith(("archive/", "indexes/")):
-                # players read ranges of them
+                # replay tools read byte ranges
                 assert infos[name].compress_type == zipfile.ZIP_STORED
         digest = json.loads(archive.read("datapackage-digest.json"))
         assert digest == {
@@ -368,7 +370,7 @@ def test_the_package_is_as_specified(workspace_wacz: Workspace, tmp_path: Path) 
         assert len({page["id"] for page in pages}) == len(pages) == report.pages
 
 
-def test_every_line_of_the_index_leads_to_its_record(
+def test_every_line_of_the_wacz_index_locates_its_record(
     workspace_wacz: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wacz_module, "BLOCK_LINES", 2)
@@ -400,16 +402,18 @@ def test_every_line_of_the_index_leads_to_its_record(
             assert str(found_record.http_headers.status_code) == fields["status"]
 
 
-def test_the_same_captures_give_the_same_bytes(workspace_wacz: Workspace, tmp_path: Path) -> None:
+def test_a_second_wacz_export_gives_the_same_bytes(
+    workspace_wacz: Workspace, tmp_path: Path
+) -> None:
     _, first = export(workspace_wacz, tmp_path, name="a.wacz")
     _, second = export(workspace_wacz, tmp_path, name="b.wacz")
     assert first.read_bytes() == second.read_bytes()
     assert export(workspace_wacz, tmp_path, name="a.wacz")[1].read_bytes() == second.read_bytes()
 
 
-def test_a_selection(workspace_wacz: Workspace, tmp_path: Path) -> None:
+def test_wacz_of_one_site(workspace_wacz: Workspace, tmp_path: Path) -> None:
     report, path = export(
-        workspace_wacz, tmp_path, chosen=WarcSelection(site=site_name("b.example"))
+        workspace_wacz, tmp_path, selection=WarcSelection(site=site_name("b.example"))
     )
     assert (report.captures, report.pages) == (1, 1)
     assert [each.url for each in read_captures(path, limit=1 << 20, others=Counter())] == [
@@ -424,9 +428,10 @@ def test_a_selection(workspace_wacz: Workspace, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*none*"))
 
 
-def test_other_programs_take_it(workspace_wacz: Workspace, tmp_path: Path) -> None:
-    """py-wacz validates it. (`pip install wacz` into an environment of its own: it pins what others
-    need newer.)
+def test_py_wacz_accepts_the_file(workspace_wacz: Workspace, tmp_path: Path) -> None:
+    """Needs `pip install wacz` in a separate environment.
+
+    It pins old versions of shared dependencies.
     """
     program = shutil.which("wacz")
     if program is None:
@@ -442,7 +447,7 @@ def test_other_programs_take_it(workspace_wacz: Workspace, tmp_path: Path) -> No
     assert output.returncode == 0, output.stdout + output.stderr
 
 
-def test_the_command(workspace_wacz: Workspace, tmp_path: Path) -> None:
+def test_the_command_reports_captures(workspace_wacz: Workspace, tmp_path: Path) -> None:
     call = ("-w", workspace_wacz.root, "export", "wacz", "--json")
     assert json.loads(printed(*call, str(tmp_path / "a.wacz")))["captures"] == 6
     assert run(*call, str(tmp_path / "a.zip")).code == 2

@@ -1,4 +1,4 @@
-"""Crawls of small sites on loopback."""
+"""Fixtures of the crawl tests that these tests share."""
 
 from tests.crawl.conftest import run, serve
 

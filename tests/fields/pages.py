@@ -25,7 +25,10 @@ def shop(toml: str) -> Collection:
 def items(
     collection: Collection, payload: bytes | str, url: str = URL, content_type: str = TYPE
 ) -> list[Item]:
-    """Return the items of a page. The parse of a page and the extraction alone must agree."""
+    """Return the items of a page.
+
+    Assert that a full parse and `parse_items` agree.
+    """
     data = payload.encode() if isinstance(payload, str) else payload
     extractor: FieldExtractor = pickle.loads(pickle.dumps(FieldExtractor([collection])))
     read = partial(extractor.read, [collection.name])
@@ -40,8 +43,8 @@ def items(
 def values(collection: Collection, payload: bytes | str, url: str = URL) -> dict[str, Any]:
     """Return the values of the only item of a page."""
     [item] = items(collection, payload, url)
-    found: dict[str, Any] = json.loads(item.values)
-    return found
+    result: dict[str, Any] = json.loads(item.values)
+    return result
 
 
 def field_value(rule: str, payload: str) -> Any:

@@ -1,4 +1,4 @@
-"""The table `items`: live, by `reparse`, after compaction, copies, purges; views and exports."""
+"""Test the table `items`: crawl, reparse, maintenance and exports."""
 
 from __future__ import annotations
 
@@ -166,11 +166,11 @@ def test_collections_have_their_own_items(serve: ServeWeb, tmp_path: Path) -> No
     ]
     work(tmp_path / "w", jobs)
     rows = _items(tmp_path / "w").filter(pl.col("url") == url)
-    found = {
+    by_collection = {
         collection: json.loads(values)
         for collection, values in rows.select("collection", "values").rows()
     }
-    assert found == {"one": {"title": "Lamp"}, "two": {"price": "£51.77"}}
+    assert by_collection == {"one": {"title": "Lamp"}, "two": {"price": "£51.77"}}
 
 
 def test_compaction_copy_and_purge(crawled: Crawled, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_compaction_copy_and_purge(crawled: Crawled, tmp_path: Path) -> None:
     assert _items(crawled.root).height == rows.height - 1
 
 
-def test_values_of_an_earlier_schema_are_null_where_they_do_not_fit(crawled: Crawled) -> None:
+def test_values_that_do_not_fit_a_newer_schema_are_null(crawled: Crawled) -> None:
     product = {**ITEMS[0], "fields": {**ITEMS[0]["fields"], "title": {"css": "h1", "type": "date"}}}
     product["fields"]["tags"] = {"css": ".tag", "type": "integer"}
     workspace = Workspace.open(str(crawled.root))
@@ -231,7 +231,7 @@ def test_exports_have_typed_columns(crawled: Crawled, tmp_path: Path) -> None:
         ("x.csv", ItemSelection("", "other"), "the latest crawl of other had no fields"),
     ],
 )
-def test_wrong_exports(
+def test_invalid_exports_are_refused(
     crawled: Crawled, tmp_path: Path, name: str, selection: ItemSelection, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -239,8 +239,9 @@ def test_wrong_exports(
     assert not list(tmp_path.glob("x.*"))
 
 
-def test_the_demo_web(web: DemoWeb, tmp_path: Path) -> None:
-    """A crawl and two ways of reading the archive give equal items in eight languages."""
+def test_crawl_and_reparse_give_equal_items_in_eight_languages(
+    web: DemoWeb, tmp_path: Path
+) -> None:
     settings = """
         [[collection]]
         name = "all"
@@ -266,7 +267,7 @@ def test_the_demo_web(web: DemoWeb, tmp_path: Path) -> None:
         update={"collection": (config.collection[0].model_copy(update={"fields": {}}),)}
     )
     for fields_only in (True, False):
-        for chosen, number in ((without, 0), (config, live.height)):
-            reparse_workspace(root, chosen, None, None, "test", fields_only=fields_only)
+        for configuration, number in ((without, 0), (config, live.height)):
+            reparse_workspace(root, configuration, None, None, "test", fields_only=fields_only)
             assert _items(root).height == number
         assert _items(root).equals(live)

@@ -1,4 +1,4 @@
-"""Items of pages: selectors of both languages, types, lists, objects, problems, hostile pages."""
+"""Test items of pages: selectors, types, problems and hostile pages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ s = { xpath = ".//*[@class='s']" }
 
 
 @pytest.mark.parametrize("schema", [CSS, XPATH], ids=["css", "xpath"])
-def test_both_languages_read_the_same(schema: str) -> None:
+def test_css_and_xpath_schemas_give_the_same_items(schema: str) -> None:
     first, second = items(shop(schema), SHOP)
     assert json.loads(first.values) == {
         "title": "Full title",
@@ -115,7 +115,7 @@ def test_both_languages_read_the_same(schema: str) -> None:
         ('{ fields = { a = "h1", b = "h2" } }', "<h1>x</h1>", {"a": "x", "b": None}),
     ],
 )  # fmt: skip
-def test_fields(rule: str, page: str, value: Any) -> None:
+def test_values_of_fields(rule: str, page: str, value: Any) -> None:
     assert field_value(rule, page) == value
 
 
@@ -211,7 +211,7 @@ def test_any_bytes_give_items_or_none(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["div", "b", "table"])
-def test_deep_pages(name: str) -> None:
+def test_deeply_nested_pages(name: str) -> None:
     document = f"<article data-id=5><h3><a title=x></a></h3></article>{f'<{name}>' * 30_000}"
     for schema in (CSS, XPATH):
         assert [json.loads(item.values)["id"] for item in items(shop(schema), document)] == [5]

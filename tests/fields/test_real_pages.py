@@ -1,4 +1,4 @@
-"""Fields of real pages, by the selectors of a user."""
+"""Test fields of real pages (data set wcxb)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ price = { css = "[itemprop=price], [class*=price i]", type = "number" }
 image = { css = "meta[property='og:image']", type = "url" }
 """
 
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the data set is not there")
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the data set wcxb is missing")
 
 
 @cache
@@ -53,9 +53,9 @@ def _page(name: str) -> tuple[str, bytes]:
 )
 def test_products(file: str, title: str, price: float) -> None:
     url, payload = _page(file)
-    found = values(shop(PRODUCTS), payload, url)
-    assert found["title"].startswith(title[:40])
-    assert found["price"] == price
+    extracted = values(shop(PRODUCTS), payload, url)
+    assert extracted["title"].startswith(title[:40])
+    assert extracted["price"] == price
 
 
 def test_prices_of_a_list() -> None:
@@ -66,14 +66,14 @@ def test_prices_of_a_list() -> None:
     assert "Free To Play" in [problem.value for problem in item.problems]
 
 
-SAME = {
+EQUIVALENT = {
     "title": ("h1", "", "//h1"),
     "heading": ("h2", "", "//h2"),
     "canonical": ("link[rel=canonical]", "href", "//link[@rel='canonical']/@href"),
     "description": ("meta[name=description]", "content", "//meta[@name='description']/@content"),
     "language": ("html", "lang", "//html/@lang"),
 }
-"""Field -> CSS selector, attribute, and what selects the same by XPath."""
+"""Field -> CSS selector, attribute, and equivalent XPath expression."""
 
 
 def _rule(css: str, attribute: str) -> str:
@@ -87,18 +87,18 @@ def _texts(payload: bytes, xpath: str) -> Iterator[str]:
             yield text
 
 
-def test_the_values_of_lxml_on_350_pages() -> None:
-    """The same selectors select the same, but for what HTML5 and libxml2 parse differently."""
-    rules = "\n".join(f"{name} = {_rule(*how[:2])}" for name, how in SAME.items())
+def test_values_equal_those_of_lxml_on_350_pages() -> None:
+    """Small differences remain where HTML5 and libxml2 build different trees."""
+    rules = "\n".join(f"{name} = {_rule(*how[:2])}" for name, how in EQUIVALENT.items())
     collection = shop(f"[collection.fields]\n{rules}")
     equal = total = 0
     for record in _records():
         url, payload = _page(record["file"])
-        found = values(collection, payload, url)
-        for name, (_, _, xpath) in SAME.items():
+        extracted = values(collection, payload, url)
+        for name, (_, _, xpath) in EQUIVALENT.items():
             total += 1
-            # spaces between blocks are ours
-            theirs = [text.replace(" ", "") for text in _texts(payload, xpath)]
-            equal += [text.replace(" ", "") for text in found[name]] == theirs
+            # only Lycosa adds spaces between blocks
+            lxml_texts = [text.replace(" ", "") for text in _texts(payload, xpath)]
+            equal += [text.replace(" ", "") for text in extracted[name]] == lxml_texts
     assert total == 1_750
     assert equal >= 1_740

@@ -1,4 +1,4 @@
-"""Values that do not fit, and selectors that select nothing any more, are reported."""
+"""Test reports of invalid values and of selectors that stop matching."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = Collection.model_validate({"name": "shop", "items": [SCHEMA]}).model_
 
 
 class Shop:
-    """A workspace to which items of pages are committed."""
+    """Commit items of pages to a workspace and collect the reports."""
 
     def __init__(self, root: Path) -> None:
         self.workspace = Workspace.create(str(root))
@@ -37,7 +37,7 @@ class Shop:
         return ItemHealth(self.workspace, self.workspace.state().head, self.reports.append)
 
     def commit(self, first: int, *pages: Item | None, host: str = "shop.test") -> None:
-        """Commit one page for each item; None: the schema selects nothing in it."""
+        """Commit one page per item. None: the schema matches nothing on the page."""
         buffers = Buffers()
         for number, item in enumerate(pages, first):
             url = f"http://{host}/{number}"
@@ -49,7 +49,7 @@ class Shop:
 
 
 WITH_PRICE = Item("shop", "product", 0, json.dumps({"price": 5.0}))
-WITHOUT = Item("shop", "product", 0, json.dumps({"price": None}), missing=("price",))
+WITHOUT_PRICE = Item("shop", "product", 0, json.dumps({"price": None}), missing=("price",))
 
 
 @pytest.fixture
@@ -57,13 +57,13 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path / "w")
 
 
-def test_a_selector_that_suddenly_selects_nothing(shop: Shop) -> None:
+def test_a_selector_that_stops_matching_is_reported(shop: Shop) -> None:
     shop.commit(0, *[WITH_PRICE] * 40)
     health = shop.health()
-    shop.commit(0, *[WITHOUT] * (MIN_PAGES - 1))
+    shop.commit(0, *[WITHOUT_PRICE] * (MIN_PAGES - 1))
     health.look()
     assert shop.reports == []
-    shop.commit(20, *[WITHOUT] * 15)
+    shop.commit(20, *[WITHOUT_PRICE] * 15)
     health.look()
     [warning] = shop.reports
     assert warning.startswith(
@@ -73,20 +73,20 @@ def test_a_selector_that_suddenly_selects_nothing(shop: Shop) -> None:
     assert "lycosa parse http://shop.test/" in warning
 
 
-def test_within_one_crawl(shop: Shop) -> None:
+def test_a_change_within_one_crawl_is_reported(shop: Shop) -> None:
     health = shop.health()
     shop.commit(0, *[WITH_PRICE] * 30)
     health.look()
-    shop.commit(100, *[WITHOUT] * 25)
+    shop.commit(100, *[WITHOUT_PRICE] * 25)
     health.look()
     assert ["30 of 30 pages before" in report for report in shop.reports] == [True]
     shop.commit(200, WITH_PRICE)
-    shop.commit(300, *[WITHOUT] * 25)
+    shop.commit(300, *[WITHOUT_PRICE] * 25)
     health.look()
     assert len(shop.reports) == 2  # it had recovered
 
 
-def test_the_selector_of_items(shop: Shop) -> None:
+def test_an_item_selector_that_stops_matching_is_reported(shop: Shop) -> None:
     shop.commit(0, *[WITH_PRICE] * 40)
     health = shop.health()
     shop.commit(0, *[None] * 15)
@@ -95,29 +95,30 @@ def test_the_selector_of_items(shop: Shop) -> None:
     assert warning.startswith("warning: items: product of shop (.p) selects nothing on the last 10")
 
 
-def test_hosts_are_counted_alone(shop: Shop) -> None:
+def test_each_host_is_counted_separately(shop: Shop) -> None:
     shop.commit(0, *[WITH_PRICE] * 40)
     health = shop.health()
-    shop.commit(0, *[WITHOUT] * 50, host="other.test")
+    shop.commit(0, *[WITHOUT_PRICE] * 50, host="other.test")
     health.look()
     assert shop.reports == []
-    shop.commit(50, *[WITHOUT] * 120, host="other.test")
+    shop.commit(50, *[WITHOUT_PRICE] * 120, host="other.test")
     health.look()
     [warning] = shop.reports
     assert "on the last 160 pages of other.test, and never did; check the selector" in warning
 
 
 @pytest.mark.parametrize(("rare", "reported"), [(2, False), (20, True)])
-def test_a_field_that_few_pages_have(shop: Shop, rare: int, reported: bool) -> None:
-    """A run of pages without a value is no change if it is likely by chance."""
-    shop.commit(0, *[*[WITH_PRICE] * rare, *[WITHOUT] * (40 - rare)])
+def test_missing_values_are_reported_only_if_unlikely_by_chance(
+    shop: Shop, rare: int, reported: bool
+) -> None:
+    shop.commit(0, *[*[WITH_PRICE] * rare, *[WITHOUT_PRICE] * (40 - rare)])
     health = shop.health()
-    shop.commit(100, *[WITHOUT] * 40)
+    shop.commit(100, *[WITHOUT_PRICE] * 40)
     health.look()
     assert bool(shop.reports) is reported
 
 
-def test_problems_are_reported_up_to_a_number(shop: Shop) -> None:
+def test_the_number_of_reported_problems_is_limited(shop: Shop) -> None:
     problem = ItemProblem("price", ".price", "ask us", "not a number")
     health = shop.health()
     shop.commit(0, *[Item("shop", "product", 0, problems=(problem,))] * (MAX_REPORTED + 5))
@@ -129,7 +130,7 @@ def test_problems_are_reported_up_to_a_number(shop: Shop) -> None:
     assert summary.startswith(f"items: {MAX_REPORTED + 5} values do not fit their fields")
 
 
-def test_a_crawl_and_reparse_report(serve: ServeWeb, tmp_path: Path) -> None:
+def test_crawl_and_reparse_report_problems(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve({"/index.html": page(text="Home") + "<b class=price>ask us</b>"})
     settings = f"""
         [[collection]]

@@ -1,4 +1,4 @@
-"""Numbers, dates and URLs as pages write them."""
+"""Test parsing of numbers and dates in the notations of pages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_numbers(text: str, language: str, number: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "call us", "12.5.2024", "1.2.3", "1,2,3", "9" * 20])
-def test_what_is_no_number(text: str) -> None:
+def test_invalid_numbers_are_refused(text: str) -> None:
     with pytest.raises(BadValue):
         read_number(text)
 
@@ -108,6 +108,6 @@ def test_dates(text: str, date: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["yesterday", "03/04/2024", "2024-13-45", "99"])
-def test_what_is_no_certain_date(text: str) -> None:
+def test_invalid_and_ambiguous_dates_are_refused(text: str) -> None:
     with pytest.raises(BadValue, match="not a date"):
         read_date(text)

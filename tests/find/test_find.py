@@ -1,6 +1,4 @@
-"""`find`: exact positions in stored pages, and as an operation that links inherit, beside what else
-goes on in a workspace.
-"""
+"""Test `find` in stored pages and during the crawl of a site."""
 
 from __future__ import annotations
 
@@ -21,14 +19,14 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
 from tests.cli.conftest import run
-from tests.site.paper import Paper, crawled, kill_often, paper
+from tests.site.paper import Paper, crawled, kill_often, paper, stored_texts
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
 DAY_MS = 86_400_000
 
 
-def lay(site: Paper, pages: int = 12) -> None:
-    """A tree: `/docs/N` links to two further ones, and out of the tree."""
+def write_site(site: Paper, pages: int = 12) -> None:
+    """Write a binary tree of pages below `/docs/` with links out of the tree."""
     site.page("/", "Home.", "/docs/1", "/other")
     site.page("/other", "The Needle elsewhere.")
     for number in range(1, pages + 1):
@@ -46,12 +44,16 @@ def lay(site: Paper, pages: int = 12) -> None:
 
 def found_urls(root: str, ordered: Ordered, site: Paper) -> list[str]:
     results = FindResults(root, ordered)
-    found = list(results.fresh())
-    assert (results.left(), len({each.url for each in found})) == (0, len(found))
-    return sorted(each.url.removeprefix(site.origin) for each in found)
+    matches = list(results.fresh())
+    assert (results.left(), len({each.url for each in matches})) == (0, len(matches))
+    return sorted(each.url.removeprefix(site.origin) for each in matches)
 
 
-def needles(pages: int = 12) -> list[str]:
+def url_rows(root: str, condition: pl.Expr) -> pl.DataFrame:
+    return LiveTables(Workspace.open(root)).scan("urls").filter(condition).collect()
+
+
+def paths_with_needle(pages: int = 12) -> list[str]:
     return sorted(f"/docs/{number}" for number in range(1, pages + 1) if number % 3 == 0)
 
 
@@ -69,7 +71,7 @@ def root(tmp_path: Path) -> str:
     return str(tmp_path / "w")
 
 
-def test_stored_pages_are_looked_through_in_every_script(root: str) -> None:
+def test_stored_pages_are_searched_in_every_script(root: str) -> None:
     with paper("127.0.7.81") as site:
         site.page("/", "Wolf, WOLF und Wölfe", "/zh", "/ar", "/hi", "/gone")
         site.page("/zh", "今天北京的天气很好。北京欢迎你")
@@ -80,13 +82,7 @@ def test_stored_pages_are_looked_through_in_every_script(root: str) -> None:
         del site.pages["/gone"]
         submit(root, QUIET, [f"{site.origin}/gone"])
         crawled(root, f"{site.origin}/")
-        texts = dict(
-            LiveTables(Workspace.open(root))
-            .scan("pages")
-            .select("url", "text")
-            .collect()
-            .iter_rows()
-        )
+        texts = stored_texts(root)
     for needle, ignored, path, number in (
         ("北京", [], "/zh", 2),
         ("وزارة", [], "/ar", 2),
@@ -95,12 +91,12 @@ def test_stored_pages_are_looked_through_in_every_script(root: str) -> None:
         ("wolf", ["case"], "/", 2),
         ("wolfe", ["case,accents"], "/", 1),
     ):
-        (found,) = find_stored(root, [needle], ignored, site=site.origin).run()
-        assert found.url == f"{site.origin}{path}"
-        assert found.count == number == len(found.positions)
+        (match,) = find_stored(root, [needle], ignored, site=site.origin).run()
+        assert match.url == f"{site.origin}{path}"
+        assert match.count == number == len(match.positions)
         if not ignored:
-            text = texts[found.url]
-            assert found.positions == tuple(
+            text = texts[match.url]
+            assert match.positions == tuple(
                 at for at in range(len(text)) if text.startswith(needle, at)
             )
     scan = find_stored(root, ["nowhere"], site=f"{site.origin}/below/")
@@ -110,60 +106,47 @@ def test_stored_pages_are_looked_through_in_every_script(root: str) -> None:
         find_stored(root, ["  "])
 
 
-def test_links_inherit_it_within_the_site_and_stored_copies_serve(root: str) -> None:
+def test_links_of_the_site_are_searched_and_stored_copies_reused(root: str) -> None:
     with paper("127.0.7.82") as site:
-        lay(site)
-        assert found_urls(root, find_in_site(root, site, ["Needle"]), site) == needles()
+        write_site(site)
+        assert found_urls(root, find_in_site(root, site, ["Needle"]), site) == paths_with_needle()
         assert set(site.asked) == {"/robots.txt", *(f"/docs/{number}" for number in range(1, 13))}
         assert set(site.asked.values()) == {1}
         site.asked.clear()
         assert len(found_urls(root, find_in_site(root, site, ["needle", "hay"]), site)) == 12
-        assert not site.asked  # all of it was young enough
+        assert not site.asked  # all stored copies are newer than the limit
         site.page("/docs/5", "Page 5 has a Needle now.", "/docs/10", "/docs/11", "/docs/13")
         site.page("/docs/13", "A new Needle.")
         third = find_in_site(root, site, ["Needle"], max_age_ms=0)
-        assert found_urls(root, third, site) == sorted([*needles(), "/docs/5", "/docs/13"])
+        assert found_urls(root, third, site) == sorted(
+            [*paths_with_needle(), "/docs/5", "/docs/13"]
+        )
         assert {site.asked[f"/docs/{number}"] for number in range(1, 14)} == {1}
-    rows = (
-        LiveTables(Workspace.open(root))
-        .scan("urls")
-        .filter(pl.col("operation") == f"find:{third.order.id}")
-        .collect()
-    )
+    rows = url_rows(root, pl.col("operation") == f"find:{third.order.id}")
     assert set(rows["state"]) == {"visited"}
     assert verify(Workspace.open(root)).ok
 
 
-def test_redirects_pages_that_are_gone_and_an_order_that_is_called_off(root: str) -> None:
+def test_missing_pages_and_cancelled_searches(root: str) -> None:
     with paper("127.0.7.83") as site:
-        lay(site, 6)
+        write_site(site, 6)
         find_in_site(root, site, ["Needle"], path="/")
         with_missing = find_in_site(root, site, ["Needle"], path="/")
         assert found_urls(root, with_missing, site) == ["/docs/3", "/docs/6", "/other"]
-        rows = (
-            LiveTables(Workspace.open(root))
-            .scan("urls")
-            .filter(pl.col("url").str.ends_with("/missing"))
-            .collect()
-        )
+        rows = url_rows(root, pl.col("url").str.ends_with("/missing"))
         assert set(rows["state"]) == {"gone"}
         start = SiteScope.of(site.origin)
-        off = order_in_site(root, ["Needle"], [], start, "default", DAY_MS)
-        remove_order(Workspace.open(root).storage, off.order.id)
+        cancelled = order_in_site(root, ["Needle"], [], start, "default", DAY_MS)
+        remove_order(Workspace.open(root).storage, cancelled.order.id)
         crawled(root, start.start, config=QUIET, site=start.start)
-    rows = (
-        LiveTables(Workspace.open(root))
-        .scan("urls")
-        .filter(pl.col("operation") == f"find:{off.order.id}")
-        .collect()
-    )
+    rows = url_rows(root, pl.col("operation") == f"find:{cancelled.order.id}")
     assert rows.select("state", "reason").rows() == [("excluded", "operation_over")]
     assert verify(Workspace.open(root)).ok
 
 
-def test_added_urls_with_a_find_go_as_far_as_the_collection(root: str) -> None:
+def test_a_search_of_submitted_urls_follows_links_of_the_collection(root: str) -> None:
     with paper("127.0.7.84") as site:
-        lay(site, 3)
+        write_site(site, 3)
         crawled(root, f"{site.origin}/docs/2")
         before = dict(site.asked)
         ordered = submit_find(root, QUIET, [f"{site.origin}/"], ["Needle"], [], "default", DAY_MS)
@@ -175,9 +158,9 @@ def test_added_urls_with_a_find_go_as_far_as_the_collection(root: str) -> None:
     assert len(list(Path(root, "watches").iterdir())) == 1
 
 
-def test_only_the_site_is_fetched(root: str) -> None:
+def test_a_search_of_a_site_fetches_no_other_site(root: str) -> None:
     with paper("127.0.7.85") as site, paper("127.0.7.86") as other:
-        lay(site, 3)
+        write_site(site, 3)
         other.page("/", "Another site", "/more")
         other.page("/more", "More of it")
         crawled(root, f"{other.origin}/", depth=0)
@@ -194,22 +177,22 @@ crawled(sys.argv[1], sys.argv[2], site=sys.argv[2], config=parse_config("", over
 """
 
 
-@pytest.mark.parametrize("wanted", [1, pytest.param(12, marks=pytest.mark.prove)])
-def test_kill_nine_finds_each_once(tmp_path: Path, wanted: int) -> None:
+@pytest.mark.parametrize("count", [1, pytest.param(12, marks=pytest.mark.prove)])
+def test_kill_nine_finds_each_match_once(tmp_path: Path, count: int) -> None:
     root, pages = str(tmp_path / "w"), 45
     with paper("127.0.7.87") as site:
-        lay(site, pages)
+        write_site(site, pages)
         start = f"{site.origin}/docs/1"
         ordered = order_in_site(root, ["Needle"], [], SiteScope.of(start), "default", DAY_MS)
-        kill_often(site, CRAWL, root, start, requests=pages, wanted=wanted)
-        assert found_urls(root, ordered, site) == needles(pages)
+        kill_often(site, CRAWL, root, start, requests=pages, count=count)
+        assert found_urls(root, ordered, site) == paths_with_needle(pages)
     assert verify(Workspace.open(root)).ok
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command_prints_matches(tmp_path: Path) -> None:
     find = functools.partial(run, "find", "-w", str(tmp_path / "w"), "--set", "crawl.patience=1s")
     with paper("127.0.7.88") as site:
-        lay(site, 3)
+        write_site(site, 3)
         done = find("Needle", "--site", f"{site.origin}/docs/1", "--crawl", "--delay=0", "--json")
         document = json.loads(done.out)
         assert [each["url"] for each in document["matches"]] == [f"{site.origin}/docs/3"]

@@ -1,8 +1,9 @@
-"""`python -m tests.fuzz TARGET [libFuzzer's options]`: attack a target with inputs that atheris
-steers by what code they reach.
+"""Fuzz a target with atheris: `python -m tests.fuzz TARGET [OPTIONS]`.
 
-pip install atheris
-python -m tests.fuzz html -max_total_time=600
+OPTIONS are those of libFuzzer:
+
+    pip install atheris
+    python -m tests.fuzz html -max_total_time=600
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def main() -> None:
     ):
         for number, data in enumerate((*target.seeds, *cases(name))):
             (Path(corpus) / str(number)).write_bytes(data)
-        for piece in target.pieces:
-            words.write('"' + "".join(f"\\x{byte:02x}" for byte in piece) + '"\n')
+        for token in target.tokens:
+            words.write('"' + "".join(f"\\x{byte:02x}" for byte in token) + '"\n')
         words.flush()
         atheris.Setup(
             [

@@ -1,9 +1,8 @@
-"""What may be handed to each part that reads strangers' bytes, and what must hold whatever they
-are.
+"""Fuzz targets: parsers of untrusted input and their properties.
 
-A target takes bytes and fails by an assertion or by any exception that its part does not promise.
-`tests.fuzz.mutate` makes the bytes out of a target's seeds; `python -m tests.fuzz TARGET` lets
-atheris make them, where it is installed.
+A target fails by an assertion or by an exception that the tested function does not document.
+`tests.fuzz.mutate` generates inputs from the seeds of a target; `python -m tests.fuzz TARGET` uses
+atheris, if installed.
 """
 
 from __future__ import annotations
@@ -56,19 +55,15 @@ TYPES = (
 
 @dataclass(slots=True, frozen=True)
 class Target:
-    """A part under attack: what it is fed, inputs to begin with, and pieces that its grammar
-    knows.
-    """
+    """A fuzz target: its check, seed inputs and tokens of its grammar."""
 
     check: Callable[[bytes], None]
     seeds: Sequence[bytes]
-    pieces: Sequence[bytes]
+    tokens: Sequence[bytes]
 
 
 def url(data: bytes) -> None:
-    """URLs: normalising twice changes nothing; a link resolves as the standard says, whatever was
-    resolved before.
-    """
+    """URLs: normalisation is idempotent, and links resolve reproducibly."""
     text = data.decode("utf-8", "surrogateescape")
     try:
         once = normalise(text)
@@ -79,10 +74,10 @@ def url(data: bytes) -> None:
         assert len(once) <= MAX_URL_LENGTH
         assert "#" not in once or once.startswith("gopher:")
         assert normalise(once) == once
-    actual = LinkResolver(BASE).resolve(text)
-    assert LinkResolver(BASE).resolve(text) == actual
-    if not isinstance(actual, Refusal):
-        assert normalise(actual) == actual
+    result = LinkResolver(BASE).resolve(text)
+    assert LinkResolver(BASE).resolve(text) == result
+    if not isinstance(result, Refusal):
+        assert normalise(result) == result
 
 
 def robots(data: bytes) -> None:
@@ -98,7 +93,7 @@ def robots(data: bytes) -> None:
 
 
 def html(data: bytes) -> None:
-    """Pages: any bytes give a page that the tables can hold."""
+    """Pages: any bytes give a page that the tables can store."""
     content_type = TYPES[data[0] % len(TYPES)] if data else ""
     _require_page(
         parse_page(
@@ -108,7 +103,7 @@ def html(data: bytes) -> None:
 
 
 def declared(data: bytes) -> None:
-    """Metadata: bounded and without control characters, and the same each time."""
+    """Metadata: bounded, without control characters, reproducible."""
     page = parse_page(
         data, url=BASE, content_type="text/html", options=ParseOptions(at_ms=1_700_000_000_000)
     )
@@ -122,7 +117,7 @@ def declared(data: bytes) -> None:
 
 
 def fields(data: bytes) -> None:
-    """Items: extracted alone as in a parse; values are those of the schema's types."""
+    """Items: values have the types of the schema; problems are limited."""
     content_type = TYPES[data[0] % len(TYPES)] if data else ""
     for schema in map(shop, (CSS, XPATH)):
         for item in items(schema, data[1:], BASE, content_type):
@@ -135,16 +130,16 @@ def fields(data: bytes) -> None:
 
 
 def encodings(data: bytes) -> None:
-    """Encodings: whatever is said of them, what comes out is UTF-8."""
+    """Encodings: the result is UTF-8, whatever the declared charset."""
     label, _, payload = data.partition(b"\n")
-    actual = decode(payload, f"text/html; charset={label.decode('latin-1')}")
-    assert actual.charset
-    if actual.data is not payload:  # else it was taken for UTF-8 as it is
-        actual.data.decode("utf-8")
+    result = decode(payload, f"text/html; charset={label.decode('latin-1')}")
+    assert result.charset
+    if result.data is not payload:  # unchanged bytes are treated as UTF-8
+        result.data.decode("utf-8")
 
 
 def feeds(data: bytes) -> None:
-    """Feeds: every entry has a URL in its final form, once."""
+    """Feeds: URLs of entries are normalised and unique."""
     feed = read_sitemap(data, BASE)
     addresses = [entry.url for entry in feed.entries]
     assert len(set(addresses)) == len(addresses)
@@ -154,14 +149,14 @@ def feeds(data: bytes) -> None:
 
 
 def sitemaps(data: bytes) -> None:
-    """Sitemaps: no more entries and bytes than the limits say, URLs in their final form."""
+    """Sitemaps: numbers of entries are limited, URLs are normalised."""
     sitemap = read_sitemap(data, BASE, limit=20, max_bytes=20_000)
     assert len(sitemap.entries) + len(sitemap.sitemaps) <= 20
     assert all(normalise(entry.url) == entry.url for entry in sitemap.entries)
 
 
 def documents(data: bytes) -> None:
-    """PDF, office files, images: a page or none."""
+    """PDF, office files, images: a valid page, or none."""
     kind = kind_of(data)
     if kind is not None:
         _require_page(
@@ -170,7 +165,7 @@ def documents(data: bytes) -> None:
 
 
 def warcs(data: bytes) -> None:
-    """Archives: whole exchanges, reported damage, or an error that names the file."""
+    """Archives: complete exchanges, reported damage, or `ArchiveError`."""
     with tempfile.NamedTemporaryFile(
         dir="/dev/shm" if os.path.isdir("/dev/shm") else None, suffix=".warc.gz"
     ) as file:
@@ -187,35 +182,33 @@ def warcs(data: bytes) -> None:
 
 
 def records(data: bytes) -> None:
-    """Our own metadata records, as a stranger may write them."""
+    """Metadata records of Lycosa from untrusted archives: only `ArchiveError`."""
     if metadata.is_ours(metadata.CONTENT_TYPE, data):
         with suppress(ArchiveError):
             metadata.decode(data, b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"body")
 
 
 def queries(data: bytes) -> None:
-    """Queries: any text is one, and says the same each time."""
+    """Queries: any text is valid, and equal texts give equal queries."""
     text = data.decode("utf-8", "surrogateescape")
     assert parse_query(text) == parse_query(text)
 
 
 def configuration(data: bytes) -> None:
-    """lycosa.toml: settings, or what is wrong with them."""
+    """lycosa.toml: valid settings, or `ConfigError`."""
     with suppress(ConfigError):
         parse_config(data.decode("utf-8", "replace"))
 
 
 def entries(data: bytes) -> None:
-    """Log entries: what is read can be written and read again; anything else is refused with its
-    name.
-    """
+    """Log entries: encoding and decoding are inverse; else `WorkspaceError`."""
     with suppress(WorkspaceError):
         entry = decode_entry(data, 7)
         assert decode_entry(encode_entry(entry), 7) == entry
 
 
 def _require_page(page: Page) -> None:
-    """What the tables and the index ask of a page."""
+    """Assert what the tables and the index require of a page."""
     for text in (
         page.title,
         page.description,
@@ -238,7 +231,7 @@ def _visit() -> Visit:
 
 
 def _warc() -> bytes:
-    """Two exchanges as a crawl archives them."""
+    """Return a WARC file with two exchanges, as a crawl writes it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.warc.gz"
         writer = WarcWriter(path, relative_path="a.warc.gz", info={"software": "test"})

@@ -1,5 +1,6 @@
-"""Each part that reads strangers' bytes keeps its promises for bytes made up at random: hundreds
-here, a million each in `make prove`.
+"""Run all fuzz targets with hundreds of inputs.
+
+`make prove` uses a million inputs for each.
 """
 
 from __future__ import annotations
@@ -8,22 +9,22 @@ import os
 
 import pytest
 
-from tests.fuzz.mutate import attack
+from tests.fuzz.mutate import run_inputs
 from tests.fuzz.targets import TARGETS
 
-FEW = {"html": 200, "documents": 60}
-MANY = int(os.environ.get("LYCOSA_FUZZ_INPUTS", "1000000"))
+QUICK_INPUTS = {"html": 200, "documents": 60}
+INPUTS = int(os.environ.get("LYCOSA_FUZZ_INPUTS", "1000000"))
 FIRST = int(os.environ.get("LYCOSA_FUZZ_FIRST", "0"))
 
 
 @pytest.mark.proves("isolation-any-input")
 @pytest.mark.parametrize("name", TARGETS)
 def test_made_up_inputs(name: str) -> None:
-    attack(name, range(FEW.get(name, 400)))
+    run_inputs(name, range(QUICK_INPUTS.get(name, 400)))
 
 
 @pytest.mark.proves("isolation-any-input")
 @pytest.mark.prove
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_million_made_up_inputs(name: str) -> None:
-    attack(name, range(FIRST, FIRST + MANY))
+    run_inputs(name, range(FIRST, FIRST + INPUTS))

@@ -1,4 +1,4 @@
-"""Keys of the pages of a corpus."""
+"""Read the keys of the pages of a corpus."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from tests.index.corpus import Corpus
 
 
 def url_keys(corpus: Corpus) -> dict[str, int]:
-    """URL -> url_key of all stored pages."""
+    """Return URL -> url_key of all stored pages."""
     pages = LiveTables(corpus.workspace).scan("pages").select("url", "url_key")
     return dict(pages.collect().iter_rows())

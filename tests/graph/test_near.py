@@ -1,6 +1,4 @@
-"""Near-duplicates: found at known similarity, in scripts with spaces and without, and folded by the
-search after `rank`.
-"""
+"""Test near-duplicates: detection, groups and results of searches."""
 
 from __future__ import annotations
 
@@ -37,18 +35,16 @@ STORY = " ".join(f"the {colour} spider of {place} hunts {prey} by night" for col
                  ("Tarent", "Apulia", "Naples", "Rome") for prey in ("moths", "crickets"))  # fmt: skip
 
 
-def test_pairs_planted_at_known_similarity(tmp_path: Path) -> None:
-    """The bar of the issue: precision of at least .95 and recall of at least .94 where .8 of two
-    texts is shared.
-    """
-    seen = measure(planted(600), tmp_path)
-    assert seen.true > 200
-    assert seen.precision >= 0.95, seen
-    assert seen.recall >= 0.94, seen
+def test_precision_and_recall_of_planted_pairs(tmp_path: Path) -> None:
+    """Pairs share 0.8 of their text."""
+    quality = measure(planted(600), tmp_path)
+    assert quality.true > 200
+    assert quality.precision >= 0.95, quality
+    assert quality.recall >= 0.94, quality
 
 
 @pytest.mark.parametrize("shared", [0, 100, 900, 4_000])
-def test_a_similarity_is_exact_for_small_sets_and_close_for_large_ones(shared: int) -> None:
+def test_similarity_is_exact_for_small_sets_and_close_for_large_ones(shared: int) -> None:
     generator = np.random.default_rng(shared)
     drawn = np.unique(generator.integers(0, 2**32, 6_000, np.uint32))
     generator.shuffle(drawn)
@@ -61,20 +57,20 @@ def test_a_similarity_is_exact_for_small_sets_and_close_for_large_ones(shared: i
     assert result == pytest.approx(true, abs=1e-9 if shared + 60 < SKETCH else 0.02)
 
 
-def test_crowded_bands_stay_linear() -> None:
-    """Ten thousand texts in one band are compared with a few each, and all with the first."""
+def test_candidates_of_a_large_band_grow_linearly() -> None:
+    """Each of 10,000 texts in a band is compared with a few others."""
     pairs = candidates(np.zeros(10_000, np.uint64))
     assert pairs.size < 10_000 * 9
     assert {(0 << 32) | other for other in range(1, 10_000)} <= set(pairs.tolist())
     assert candidates(np.arange(100, dtype=np.uint64)).size == 0
 
 
-def test_a_chain_is_not_one_group() -> None:
-    """0 stands for 1; 2 is near 1 alone, and so stays for itself and 3."""
+def test_a_chain_of_similar_texts_is_not_one_group() -> None:
+    """0 represents 1. 2 is similar to 1 only, so it represents itself and 3."""
     assert stars([(0, 1), (1, 2), (2, 3)], np.arange(4)) == {0: 0, 1: 0, 2: 2, 3: 2}
 
 
-def test_texts_too_short_to_compare() -> None:
+def test_texts_that_are_too_short_are_not_compared() -> None:
     assert shingles(np.arange(2, dtype=np.uint64), 3).size == 0
     with tempfile.NamedTemporaryFile() as one, tempfile.NamedTemporaryFile() as other:
         sketches = Sketches(one.file, other.file)
@@ -97,7 +93,7 @@ def hits(corpus: Corpus, query: str, *, folded: bool = True) -> dict[str, int]:
     }
 
 
-def test_search_folds_what_is_nearly_the_same(corpus: Corpus) -> None:
+def test_search_groups_near_duplicates(corpus: Corpus) -> None:
     corpus.commit(
         [
             ("http://a.test/story", page(f"{STORY} written today")),
@@ -122,7 +118,7 @@ def test_search_folds_what_is_nearly_the_same(corpus: Corpus) -> None:
         result = hits(corpus, "spider")
         assert (len(result), sorted(result.values())) == (2, [0, 2])
         assert len(hits(corpus, "spider", folded=False)) == 4
-        # A copy whose text has changed since is a page of its own, before anybody ranks.
+        # A copy whose text changed is separate at once, before the next ranking.
         corpus.commit([("http://b.test/s", page("quite another text about a spider that jumps"))])
         indexer.update()
         assert hits(corpus, "spider jumps")["http://b.test/s"] == 0
@@ -131,10 +127,8 @@ def test_search_folds_what_is_nearly_the_same(corpus: Corpus) -> None:
         assert sorted(hits(corpus, "spider").values()) == [0, 0, 1]
 
 
-def test_a_notice_that_all_pages_have_makes_no_copies(corpus: Corpus) -> None:
-    """Tables of contents whose main text is taken to be the site's notice, and short articles
-    beside the same long menu.
-    """
+def test_a_shared_notice_or_menu_does_not_make_pages_near_duplicates(corpus: Corpus) -> None:
+    """Some main texts are only the notice; others are short next to a menu."""
     notice = (
         "this site is kept by volunteers who ask for gifts so that it may stay as it is for "
         "everybody who reads it " * 2
@@ -158,18 +152,18 @@ def test_a_notice_that_all_pages_have_makes_no_copies(corpus: Corpus) -> None:
         )
         for name, main, text in pages
     )
-    assert same_group(corpus) == [{"a", "a-again"}]
+    assert groups(corpus) == [{"a", "a-again"}]
 
 
-def same_group(corpus: Corpus) -> list[set[str]]:
-    groups: dict[int, set[str]] = {}
+def groups(corpus: Corpus) -> list[set[str]]:
+    names: dict[int, set[str]] = {}
     for url, group, _ in grouped_pages(corpus):
-        groups.setdefault(group, set()).add(url.rpartition("/")[2])
-    return list(groups.values())
+        names.setdefault(group, set()).add(url.rpartition("/")[2])
+    return list(names.values())
 
 
 def grouped_pages(corpus: Corpus) -> list[tuple[str, int, str]]:
-    """URL, group and canonical URL of the pages in a group, after a ranking."""
+    """Rank, and return URL, group and canonical URL of all pages in groups."""
     make_generation(corpus.workspace)
     signals = link_news(corpus.workspace, range(corpus.workspace.partitions))
     assert signals is not None
@@ -178,7 +172,7 @@ def grouped_pages(corpus: Corpus) -> list[tuple[str, int, str]]:
     return [(urls[key], group, urls[canonical]) for key, group, canonical in rows.iter_rows()]
 
 
-def test_the_page_that_others_name_stands_for_the_group(corpus: Corpus) -> None:
+def test_the_declared_canonical_page_represents_its_group(corpus: Corpus) -> None:
     corpus.commit(
         [
             ("http://a.test/s", page(f"{STORY} one")),
@@ -214,11 +208,12 @@ def canonical_pages(corpus: Corpus) -> set[str]:
         ("http://a.test/en/the/story/itself", "http://a.test/story", "http://a.test/x"),
     ],
 )
-def test_a_page_in_the_language_that_it_says_stands_for_the_group(
+def test_a_page_in_its_declared_language_represents_its_group(
     corpus: Corpus, english: str, untranslated: str, german: str
 ) -> None:
-    """An English text under `/de/`, where it waits to be translated, stands for none, though its
-    URL is the shortest.
+    """An untranslated English text below `/de/` is not chosen.
+
+    Its URL is the shortest.
     """
     text = "Die Wolfspinne jagt in der Nacht und wartet nicht in einem Netz wie andere Spinnen."
     corpus.commit(
@@ -231,10 +226,8 @@ def test_a_page_in_the_language_that_it_says_stands_for_the_group(
     assert canonical_pages(corpus) == {english}
 
 
-def test_words_of_two_letters_are_no_languages(corpus: Corpus) -> None:
-    """`/is/` is no Icelandic where nobody writes it; what a page says of itself by hreflang
-    counts.
-    """
+def test_two_letter_path_segments_are_not_always_languages(corpus: Corpus) -> None:
+    """`/is/` is Icelandic only on sites with Icelandic pages or hreflang."""
     corpus.commit(
         [
             ("http://a.test/is/s", page(f"{STORY} one")),

@@ -1,4 +1,4 @@
-"""What links say of pages, and the index that follows it."""
+"""Test page ranks, anchor texts, duplicates, and updates of the index."""
 
 from __future__ import annotations
 
@@ -34,21 +34,19 @@ def links(*targets: tuple[str, str], rel: str = "", kind: str = "a") -> list[Lin
 
 
 def link_signals(corpus: Corpus) -> dict[str, tuple[float, str, int]]:
-    """URL -> prior, anchors, since."""
-    news = link_news(corpus.workspace, range(corpus.workspace.partitions))
-    assert news is not None
+    """Return URL -> prior, anchors, since."""
+    signals = link_news(corpus.workspace, range(corpus.workspace.partitions))
+    assert signals is not None
     by_key = {
         row["url_key"]: (round(row["prior"], 4), row["anchors"], row["since"])
-        for row in news.pages().iter_rows(named=True)
+        for row in signals.pages().iter_rows(named=True)
     }
     return {url: by_key[key] for url, key in url_keys(corpus).items() if key in by_key}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_page_rank_is_that_of_the_definition(tmp_path: Path, seed: int) -> None:
-    """Against the matrix: of a graph with dangling nodes and without, the fixed point of one
-    step.
-    """
+def test_page_rank_equals_its_definition(tmp_path: Path, seed: int) -> None:
+    """The reference is the fixed point of the transition matrix."""
     generator = np.random.default_rng(seed)
     nodes = 30
     pairs = generator.integers(0, nodes, (200, 2)).astype(np.int32)
@@ -66,17 +64,17 @@ def test_page_rank_is_that_of_the_definition(tmp_path: Path, seed: int) -> None:
     assert np.abs(rank - exact).sum() < 1e-3
 
 
-def test_an_empty_graph(tmp_path: Path) -> None:
+def test_page_rank_of_an_empty_graph(tmp_path: Path) -> None:
     (tmp_path / "edges").touch()
     assert page_rank(tmp_path / "edges", 0).size == 0
     assert page_rank(tmp_path / "edges", 2).tolist() == [0.5, 0.5]
 
 
-@pytest.mark.parametrize("at_once", [1, 20, 1_000_000])
-def test_anchors_of_many_hosts_come_first_and_oftener(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, at_once: int
+@pytest.mark.parametrize("batch", [1, 20, 1_000_000])
+def test_anchors_of_many_hosts_are_first_and_repeated(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(ranking, "_ANCHORS_AT_ONCE", at_once)
+    monkeypatch.setattr(ranking, "_ANCHORS_AT_ONCE", batch)
     pages = [
         (f"http://h{number}.test/", page("text", links=links((HUB, "The Hub"))))
         for number in range(6)
@@ -96,16 +94,16 @@ def test_anchors_of_many_hosts_come_first_and_oftener(
     assert link_signals(corpus)["http://h1.test/"][1] == ""
 
 
-def test_a_link_to_a_redirect_counts_for_its_end(corpus: Corpus) -> None:
+def test_a_link_to_a_redirect_counts_for_its_target(corpus: Corpus) -> None:
     old = page("text", links=links(("http://old.test/", "the new one")))
     corpus.commit([("http://a.test/", old), (HUB, page("text"))])
     corpus.redirect("http://old.test/", "http://older.test/")
     corpus.redirect("http://older.test/", HUB)
     make_generation(corpus.workspace)
-    assert link_signals(corpus)[HUB][1] == "the new one\n" * 2  # as of any other host
+    assert link_signals(corpus)[HUB][1] == "the new one\n" * 2  # as for an anchor of any other host
 
 
-def test_priors_stay_within_their_shares(corpus: Corpus) -> None:
+def test_priors_are_limited(corpus: Corpus) -> None:
     many = [
         (f"http://h{number}.test/{page_number}", page("text", links=links((HUB, "x"))))
         for number in range(40)
@@ -125,7 +123,7 @@ def urls(corpus: Corpus, query: str) -> list[str]:
     ]
 
 
-def fleet(anchor: str) -> Iterable[tuple[str, Page]]:
+def pages_linking_to_hub(anchor: str) -> Iterable[tuple[str, Page]]:
     yield HUB, page("Nothing but a text about a hub.", language="en")
     yield "http://rival.test/", page("Nothing but a text about a hub.", language="en")
     for number in range(8):
@@ -140,13 +138,13 @@ def rank(corpus: Corpus, indexer: Indexer) -> None:
     indexer.update()
 
 
-def test_the_index_follows_the_ranking(corpus: Corpus) -> None:
-    corpus.commit(fleet("spaceport"))
+def test_the_index_is_updated_by_a_ranking(corpus: Corpus) -> None:
+    corpus.commit(pages_linking_to_hub("spaceport"))
     with Indexer(corpus.root, SMALL) as indexer:
         assert indexer.update().put == 10
         assert urls(corpus, "inanchor:spaceport") == []
         first = make_generation(corpus.workspace)
-        assert indexer.update().put == 10  # nobody had said anything of them before
+        assert indexer.update().put == 10  # no page had link signals before
         assert urls(corpus, "inanchor:spaceport") == urls(corpus, "spaceport") == [HUB]
         assert urls(corpus, "hub")[0] == HUB  # the same text: the prior decides
         assert (indexer.update().changed, newest_index(corpus.root).info.graph) == (  # type: ignore[union-attr]
@@ -175,8 +173,8 @@ def test_the_index_follows_the_ranking(corpus: Corpus) -> None:
         assert indexer.rebuild().documents == 9
 
 
-def test_what_is_gone_does_not_come_back_with_a_ranking(corpus: Corpus) -> None:
-    corpus.commit(fleet("spaceport"))
+def test_a_ranking_does_not_restore_gone_pages(corpus: Corpus) -> None:
+    corpus.commit(pages_linking_to_hub("spaceport"))
     corpus.commit(
         [("http://late.test/", page("late", language="en", links=links((HUB, "latecomer"))))]
     )
@@ -195,8 +193,8 @@ def test_what_is_gone_does_not_come_back_with_a_ranking(corpus: Corpus) -> None:
 
 @pytest.mark.proves("consistency-purge-derived")
 def test_what_excluded_pages_said_leaves_the_index(corpus: Corpus) -> None:
-    """At once, though the graph still says it; what others say comes back with the next ranking."""
-    corpus.commit(fleet("spaceport"))
+    """At once. The next ranking restores the anchors of other pages."""
+    corpus.commit(pages_linking_to_hub("spaceport"))
     corpus.commit(
         [("http://foe.test/", page("foe", language="en", links=links((HUB, "blackmail"))))]
     )
@@ -218,26 +216,26 @@ def test_upkeep_ranks_once_a_day(corpus: Corpus, monkeypatch: pytest.MonkeyPatch
         ranked = newest(corpus.workspace)
         return 0 if ranked is None else ranked[0].generation
 
-    corpus.commit(fleet("spaceport"))
+    corpus.commit(pages_linking_to_hub("spaceport"))
     assert number() == 0  # the workspace is not a day old
     make_generation(corpus.workspace)
     corpus.commit([("http://late.test/", page("late", language="en"))])
     assert number() == 1
     monkeypatch.setattr("lycosa.maintenance.upkeep_job.RANK_EVERY_MS", 0)
-    assert number() == number() == 2  # and not again while nothing is new
+    assert number() == number() == 2  # no new ranking without changes
 
 
 def test_upkeep_ranks_a_workspace_that_is_a_day_old(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corpus.commit(fleet("spaceport"))
+    corpus.commit(pages_linking_to_hub("spaceport"))
     monkeypatch.setattr("lycosa.maintenance.upkeep_job.RANK_EVERY_MS", 0)
     rank_when_due(corpus.root)
     assert newest(corpus.workspace) is not None
 
 
-def test_copies_that_redirects_led_to_leave_the_index(corpus: Corpus) -> None:
-    """In the collection where they are copies; they come back when they are none any more."""
+def test_copies_reached_by_redirects_are_removed_from_the_index(corpus: Corpus) -> None:
+    """Only in the collection with the original, while the texts are equal."""
     text = page("A page that two addresses lead to.", language="en", text_digest=99)
     buffers = Buffers()
     corpus.add(buffers, "http://a.test/page", text)
@@ -269,9 +267,9 @@ def test_copies_that_redirects_led_to_leave_the_index(corpus: Corpus) -> None:
         assert result() == {"page": "default", "page?session=1": "default, other"}
 
 
-def test_an_older_graph_is_no_news_for_ever(corpus: Corpus) -> None:
-    """A generation of a program that did not rank pages yet."""
-    corpus.commit(fleet("spaceport"))
+def test_a_generation_without_page_signals_is_applied_once(corpus: Corpus) -> None:
+    """The generation has no `pages.parquet`."""
+    corpus.commit(pages_linking_to_hub("spaceport"))
     make_generation(corpus.workspace)
     path = newest(corpus.workspace)[1] / "pages.parquet"  # type: ignore[index]
     path.unlink()

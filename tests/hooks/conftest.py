@@ -1,4 +1,4 @@
-"""Small sites on loopback, as for crawls."""
+"""Fixtures of the crawl tests that these tests share."""
 
 from tests.crawl.conftest import serve
 

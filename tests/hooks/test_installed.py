@@ -1,4 +1,4 @@
-"""The example plug-in as an installed package, and the core without each feature package."""
+"""Test the installed example plug-in, and the core without features."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEATURES = (
     ("site",),
     ("uptime",),
     ("watch",),
-    ("find", "watch", "matching"),  # shared by the two
+    ("find", "watch", "matching"),  # `find` and `watch` share `matching`
     ("uptime", "watch", "notify"),
 )
 _LIMIT_S = 120
@@ -52,7 +52,7 @@ def _crawl(folder: Path, url: str, path: Path) -> subprocess.CompletedProcess[st
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example plug-in, built and installed by pip into a folder of its own."""
+    """Folder into which pip installed the example plug-in."""
     folder = tmp_path_factory.mktemp("plugin")
     source = shutil.copytree(_ROOT / "examples" / "plugin", folder / "source")
     subprocess.run(
@@ -96,7 +96,9 @@ def test_a_plugin_that_cannot_be_loaded_is_named(tmp_path: Path, example: Path) 
 
 
 @pytest.mark.parametrize("features", _FEATURES, ids=" ".join)
-def test_the_core_works_without(features: tuple[str, ...], serve: ServeWeb, tmp_path: Path) -> None:
+def test_the_core_works_without_each_feature(
+    features: tuple[str, ...], serve: ServeWeb, tmp_path: Path
+) -> None:
     web = serve({"/index.html": page(text="The wolf spider hunts at night")})
     package = Path(lycosa.__file__).parent
     shutil.copytree(

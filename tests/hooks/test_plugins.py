@@ -1,4 +1,4 @@
-"""Plug-ins: registration, failures, and what they may change in a session."""
+"""Test registration, failures and effects of plug-ins."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class _Recorder:
         self.commits.append(entry)
 
 
-def test_a_plugin_takes_part_in_a_crawl(serve: ServeWeb, tmp_path: Path) -> None:
+def test_hooks_are_called_in_a_crawl(serve: ServeWeb, tmp_path: Path) -> None:
     refuse = 'location = /secret.html { if ($http_x_plugin != "yes") { return 403; } }'
     web = serve(
         {
@@ -111,7 +111,7 @@ def test_a_plugin_takes_part_in_a_crawl(serve: ServeWeb, tmp_path: Path) -> None
     assert recorder.commits
 
 
-def test_what_a_plugin_refuses_is_counted(serve: ServeWeb, tmp_path: Path) -> None:
+def test_urls_refused_by_a_plugin_are_counted(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve({"/index.html": page("print.html")})
     plugins = Plugins([("recorder", _Recorder())])
     crawled = work(tmp_path / "w", [(collection("c"), [web.url()])], plugins=plugins)
@@ -119,7 +119,7 @@ def test_what_a_plugin_refuses_is_counted(serve: ServeWeb, tmp_path: Path) -> No
 
 
 class _Wrong:
-    """Returns values that no caller can use."""
+    """Plug-in whose hook `name` returns the invalid `value`."""
 
     def __init__(self, name: str, value: object) -> None:
         def answer() -> object:

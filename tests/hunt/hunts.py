@@ -1,4 +1,7 @@
-"""Small webs in memory for hunts: a dictionary of pages, walked one after the other."""
+"""Run focused crawls on small webs in memory.
+
+A web is a dictionary of pages.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ def page(
     url: str = "http://a.example/",
     links: Mapping[str, str] | None = None,
 ) -> Page:
-    """A page as the parser makes it: a title that is its headline too, paragraphs, and a list of
-    links (target -> text).
+    """Return a parsed page with title, paragraphs and links.
+
+    `links` maps each target to its anchor text.
     """
     anchors = "".join(
         f'<li>see <a href="{target}">{text}</a> here</li>' for target, text in (links or {}).items()
@@ -37,19 +41,17 @@ def lead(url: str, anchor: str = "", context: str = "", *, foreign: bool = False
 
 
 @dataclass
-class Walked:
-    """In which order pages were fetched, and what was found."""
+class Walk:
+    """URLs in the order of their fetches, and the relevant pages."""
 
     order: list[str]
-    found: dict[str, RelevantPage]
+    relevant: dict[str, RelevantPage]
 
 
-def walk(hunt: Hunt, web: Mapping[str, Page], start: str, fetches: int = 100) -> Walked:
-    """Fetch what the list says comes next, from one page on. A URL that the web lacks gives no
-    page.
-    """
+def walk(hunt: Hunt, web: Mapping[str, Page], start: str, fetches: int = 100) -> Walk:
+    """Fetch the best URL of the queue until it is empty. Unknown URLs fail."""
     hunt.start([lead(start)])
-    walked = Walked([], {})
+    walked = Walk([], {})
     while len(walked.order) < fetches and (best := hunt.queue.best_of_hosts(1)):
         url = best[0][1]
         hunt.fetching(url)
@@ -57,7 +59,7 @@ def walk(hunt: Hunt, web: Mapping[str, Page], start: str, fetches: int = 100) ->
         if url not in web:
             hunt.failed(url)
             continue
-        found = hunt.page(url, web[url])
-        if found is not None:
-            walked.found[url] = found
+        relevant_page = hunt.page(url, web[url])
+        if relevant_page is not None:
+            walked.relevant[url] = relevant_page
     return walked

@@ -1,4 +1,4 @@
-"""Relevance of pages, links and URLs to a question, and hunts on synthetic webs with topics."""
+"""Test relevance of pages, links and URLs, and crawls of synthetic webs."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ FILLER = (
 URL = "http://a.example/page.html"
 
 
-def judged(question: str, found: Page, url: str = URL, anchors: tuple[str, ...] = ()) -> float:
-    asked = HuntQuery(question)
-    return asked.relevance(asked.evidence(url, found, anchors))
+def relevance(question: str, page: Page, url: str = URL, anchors: tuple[str, ...] = ()) -> float:
+    query = HuntQuery(question)
+    return query.relevance(query.evidence(url, page, anchors))
 
 
-def test_the_more_a_page_speaks_of_the_question_the_better_it_answers() -> None:
+def test_relevance_grows_with_the_matches_on_a_page() -> None:
     question = "wolf spider silk"
-    about = judged(
+    about = relevance(
         question,
         page("Wolf spiders and their silk", "The wolf spider spins silk for its egg sac.", FILLER),
     )
-    in_text = judged(
+    in_text = relevance(
         question,
         page(
             "An afternoon",
@@ -59,21 +59,21 @@ def test_the_more_a_page_speaks_of_the_question_the_better_it_answers() -> None:
             "A wolf spider needs little silk. The silk of a wolf spider is strong.",
         ),
     )
-    in_passing = judged(question, page("An afternoon", FILLER, "A spider sat there.", FILLER))
-    assert about > in_text > in_passing > judged(question, page("An afternoon", FILLER)) == 0.0
+    in_passing = relevance(question, page("An afternoon", FILLER, "A spider sat there.", FILLER))
+    assert about > in_text > in_passing > relevance(question, page("An afternoon", FILLER)) == 0.0
     assert about >= RELEVANT > in_passing
 
 
-def test_inflections_of_the_pages_language_count() -> None:
+def test_inflected_forms_in_the_language_of_the_page_match() -> None:
     assert (
-        judged(
+        relevance(
             "Haus bauen",
             _of("de", "Häuser bauen", "Wer Häuser baut, der bleibt. Das Haus ist gebaut."),
         )
         >= RELEVANT
     )
     assert (
-        judged(
+        relevance(
             "龙井茶",
             _of(
                 "zh",
@@ -84,7 +84,7 @@ def test_inflections_of_the_pages_language_count() -> None:
         >= RELEVANT
     )
     assert (
-        judged(
+        relevance(
             "龙井茶",
             _of("zh", "火车站", "火车站在城市的北边，每天有很多旅客来往，人们在那里等车。"),
         )
@@ -94,19 +94,19 @@ def test_inflections_of_the_pages_language_count() -> None:
 
 def _of(language: str, title: str, text: str) -> Page:
     html = f"<html lang={language}><title>{title}</title><body><main><h1>{title}</h1><p>{text}</p></main></html>".encode()
-    found = parse_page(html, url=URL, content_type="text/html; charset=utf-8")
-    assert found.language == language
-    return found
+    parsed = parse_page(html, url=URL, content_type="text/html; charset=utf-8")
+    assert parsed.language == language
+    return parsed
 
 
-def test_words_that_only_hold_a_question_together_hardly_count() -> None:
+def test_function_words_of_a_question_have_little_weight() -> None:
     answer = page("CSV files", "Reading a CSV file, and writing one.", FILLER)
     chatter = page("How do I do it?", "How do I do that? In the way that I do it.", FILLER)
-    assert judged("How do I read CSV files?", answer) > 0.8
-    assert judged("How do I read CSV files?", chatter) < 0.1
+    assert relevance("How do I read CSV files?", answer) > 0.8
+    assert relevance("How do I read CSV files?", chatter) < 0.1
 
 
-def test_binding_words_are_those_of_one_language_and_never_all() -> None:
+def test_function_words_are_of_one_language_and_never_all_words() -> None:
     assert query_function_words(["how", "do", "i", "read", "csv", "files"]) == {"how", "do", "i"}
     assert query_function_words(["wie", "kann", "man", "das", "haus", "bauen"]) == {
         "wie",
@@ -139,32 +139,32 @@ SPIDER = page("The wolf spider", "The wolf spider hunts at night.", FILLER)
         ("spid*", RELEVANT, 1.0),
         ('"wolf spider hunts"', 1e-9, 1.0),
         ('"spider wolf"', 0.0, 0.0),
-        ("beetle OR spider", judged("spider", SPIDER), judged("spider", SPIDER)),
+        ("beetle OR spider", relevance("spider", SPIDER), relevance("spider", SPIDER)),
     ],
 )
-def test_operators_narrow_what_is_relevant(question: str, least: float, most: float) -> None:
-    assert least <= judged(question, SPIDER) <= most
+def test_operators_restrict_relevant_pages(question: str, least: float, most: float) -> None:
+    assert least <= relevance(question, SPIDER) <= most
 
 
-def test_dates_rule_out_only_pages_that_give_one() -> None:
+def test_date_operators_exclude_only_pages_with_a_date() -> None:
     dated = page("The wolf spider", "The wolf spider hunts.", FILLER)
     dated.published_at = 1_700_000_000_000  # November 2023
-    assert judged("wolf spider after:2024", dated) == 0.0
-    assert judged("wolf spider before:2024", dated) >= RELEVANT
+    assert relevance("wolf spider after:2024", dated) == 0.0
+    assert relevance("wolf spider before:2024", dated) >= RELEVANT
     dated.published_at = None
-    assert judged("wolf spider after:2024", dated) >= RELEVANT
+    assert relevance("wolf spider after:2024", dated) >= RELEVANT
 
 
-def test_texts_of_links_that_led_there_count() -> None:
-    found = page("Chapter 7", "Of eight legs and as many eyes.", FILLER)
+def test_anchor_texts_of_incoming_links_count() -> None:
+    chapter = page("Chapter 7", "Of eight legs and as many eyes.", FILLER)
     assert (
-        judged("wolf spider", found, anchors=("all about the wolf spider",))
-        > judged("wolf spider", found)
+        relevance("wolf spider", chapter, anchors=("all about the wolf spider",))
+        > relevance("wolf spider", chapter)
         == 0.0
     )
 
 
-def test_a_word_that_every_page_holds_counts_less_and_less() -> None:
+def test_a_term_of_every_page_loses_weight() -> None:
     question = HuntQuery("python csv")
     first = question.evidence(URL, page("Python csv", "Python reads csv.", FILLER))
     only_python = question.evidence(
@@ -178,7 +178,7 @@ def test_a_word_that_every_page_holds_counts_less_and_less() -> None:
     assert question.relevance(first) == 1.0
 
 
-def test_likeness_of_short_texts() -> None:
+def test_similarity_of_short_texts() -> None:
     question = HuntQuery("reading csv files")
     assert question.similarity("CSV File Reading", "en") == 1.0
     assert 0 < question.similarity("other files", "en") < 0.5
@@ -196,21 +196,21 @@ def test_a_question_needs_words(text: str) -> None:
         HuntQuery(text)
 
 
-FEW = 80
-"""Fetches of the quick test."""
+QUICK_FETCHES = 80
 
 
-def test_hunts_find_more_than_breadth_first() -> None:
+def test_focused_crawl_finds_more_than_breadth_first() -> None:
     web, topic = Web(plan_of(8, 0.5)), 5
-    base = found_by_crawling(web, topic, FEW)
+    base = found_by_crawling(web, topic, QUICK_FETCHES)
     assert base > 0
-    assert found_by_hunting(web, topic, "best", FEW) >= BARS["best"] * base
-    assert found_by_hunting(web, topic, "fish", FEW) >= BARS["fish"] * base
+    assert found_by_hunting(web, topic, "best", QUICK_FETCHES) >= BARS["best"] * base
+    assert found_by_hunting(web, topic, "fish", QUICK_FETCHES) >= BARS["fish"] * base
 
 
-def test_a_hunt_is_as_polite_as_a_crawl(tmp_path: Path) -> None:
-    """A web with all its failures, hosts of common domains, robots.txt of every kind: judged by
-    what its servers saw.
+def test_a_focused_crawl_keeps_the_politeness_rules(tmp_path: Path) -> None:
+    """The web has all failures, shared domains and all kinds of robots.txt.
+
+    The request log of its servers is checked.
     """
     features = {
         "window_ms": 15_000,
@@ -255,16 +255,16 @@ def test_a_hunt_is_as_polite_as_a_crawl(tmp_path: Path) -> None:
     assert len({each.host for each in log}) > 20
     unseen, repeated = without_visit(tmp_path / "w", log)
     assert repeated == {}
-    found = violations(log, promises(web, unseen))
-    assert Counter(violation.rule.value for violation in found) == {}, found[:5]
+    broken_rules = violations(log, promises(web, unseen))
+    assert Counter(violation.rule.value for violation in broken_rules) == {}, broken_rules[:5]
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("strategy", ["best", "fish", "shark"])
-def test_over_five_webs(strategy: StrategyName) -> None:
+def test_focused_crawl_finds_more_on_five_webs(strategy: StrategyName) -> None:
     webs = [Web(plan_of(seed, share)) for share in SHARES for seed in HELD_OUT]
     base = sum(found_by_crawling(web, topic, FETCHES) for web in webs for topic in ASKED_TOPICS)
-    found = sum(
+    relevant = sum(
         found_by_hunting(web, topic, strategy, FETCHES) for web in webs for topic in ASKED_TOPICS
     )
-    assert found >= BARS.get(strategy, BARS["fish"]) * base
+    assert relevant >= BARS.get(strategy, BARS["fish"]) * base

@@ -1,5 +1,6 @@
-"""Hunts over sites that a real nginx serves: in this process, by the command, by a daemon, and over
-the API.
+"""Test focused crawls from Python, the command, a daemon and the API.
+
+The sites are served by a real nginx.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tests.serve.client import Client
 from tests.servers.nginx import Nginx, Server, nginx
 
 ADDRESS = "127.0.6.40"
-# Pages made up for a test say the same: to the rules about content they are traps.
+# Generated pages are alike, so the trap detection would exclude them.
 COLLECTIONS = "".join(
     f'[[collection]]\nname = "{name}"\ntraps = false\n' for name in ("default", "first", "second")
 )
@@ -48,8 +49,9 @@ LEAVES = 8
 
 
 def write_site(root: Path) -> None:
-    """A home page; a section whose leaves answer the question, one of them behind a redirect, one
-    forbidden; five sections that do not.
+    """Write a home page, one relevant section and five that are not relevant.
+
+    One relevant page is behind a redirect, one is excluded by robots.txt.
     """
 
     def put(path: str, title: str, text: str, links: dict[str, str] | None = None) -> None:
@@ -119,8 +121,9 @@ def web(tmp_path: Path) -> Iterator[str]:
 def go(
     root: Path, request: HuntRequest, *, stop_after: int = 0, index: bool = True
 ) -> tuple[HuntReport, list[Event]]:
-    """A hunt in this process; with `stop_after` it is stopped, as Ctrl-C does, after so many
-    results.
+    """Run a focused crawl in this process.
+
+    `stop_after`: stop it after this number of results, as Ctrl-C does.
     """
     hits: list[Event] = []
     workers: list[Worker] = []
@@ -144,12 +147,14 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "w"
 
 
-def test_a_hunt_finds_what_answers_first_and_keeps_all_it_fetched(root: Path, web: str) -> None:
+def test_relevant_pages_are_found_first_and_all_fetched_pages_are_stored(
+    root: Path, web: str
+) -> None:
     report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=12))
     assert report.ended == "max_pages"
-    right = {f"{web}/spiders/{number}.html" for number in range(LEAVES)} | {f"{web}/target.html"}
-    assert right <= {hit["url"] for hit in hits}
-    assert {found.url for found, _ in report.ranked} == {hit["url"] for hit in hits}
+    relevant = {f"{web}/spiders/{number}.html" for number in range(LEAVES)} | {f"{web}/target.html"}
+    assert relevant <= {hit["url"] for hit in hits}
+    assert {page.url for page, _ in report.ranked} == {hit["url"] for hit in hits}
     assert hits[0]["number"] <= 4
     assert [hit["seconds"] for hit in hits] == sorted(hit["seconds"] for hit in hits)
     fetched = paths(rows(root, "pages"))
@@ -158,38 +163,38 @@ def test_a_hunt_finds_what_answers_first_and_keeps_all_it_fetched(root: Path, we
         f"{web}/secret/silk.html"
     ] == ("excluded", "robots")
     assert (report.failed, len(fetched)) == ({"robots": 1, "http_404": 1}, 12)
-    known = {str(row["url"]): row["state"] for row in rows(root, "urls")}
-    # seen, not followed: it rests, as a crawl's would
-    assert known[f"{web}/s4/index.html"] == "known"
-    found = Searcher(str(root)).search(SearchRequest("wolf spider silk", count=20, per_host=0))
-    assert right <= {hit.url for hit in found.hits}
+    states = {str(row["url"]): row["state"] for row in rows(root, "urls")}
+    # discovered, not fetched; stored like the URLs of a crawl
+    assert states[f"{web}/s4/index.html"] == "known"
+    results = Searcher(str(root)).search(SearchRequest("wolf spider silk", count=20, per_host=0))
+    assert relevant <= {hit.url for hit in results.hits}
     assert verify(Workspace.open(str(root)), deep=True).findings == []
 
 
-def test_a_hunt_ends_when_there_is_enough_or_somebody_stops_it_and_another_goes_on(
+def test_a_hunt_ends_after_enough_results_or_a_stop_and_another_continues(
     root: Path, web: str
 ) -> None:
     report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=3), index=False)
     assert (report.ended, len(hits)) == ("enough", 3)
-    report, more = go(
+    report, later_hits = go(
         root, HuntRequest(QUESTION, (f"{web}/",), delay="0"), stop_after=2, index=False
     )
-    assert (report.ended, len(more)) == ("stopped", 2)
-    assert {hit["url"] for hit in more}.isdisjoint(hit["url"] for hit in hits)
+    assert (report.ended, len(later_hits)) == ("stopped", 2)
+    assert {hit["url"] for hit in later_hits}.isdisjoint(hit["url"] for hit in hits)
     pages = rows(root, "pages")
     assert (
         len(pages)
         == len({row["url"] for row in pages})
-        == len(rows(root, "visits")) - _others(root)
+        == len(rows(root, "visits")) - _other_visits(root)
     )
 
 
-def _others(root: Path) -> int:
-    """Visits that are no pages: robots.txt, redirects."""
+def _other_visits(root: Path) -> int:
+    """Return the number of visits without a page (robots.txt, redirects)."""
     return sum(row["kind"] != "page" or row["http_status"] != 200 for row in rows(root, "visits"))
 
 
-def test_a_hunt_starts_from_what_the_index_has(root: Path, web: str) -> None:
+def test_a_hunt_without_seeds_starts_from_indexed_pages(root: Path, web: str) -> None:
     Workspace.create(str(root))
     with pytest.raises(UsageError, match="there are no start pages"):
         go(root, HuntRequest(QUESTION))
@@ -201,14 +206,14 @@ def test_a_hunt_starts_from_what_the_index_has(root: Path, web: str) -> None:
     assert report.ended == "enough"
     assert all(hit["via"] == f"{web}/spiders/index.html" for hit in hits)
     assert len(rows(root, "pages")) == 1 + report.pages
-    # No page of the index speaks of this one: the links of those nearest to the start are followed.
+    # No indexed page matches: the crawl starts with the links of the pages nearest to the seeds.
     report, hits = go(
         root, HuntRequest("overview of a chapter", delay="0", time_ms=20_000, pages=8)
     )
     assert report.pages > 0
 
 
-def test_what_another_collection_has_is_not_fetched_again(root: Path, web: str) -> None:
+def test_pages_of_another_collection_are_not_fetched_again(root: Path, web: str) -> None:
     go(
         root,
         HuntRequest(
@@ -227,7 +232,7 @@ def test_what_another_collection_has_is_not_fetched_again(root: Path, web: str) 
     assert second.isdisjoint(before - {f"{web}/spiders/index.html"})
 
 
-def test_a_question_without_words_and_a_wrong_seed_change_nothing(web: str, tmp_path: Path) -> None:
+def test_invalid_questions_and_seeds_create_no_workspace(web: str, tmp_path: Path) -> None:
     for request in (
         HuntRequest("-without", (f"{web}/",)),
         HuntRequest("spider", ("mailto:a@b.example",)),
@@ -238,17 +243,28 @@ def test_a_question_without_words_and_a_wrong_seed_change_nothing(web: str, tmp_
 
 
 def lycosa(root: Path, *arguments: str) -> list[str]:
-    """A call in that workspace, whose lycosa.toml says what `CONFIG` does."""
+    """Return the command line.
+
+    Writes the collections of `CONFIG` to lycosa.toml.
+    """
     if not (root / "lycosa.toml").exists():
         root.mkdir(parents=True, exist_ok=True)
         (root / "lycosa.toml").write_text(COLLECTIONS)
     return [*RUN, "-w", str(root), *arguments]
 
 
-def hunted(
+def run_command(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = lycosa(root, *arguments)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def run_and_signal(
     command: list[str], results: int, number: signal.Signals
 ) -> tuple[list[Event], int, str]:
-    """Send a signal after so many results. Return all events, the exit code and the errors."""
+    """Run a command and send it a signal after `results` results.
+
+    Returns the events, the exit code and the standard error.
+    """
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -263,8 +279,8 @@ def hunted(
     return events, process.returncode, errors
 
 
-def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(root: Path, web: str) -> None:
-    words = [
+def test_the_command_streams_results_and_ctrl_c_stores_them(root: Path, web: str) -> None:
+    arguments = [
         "hunt",
         "wolf",
         "spider",
@@ -277,7 +293,7 @@ def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(root: Path
         "60s",
         "--jsonl",
     ]
-    events, code, errors = hunted(lycosa(root, *words), 2, signal.SIGINT)
+    events, code, errors = run_and_signal(lycosa(root, *arguments), 2, signal.SIGINT)
     assert code == 0, errors
     assert events[0] == {
         "event": "started",
@@ -288,59 +304,49 @@ def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(root: Path
         "listed": 1,
     }
     assert (events[-1]["event"], events[-1]["ended"]) == ("ended", "stopped")
-    found = [event["url"] for event in events if event["event"] == "found"]
-    assert {each["url"] for each in events[-1]["results"]} == set(found)
-    shown = subprocess.run(
-        lycosa(root, "search", "wolf spider silk", "--json"),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert set(found) <= {hit["url"] for hit in json.loads(shown.stdout)["hits"]}
-    nothing = subprocess.run(
-        lycosa(
-            root,
-            "hunt",
-            "zeppelin",
-            "--seed",
-            f"{web}/s1/0.html",
-            "--scope",
-            "prefix",
-            "--delay",
-            "0",
-            "--pages",
-            "1",
-        ),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    urls = {event["url"] for event in events if event["event"] == "found"}
+    assert {each["url"] for each in events[-1]["results"]} == urls
+    shown = run_command(root, "search", "wolf spider silk", "--json")
+    shown.check_returncode()
+    assert urls <= {hit["url"] for hit in json.loads(shown.stdout)["hits"]}
+    other = ("--seed", f"{web}/s1/0.html", "--scope", "prefix", "--delay", "0", "--pages", "1")
+    nothing = run_command(root, "hunt", "zeppelin", *other)
     assert nothing.returncode == 1, nothing.stderr
     assert "0 relevant of 1 page" in nothing.stdout
 
 
 @pytest.mark.proves("durability-kill")
 def test_a_killed_hunt_loses_nothing(root: Path, web: str) -> None:
-    words = ["hunt", QUESTION, "--seed", f"{web}/", "--delay", "50ms", "--time", "60s", "--jsonl"]
-    events, *_ = hunted(lycosa(root, *words), 3, signal.SIGKILL)
-    found = [event["url"] for event in events if event["event"] == "found"][:3]
-    # nothing was committed yet
-    assert not {str(row["url"]) for row in rows(root, "pages")} & set(found)
+    arguments = [
+        "hunt",
+        QUESTION,
+        "--seed",
+        f"{web}/",
+        "--delay",
+        "50ms",
+        "--time",
+        "60s",
+        "--jsonl",
+    ]
+    events, *_ = run_and_signal(lycosa(root, *arguments), 3, signal.SIGKILL)
+    urls = [event["url"] for event in events if event["event"] == "found"][:3]
+    # nothing is committed yet
+    assert not {str(row["url"]) for row in rows(root, "pages")} & set(urls)
     report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=1), index=False)
     assert report.ended == "enough"
-    assert hits[0]["url"] not in found
-    assert set(found) <= {str(row["url"]) for row in rows(root, "pages")}
+    assert hits[0]["url"] not in urls
+    assert set(urls) <= {str(row["url"]) for row in rows(root, "pages")}
     assert verify(Workspace.open(str(root)), deep=True).findings == []
 
 
-def test_a_daemon_takes_a_hunt_and_goes_on_crawling(tmp_path: Path, root: Path) -> None:
+def test_a_daemon_runs_a_hunt_and_continues_its_crawl(tmp_path: Path, root: Path) -> None:
     with site(tmp_path / "site") as server, site(tmp_path / "other", "127.0.6.41") as crawled:
         web, other = f"http://{ADDRESS}:{server.port}", f"http://127.0.6.41:{crawled.port}"
         with daemon(
             root, QUICK + collection("slow", f"{other}/").replace("delay = 0", 'delay = "400ms"')
         ) as running:
             running.until_pages(2)
-            words = [
+            arguments = [
                 "hunt",
                 QUESTION,
                 "--seed",
@@ -350,27 +356,22 @@ def test_a_daemon_takes_a_hunt_and_goes_on_crawling(tmp_path: Path, root: Path) 
                 "--enough",
                 "3",
                 "--collection",
-                "hunted",
+                "other",
                 "--jsonl",
             ]
-            done = subprocess.run(
-                lycosa(root, *words), capture_output=True, text=True, timeout=60, check=False
-            )
+            done = run_command(root, *arguments)
             assert done.returncode == 0, done.stderr + running.errors
             events = [json.loads(line) for line in done.stdout.splitlines()]
             assert sum(event["event"] == "found" for event in events) == 3
             assert events[-1]["ended"] == "enough"
             assert "a daemon is running in this workspace" in done.stderr
-            hunted = {
-                str(row["url"]) for row in running.rows("pages") if row["collection"] == "hunted"
+            fetched = {
+                str(row["url"]) for row in running.rows("pages") if row["collection"] == "other"
             }
-            assert {event["url"] for event in events if event["event"] == "found"} <= hunted
+            assert {event["url"] for event in events if event["event"] == "found"} <= fetched
             number = len(running.rows("pages"))
-            running.until(lambda: len(running.rows("pages")) > number + 2)  # the crawl goes on
-            words = ["hunt", "?!", "--seed", f"{web}/"]
-            refused = subprocess.run(
-                lycosa(root, *words), capture_output=True, text=True, timeout=60, check=False
-            )
+            running.until(lambda: len(running.rows("pages")) > number + 2)  # the crawl continues
+            refused = run_command(root, "hunt", "?!", "--seed", f"{web}/")
             assert refused.returncode == 2, refused.stdout
             assert "words to search for" in refused.stderr
             assert not list((root / "run" / "hunts").iterdir())
@@ -379,8 +380,8 @@ def test_a_daemon_takes_a_hunt_and_goes_on_crawling(tmp_path: Path, root: Path) 
     assert verify(Workspace.open(str(root)), deep=True).findings == []
 
 
-def sent(text: str) -> list[dict[str, object]]:
-    """The events of a stream."""
+def parse_events(text: str) -> list[dict[str, object]]:
+    """Return the events of a stream of server-sent events."""
     events = []
     for block in text.split("\n\n"):
         if block and not block.startswith(":"):
@@ -390,15 +391,15 @@ def sent(text: str) -> list[dict[str, object]]:
     return events
 
 
-def test_a_hunt_over_the_api(root: Path, web: str) -> None:
+def test_the_api_streams_a_hunt(root: Path, web: str) -> None:
     go(root, HuntRequest("welcome", (f"{web}/",), delay="0", pages=1))
     token = Tokens(open_storage(str(root))).add("test")
     client = Client(create_app(str(root), dict))
-    asked = json.dumps(
+    request = json.dumps(
         {"query": QUESTION, "seeds": [f"{web}/spiders/index.html"], "enough": 2, "time": "20s"}
     )
     headers = {"content-type": "application/json"}
-    assert client.send("POST", "/api/v1/hunts", asked, headers).status_code == 401
+    assert client.send("POST", "/api/v1/hunts", request, headers).status_code == 401
     headers["authorization"] = f"Bearer {token}"
     wrong = client.send("POST", "/api/v1/hunts", '{"query": "x", "hurry": 1}', headers)
     assert wrong.status_code == 422
@@ -408,12 +409,12 @@ def test_a_hunt_over_the_api(root: Path, web: str) -> None:
         == 400
     )
     with Workspace.open(str(root)).own("crawl"):
-        busy = client.send("POST", "/api/v1/hunts", asked, headers)
+        busy = client.send("POST", "/api/v1/hunts", request, headers)
         assert (busy.status_code, busy.json()["title"]) == (409, "The workspace is in use")
-    answer = client.send("POST", "/api/v1/hunts", asked, headers)
+    answer = client.send("POST", "/api/v1/hunts", request, headers)
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
-    events = sent(answer.text)
+    events = parse_events(answer.text)
     assert (
         events[0]["event"],
         sum(event["event"] == "found" for event in events),
@@ -440,14 +441,14 @@ def test_seeds_of_the_api_open_no_private_addresses(root: Path, web: str) -> Non
     assert Workspace.open(str(root)).state().settings["default"]["seeds"] == []
 
 
-def test_the_index_of_a_hunt_is_that_of_its_pages(root: Path, web: str) -> None:
+def test_a_hunt_indexes_all_its_pages(root: Path, web: str) -> None:
     report, _ = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=5))
     with_index = Searcher(str(root)).documents
     Indexer(str(root), CONFIG.index).update()
     assert with_index == Searcher(str(root)).documents == report.pages == 5
 
 
-def test_a_workspace_that_is_crawled_takes_no_hunt(root: Path, web: str) -> None:
+def test_a_hunt_is_refused_during_a_crawl_of_the_workspace(root: Path, web: str) -> None:
     Workspace.create(str(root))
     with Workspace.open(str(root)).own("crawl"), pytest.raises(OwnedError):
         go(root, HuntRequest(QUESTION, (f"{web}/",)))

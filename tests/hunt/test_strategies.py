@@ -1,5 +1,6 @@
-"""Which link comes next: Fish search and Shark search as published, what the best learns; the list,
-the leads, the index of anchors.
+"""Test focused crawls: strategies, queue, links and anchor index.
+
+Fish search and Shark search are compared with their publications.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ def order(scored: Sequence[tuple[Lead, float]]) -> list[Lead]:
     return [each for each, _ in sorted(scored, key=lambda item: -item[1])]
 
 
-# -- Fish search
-# ------------------------------------------------------------
+# -- Fish search --
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def scorer() -> BestFirstSearch:
     return BestFirstSearch(HuntQuery("wolf spider"), HuntQueue())
 
 
-def test_fish_takes_links_of_relevant_pages_first_the_newest_of_them_before_older_ones(
+def test_fish_follows_links_of_the_newest_relevant_page_first(
     fish: FishSearch,
 ) -> None:
     first = [lead(f"{HOST}/1{each}") for each in "ab"]
@@ -57,15 +57,15 @@ def test_fish_takes_links_of_relevant_pages_first_the_newest_of_them_before_olde
     assert order(scored) == [*later, *first, *plain]
 
 
-def test_fish_puts_links_to_other_sites_first(fish: FishSearch) -> None:
+def test_fish_follows_links_to_other_sites_first(fish: FishSearch) -> None:
     here, there = lead(f"{HOST}/here"), lead("http://b.example/", foreign=True)
     assert order(fish.links(f"{HOST}/", 1.0, True, [here, there], "en")) == [there, here]
 
 
-def test_fish_sends_what_is_beyond_the_width_behind_all_others() -> None:
+def test_fish_puts_links_above_the_width_last() -> None:
     fish = FishSearch(HuntQuery("spider"), width=2)
     leads = [lead(f"{HOST}/{number}") for number in range(6)]
-    # a relevant page: one and a half times the width
+    # a relevant page has 1.5 times the width
     scored = fish.links(f"{HOST}/", 1.0, True, leads, "en")
     other = fish.links(f"{HOST}/x", 0.0, False, [lead(f"{HOST}/plain")], "en")
     assert order([*scored, *other]) == [*leads[:3], other[0][0], *leads[3:]]
@@ -75,7 +75,7 @@ def test_fish_sends_what_is_beyond_the_width_behind_all_others() -> None:
     assert [score > scored[5][1] for _, score in few] == [True, True, False, False]
 
 
-def test_fish_moves_a_listed_url_to_the_front_when_a_relevant_page_holds_it_and_never_back(
+def test_fish_raises_the_score_of_a_queued_url_and_never_lowers_it(
     fish: FishSearch,
 ) -> None:
     shared = lead(f"{HOST}/shared")
@@ -86,23 +86,25 @@ def test_fish_moves_a_listed_url_to_the_front_when_a_relevant_page_holds_it_and_
     assert again == front
 
 
-def test_fish_dies_after_so_many_steps_without_food_and_lives_on_where_there_is_some() -> None:
+def test_fish_stops_at_its_depth_below_irrelevant_pages() -> None:
     urls = [f"{HOST}/{number}" for number in range(10)]
     chain = {
         url: page("Nothing", "Not a word of it.", url=url, links={following: "on"})
         for url, following in itertools.pairwise(urls)
     }
-    hungry = walk(Hunt(HuntQuery("wolf spider"), "fish", depth=3), chain, f"{HOST}/0")
-    # the first page has all its strength, and each step costs one
-    assert len(hungry.order) == 1 + 3 + 0
-    fed = chain | {f"{HOST}/3": page("Wolf spider", ABOUT, url=f"{HOST}/3", links={"/4": "on"})}
+    irrelevant = walk(Hunt(HuntQuery("wolf spider"), "fish", depth=3), chain, f"{HOST}/0")
+    # the seed has the full depth; each link costs 1
+    assert len(irrelevant.order) == 1 + 3
+    with_relevant = chain | {
+        f"{HOST}/3": page("Wolf spider", ABOUT, url=f"{HOST}/3", links={"/4": "on"})
+    }
     assert (
-        len(walk(Hunt(HuntQuery("wolf spider"), "fish", depth=3), fed, f"{HOST}/0").order) == 4 + 4
+        len(walk(Hunt(HuntQuery("wolf spider"), "fish", depth=3), with_relevant, f"{HOST}/0").order)
+        == 4 + 4
     )
 
 
-# -- Shark search
-# ------------------------------------------------------------
+# -- Shark search --
 
 
 def test_shark_scores_by_the_published_formula() -> None:
@@ -119,16 +121,15 @@ def test_shark_scores_by_the_published_formula() -> None:
     assert relevant[one] == pytest.approx(0.5 * (0.5 * 0.8) + 0.5 * (0.8 * half + 0.2 * 1.0))
     assert relevant[near] == pytest.approx(0.5 * (0.5 * 0.8) + 0.5 * (0.2 * 1.0))
     bare = lead(f"{HOST}/4", "on")
-    # a page that says nothing hands on half of what it inherited
+    # a page without matches passes on half of its inherited score
     inherited = shark.links(f"{HOST}/3", 0.0, False, [bare], "en")[0][1]
     assert inherited == pytest.approx(0.5 * (0.5 * (0.5 * 0.8)))
 
 
-# -- best
-# ------------------------------------------------------------
+# -- best --
 
 
-def test_best_prefers_links_that_speak_of_the_question_in_text_surroundings_or_url(
+def test_best_prefers_links_that_match_in_anchor_context_or_url(
     scorer: BestFirstSearch,
 ) -> None:
     anchor = lead(f"{HOST}/1", "the wolf spider")
@@ -144,47 +145,47 @@ def test_best_prefers_links_that_speak_of_the_question_in_text_surroundings_or_u
     )
 
 
-def test_best_learns_words_that_lead_to_relevant_pages(scorer: BestFirstSearch) -> None:
+def test_best_learns_anchor_words_of_relevant_pages(scorer: BestFirstSearch) -> None:
     good = [lead(f"{HOST}/g{number}", f"arachnid number {number}") for number in range(8)]
     bad = [lead(f"{HOST}/b{number}", f"recipe number {number}") for number in range(8)]
     scorer.links(f"{HOST}/", 0.3, False, [*good, *bad], "en")
     tried = [each for pair in zip(good, bad, strict=True) for each in pair]
-    anew: dict[object, float] = {}
+    rescored: dict[object, float] = {}
     for each in tried[:12]:
-        anew |= dict(scorer.fetched(each.url, 0.9 if each in good else 0.0))
-    assert anew[good[7]] > 2 * anew[bad[7]]
+        rescored |= dict(scorer.fetched(each.url, 0.9 if each in good else 0.0))
+    assert rescored[good[7]] > 2 * rescored[bad[7]]
 
 
-def test_best_scores_the_links_of_pages_that_come_to_the_top_anew(scorer: BestFirstSearch) -> None:
-    ((held, before),) = scorer.links(f"{HOST}/good", 0.7, True, [lead(f"{HOST}/on", "on")], "en")
+def test_best_rescores_links_of_the_top_pages(scorer: BestFirstSearch) -> None:
+    ((link, before),) = scorer.links(f"{HOST}/good", 0.7, True, [lead(f"{HOST}/on", "on")], "en")
     ((_, on_top),) = scorer.top([f"{HOST}/good"])
     assert on_top > before
     assert scorer.top([f"{HOST}/good"]) == []
     ((again, after),) = scorer.top([f"{HOST}/other"])
-    assert again == held
+    assert again == link
     assert after == pytest.approx(before)
 
 
-def test_best_forgets_what_was_followed_or_dropped(scorer: BestFirstSearch) -> None:
+def test_best_removes_fetched_and_dropped_links(scorer: BestFirstSearch) -> None:
     leads = [lead(f"{HOST}/{number}", f"word{number}") for number in range(4)]
     scorer.links(f"{HOST}/", 0.5, True, leads, "en")
     assert len(scorer.anchors) == 4
     scorer.fetched(leads[0].url, 0.5)
     scorer.drop(leads[1].url)
     assert len(scorer.anchors) == 2
-    assert scorer.links(f"{HOST}/x", 0.5, True, leads[:1], "en") == []  # it was fetched
+    assert scorer.links(f"{HOST}/x", 0.5, True, leads[:1], "en") == []  # already fetched
 
 
-# -- whole hunts in memory
-# ------------------------------------------------------------
+# -- complete crawls in memory --
 
 
 def small_web() -> dict[str, Page]:
-    """A front page with a link to a section on spiders and to nine others, each with ten pages
-    under it.
+    """Return a web with a home page and ten sections of ten pages.
+
+    One section is about spiders.
     """
     web = {}
-    sections = {"/spiders/": "Spiders and their kin"} | {
+    sections = {"/spiders/": "Spiders and related animals"} | {
         f"/s{number}/": f"Section {number}" for number in range(9)
     }
     web[f"{HOST}/"] = page("Home", "Welcome.", url=f"{HOST}/", links=sections)
@@ -197,19 +198,19 @@ def small_web() -> dict[str, Page]:
         }
         web[HOST + path] = page(text, "An overview.", url=HOST + path, links=leaves)
         for leaf, title in leaves.items():
-            said = ABOUT if path == "/spiders/" else "Something else altogether."
-            web[HOST + leaf] = page(title, said, url=HOST + leaf)
+            paragraph = ABOUT if path == "/spiders/" else "Something else altogether."
+            web[HOST + leaf] = page(title, paragraph, url=HOST + leaf)
     return web
 
 
 @pytest.mark.parametrize("strategy", ["best", "shark"])
-def test_a_hunt_goes_where_the_links_point(strategy: str) -> None:
+def test_a_hunt_follows_the_links_to_relevant_pages(strategy: str) -> None:
     hunt = Hunt(HuntQuery("wolf spider"), strategy)  # type: ignore[arg-type]
     walked = walk(hunt, small_web(), f"{HOST}/", fetches=14)
-    assert {f"{HOST}/spiders/{number}.html" for number in range(10)} <= set(walked.found)
-    assert hunt.relevant == len(walked.found)
+    assert {f"{HOST}/spiders/{number}.html" for number in range(10)} <= set(walked.relevant)
+    assert hunt.relevant == len(walked.relevant)
     # the leaves, and perhaps the list of them
-    assert {url.rpartition("/")[0] for url in walked.found} == {f"{HOST}/spiders"}
+    assert {url.rpartition("/")[0] for url in walked.relevant} == {f"{HOST}/spiders"}
     ranked = hunt.ranked()
     assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
     best = ranked[0][0]
@@ -217,21 +218,21 @@ def test_a_hunt_goes_where_the_links_point(strategy: str) -> None:
     assert "The wolf spider" in "".join(text for text, _ in best.snippet)
 
 
-def test_a_redirect_hands_its_place_on() -> None:
+def test_the_target_of_a_redirect_replaces_its_source() -> None:
     hunt = Hunt(HuntQuery("wolf spider"))
     hunt.start([lead(f"{HOST}/old")])
     hunt.fetching(f"{HOST}/old")
     hunt.redirected(f"{HOST}/old", f"{HOST}/new", "a.example")
     assert [url for _, url, _ in hunt.queue.best_of_hosts(5)] == [f"{HOST}/new"]
-    found = hunt.page(
+    result = hunt.page(
         f"{HOST}/new", page("Wolf spider", ABOUT, url=f"{HOST}/new", links={"/old": "again"})
     )
-    assert found is not None
-    assert found.number == 1
-    assert not hunt.queue  # what was asked for is not asked for again
+    assert result is not None
+    assert result.number == 1
+    assert not hunt.queue  # a requested URL is not queued again
 
 
-def test_a_page_that_is_not_to_be_indexed_is_no_result_but_leads_on() -> None:
+def test_a_noindex_page_is_no_result_but_its_links_are_followed() -> None:
     hunt = Hunt(HuntQuery("wolf spider"))
     hidden = page("Wolf spider", ABOUT, url=f"{HOST}/", links={"/next": "wolf spider"})
     hidden.may_index = False
@@ -243,7 +244,7 @@ def test_a_page_that_is_not_to_be_indexed_is_no_result_but_leads_on() -> None:
     assert not other.queue
 
 
-def test_what_may_not_be_fetched_is_not_listed() -> None:
+def test_urls_that_are_not_admitted_are_not_queued() -> None:
     hunt = Hunt(HuntQuery("wolf spider"), admits=lambda url: "private" not in url)
     hunt.page(
         f"{HOST}/",
@@ -254,8 +255,7 @@ def test_what_may_not_be_fetched_is_not_listed() -> None:
     assert list(hunt.queue) == [f"{HOST}/2"]
 
 
-# -- the list
-# ------------------------------------------------------------
+# -- queue --
 
 
 @given(
@@ -266,57 +266,56 @@ def test_what_may_not_be_fetched_is_not_listed() -> None:
         max_size=200,
     )
 )
-def test_the_list_is_as_a_dictionary_that_is_sorted_each_time(
+def test_the_queue_equals_a_sorted_dictionary(
     steps: list[tuple[int, int, float | None]],
 ) -> None:
-    listed = HuntQueue()
+    queue = HuntQueue()
     expected: dict[str, float] = {}
     for number, host, score in steps:
         url = f"http://{host}.example/{number}"
         if score is None:
-            listed.remove(url)
+            queue.remove(url)
             expected.pop(url, None)
         else:
-            listed.put(url, f"{host}.example", score)
+            queue.put(url, f"{host}.example", score)
             expected[url] = score
-    assert len(listed) == len(expected)
+    assert len(queue) == len(expected)
     bests: list[float] = []
     for host in range(4):
         own = [score for url, score in expected.items() if url.startswith(f"http://{host}.")]
-        found = listed.best(f"{host}.example")
-        assert (found[0] if found else None) == max(own, default=None)
+        best = queue.best(f"{host}.example")
+        assert (best[0] if best else None) == max(own, default=None)
         if own:
             bests.append(max(own))
-    assert [score for score, _, _ in listed.best_of_hosts(2)] == sorted(bests, reverse=True)[:2]
+    assert [score for score, _, _ in queue.best_of_hosts(2)] == sorted(bests, reverse=True)[:2]
 
 
-def test_the_list_is_bounded_and_drops_the_worst() -> None:
-    gone: list[str] = []
-    listed = HuntQueue(100, gone.append)
+def test_the_queue_is_bounded_and_drops_the_worst() -> None:
+    dropped_urls: list[str] = []
+    queue = HuntQueue(100, dropped_urls.append)
     scores = list(range(1_000))
     random.Random(5).shuffle(scores)
     for score in scores:
-        listed.put(f"{HOST}/{score}", "a.example", float(score))
-    assert len(listed) <= 100
-    assert listed.dropped == len(gone) == 1_000 - len(listed)
-    assert listed.best("a.example") == (999.0, f"{HOST}/999")
+        queue.put(f"{HOST}/{score}", "a.example", float(score))
+    assert len(queue) <= 100
+    assert queue.dropped == len(dropped_urls) == 1_000 - len(queue)
+    assert queue.best("a.example") == (999.0, f"{HOST}/999")
 
 
-# -- leads
-# ------------------------------------------------------------
+# -- leads --
 
 
-def test_leads_have_their_surroundings() -> None:
+def test_leads_have_anchor_and_context() -> None:
     html = b"""<html lang=en><body><main><p>The <a href=/silk>silk</a> of the wolf spider is strong.</p><h2>On travel</h2>
     <p><a href=/silk2>silk</a></p><p><a href=/x rel=nofollow>no</a> <a href="http://b.example/y">out</a> <a href=/silk>again</a>
     <img src=/picture.png></p></main>"""
-    found = {
+    leads = {
         each.url: each
         for each in leads_of(f"{HOST}/", parse_page(html, url=f"{HOST}/", content_type="text/html"))
     }
-    assert set(found) == {f"{HOST}/silk", f"{HOST}/silk2", "http://b.example/y"}
-    assert found[f"{HOST}/silk"].anchor == "silk\nagain"
-    assert found[f"{HOST}/silk"].context.split() == [
+    assert set(leads) == {f"{HOST}/silk", f"{HOST}/silk2", "http://b.example/y"}
+    assert leads[f"{HOST}/silk"].anchor == "silk\nagain"
+    assert leads[f"{HOST}/silk"].context.split() == [
         "The",
         "of",
         "the",
@@ -325,13 +324,12 @@ def test_leads_have_their_surroundings() -> None:
         "is",
         "strong.",
     ]
-    assert found[f"{HOST}/silk2"].context == "On travel"
-    assert found["http://b.example/y"].foreign
-    assert not found[f"{HOST}/silk"].foreign
+    assert leads[f"{HOST}/silk2"].context == "On travel"
+    assert leads["http://b.example/y"].foreign
+    assert not leads[f"{HOST}/silk"].foreign
 
 
-# -- the index of anchors
-# ------------------------------------------------------------
+# -- anchor index --
 
 _WORDS = ["web", "silk", "wolf", "eye", "leg", "night"]
 
@@ -342,29 +340,31 @@ _WORDS = ["web", "silk", "wolf", "eye", "leg", "night"]
         max_size=60,
     )
 )
-def test_the_index_of_anchors_gives_what_a_scan_gives(
+def test_the_anchor_index_returns_what_a_scan_returns(
     steps: list[tuple[int, list[str] | None]],
 ) -> None:
     index = AnchorIndex()
-    held: dict[str, frozenset[str]] = {}
+    terms_by_url: dict[str, frozenset[str]] = {}
     for number, terms in steps:
         url = f"{HOST}/{number}"
         if terms is None:
             index.remove(url)
-            held.pop(url, None)
+            terms_by_url.pop(url, None)
         else:
             index.put(url, terms)
-            held[url] = held.get(url, frozenset()) | set(terms)
+            terms_by_url[url] = terms_by_url.get(url, frozenset()) | set(terms)
     weights = {"silk": 1.0, "wolf": 2.0, "none": 9.0, "leg": -1.0}
 
     def value(terms: frozenset[str]) -> float:
         rarity = {
-            term: math.log(1 + len(held) / sum(term in each for each in held.values()))
+            term: math.log(
+                1 + len(terms_by_url) / sum(term in each for each in terms_by_url.values())
+            )
             for term in terms
         }
         return sum(weights[term] * rarity[term] for term in terms if weights.get(term, 0) > 0)
 
     expected = sorted(
-        (value(terms) for terms in held.values() if terms & {"silk", "wolf"}), reverse=True
+        (value(terms) for terms in terms_by_url.values() if terms & {"silk", "wolf"}), reverse=True
     )[:3]
-    assert [value(held[url]) for url in index.search(weights, 3)] == pytest.approx(expected)
+    assert [value(terms_by_url[url]) for url in index.search(weights, 3)] == pytest.approx(expected)

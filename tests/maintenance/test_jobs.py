@@ -1,4 +1,4 @@
-"""Batch jobs on an engine change what they change in one process, also when their processes die."""
+"""Test batch jobs on an engine against those in one process."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.store.facts import facts, same
 SETTINGS = CompactionSettings(gather=4)
 
 
-def filled(root: Path) -> Workspace:
-    """A workspace of many small commits."""
+def workspace_with_commits(root: Path) -> Workspace:
+    """Create a workspace of many small commits."""
     workspace = Workspace.create(str(root), partitions=8)
     claim = workspace.claim("test")
     for number in range(12):
@@ -40,8 +40,8 @@ def filled(root: Path) -> Workspace:
     return workspace
 
 
-def test_tables_are_folded_side_by_side_and_hold_the_same(tmp_path: Path) -> None:
-    workspace = filled(tmp_path / "w")
+def test_parallel_compaction_and_vacuum_keep_all_facts(tmp_path: Path) -> None:
+    workspace = workspace_with_commits(tmp_path / "w")
     before = facts(workspace)
     with LocalEngine(2) as engine:
         report = merge_on(engine, workspace.root, SETTINGS)
@@ -54,21 +54,23 @@ def test_tables_are_folded_side_by_side_and_hold_the_same(tmp_path: Path) -> Non
         assert (whole.files_before, whole.gave_up) == (report.files_after, "")
         with maintenance(workspace.storage):
             assert "another process" in merge_on(engine, workspace.root, SETTINGS).gave_up
-        swept = sweep_on(engine, workspace.root, StoreSettings.model_validate({"keep_replaced": 0}))
-        assert swept.files >= report.files_before - report.files_after
+        vacuumed = sweep_on(
+            engine, workspace.root, StoreSettings.model_validate({"keep_replaced": 0})
+        )
+        assert vacuumed.files >= report.files_before - report.files_after
         assert index_on(engine, workspace.root, IndexSettings(shards=2)).documents == 36
     assert same(before, facts(workspace))
 
 
 @pytest.mark.proves("durability-maintenance-kill")
 def test_a_merge_whose_processes_are_killed_is_done_all_the_same(tmp_path: Path) -> None:
-    workspace = filled(tmp_path / "w")
+    workspace = workspace_with_commits(tmp_path / "w")
     before = facts(workspace)
-    ending = threading.Event()
+    finished = threading.Event()
 
     def kill_one() -> None:
-        """Of the first processes that appear, one."""
-        while not ending.is_set():
+        """Kill one of the first worker processes."""
+        while not finished.is_set():
             for child in psutil.Process().children():
                 with suppress(psutil.NoSuchProcess):
                     if "spawn_main" in " ".join(child.cmdline()):
@@ -80,15 +82,15 @@ def test_a_merge_whose_processes_are_killed_is_done_all_the_same(tmp_path: Path)
     with LocalEngine(2) as engine:
         killer.start()
         report = merge_on(engine, workspace.root, SETTINGS)
-        ending.set()
+        finished.set()
         killer.join()
     assert not report.gave_up
     assert same(before, facts(workspace))
     assert not compaction_is_due(workspace.state(), SETTINGS)
 
 
-def test_ranks_and_libraries_are_made_on_an_engine_as_in_one_process(tmp_path: Path) -> None:
-    workspace = filled(tmp_path / "w")
+def test_ranks_and_exports_of_an_engine_equal_those_of_one_process(tmp_path: Path) -> None:
+    workspace = workspace_with_commits(tmp_path / "w")
     config, languages = parse_config(""), dict[str, str]()
     here, there = (
         LibraryTask(

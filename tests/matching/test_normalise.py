@@ -1,4 +1,4 @@
-"""Folding: what is alike, and that the way back leads to the characters themselves."""
+"""Test folding of case, accents and width, and original positions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FOLDINGS = [Folding(), CASE, ACCENTS, WIDTH, ALL]
         (ALL, "ＣＡＦÉ", "cafe"),
     ],
 )
-def test_what_is_alike(folding: Folding, one: str, other: str) -> None:
+def test_equal_after_folding(folding: Folding, one: str, other: str) -> None:
     assert (
         fold(unicodedata.normalize("NFC", one), folding).text
         == fold(unicodedata.normalize("NFC", other), folding).text
@@ -55,12 +55,12 @@ def test_what_is_alike(folding: Folding, one: str, other: str) -> None:
         (ACCENTS, "й", "и"),
         (ACCENTS, "が", "か"),
         (ALL, "कि", "क"),
-        (ALL, "हिन्दी", "हिनदी"),  # the sign that joins two letters is none that may be left out
-        (ALL, "น้ำ", "นำ"),  # nor is a tone
+        (ALL, "हिन्दी", "हिनदी"),  # a virama is not an accent
+        (ALL, "น้ำ", "นำ"),  # neither is a tone mark
         (ALL, "龙", "龍"),
     ],
 )
-def test_what_is_not(folding: Folding, one: str, other: str) -> None:
+def test_different_after_folding(folding: Folding, one: str, other: str) -> None:
     assert fold(one, folding).text != fold(other, folding).text
 
 
@@ -74,7 +74,7 @@ TEXT = st.text(
 
 @settings(max_examples=300, deadline=None)
 @given(TEXT, st.sampled_from(FOLDINGS))
-def test_every_character_leads_back_to_where_it_came_from(text: str, folding: Folding) -> None:
+def test_folded_characters_map_to_their_original_positions(text: str, folding: Folding) -> None:
     folded = fold(text, folding)
     pieces = [fold_character(character, folding) for character in text]
     assert folded.text == "".join(pieces)
@@ -84,7 +84,7 @@ def test_every_character_leads_back_to_where_it_came_from(text: str, folding: Fo
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=2 * FEW), TEXT, st.sampled_from(FOLDINGS))
-def test_many_texts_are_found_where_each_alone_is(
+def test_a_set_of_patterns_matches_like_each_pattern_alone(
     texts: list[str], page: str, folding: Folding
 ) -> None:
     needles = [each for each in map(normalized_text, texts) if each]
@@ -113,9 +113,7 @@ def test_many_texts_are_found_where_each_alone_is(
         ("aaaa", "aa"),
     ],
 )
-def test_positions_are_those_of_the_text_in_every_script(
-    page: str, needle: str, many: bool
-) -> None:
+def test_positions_in_every_script(page: str, needle: str, many: bool) -> None:
     others = [f"{needle}{number}" for number in range(FEW)] if many else []
     result = PatternSet([*others, needle], Folding()).find(page)
     expected = [at for at in range(len(page)) if page[at : at + len(needle)] == needle]
@@ -126,7 +124,7 @@ def test_positions_are_those_of_the_text_in_every_script(
 @given(st.lists(TEXT, min_size=1, max_size=6), TEXT, st.sampled_from(FOLDINGS))
 @example(pages=[""], needle="\0", folding=Folding())
 @example(pages=["a", "b"], needle="a\0b", folding=Folding())
-def test_pages_that_are_folded_as_one_are_found_as_each_alone(
+def test_pages_folded_together_match_like_each_page_alone(
     pages: list[str], needle: str, folding: Folding
 ) -> None:
     needle = normalized_text(needle)[:3]
@@ -143,16 +141,16 @@ def test_pages_that_are_folded_as_one_are_found_as_each_alone(
         accepted = (
             pl.Series(pages, dtype=pl.String).str.contains(_any_case([folded_needle])).to_list()
         )
-        assert expected <= {number for number, is_taken in enumerate(accepted) if is_taken}
+        assert expected <= {number for number, matched in enumerate(accepted) if matched}
 
 
-def test_rust_and_unicode_agree_on_what_is_one_letter() -> None:
+def test_rust_and_unicode_agree_on_case_variants() -> None:
     letters = [
         letter for letter in map(chr, range(0x20, 0x2_0000)) if not 0xD800 <= ord(letter) < 0xE000
     ]
     same: dict[str, list[str]] = {}
     for letter in letters:
         same.setdefault(letter.casefold(), []).append(letter)
-    for folded, alike in same.items():
-        if len(alike) > 1 and len(folded) == 1:
-            assert pl.Series(alike).str.contains(_any_case([folded])).all(), alike
+    for folded, variants in same.items():
+        if len(variants) > 1 and len(folded) == 1:
+            assert pl.Series(variants).str.contains(_any_case([folded])).all(), variants

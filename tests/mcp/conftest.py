@@ -1,4 +1,4 @@
-"""A workspace with the pages of a demonstration site, and the official client."""
+"""Share a workspace with a demo site, and calls by the official client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUICK = (
     "index.heap=15MiB",
 )
 _Result = TypeVar("_Result")
-Talk = Callable[[Client], Awaitable[_Result]]
+ClientScript = Callable[[Client], Awaitable[_Result]]
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,8 @@ def address(url: str) -> str:
     return url.split("/")[2]
 
 
-def talk(options: McpOptions, script: Talk[_Result], **named: Any) -> _Result:
-    """Run a conversation of the official client with a server in this process."""
+def talk(options: McpOptions, script: ClientScript[_Result], **named: Any) -> _Result:
+    """Run `script` with the official client and a server in this process."""
     server, close = create_server(options)
 
     async def run() -> _Result:
@@ -56,7 +56,7 @@ def talk(options: McpOptions, script: Talk[_Result], **named: Any) -> _Result:
 
 
 def ask(options: McpOptions, tool: str, arguments: dict[str, Any]) -> tuple[bool, str, Any]:
-    """Call a tool; return whether it failed, its text and its structured result."""
+    """Call a tool. Return whether it failed, its text and its result."""
 
     async def script(client: Client) -> tuple[bool, str, Any]:
         reply = await client.call_tool(tool, arguments)

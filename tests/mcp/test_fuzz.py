@@ -1,5 +1,6 @@
-"""Calls of all tools with values from their schemas and hostile ones: none crashes the server, and
-none reaches an address that the operator did not allow.
+"""Call all tools with random and hostile arguments.
+
+No call may crash the server or connect to an address that is not allowed.
 """
 
 from __future__ import annotations
@@ -42,23 +43,23 @@ _SQL = [
 ]
 
 _WEIGHTS = {"crawl_site": 0.15, "focused_crawl": 0.15, "sql": 0.7}
-"""Calls of these take seconds."""
+"""Share of slow tools among the calls; 1 for all others."""
 
 
 class _Secret(QuietHandler):
-    """Must never be asked."""
+    """Server that must receive no request."""
 
-    asked: list[str]
+    requests: list[str]
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.requests.append(self.path)
         self.answer(200, b"the secret")
 
     do_POST = do_HEAD = do_GET
 
 
 class _Redirects(QuietHandler):
-    """A site that the operator allows, whose pages lead to secrets."""
+    """An allowed site that links and redirects to the forbidden server."""
 
     secret = ""
 
@@ -73,7 +74,7 @@ class _Redirects(QuietHandler):
 
 
 class Calls:
-    """Generates calls of tools from their schemas."""
+    """Generate random calls of tools from their schemas."""
 
     def __init__(self, tools: list[Any], urls: list[str], seed: int) -> None:
         self._tools = tools
@@ -157,7 +158,10 @@ class Calls:
 
 
 def _private_urls(port: str, allowed: str) -> list[str]:
-    """URLs of addresses that are not allowed, in many notations, and some that are."""
+    """Return URLs of private addresses in many notations.
+
+    Some URLs are of the allowed address.
+    """
     hosts = [
         *("127.0.0.1", "localhost", "0x7f.1", "2130706433", "017700000001", "127.1", "[::1]"),
         *("[::ffff:127.0.0.1]", "0.0.0.0", "127.0.0.1.", "LOCALHOST", "user@127.0.0.1"),
@@ -179,8 +183,8 @@ def _private_urls(port: str, allowed: str) -> list[str]:
 
 
 @pytest.fixture
-def dialled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The addresses that got a socket."""
+def connected_addresses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Addresses to which sockets were opened."""
     addresses: list[tuple[str, int]] = []
     original = Transfer.open_socket
 
@@ -196,9 +200,12 @@ def dialled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 @pytest.fixture
 def fuzzed(tmp_path: Path) -> Iterator[tuple[McpOptions, list[str], list[str]]]:
-    """The options of a server that may do everything, URLs, and what the secret was asked for."""
-    asked: list[str] = []
-    secret_handler = type("Secret", (_Secret,), {"asked": asked})
+    """Options of a server with all tools, and URLs for its calls.
+
+    The last value lists the requests to the forbidden server.
+    """
+    secret_requests: list[str] = []
+    secret_handler = type("Secret", (_Secret,), {"requests": secret_requests})
     with serving_handler(secret_handler) as secret:
         site_handler = type("Site", (_Redirects,), {"secret": secret})
         with serving_handler(site_handler, "127.0.0.2") as site:
@@ -216,11 +223,11 @@ def fuzzed(tmp_path: Path) -> Iterator[tuple[McpOptions, list[str], list[str]]]:
                 allow_private=[address(site)],
                 limits=Limits(3, 1_000),
             )
-            yield options, _private_urls(secret.rpartition(":")[2], site), asked
+            yield options, _private_urls(secret.rpartition(":")[2], site), secret_requests
 
 
-def _fuzz(options: McpOptions, urls: list[str], calls: int, seed: int) -> Counter[str]:
-    """Make the calls; return how many worked, failed, and failed by the protocol."""
+def _run_calls(options: McpOptions, urls: list[str], calls: int, seed: int) -> Counter[str]:
+    """Run the calls. Return the number of successful, failed and refused ones."""
     outcomes: Counter[str] = Counter()
 
     async def script(client: Client) -> None:
@@ -260,13 +267,15 @@ def _fuzz(options: McpOptions, urls: list[str], calls: int, seed: int) -> Counte
 def test_no_call_crashes_or_leaves_the_guard(
     calls: int,
     fuzzed: tuple[McpOptions, list[str], list[str]],
-    dialled: list[tuple[str, int]],
+    connected_addresses: list[tuple[str, int]],
 ) -> None:
-    options, urls, asked = fuzzed
+    options, urls, secret_requests = fuzzed
     allowed = options.allow_private[0].split(":")
-    outcomes = _fuzz(options, urls, calls, seed=27)
+    outcomes = _run_calls(options, urls, calls, seed=27)
     assert min(outcomes["worked"], outcomes["failed"]) > calls // 10
     assert len(outcomes) >= 12  # every tool
-    assert asked == []
-    assert dialled
-    assert {each for each in dialled if not is_public(each[0])} == {(allowed[0], int(allowed[1]))}
+    assert secret_requests == []
+    assert connected_addresses
+    assert {each for each in connected_addresses if not is_public(each[0])} == {
+        (allowed[0], int(allowed[1]))
+    }

@@ -1,4 +1,4 @@
-"""The tools and resources of the MCP server, by the official client in this process."""
+"""Test tools and resources of the MCP server with the official client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.mcp.conftest import QUICK, address, call, failure, new_root, talk
 from tests.servers.local_http import QuietHandler, serving_handler
 
 QUESTION = "how do wolf spider mothers carry their young"
-READING = {
+READ_TOOLS = {
     *("search", "passages", "read_page", "page_history", "find_text", "list_collections", "sql"),
 }
 
@@ -41,10 +41,10 @@ def _tools(options: McpOptions) -> dict[str, Any]:
 
 @pytest.mark.proves("access-mcp-read-only")
 def test_a_server_reads_unless_more_is_allowed(root: str) -> None:
-    assert _tools(McpOptions(root)).keys() == READING
-    assert _tools(McpOptions(root, allow_fetch=True)).keys() == READING | {"fetch_page"}
+    assert _tools(McpOptions(root)).keys() == READ_TOOLS
+    assert _tools(McpOptions(root, allow_fetch=True)).keys() == READ_TOOLS | {"fetch_page"}
     crawling = _tools(McpOptions(root, allow_crawl=True))
-    assert crawling.keys() == READING | {"crawl_site", "focused_crawl"}
+    assert crawling.keys() == READ_TOOLS | {"crawl_site", "focused_crawl"}
     writing = {name for name, tool in crawling.items() if not tool.annotations.read_only_hint}
     assert writing == {"crawl_site", "focused_crawl"}
     assert all(tool.annotations.open_world_hint for tool in crawling.values())
@@ -87,16 +87,16 @@ def test_search_and_read_the_best_page(root: str, site: str) -> None:
 
 def test_passages_cite_their_source(root: str, site: str) -> None:
     options = McpOptions(root)
-    found = call(options, "passages", query=QUESTION, count=3, max_tokens=60)
-    best = found["passages"][0]
-    assert f"{site}life/mothers.html" in [each["url"] for each in found["passages"]]
+    result = call(options, "passages", query=QUESTION, count=3, max_tokens=60)
+    best = result["passages"][0]
+    assert f"{site}life/mothers.html" in [each["url"] for each in result["passages"]]
     assert 0 < best["tokens"] <= 60
-    assert sum(each["tokens"] for each in found["passages"]) == found["tokens"] <= 2_000
+    assert sum(each["tokens"] for each in result["passages"]) == result["tokens"] <= 2_000
     version = call(options, "page_history", url=best["url"])["versions"][0]
     assert best["record_id"] == version["record_id"]
 
 
-def test_parts_of_a_page_join_to_the_whole(root: str, site: str) -> None:
+def test_parts_of_a_page_join_to_the_complete_text(root: str, site: str) -> None:
     async def script(client: Client) -> tuple[str, str]:
         async def part(**named: Any) -> Any:
             url = f"{site}life/mothers.html"
@@ -105,10 +105,10 @@ def test_parts_of_a_page_join_to_the_whole(root: str, site: str) -> None:
 
         whole, parts, start = await part(), [], 0
         while start is not None:
-            found = await part(start=start, length=100)
-            assert found["start"] == start
-            parts.append(found["markdown"])
-            start = found["next_start"]
+            result = await part(start=start, length=100)
+            assert result["start"] == start
+            parts.append(result["markdown"])
+            start = result["next_start"]
         return whole["markdown"], "".join(parts)
 
     whole, joined = talk(McpOptions(root), script)
@@ -124,17 +124,17 @@ def test_history_texts_and_collections(root: str, site: str) -> None:
     assert call(options, "read_page", url=site, at="1") == call(options, "read_page", url=site)
     assert "there is no version 2" in failure(options, "read_page", url=site, at="2")
     assert at.startswith("20")
-    found = call(options, "find_text", texts=["wolf spiders"], ignore=["case"])
-    assert found["complete"]
-    assert found["pages"] == 18
-    assert all("wolf spiders" in each["context"].lower() for each in found["matches"])
+    result = call(options, "find_text", texts=["wolf spiders"], ignore=["case"])
+    assert result["complete"]
+    assert result["pages"] == 18
+    assert all("wolf spiders" in each["context"].lower() for each in result["matches"])
     few = call(options, "find_text", texts=["the"], count=2)
     assert (len(few["matches"]), few["complete"]) == (2, False)
     (collection,) = call(options, "list_collections")
     assert (collection["name"], collection["pages"]) == ("default", 18)
 
 
-def test_a_page_as_a_resource(root: str, site: str) -> None:
+def test_a_page_is_readable_as_a_resource(root: str, site: str) -> None:
     async def script(client: Client) -> str:
         templates = (await client.list_resource_templates()).resource_templates
         assert [each.uri_template for each in templates] == ["lycosa://page{?url,at}"]
@@ -151,7 +151,7 @@ def test_a_page_as_a_resource(root: str, site: str) -> None:
     assert "The mother spins a disc of silk" in text
 
 
-def test_a_workspace_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_workspace_is_reported(tmp_path: Path) -> None:
     assert "is not a workspace" in failure(McpOptions(new_root(tmp_path)), "search", query="x")
 
 
@@ -214,7 +214,7 @@ def test_sql_reads_no_other_file_or_address(query: str, sql: SqlRunner, tmp_path
 
 
 def test_a_plan_that_scans_another_file_is_refused(root: str, tmp_path: Path) -> None:
-    """Where a table function has a name that the text of the query does not show."""
+    """This check finds table functions that the query text does not show."""
     import polars as pl
 
     file = tmp_path / "secret.csv"
@@ -248,25 +248,25 @@ def test_sql_changes_nothing(query: str, sql: SqlRunner) -> None:
         sql.run(query)
 
 
-def test_a_query_about_such_a_function_works(sql: SqlRunner) -> None:
+def test_the_name_of_a_table_function_in_a_string_is_allowed(sql: SqlRunner) -> None:
     assert sql.run("SELECT url FROM pages WHERE text LIKE '%read_csv%'").rows == []
 
 
 @pytest.mark.parametrize("query", ["SELECT '" + "x" * 9_900 + "'", "/**/" * 2_000 + "SELECT 1"])
-def test_checking_a_query_takes_no_time(query: str, sql: SqlRunner) -> None:
+def test_checking_a_long_query_is_fast(query: str, sql: SqlRunner) -> None:
     sql.run("SELECT 1")
-    began = time.monotonic()
+    started = time.monotonic()
     assert len(sql.run(query).rows) == 1
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - started < 2
 
 
 @pytest.mark.proves("access-mcp-limits")
 def test_queries_without_end_are_ended(sql: SqlRunner) -> None:
-    began = time.monotonic()
+    started = time.monotonic()
     endless = " CROSS JOIN ".join(f"links AS l{number}" for number in range(9))
     with pytest.raises(UsageError, match=r"took longer than 5 s|needs too much memory"):
         sql.run(f"SELECT l0.source, count(*) FROM {endless} GROUP BY l0.source")
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - started < 15
     with pytest.raises(UsageError, match="needs too much memory"):
         sql.run("SELECT * FROM generate_series(1, 1000000000000)")
     assert sql.run("SELECT count(*) AS n FROM pages").rows == [[18]]
@@ -276,7 +276,7 @@ def test_queries_without_end_are_ended(sql: SqlRunner) -> None:
 
 
 class _Site(QuietHandler):
-    """Redirects to wherever the query says."""
+    """Redirect to the URL of the parameter `to`."""
 
     def do_GET(self) -> None:
         path, _, target = self.path.partition("?to=")
@@ -285,7 +285,7 @@ class _Site(QuietHandler):
         elif target:
             self.answer(302, Location=target)
         else:
-            self.answer(200, b"<title>Secret</title><p>The secret of the house is here.</p>")
+            self.answer(200, b"<title>Secret</title><p>The secret is here.</p>")
 
 
 @pytest.fixture
@@ -423,15 +423,15 @@ def test_a_crawl_stays_below_its_path_and_its_limits(site: str, tmp_path: Path) 
 
 @pytest.mark.proves("access-mcp-addresses")
 def test_a_private_site_is_not_crawled_even_later(site: str, tmp_path: Path) -> None:
-    """A URL of a client is no seed, which later crawls would trust."""
+    """URLs of clients are not stored as seeds, which later crawls would trust."""
     options = McpOptions(new_root(tmp_path), QUICK, allow_crawl=True)
     report = call(options, "crawl_site", url=site)
     assert (report["pages"], list(report["failures"])) == (0, [f"{site}robots.txt"])
     assert "address_refused" in report["failures"][f"{site}robots.txt"]
     with pytest.raises(UsageError, match="nothing to crawl"):
         Workspace(options.root, QUICK).crawl(collection="mcp")
-    found = call(options, "focused_crawl", question="wolf spider", seeds=[site])
-    assert (found["pages"], found["hits"]) == (0, [])
+    result = call(options, "focused_crawl", question="wolf spider", seeds=[site])
+    assert (result["pages"], result["hits"]) == (0, [])
     assert Workspace(options.root).status().pages == 0
 
 
@@ -445,16 +445,16 @@ def test_a_configured_collection_keeps_its_scope(web: DemoWeb, site: str, tmp_pa
     assert call(options, "crawl_site", url=site, max_pages=2)["pages"] == 2
 
 
-def test_follow_the_relevant_links(site: str, tmp_path: Path) -> None:
+def test_focused_crawl_follows_relevant_links(site: str, tmp_path: Path) -> None:
     options = _crawling(new_root(tmp_path), site)
-    found = call(options, "focused_crawl", question=QUESTION, seeds=[site], enough=2)
-    assert found["relevant"] >= len(found["hits"]) > 0
-    assert f"{site}life/mothers.html" in [hit["url"] for hit in found["hits"]]
-    assert all(0 < hit["score"] <= 1 for hit in found["hits"])
+    result = call(options, "focused_crawl", question=QUESTION, seeds=[site], enough=2)
+    assert result["relevant"] >= len(result["hits"]) > 0
+    assert f"{site}life/mothers.html" in [hit["url"] for hit in result["hits"]]
+    assert all(0 < hit["score"] <= 1 for hit in result["hits"])
     assert failure(options, "focused_crawl", question="", seeds=[site]).endswith(NOTICE)
 
 
-def test_one_crawl_at_a_time_and_a_cancelled_one_stops(site: str, tmp_path: Path) -> None:
+def test_only_one_crawl_runs_and_a_cancelled_one_stops(site: str, tmp_path: Path) -> None:
     slow = tuple(each for each in QUICK if "delay" not in each and "courtesy" not in each)
     options = McpOptions(
         new_root(tmp_path),
@@ -466,9 +466,9 @@ def test_one_crawl_at_a_time_and_a_cancelled_one_stops(site: str, tmp_path: Path
     async def script(client: Client) -> str:
         with anyio.move_on_after(3):
             await client.call_tool("crawl_site", {"url": site})
-        began = time.monotonic()
+        started = time.monotonic()
         answer = await client.call_tool("crawl_site", {"url": site, "max_pages": 1})
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - started < 30
         assert not answer.is_error, answer.content
 
         async with anyio.create_task_group() as group:
@@ -482,7 +482,7 @@ def test_one_crawl_at_a_time_and_a_cancelled_one_stops(site: str, tmp_path: Path
     assert 0 < Workspace(options.root).status().pages < 18
 
 
-def test_a_crawl_of_another_process_is_named(root: str, site: str) -> None:
+def test_a_crawl_of_another_process_is_reported(root: str, site: str) -> None:
     with Store.open(root).own("crawl"):
         message = failure(_crawling(root, site), "crawl_site", url=site)
     assert "uses the workspace" in message
@@ -490,6 +490,6 @@ def test_a_crawl_of_another_process_is_named(root: str, site: str) -> None:
 
 
 @pytest.mark.parametrize("pair", ["127.0.0.1", ":80", "a:b", "127.0.0.1:99999"])
-def test_a_wrong_private_address_is_named(pair: str, root: str) -> None:
+def test_an_invalid_private_address_is_reported(pair: str, root: str) -> None:
     with pytest.raises(UsageError, match=r"HOST:PORT|is not a port"):
         create_server(McpOptions(root, allow_private=[pair]))

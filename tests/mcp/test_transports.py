@@ -1,4 +1,4 @@
-"""`lycosa mcp` as a process, by the official client over both transports."""
+"""Test `lycosa mcp` with the official client over both transports."""
 
 from __future__ import annotations
 
@@ -33,6 +33,21 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 def _command(root: str, *options: str) -> list[str]:
     return ["-m", "lycosa", "-w", root, *SETTINGS, "mcp", *options]
+
+
+def _run(
+    root: str, *options: str, input_text: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `lycosa mcp` over stdio with this input until it ends."""
+    return subprocess.run(
+        [sys.executable, *_command(root, *options)],
+        input=input_text,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 @contextlib.contextmanager
@@ -98,9 +113,9 @@ def test_crawl_search_and_read(transport: str, site: str, tmp_path: Path) -> Non
             assert crawled.structured_content is not None, crawled
             assert crawled.structured_content["result"]["pages"] == 18
             query = {"query": "how do wolf spider mothers carry their young"}
-            found = await client.call_tool("search", query)
-            assert found.structured_content is not None
-            best = found.structured_content["result"]["hits"][0]["url"]
+            answer = await client.call_tool("search", query)
+            assert answer.structured_content is not None
+            best = answer.structured_content["result"]["hits"][0]["url"]
             rows = await client.call_tool("sql", {"query": "SELECT count(*) AS n FROM pages"})
             assert rows.structured_content is not None
             assert rows.structured_content["result"]["rows"] == [[19]]
@@ -115,7 +130,7 @@ def test_crawl_search_and_read(transport: str, site: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_both_generations_of_the_protocol(mode: str, root: str) -> None:
+def test_both_protocol_versions_are_supported(mode: str, root: str) -> None:
     async def script() -> set[str]:
         parameters = StdioServerParameters(
             command=sys.executable, args=_command(root), env={**os.environ}
@@ -126,18 +141,11 @@ def test_both_generations_of_the_protocol(mode: str, root: str) -> None:
     assert "search" in anyio.run(script)
 
 
-def test_stray_output_does_not_break_the_connection(root: str) -> None:
-    """Lines that are not JSON-RPC, and a closed standard input."""
+def test_invalid_input_lines_do_not_stop_the_server(root: str) -> None:
+    """Lines that are not JSON-RPC, then end of input."""
     hostile = ["", "{", "[]", "null", "\x1b[2J", "x" * 100_000, '{"jsonrpc":"2.0","id":{}}']
     lines = [*hostile, json.dumps({**PING, "params": {}})]
-    done = subprocess.run(
-        [sys.executable, *_command(root)],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = _run(root, input_text="\n".join(lines) + "\n")
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
@@ -186,7 +194,7 @@ def test_a_page_of_another_site_is_refused(origin: str, served: tuple[str, str])
     assert _post(url, token, Origin=origin).status_code == 403
 
 
-def test_its_own_origin_is_accepted(served: tuple[str, str]) -> None:
+def test_the_origin_of_the_server_is_accepted(served: tuple[str, str]) -> None:
     url, token = served
     assert _post(url, token, Origin=url.removesuffix("/mcp")).status_code not in (401, 403)
 
@@ -202,7 +210,7 @@ def test_a_large_request_is_refused(served: tuple[str, str]) -> None:
     assert httpx.post(url, content=b" " * 2_000_000, headers=headers).status_code == 413
 
 
-def test_a_revoked_token_ends_the_access(root: str, served: tuple[str, str]) -> None:
+def test_a_revoked_token_is_refused(root: str, served: tuple[str, str]) -> None:
     url, _ = served
     tokens = Tokens(open_storage(root))
     token = tokens.add("short")
@@ -220,31 +228,17 @@ def test_a_revoked_token_ends_the_access(root: str, served: tuple[str, str]) -> 
         (("--http", "--host", "192.0.2.1", "--port", "0"), "cannot listen on 192.0.2.1"),
     ],
 )
-def test_a_wrong_option_is_named(options: tuple[str, ...], message: str, root: str) -> None:
-    done = subprocess.run(
-        [sys.executable, *_command(root, *options)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def test_invalid_options_are_reported(options: tuple[str, ...], message: str, root: str) -> None:
+    done = _run(root, *options)
     assert done.returncode in (1, 2)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_without_the_extra_the_message_names_it(root: str, tmp_path: Path) -> None:
+def test_without_the_mcp_package_the_message_names_the_extra(root: str, tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("raise ImportError('not installed')\n")
     path = os.pathsep.join([str(tmp_path), *(each for each in sys.path if each)])
-    done = subprocess.run(
-        [sys.executable, *_command(root)],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = _run(root, PYTHONPATH=path)
     assert done.returncode == 2
     assert "pip install 'lycosa[mcp]'" in done.stderr
     assert done.stdout == ""

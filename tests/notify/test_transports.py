@@ -1,4 +1,4 @@
-"""Notices reach a webhook, a command, a file; and what happens when they do not."""
+"""Test delivery of notices to webhooks, commands and files."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ NOTICE = Notice(
     "Wölfe",
     "http://x.example/",
     datetime(2026, 11, 22, 4, 5, 6, 789_000, UTC),
-    "„Wolf“ steht da",
+    "„Wolf“ gefunden",
     {"count": 3},
 )
 
 
-def test_a_notice_comes_back_from_json() -> None:
+def test_a_notice_is_unchanged_by_json() -> None:
     assert Notice.from_json(NOTICE.as_json()) == NOTICE
     assert json.loads(NOTICE.as_json())["at"] == "2026-11-22T04:05:06.789Z"
     assert "\n" not in NOTICE.as_json()
 
 
-def test_a_webhook_gets_it_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_webhooks_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     key = os.urandom(24)
     monkeypatch.setenv("LYCOSA_WEBHOOK_SECRET", "whsec_" + base64.b64encode(key).decode())
-    with hook() as end:
-        notifier = notifier_of(f"webhook {end.origin}/in?a=1", end.config())
+    with hook() as receiver:
+        notifier = notifier_of(f"webhook {receiver.origin}/in?a=1", receiver.config())
         notifier.send(NOTICE)
         notifier.close()
-        ((headers, body),) = end.came
+        ((headers, body),) = receiver.came
     assert json.loads(body)["facts"] == {"count": 3}
     assert headers["content-type"] == "application/json"
-    # As https://www.standardwebhooks.com has it, written out again.
+    # As specified by https://www.standardwebhooks.com
     signed = f"a1b2.{headers['webhook-timestamp']}.".encode() + body
     assert (
         headers["webhook-signature"]
@@ -70,36 +70,36 @@ def test_a_webhook_gets_it_signed(monkeypatch: pytest.MonkeyPatch) -> None:
         (302, {"location": "/x"}, True, 0.0),
     ],
 )
-def test_what_a_webhook_says(
+def test_responses_of_a_webhook_decide_about_retries(
     status: int, headers: dict[str, str], retry: bool, wait_s: float
 ) -> None:
-    with hook() as end:
-        end.answers = [(status, headers)]
-        notifier = notifier_of(f"webhook {end.origin}/secret", end.config())
+    with hook() as receiver:
+        receiver.answers = [(status, headers)]
+        notifier = notifier_of(f"webhook {receiver.origin}/secret", receiver.config())
         with pytest.raises(DeliveryError, match=str(status)) as failed:
             notifier.send(NOTICE)
         notifier.close()
         assert (failed.value.retry, failed.value.wait_s) == (retry, wait_s)
         assert "secret" not in str(failed.value)
-        assert len(end.came) == 1  # no redirect was followed
+        assert len(receiver.came) == 1  # no redirect was followed
 
 
 @pytest.mark.proves("access-callers")
 def test_the_guard_stands_before_webhooks() -> None:
-    with hook() as end:
+    with hook() as receiver:
         with pytest.raises(UsageError, match="not a public address"):
-            notifier_of(f"webhook {end.origin}/", Config())
-        port = end.origin.rpartition(":")[2]
-        # a name may lead anywhere: it is judged when it is dialled
+            notifier_of(f"webhook {receiver.origin}/", Config())
+        port = receiver.origin.rpartition(":")[2]
+        # the address of a name is checked when connecting
         by_name = notifier_of(f"webhook http://localhost:{port}/", Config())
         with pytest.raises(DeliveryError) as failed:
             by_name.send(NOTICE)
         assert failed.value.retry
         by_name.close()
-        assert not end.came
+        assert not receiver.came
 
 
-def test_a_webhook_that_hangs_is_left(tmp_path: Path) -> None:
+def test_a_webhook_that_hangs_times_out(tmp_path: Path) -> None:
     config = parse_config("", overrides=("notify.timeout=300ms", "notify.private=127.0.7.72:1"))
     notifier = notifier_of("webhook http://127.0.7.72:1/", config)
     with pytest.raises(DeliveryError, match="did not respond"):
@@ -107,19 +107,19 @@ def test_a_webhook_that_hangs_is_left(tmp_path: Path) -> None:
     notifier.close()
 
 
-def test_a_command_gets_it_on_standard_input(tmp_path: Path) -> None:
+def test_a_command_receives_the_notice_on_standard_input(tmp_path: Path) -> None:
     target = checked_target(f"command sh -c 'cat > \"{tmp_path}/a b\"'", Config())
     assert target.startswith("command /")
     notifier_of(target, Config()).send(NOTICE)
     assert Notice.from_json((tmp_path / "a b").read_text()) == NOTICE
 
 
-def test_a_command_that_fails_hangs_or_is_gone(
+def test_a_command_that_fails_hangs_or_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = parse_config("", overrides=("notify.timeout=500ms",))
-    with pytest.raises(DeliveryError, match="code 3: no room") as failed:
-        notifier_of("command sh -c 'echo no room >&2; exit 3'", config).send(NOTICE)
+    with pytest.raises(DeliveryError, match="code 3: disk full") as failed:
+        notifier_of("command sh -c 'echo disk full >&2; exit 3'", config).send(NOTICE)
     assert failed.value.retry
     with pytest.raises(DeliveryError, match="did not exit"):
         notifier_of(f"command sh -c 'sleep 5; touch {tmp_path}/late'", config).send(NOTICE)
@@ -131,7 +131,7 @@ def test_a_command_that_fails_hangs_or_is_gone(
     assert "hush" not in (tmp_path / "env").read_text()
 
 
-def test_a_file_gets_a_line_and_a_torn_one_stays_alone(tmp_path: Path) -> None:
+def test_a_notice_is_appended_after_a_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "notices.jsonl"
     path.write_text('{"id": "torn')
     notifier = notifier_of(f"file {path}", Config())
@@ -150,12 +150,12 @@ def test_a_file_gets_a_line_and_a_torn_one_stays_alone(tmp_path: Path) -> None:
         "command", "command 'a", "file", "file x\ny",
     ],
 )  # fmt: skip
-def test_what_is_no_target(target: str) -> None:
+def test_invalid_targets_are_refused(target: str) -> None:
     with pytest.raises(UsageError):
         notifier_of(target, Config())
 
 
-def test_targets_as_they_are_kept_and_shown(
+def test_targets_are_made_absolute_and_redacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Small documents of every kind, made here so that what they say is known."""
+"""Build small documents of all formats with known contents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ CORE = (
 
 
 def zipped(parts: Mapping[str, str | bytes]) -> bytes:
-    """A ZIP file of these parts; a `mimetype` is stored first, as ODF and EPUB ask for."""
+    """Return a ZIP file of these parts.
+
+    `mimetype` is stored uncompressed, as ODF and EPUB require.
+    """
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
         for name, content in parts.items():
@@ -151,7 +154,7 @@ RTF = (
 
 
 def pdf(*pages: bytes, title: str = "Of spiders") -> bytes:
-    """A PDF of one line a page, with a link on each."""
+    """Return a PDF with one line and one link per page."""
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b""]
     kids = []
     for text in pages:
@@ -169,13 +172,13 @@ def pdf(*pages: bytes, title: str = "Of spiders") -> bytes:
     objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (b" ".join(kids), len(kids))
     objects.append(b"<< /Title (%s) /CreationDate (D:20200504030201Z) >>" % title.encode())
     out = bytearray(b"%PDF-1.4\n")
-    places = []
+    offsets = []
     for number, each in enumerate(objects, 1):
-        places.append(len(out))
+        offsets.append(len(out))
         out += b"%d 0 obj %s endobj\n" % (number, each)
     start = len(out)
     out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1) + b"".join(
-        b"%010d 00000 n \n" % place for place in places
+        b"%010d 00000 n \n" % offset for offset in offsets
     )
     out += b"trailer << /Size %d /Root 1 0 R /Info %d 0 R >>\nstartxref\n%d\n%%%%EOF" % (
         len(objects) + 1,
@@ -186,12 +189,12 @@ def pdf(*pages: bytes, title: str = "Of spiders") -> bytes:
 
 
 def compound(streams: Mapping[str, bytes]) -> bytes:
-    """A compound file ([MS-CFB]) with these streams, each of 4,096 bytes or more."""
+    """Return a compound file ([MS-CFB]). Each stream has at least 4,096 bytes."""
     sectors: list[bytes] = []
     fat: list[int] = []
 
     def put(data: bytes) -> int:
-        """Append as a chain of sectors; the number of the first."""
+        """Append data as a chain of sectors. Return the number of the first."""
         first, count = len(sectors), -(-len(data) // 512)
         sectors.extend(
             data[512 * number : 512 * (number + 1)].ljust(512, b"\0") for number in range(count)
@@ -200,11 +203,11 @@ def compound(streams: Mapping[str, bytes]) -> bytes:
         return first
 
     def entry(name: str, kind: int, right: int, child: int, start: int, size: int) -> bytes:
-        written = (name + "\0").encode("utf-16-le")
+        name_bytes = (name + "\0").encode("utf-16-le")
         links = struct.pack("<BBIII", kind, 1, 0xFFFFFFFF, right, child)
         return (
-            written.ljust(64, b"\0")
-            + struct.pack("<H", len(written))
+            name_bytes.ljust(64, b"\0")
+            + struct.pack("<H", len(name_bytes))
             + links
             + bytes(36)
             + struct.pack("<IQ", start, size)

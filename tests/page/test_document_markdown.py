@@ -1,4 +1,4 @@
-"""Markdown of documents that python-docx, python-pptx and fpdf2 write: each kind of structure."""
+"""Test Markdown of documents by python-docx, python-pptx and fpdf2."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def _saved(document: docx.document.Document | pptx.presentation.Presentation) ->
 
 
 def _word(*items: str | tuple[str, str]) -> bytes:
-    """A file of python-docx: texts, or pairs of a style and a text."""
+    """Return a file of python-docx.
+
+    Items are texts, or pairs of style and text.
+    """
     document = docx.Document()
     document.styles.add_style("Source Code", WD_STYLE_TYPE.PARAGRAPH)
     for item in items:
@@ -140,7 +143,7 @@ def test_tables_of_word() -> None:
     )
 
 
-def test_running_headers_are_no_main_content() -> None:
+def test_page_headers_are_not_main_content() -> None:
     document = docx.Document()
     document.add_paragraph(PROSE)
     document.sections[0].header.paragraphs[0].text = "Draft"
@@ -204,7 +207,7 @@ def test_slides() -> None:
     )
 
 
-def _printed() -> FPDF:
+def _new_pdf() -> FPDF:
     document = FPDF()
     document.set_font("Helvetica", size=11)
     document.add_page()
@@ -224,7 +227,7 @@ def _paragraph(document: FPDF, text: str) -> None:
 
 
 def test_headings_and_paragraphs_of_pdf() -> None:
-    document = _printed()
+    document = _new_pdf()
     _heading(document, "Of spiders", 22)
     _paragraph(document, PROSE)
     _heading(
@@ -239,8 +242,8 @@ def test_headings_and_paragraphs_of_pdf() -> None:
     assert markdown(bytes(document.output())) == expected
 
 
-def test_the_outline_of_a_pdf_gives_levels() -> None:
-    document = _printed()
+def test_the_outline_of_a_pdf_sets_heading_levels() -> None:
+    document = _new_pdf()
     for title, level, size in (("Part", 0, 14), ("Chapter", 1, 14), ("Section", 2, 11)):
         document.start_section(title, level)
         _heading(document, title, size)
@@ -251,7 +254,7 @@ def test_the_outline_of_a_pdf_gives_levels() -> None:
 
 
 def test_lists_of_pdf() -> None:
-    document = _printed()
+    document = _new_pdf()
     _paragraph(document, PROSE)
     for indent, text in ((5, "1. first"), (12, "- inner"), (12, f"- {PROSE}"), (5, "2. second")):
         marker, _, content = text.partition(" ")
@@ -264,7 +267,7 @@ def test_lists_of_pdf() -> None:
 
 
 def test_tables_of_pdf() -> None:
-    document = _printed()
+    document = _new_pdf()
     _paragraph(document, PROSE)
     rows = (
         ("Name", "Legs", "Note"),
@@ -278,12 +281,12 @@ def test_tables_of_pdf() -> None:
     _paragraph(document, PROSE)
     lines = ["| " + " | ".join(texts) + " |" for texts in rows]
     lines.insert(1, "| --- | --- | --- |")
-    found = markdown(bytes(document.output())).replace("**", "")
-    assert found == f"{PROSE}\n\n" + "\n".join(lines) + f"\n\n{PROSE}\n"
+    output = markdown(bytes(document.output())).replace("**", "")
+    assert output == f"{PROSE}\n\n" + "\n".join(lines) + f"\n\n{PROSE}\n"
 
 
 def test_code_and_links_of_pdf() -> None:
-    document = _printed()
+    document = _new_pdf()
     document.write(5, "See ")
     document.write(5, "the site", "https://example.org/z")
     document.write(5, " for more.")
@@ -300,7 +303,7 @@ def test_code_and_links_of_pdf() -> None:
     )
 
 
-def test_running_lines_of_a_pdf_are_left_out() -> None:
+def test_page_headers_of_a_pdf_are_left_out() -> None:
     class Report(FPDF):
         def header(self) -> None:
             self.set_font("Helvetica", size=8)
@@ -313,12 +316,12 @@ def test_running_lines_of_a_pdf_are_left_out() -> None:
         document.add_page()
         document.set_font("Helvetica", size=11)
         _paragraph(document, " ".join(words[number:] + words[:number]))
-    found = markdown(bytes(document.output()))
-    assert "Annual" not in found
-    assert found.count("webs.") == 6
+    output = markdown(bytes(document.output()))
+    assert "Annual" not in output
+    assert output.count("webs.") == 6
 
 
-def test_without_structure_lines_are_paragraphs() -> None:
+def test_documents_without_styles() -> None:
     assert markdown(MADE["pdf"]()).startswith("Wolf spiders")
     assert markdown(MADE["odt"]()).startswith("## Wolf spiders")
 
@@ -333,23 +336,23 @@ def _cell(text: str, span: int = 1) -> str:
     return f"<w:tc>{width}<w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
 
 
-def test_tables_inside_of_each_other_stay_bounded() -> None:
+def test_nested_tables_are_bounded() -> None:
     depth = 3_000
     start = f"<w:tbl><w:tr><w:tc>{'<w:tbl><w:tr><w:tc>' * depth}"
     end = "</w:tc></w:tr></w:tbl>" * (depth + 1)
     assert markdown(made_docx(f"{start}<w:p><w:r><w:t>deep</w:t></w:r></w:p>{end}")) == "deep\n"
 
 
-def test_wide_and_long_tables_stay_bounded() -> None:
+def test_wide_and_long_tables_are_bounded() -> None:
     wide = f"<w:tr>{_cell('wide', 99) * 500}</w:tr>"
     long = f"<w:tr>{_cell('long')}</w:tr>" * 4_000
     started = time.process_time()
-    found = markdown(made_docx(f"<w:tbl>{wide}{long}</w:tbl>"))
-    assert (found.count("wide"), found.count("long")) == (500, 4_000)
+    output = markdown(made_docx(f"<w:tbl>{wide}{long}</w:tbl>"))
+    assert (output.count("wide"), output.count("long")) == (500, 4_000)
     assert time.process_time() - started < 20
 
 
-def test_long_listings_stay_bounded() -> None:
+def test_long_code_blocks_are_bounded() -> None:
     styles = (
         f'<w:styles {W}><w:style w:styleId="c"><w:name w:val="Source Code"/></w:style></w:styles>'
     )
@@ -359,8 +362,8 @@ def test_long_listings_stay_bounded() -> None:
     assert time.process_time() - started < 20
 
 
-def test_a_pdf_whose_lines_nearly_are_tables_stays_bounded() -> None:
-    """One page of short lines in two columns, of which no table is made."""
+def test_a_pdf_with_lines_similar_to_a_table_is_bounded() -> None:
+    """One page of short lines in two columns that do not form a table."""
     document = FPDF(format=(400, 12_000))
     document.add_page()
     document.set_font("Helvetica", size=4)
@@ -368,7 +371,7 @@ def test_a_pdf_whose_lines_nearly_are_tables_stays_bounded() -> None:
         document.cell(200, 2, "x" * 60)
         document.cell(150, 2, "y" * 60, new_x="LMARGIN", new_y="NEXT")
     started = time.process_time()
-    found = markdown(bytes(document.output()))
-    assert found.count("y" * 60) == 2_000
-    assert "|" not in found
+    output = markdown(bytes(document.output()))
+    assert output.count("y" * 60) == 2_000
+    assert "|" not in output
     assert time.process_time() - started < 20

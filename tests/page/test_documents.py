@@ -1,4 +1,4 @@
-"""Text and properties of documents: files made here, and files that LibreOffice writes."""
+"""Test text and properties of generated and LibreOffice documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read(payload: bytes) -> Page:
 
 
 @pytest.mark.parametrize("form", MADE)
-def test_what_a_document_says(form: str) -> None:
+def test_text_links_and_properties(form: str) -> None:
     page = read(MADE[form]())
     assert (page.faults, page.title) == ([], "Of spiders")
     assert (page.main_text.split("\n")[0], page.text) == ("Wolf spiders", page.main_text)
@@ -54,13 +54,13 @@ def test_code_pages_of_an_rtf_file() -> None:
     assert "hidden" not in read(RTF).text
 
 
-def test_an_image_says_what_its_metadata_says_and_its_size_costs_nothing() -> None:
+def test_an_image_has_the_text_of_its_metadata_and_is_not_decoded() -> None:
     page = read(png(tEXt=b"Title\0Wolf spider", iTXt="Description\0\0\0\0\0Паук на листе".encode()))
     assert (page.title, page.description) == ("Wolf spider", "Паук на листе")
     assert page.text == "Wolf spider\nПаук на листе"
 
 
-def test_running_heads_of_a_pdf_are_no_text() -> None:
+def test_page_headers_of_a_pdf_are_not_text() -> None:
     pages = [
         b"Spiders of Europe %d) Tj 0 -20 Td (Something about species %s of the book"
         % (n, bytes([65 + n]) * 5)
@@ -71,18 +71,18 @@ def test_running_heads_of_a_pdf_are_no_text() -> None:
     assert page.text.count("Something about species") == 8
 
 
-def test_kinds_are_told_by_bytes() -> None:
+def test_kinds_are_detected_from_bytes() -> None:
     assert {form: kind_of(make()) for form, make in MADE.items()} == {
         "docx": Kind.DOCX, "pptx": Kind.PPTX, "xlsx": Kind.XLSX, "odt": Kind.ODF, "epub": Kind.EPUB, "rtf": Kind.RTF, "pdf": Kind.PDF,
     }  # fmt: skip
     assert kind_of(b"<html>%PDF-1.4</html>") is None
-    assert kind_of(b"The header is %PDF-1.4, they say.") is None
+    assert kind_of(b"The header is %PDF-1.4, it says.") is None
     assert kind_of(b"\r\nnoise\n" + pdf(b"x")) is Kind.PDF
     assert kind_of(zipped({"a.txt": "text"})) is None
     assert kind_of(b"") is None
 
 
-def test_passwords_are_a_fault() -> None:
+def test_encrypted_documents_are_reported() -> None:
     manifest = (
         '<manifest><file-entry full-path="content.xml"><encryption-data/></file-entry></manifest>'
     )
@@ -102,7 +102,7 @@ def test_zip_bombs_are_read_to_a_limit() -> None:
     page = read(docx(more={"word/footnotes.xml": big}))
     assert len(page.text) <= MAX_TEXT
     assert "document_cut" in page.faults or "document_broken" in page.faults
-    assert "They hunt at night." in page.text  # what came before stands
+    assert "They hunt at night." in page.text  # text before the bomb is kept
 
 
 @pytest.mark.proves("limits-entities")
@@ -126,20 +126,18 @@ def test_deep_nesting(depth: int) -> None:
     assert read(b"{\\rtf1 top" + b"{" * depth + b"low" + b"}" * depth + b"}").text == "toplow"
 
 
-def test_pdf_whose_pages_are_their_own_parents() -> None:
+def test_pdf_with_a_cyclic_page_tree() -> None:
     looped = pdf(b"Some words").replace(b"/Kids [3 0 R]", b"/Kids [2 0 R]")
     assert read(looped).faults in ([], ["document_broken"])
 
 
-def test_an_office_file_that_broke_off_is_broken() -> None:
-    whole = docx()
-    assert read(whole[: len(whole) - 200]).faults == ["document_broken"]
+def test_a_truncated_office_file_is_broken() -> None:
+    document = docx()
+    assert read(document[: len(document) - 200]).faults == ["document_broken"]
 
 
-def test_a_presentation_of_powerpoint_95_says_its_outline() -> None:
-    """Its records are not published; beside them it keeps its text. A file that is of both forms is
-    read in the later one.
-    """
+def test_a_presentation_of_powerpoint_95_has_the_text_of_its_outline() -> None:
+    """Its records are not documented, but it has a stream of plain text."""
     outline = "Wolf spiders\r\rThey hunt at night, d’accord.\r".encode("cp1252").ljust(4_096, b"\r")
     old = compound({"PowerPoint Document": bytes(4_096), "Text_Content": outline})
     assert kind_of(old) is Kind.PPT
@@ -203,7 +201,7 @@ def test_text_in_five_scripts(form: str, tmp_path: Path) -> None:
         text = _text((tmp_path / "source.docx").read_bytes())
     else:
         text = _text(_convert(program, tmp_path, "source.docx", form))
-    # PDF holds glyphs: Arabic and Devanagari need more than their order
+    # A PDF contains glyphs, from which Arabic and Devanagari cannot be restored.
     written = ["de", "ru", "zh"] if form == "pdf" else list(_TEXTS)
     for language in written:
         assert _TEXTS[language].replace(" ", "") in text.replace(" ", "").replace("\n", ""), (
@@ -213,7 +211,7 @@ def test_text_in_five_scripts(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("form", ["xls", "ods", "xlsx"])
-def test_workbooks(form: str, tmp_path: Path) -> None:
+def test_text_of_workbooks(form: str, tmp_path: Path) -> None:
     program = require_program("soffice")
     (tmp_path / "source.csv").write_text("Wölfe,ночью\n2020-05-04,42\n")
     # comma, quotes, UTF-8
@@ -223,7 +221,7 @@ def test_workbooks(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("form", ["ppt", "odp", "pptx"])
-def test_presentations(form: str, tmp_path: Path) -> None:
+def test_text_of_presentations(form: str, tmp_path: Path) -> None:
     program = require_program("soffice")
     box = "<draw:text-box><text:p>Wölfe jagen ночью</text:p></draw:text-box>"
     page = (

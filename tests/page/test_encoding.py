@@ -1,4 +1,7 @@
-"""The encoding of a page, by clause (WHATWG HTML 13.2.3, Encoding 4.2) and on two real sites."""
+"""Test the detection and decoding of encodings.
+
+By clause (WHATWG HTML 13.2.3, Encoding 4.2) and on two real sites.
+"""
 
 from __future__ import annotations
 
@@ -152,9 +155,7 @@ def test_decode(payload: bytes, content_type: str, charset: str, faults: tuple[s
         ("utf-16", "utf-16", RUSSIAN),
     ],
 )
-def test_a_character_cut_at_the_end_leaves_nothing_behind(
-    codec: str, label: str, text: str
-) -> None:
+def test_a_truncated_character_at_the_end_is_dropped(codec: str, label: str, text: str) -> None:
     payload = f"<p>{text}</p>".encode(codec)[: -len("</p>".encode(codec))]
     for cut in range(1, 4):
         decoded = decode(payload[:-cut], f"text/html; charset={label}").data.decode()
@@ -168,7 +169,7 @@ def test_a_character_cut_at_the_end_leaves_nothing_behind(
     st.binary(max_size=400),
     st.sampled_from(["", *(f"text/html; charset={label}" for label in sorted(ENCODING_OF_LABEL))]),
 )
-def test_any_bytes_become_utf_8(payload: bytes, content_type: str) -> None:
+def test_any_bytes_are_decoded_to_utf_8(payload: bytes, content_type: str) -> None:
     decoded = decode(payload, content_type)
     decoded.data.decode()
     assert decoded.charset in {*ENCODING_OF_LABEL.values(), *FURTHER}
@@ -210,11 +211,11 @@ def test_unlabelled_texts_are_detected(language: str, encodings: str) -> None:
             payload = sample.encode(codec_of(encoding), "ignore")
             decoded = decode(b"<p>" + payload)
             assert decoded.data[3:].decode() == payload.decode(codec_of(encoding)), (
-                f"{encoding} taken for {decoded.charset}"
+                f"{encoding} detected as {decoded.charset}"
             )
 
 
-def test_detection_takes_time_in_proportion() -> None:
+def test_detection_takes_linear_time() -> None:
     payload = b"<script>\xff" * 100_000
     started = time.process_time()
     decode(payload, "text/html; charset=utf-8")
@@ -222,14 +223,14 @@ def test_detection_takes_time_in_proportion() -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ['<a href="/caf\xe9?x=\xe9">x</a>', '<base href="/caf\xe9/"><a href="x?x=\xe9">x</a>']
+    "markup", ['<a href="/caf\xe9?x=\xe9">x</a>', '<base href="/caf\xe9/"><a href="x?x=\xe9">x</a>']
 )
-def test_bytes_outside_ascii_in_attributes_alone_decide_the_encoding(place: str) -> None:
+def test_non_ascii_bytes_only_in_attributes_decide_the_encoding(markup: str) -> None:
     text = (
         "<p>Dies ist ein deutscher Text ohne Umlaute, der nur in einem Verweis ein Zeichen hat.</p>"
     )
     page = parse_page(
-        f"<html><body>{place}{text}</body></html>".encode("latin-1"),
+        f"<html><body>{markup}{text}</body></html>".encode("latin-1"),
         url="http://a.test/",
         content_type="text/html",
     )
@@ -242,8 +243,7 @@ def test_bytes_outside_ascii_in_attributes_alone_decide_the_encoding(place: str)
 
 _DECLARED = re.compile(rb"(charset|encoding)\s*=\s*[\"']?([A-Za-z0-9_-]+)", re.IGNORECASE)
 _CODECS = {"us-ascii": "cp1252", "iso-8859-1": "cp1252", "euc-kr": "cp949"}
-# Two files say nothing or the wrong thing: who reads them sees Korean, and the names of Polish and
-# Spanish people.
+# Two files declare no encoding or a wrong one. These were found by reading them.
 _BY_HAND = {"outdated/ko/README.txt": "cp949", "outdated/it/html/README.html": "cp1252"}
 _LETTERS = {
     "ja": "[\u3041-\u30ff]",
@@ -251,11 +251,11 @@ _LETTERS = {
     "ru": "[а-я]",
     "zh": "[\u4e00-\u9fff]",
 }
-MAX_DAMAGED = 0.002  # share of pages with a damaged place in their text; only falls
+MAX_DAMAGED = 0.002  # share of pages with damaged text; may only decrease
 
 
 def _files(site: str) -> list[tuple[str, Path]]:
-    folder = next(laid.root for laid in require_sites() if laid.root.name == site)
+    folder = next(each.root for each in require_sites() if each.root.name == site)
     return [
         (str(path.relative_to(folder)), path)
         for path in sorted(folder.rglob("*"))
@@ -265,7 +265,7 @@ def _files(site: str) -> list[tuple[str, Path]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("site", ["apache-manual", "tuxpaint-doc"])
-def test_every_page_is_decoded_as_its_version_says(site: str) -> None:
+def test_every_page_is_decoded_as_declared(site: str) -> None:
     wrong = []
     for name, path in _files(site):
         payload = path.read_bytes()
@@ -275,7 +275,7 @@ def test_every_page_is_decoded_as_its_version_says(site: str) -> None:
         expected = payload.decode(codec).removeprefix("\ufeff")
         if decode(payload, "text/html").data.decode() != expected:
             wrong.append(name)
-        # "Polish names among Italian words" is beyond us without a label
+        # Polish names in an Italian text cannot be detected without a label.
         unlabelled = _DECLARED.sub(rb"x=\2", payload)
         if name not in _BY_HAND and decode(unlabelled).data.decode() != unlabelled.decode(
             codec
@@ -292,7 +292,7 @@ def test_every_page_is_decoded_as_its_version_says(site: str) -> None:
 
 
 @pytest.mark.slow
-def test_hardly_a_page_is_damaged() -> None:
+def test_few_pages_have_damaged_text() -> None:
     pages = [path for site in ("apache-manual", "tuxpaint-doc") for _, path in _files(site)[::6]]
     damaged = [
         str(path)

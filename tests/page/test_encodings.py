@@ -1,8 +1,7 @@
-"""What comes without a label, in every encoding that a language was written in: decoded to the same
-text or not.
+"""Test detection of unlabelled texts in all encodings of 30 languages.
 
-The texts are the Universal Declaration of Human Rights; the tables of
-`lycosa.page.encoding_detector` were counted on other ones.
+The texts are the Universal Declaration of Human Rights. The tables of
+`lycosa.page.encoding_detector` were counted on other texts.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ import pytest
 from lycosa.page.encoding import decode
 from tests.text.data import declaration
 
-SHARE = 0.97  # of the encodings' mean share of texts that are right; only rises
-WORST = 0.8  # of the worst encoding
+MIN_MEAN_SHARE = 0.97  # of correctly decoded texts, mean of all encodings; only rises
+MIN_SHARE = 0.8  # of correctly decoded texts, in each encoding
 PIECE = 800  # characters: a short page
 _ANY = "ar bo de en es fa fr hi id it ja kk ko ky lo mn ms my ne ps pt ru tg tl ur vi zh zh-hant"
 
-# Python codec -> the languages it was made for (the table "Standard Encodings" of Python's
-# documentation of `codecs`).
+# Python codec -> its languages ("Standard Encodings" in the documentation of `codecs`).
 NATIVE = {
     "utf_8": _ANY,
     "utf_8_sig": _ANY,
@@ -84,29 +82,31 @@ NATIVE = {
 
 
 def _pieces(language: str, codec: str, length: int) -> Iterator[tuple[str, bytes]]:
-    """Pieces of the Declaration that the encoding can hold, without the few characters that it
-    cannot.
+    """Yield pieces of the Declaration, as text and encoded.
+
+    Up to 3 different characters that cannot be encoded are left out of a piece.
     """
-    text = unicodedata.normalize("NFC", " ".join(" ".join(declaration(language).values()).split()))
-    for start in range(0, len(text) - length, length):
-        piece = text[start : start + length]
-        if codec == "cp1258":  # tones are combining characters there
+    source = " ".join(" ".join(declaration(language).values()).split())
+    source = unicodedata.normalize("NFC", source)
+    for start in range(0, len(source) - length, length):
+        piece = source[start : start + length]
+        if codec == "cp1258":  # tones are combining characters in this encoding
             piece = "".join(
-                letter if _holds(letter, codec) else _with_tone(letter) for letter in piece
+                letter if _is_encodable(letter, codec) else _with_tone(letter) for letter in piece
             )
-        lost = sum(not _holds(letter, codec) for letter in set(piece))
-        held = "".join(letter for letter in piece if _holds(letter, codec))
-        if lost > 3 or held.isascii():
+        lost = sum(not _is_encodable(letter, codec) for letter in set(piece))
+        text = "".join(letter for letter in piece if _is_encodable(letter, codec))
+        if lost > 3 or text.isascii():
             continue
         payload = (
-            ("<p>" + held).encode(codec)
+            ("<p>" + text).encode(codec)
             if codec.startswith(("utf_16", "utf_32", "utf_8"))
-            else b"<p>" + held.encode(codec)
+            else b"<p>" + text.encode(codec)
         )
-        yield held, payload
+        yield text, payload
 
 
-def _holds(letter: str, codec: str) -> bool:
+def _is_encodable(letter: str, codec: str) -> bool:
     try:
         return letter.encode(codec).decode(codec) == letter
     except UnicodeError:
@@ -114,7 +114,7 @@ def _holds(letter: str, codec: str) -> bool:
 
 
 def _with_tone(letter: str) -> str:
-    """A Vietnamese letter as windows-1258 has it: the vowel with its shape, the tone after it."""
+    """Return a Vietnamese letter with a combining tone, as in windows-1258."""
     base, *marks = list(unicodedata.normalize("NFD", letter))
     tones = [mark for mark in marks if mark in "\u0300\u0301\u0303\u0309\u0323"]
     return unicodedata.normalize(
@@ -122,35 +122,35 @@ def _with_tone(letter: str) -> str:
     ) + "".join(tones)
 
 
-def measured(length: int = PIECE) -> dict[str, tuple[int, int, set[str]]]:
-    """Codec -> texts, texts decoded to the same text, and what the others were taken for."""
+def decoded_shares(length: int = PIECE) -> dict[str, tuple[int, int, set[str]]]:
+    """Return codec -> numbers of texts and correct texts, wrong charsets."""
     result = {}
     for codec, languages in NATIVE.items():
         texts = right = 0
-        mistaken: set[str] = set()
+        wrong_charsets: set[str] = set()
         for language in languages.split():
-            for held, payload in _pieces(language, codec, length):
+            for text, payload in _pieces(language, codec, length):
                 decoded = decode(payload)
                 texts += 1
                 same = unicodedata.normalize("NFC", decoded.data.decode()) == unicodedata.normalize(
-                    "NFC", "<p>" + held
+                    "NFC", "<p>" + text
                 )
                 right += same
                 if not same:
-                    mistaken.add(f"{language}: {decoded.charset}")
+                    wrong_charsets.add(f"{language}: {decoded.charset}")
         if texts:
-            result[codec] = texts, right, mistaken
+            result[codec] = texts, right, wrong_charsets
     return result
 
 
 @pytest.mark.slow
 def test_unlabelled_texts_in_all_encodings() -> None:
-    actual = measured()
-    shares = {codec: right / texts for codec, (texts, right, _) in actual.items()}
-    wrong = {codec: actual[codec] for codec, share in shares.items() if share < 1}
+    results = decoded_shares()
+    shares = {codec: right / texts for codec, (texts, right, _) in results.items()}
+    wrong = {codec: results[codec] for codec, share in shares.items() if share < 1}
     assert len(shares) >= 51, set(NATIVE) - set(shares)
-    assert sum(shares.values()) / len(shares) >= SHARE, wrong
-    assert min(shares.values()) >= WORST, wrong
+    assert sum(shares.values()) / len(shares) >= MIN_MEAN_SHARE, wrong
+    assert min(shares.values()) >= MIN_SHARE, wrong
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,7 @@ def test_unlabelled_texts_in_all_encodings() -> None:
 def test_unlabelled_paragraphs_of_windows_1252_with_quotation_marks(
     language: str, marks: str
 ) -> None:
-    """In IBM 850 and Macintosh the same bytes are letters: 3 of 698 English sentences were right
-    before quotation marks counted.
-    """
+    """In IBM 850 and Macintosh encodings, the same bytes are letters."""
     paragraphs = [
         text
         for article in declaration(language).values()

@@ -1,9 +1,8 @@
-"""Feeds, other XML and directory listings: titles, texts, links, dates; nothing expanded or raised."""
+"""Test contents of feeds, other XML and directory listings."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -12,11 +11,12 @@ from hypothesis import strategies as st
 from lycosa.page.directory_listing import ListingEntry, ftp_listing, gopher_menu
 from lycosa.page.feeds.sitemap import Sitemap, SitemapEntry, read_sitemap
 from lycosa.page.parse import parse_page
+from tests.page.dates import ms
 
 URL = "http://www.example.org/feed"
 
 
-def test_rss() -> None:
+def test_page_of_an_rss_feed() -> None:
     page = parse_page(
         b"""<?xml version="1.0" encoding="windows-1252"?><rss version="2.0"><channel><title>Caf\xe9 news</title><link>http://www.example.org/</link>
         <item><title>First</title><link>/first?a=1&amp;b=2</link>
@@ -35,11 +35,11 @@ def test_rss() -> None:
             ("http://www.example.org/in", "a link", "a"),
             ("http://www.example.org/second", "Second & last", "a"),
         ],
-        int(datetime(2019, 11, 19, 8, 30, 15, tzinfo=UTC).timestamp()) * 1000,
+        ms(2019, 11, 19, 8, 30, 15),
     )
 
 
-def test_atom() -> None:
+def test_page_of_an_atom_feed() -> None:
     page = parse_page(
         b"""<feed xmlns="http://www.w3.org/2005/Atom"><title>News</title><link rel="self" href="/feed"/><link href="/"/>
         <entry><title>Entry</title><link rel="alternate" href="/entry"/><link rel="edit" href="/edit"/>
@@ -55,7 +55,7 @@ def test_atom() -> None:
     ]
 
 
-def test_broken_xml_gives_what_stood_before_the_fault() -> None:
+def test_invalid_xml_is_read_up_to_the_error() -> None:
     page = parse_page(
         b"<rss><channel><title>News</title><item><title>One</title></rss>",
         url=URL,
@@ -96,7 +96,7 @@ JSON_FEED = b"""{"version": "https://jsonfeed.org/version/1.1", "title": "News  
   {"id": "2", "url": "/second", "content_text": "Only text \\ud800", "summary": "not this"}, 7, {"id": "3", "title": "No address"}]}"""
 
 
-def test_json_feed() -> None:
+def test_page_of_a_json_feed() -> None:
     page = parse_page(JSON_FEED, url=URL, content_type="application/feed+json; charset=utf-8")
     assert page.title == "News of é"
     assert page.text.split("\n") == [
@@ -112,7 +112,7 @@ def test_json_feed() -> None:
             ("http://www.example.org/in", "a link", "a"),
             ("http://www.example.org/second", "", "a"),
         ],
-        int(datetime(2019, 11, 19, 8, 30, 15, tzinfo=UTC).timestamp()) * 1000,
+        ms(2019, 11, 19, 8, 30, 15),
     )
     assert page.faults == []
 
@@ -130,7 +130,7 @@ def test_json_feed() -> None:
         b"9" * 9_999,
     ],
 )
-def test_what_is_no_json_feed(payload: bytes) -> None:
+def test_invalid_json_feeds_are_reported(payload: bytes) -> None:
     page = parse_page(payload, url=URL, content_type="application/feed+json")
     assert (page.text, page.links) == ("", [])
     assert "json_invalid" in page.faults
@@ -150,15 +150,11 @@ BASE = "https://news.example.org/rss/all.xml"
 SITE = "https://news.example.org"
 
 
-def ms(*parts: int) -> int:
-    return int(datetime(*parts, tzinfo=UTC).timestamp()) * 1000  # type: ignore[misc,arg-type]
-
-
 def read(text: str, limit: int = 100) -> Sitemap:
     return read_sitemap(text.encode(), BASE, limit=limit)
 
 
-def test_rss_2() -> None:
+def test_entries_of_rss_2() -> None:
     feed = read(
         """<rss version="2.0" xmlns:media="m" xmlns:atom="a" xmlns:dc="d"><channel><title>All &amp;amp; news</title>
         <atom:link rel="self" href="/rss/all.xml"/><link>https://news.example.org/</link><image><title>Logo</title><link>/logo</link></image>
@@ -176,7 +172,7 @@ def test_rss_2() -> None:
     ]
 
 
-def test_rss_0_91_and_rdf() -> None:
+def test_entries_of_rss_0_91_and_rdf() -> None:
     old = read(
         "<rss version='0.91'><channel><title>Old</title><item><title>A</title><link>/a</link></item></channel></rss>"
     )
@@ -215,7 +211,7 @@ def test_entries_of_atom() -> None:
     assert prefixed.entries == [SitemapEntry(f"{SITE}/p")]
 
 
-def test_json() -> None:
+def test_entries_of_a_json_feed() -> None:
     items: list[object] = [
         {
             "id": "1",
@@ -250,7 +246,7 @@ def test_json() -> None:
         assert read(other) == Sitemap(faults=["not_a_sitemap"])
 
 
-def test_what_is_no_feed_broken_or_too_long() -> None:
+def test_invalid_and_long_feeds() -> None:
     assert read("<html><body><item><link>/a</link></item></body></html>") == Sitemap(
         faults=["not_a_sitemap"]
     )
@@ -263,10 +259,10 @@ def test_what_is_no_feed_broken_or_too_long() -> None:
     items = "".join(f"<item><link>/{number}</link></item>" for number in range(5))
     cut = read(f"<rss><channel>{items}</channel></rss>", limit=3)
     assert (len(cut.entries), cut.faults) == (3, ["too_many_urls"])
-    mended = read(
+    repaired = read(
         "<rss><channel><item><title>Q&A&nbsp;now</title><link>/a?b=1&c=2</link></item></channel></rss>"
     )
-    assert mended.entries == [SitemapEntry(f"{SITE}/a?b=1&c=2")]
+    assert repaired.entries == [SitemapEntry(f"{SITE}/a?b=1&c=2")]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +302,7 @@ def test_ftp_lines(line: str, expected: tuple[str, str]) -> None:
     assert ftp_listing(line.encode()) == [ListingEntry(*expected)]
 
 
-def test_what_is_no_entry() -> None:
+def test_lines_that_are_not_entries() -> None:
     dots = (
         b"total 8\r\ndrwxr-xr-x 2 a b 1 Nov 21 10:00 .\r\ndrwxr-xr-x 2 a b 1 Nov 21 10:00 "
         b"..\r\ntype=cdir; /pub\r\n\r\n"
@@ -339,7 +335,7 @@ def test_gopher_menus() -> None:
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes(data: bytes) -> None:
+def test_listings_of_any_bytes(data: bytes) -> None:
     for entries in (ftp_listing(data), gopher_menu(data)):
         for entry in entries:
             entry.text.encode()

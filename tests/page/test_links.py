@@ -1,4 +1,4 @@
-"""Links: where they stand, what they resolve against, what is refused."""
+"""Test links: kinds, anchors, base URLs, limits and refused URLs."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def parsed(html: str, **keywords: str) -> Page:
         ),
     ],
 )
-def test_kinds(html: str, kind: str, target: str, anchor: str, rel: str) -> None:
+def test_kinds_of_links(html: str, kind: str, target: str, anchor: str, rel: str) -> None:
     links = [link for link in parsed(html).links if link.kind == kind]
     assert [(link.target, link.anchor, link.rel) for link in links] == [(target, anchor, rel)]
 
@@ -167,11 +167,11 @@ def test_kinds(html: str, kind: str, target: str, anchor: str, rel: str) -> None
         "<a>x</a>",
     ],
 )
-def test_what_is_no_link(html: str) -> None:
+def test_elements_that_are_not_links(html: str) -> None:
     assert parsed(html).links == []
 
 
-def test_the_first_base_with_an_href_counts_for_all_links() -> None:
+def test_the_first_base_with_an_href_applies_to_all_links() -> None:
     page = parsed(
         "<a href=one>1</a><base target=_top><base href='/other/'><base "
         "href='/third/'><a href=two>2</a><a href='#x'>3</a>"
@@ -183,7 +183,7 @@ def test_the_first_base_with_an_href_counts_for_all_links() -> None:
     ]
 
 
-def test_a_base_that_is_no_url_is_passed_over() -> None:
+def test_an_invalid_base_is_ignored() -> None:
     assert [
         link.target for link in parsed("<base href='javascript:x'><a href=one>1</a>").links
     ] == ["http://www.example.org/dir/one"]
@@ -198,7 +198,7 @@ def test_refused_hrefs_are_counted() -> None:
     assert [link.anchor for link in page.links] == ["o"]
 
 
-def test_equal_links_stay_once() -> None:
+def test_equal_links_are_stored_once() -> None:
     page = parsed("<a href=x>t</a><a href='x#y'>t</a><a href=x>u</a><img src=x alt=t>")
     assert [(link.anchor, link.kind, link.position) for link in page.links] == [
         ("t", "a", 0),
@@ -219,7 +219,7 @@ def test_links_and_anchors_are_bounded() -> None:
     assert page.faults == [FAULT_ANCHOR_CUT]
 
 
-def test_queries_are_written_in_the_encoding_of_the_page() -> None:
+def test_queries_are_encoded_in_the_charset_of_the_page() -> None:
     page = parse_page(
         "<a href='?q=б'>t</a>".encode("cp1251"),
         url=URL,
@@ -243,7 +243,7 @@ def test_queries_are_written_in_the_encoding_of_the_page() -> None:
         ("", ""),
     ],
 )
-def test_refresh(content: str, target: str) -> None:
+def test_targets_of_meta_refresh(content: str, target: str) -> None:
     assert refresh_target(content) == target
 
 
@@ -270,7 +270,7 @@ def test_link_headers() -> None:
 
 
 @pytest.mark.parametrize("with_base", [False, True])
-def test_links_are_what_the_resolver_makes_of_each(with_base: bool) -> None:
+def test_resolved_links_equal_those_of_the_resolver(with_base: bool) -> None:
     hrefs = [
         "x.html",
         "x.html#part",
@@ -285,9 +285,9 @@ def test_links_are_what_the_resolver_makes_of_each(with_base: bool) -> None:
         "http://[#x",
         "x.html#",
     ]
-    actual = [("a", href, "", str(number)) for number, href in enumerate(hrefs)]
-    for _ in range(2):  # the second time from what is known
-        links, refused, _ = resolve_links(actual, LinkResolver(URL), with_base)
+    references = [("a", href, "", str(number)) for number, href in enumerate(hrefs)]
+    for _ in range(2):  # the second time from the cache
+        links, refused, _ = resolve_links(references, LinkResolver(URL), with_base)
         expected = [
             LinkResolver(URL).resolve(href) for href in hrefs if with_base or href[:1] != "#"
         ]
@@ -297,7 +297,7 @@ def test_links_are_what_the_resolver_makes_of_each(with_base: bool) -> None:
         assert sum(refused.values()) == sum(isinstance(target, Refusal) for target in expected) == 2
 
 
-def test_a_malformed_link_in_a_header_does_not_hide_the_others() -> None:
+def test_a_malformed_link_header_does_not_affect_the_others() -> None:
     value = '</a>; rel=next, nonsense; "x, </b>; rel="prev", <unclosed, </c>; rel=up'
     assert [target for target, _ in header_links([value])] == ["/a", "/b", "unclosed, </c"]
     assert [target for target, _ in header_links([", , </d>;rel=next,,</e>"])] == ["/d", "/e"]

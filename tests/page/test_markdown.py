@@ -1,6 +1,4 @@
-"""Markdown of pages: each kind of block and markup, what is left out, and documents recovered from
-the pages of sites.
-"""
+"""Test Markdown of pages: blocks, inline markup and left-out regions."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from lycosa.page.html.document import read_html
 from lycosa.page.html.markdown import MarkdownMode, page_markdown
 
 BASE = "https://www.example.org/docs/page.html"
-PROSE = "This is a sentence of prose that is long enough to be taken for one, and it has no links."
+PROSE = "This is a sentence of prose that is long enough to be main text, and it has no links."
 
 
 def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
@@ -89,54 +87,54 @@ def test_markup(html: str, expected: str) -> None:
     assert markdown(html).rstrip("\n") == expected
 
 
-def test_the_main_text_and_its_title() -> None:
+def test_main_mode_has_title_and_main_text() -> None:
     menu = "".join(f"<li><a href=/{number}>Menu entry {number}</a>" for number in range(20))
     content = f"<h1>Title</h1><p>{PROSE}</p><h2>See also</h2><ul><li><a href=/x>Other</a></ul>"
     html = (
         f"<nav><ul>{menu}</ul></nav><main>{content}<p>{PROSE}</p></main>"
         f"<footer><p>{PROSE} Imprint.</p></footer><div class=cookie-consent>{PROSE} Cookies.</div>"
     )
-    found = markdown(html, MarkdownMode.MAIN)
-    assert found.startswith(
+    output = markdown(html, MarkdownMode.MAIN)
+    assert output.startswith(
         f"# Title\n\n{PROSE}\n\n## See also\n\n- [Other](https://www.example.org/x)"
     )
-    assert not any(word in found for word in ("Menu", "Imprint", "Cookies"))
+    assert not any(word in output for word in ("Menu", "Imprint", "Cookies"))
     assert "Menu entry 7" in markdown(html, MarkdownMode.FULL)
 
 
 MENU = "".join(f"<li><a href=/{number}>Menu entry {number}</a>" for number in range(40))
 
 
-def test_a_short_page_is_not_its_menu() -> None:
+def test_the_menu_of_a_short_page_is_left_out() -> None:
     html = f"<nav><ul>{MENU}</ul></nav><main><h1>Tool</h1><p>See the manual.</p></main><p>By X</p>"
     assert "Menu" not in markdown(html, MarkdownMode.MAIN)
 
 
 def test_short_sections_of_documentation_are_kept() -> None:
-    """The main text may be one long section; Markdown has all of them."""
+    """The main text may be one long section; Markdown has all sections."""
     long = "".join(f"<h2>Option {number}</h2><p>{PROSE}<pre>code()</pre>" for number in range(30))
     html = (
         f"<nav><ul>{MENU}</ul></nav><main role=main><section><h1>Tool</h1><p>Short.</p></section>"
         f"<section><h1>Changes</h1>{long}</section></main>"
     )
-    found = page_markdown(html.encode(), url="https://docs.example.org/docs/guide/tool")
-    assert found.startswith("# Tool\n\nShort.\n\n# Changes\n")
+    output = page_markdown(html.encode(), url="https://docs.example.org/docs/guide/tool")
+    assert output.startswith("# Tool\n\nShort.\n\n# Changes\n")
 
 
-def test_a_forum_has_posts_without_what_is_between_them() -> None:
+def test_a_forum_has_only_its_posts() -> None:
     posts = "".join(
         f"<div class=post><div><a href=/u/{number}>member{number}</a></div><div><p>{PROSE} {number}."
         f"<br><br>{PROSE}</div></div>"
         for number in range(8)
     )
     html = f"<nav><ul>{MENU}</ul></nav><h1>A question</h1><div>{posts}</div><p>By X"
-    found = page_markdown(html.encode(), url="https://forum.example.org/t/a-question/1")
-    assert found == "# A question\n\n" + "".join(
+    output = page_markdown(html.encode(), url="https://forum.example.org/t/a-question/1")
+    assert output == "# A question\n\n" + "".join(
         f"{PROSE} {number}.\n\n{PROSE}\n\n" for number in range(8)
     ).removesuffix("\n")
 
 
-def test_links_as_numbered_references() -> None:
+def test_citations_number_the_links() -> None:
     html = f"<p>{PROSE} <a href=/x>One</a> and <a href=/y>two</a>, <a href=/x>one</a>.</p>"
     assert markdown(html, MarkdownMode.CITATIONS) == (
         f"{PROSE} One [1] and two [2], one [1].\n\n"
@@ -144,29 +142,28 @@ def test_links_as_numbered_references() -> None:
     )
 
 
-def test_the_walk_with_markup_sees_the_same_text() -> None:
-    """Markdown without its markup is the visible text, on real pages."""
-    chance = random.Random(3)
+def test_markdown_contains_the_visible_text() -> None:
+    generator = random.Random(3)
     for text in documents([])[:20]:
-        payload = page(text, "mkdocs-material", chance)
+        payload = page(text, "mkdocs-material", generator)
         lines = read_html(payload)[0].lines
-        found = page_markdown(payload, url=URL, mode=MarkdownMode.FULL)
-        found = re.sub(r"\]\(\S*?\)", "]", found)
-        bare = "".join(letter for letter in found if letter.isalnum())
+        output = page_markdown(payload, url=URL, mode=MarkdownMode.FULL)
+        output = re.sub(r"\]\(\S*?\)", "]", output)
+        letters = "".join(letter for letter in output if letter.isalnum())
         for line in lines:
             words = "".join(letter for letter in line if letter.isalnum())
             if "Material" not in line:
-                assert words in bare, line
+                assert words in letters, line
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_documents_are_recovered_from_pages(template: str) -> None:
-    chance = random.Random(template)
+def test_markdown_documents_are_recovered_from_their_pages(template: str) -> None:
+    generator = random.Random(template)
     texts = documents([])
     assert len(texts) >= 20
     scores = [
-        f1(blocks(text, URL), blocks(page_markdown(page(text, template, chance), url=URL), URL))
+        f1(blocks(text, URL), blocks(page_markdown(page(text, template, generator), url=URL), URL))
         for text in texts
     ]
     assert sum(scores) / len(scores) >= 0.95

@@ -1,10 +1,9 @@
-"""Metadata of pages: a table of cases by format, the bounds, and that nothing raises."""
+"""Test metadata of pages: cases by format, limits and hostile input."""
 
 from __future__ import annotations
 
 import json
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from lycosa.page.metadata.entities import type_names
 from lycosa.page.metadata.names import author_names
 from lycosa.page.metadata.offers import number
 from lycosa.page.parse import ParseOptions, parse_page
+from tests.page.dates import ms
 
 URL = "https://www.example.org/news/a.html"
 
@@ -28,10 +28,6 @@ def metadata(html: str, *, url: str = URL, fetched_at: int | None = None) -> Met
         content_type="text/html; charset=utf-8",
         options=ParseOptions(at_ms=fetched_at),
     ).metadata
-
-
-def ms(*parts: int) -> int:
-    return int(datetime(*parts, tzinfo=UTC).timestamp()) * 1000  # type: ignore[arg-type,misc]
 
 
 def script(value: object) -> str:
@@ -199,7 +195,7 @@ RDFA = """
         ("<p>Nothing</p>", {"type": "", "authors": [], "published_at": None, "image": ""}),
     ],
 )  # fmt: skip
-def test_sources(html: str, expected: dict[str, Any]) -> None:
+def test_values_of_each_format(html: str, expected: dict[str, Any]) -> None:
     declared = metadata(f"<html><head></head><body>{html}<p>Text.</p></body></html>")
     assert {name: getattr(declared, name) for name in expected} == expected
 
@@ -227,12 +223,12 @@ def test_dates_are_never_later_than_the_fetch() -> None:
     assert metadata(script(future) + meta).published_at == ms(2030, 1, 1)
     trusted = metadata(script(future) + meta, fetched_at=now)
     assert (trusted.published_at, trusted.modified_at) == (ms(2024, 5, 13), None)
-    # a date without a zone may be ahead by some hours
+    # A date without a zone may be some hours in the future.
     soon = script({"@type": "Article", "datePublished": "2024-06-01T20:00:00"})
     assert metadata(soon, fetched_at=now).published_at == now
 
 
-def test_the_entity_of_the_page_is_chosen_among_many() -> None:
+def test_the_main_entity_of_the_page_is_chosen() -> None:
     teasers = [{"@type": "Article", "headline": f"T {n}", "url": f"/{n}"} for n in range(5)]
     assert metadata(script(teasers)).type == ""
     own = ARTICLE | {"mainEntityOfPage": {"@type": "WebPage", "@id": f"{URL}#main"}}
@@ -268,7 +264,7 @@ def test_microdata_of_referenced_elements() -> None:
     assert json.loads(metadata(html).raw)["microdata"] == [
         {"@type": "http://schema.org/Product", "name": "A chair", "sku": "7"}
     ]
-    # items that refer to each other or to themselves end
+    # Cyclic references end.
     loop = '<div id="a" itemscope itemprop="x" itemref="b"></div><p id="b" itemscope itemprop="y" itemref="a c">'
     metadata(
         f'{loop}</p><p itemscope itemref="a"></p><p id="c" itemscope itemref="c" itemprop=z></p>'
@@ -309,7 +305,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_pages(name: str) -> None:
+def test_hostile_pages_are_read_in_bounded_time(name: str) -> None:
     start = time.process_time()
     declared = metadata(HOSTILE[name], fetched_at=ms(2026, 1, 1))
     assert time.process_time() - start < 10
@@ -317,7 +313,7 @@ def test_hostile_pages(name: str) -> None:
 
 
 def require_bounded(declared: Metadata) -> None:
-    """Require what the tables can hold and a terminal can show."""
+    """Assert the limits of the tables. No text has control characters."""
     raw = json.loads(declared.raw) if declared.raw else {}
     assert len(declared.raw) < 10 * MAX_CHARACTERS
     assert _depth(raw) <= MAX_DEPTH + 2
@@ -358,14 +354,14 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_any_linked_data(value: Any) -> None:
+def test_any_json_ld_gives_bounded_and_equal_metadata(value: Any) -> None:
     once = metadata(script(value).replace("</", "<\\/", script(value).count("</") - 1))
     require_bounded(once)
     assert once == metadata(script(value).replace("</", "<\\/", script(value).count("</") - 1))
 
 
 @given(st.text(max_size=200))
-def test_cleaning_twice_changes_nothing(text: str) -> None:
+def test_cleaning_is_idempotent(text: str) -> None:
     once = clean(text, 50)
     assert clean(once, 50) == once
     assert len(once) <= 50
@@ -374,8 +370,8 @@ def test_cleaning_twice_changes_nothing(text: str) -> None:
 
 
 def test_a_budget_is_never_exceeded() -> None:
-    kept = MetadataBudget().value({f"k{n}": ["x" * 5_000] * 10 for n in range(1_000)})
-    assert sum(len(text) for texts in kept.values() for text in texts) <= MAX_CHARACTERS
+    values = MetadataBudget().value({f"k{n}": ["x" * 5_000] * 10 for n in range(1_000)})
+    assert sum(len(text) for texts in values.values() for text in texts) <= MAX_CHARACTERS
 
 
 @pytest.mark.parametrize(

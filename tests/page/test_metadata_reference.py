@@ -1,4 +1,4 @@
-"""Declared values are those that extruct reads, on real pages. Skipped where it is not installed.
+"""Compare declared metadata of real pages with extruct, if installed.
 
 docs/decisions/0030-metadata.md explains the differences.
 """
@@ -23,7 +23,7 @@ extruct: Any = pytest.importorskip("extruct")
 
 FORMATS = ("json-ld", "opengraph", "microdata", "rdfa")
 MIN_SHARES = {"json-ld": 1.0, "opengraph": 1.0, "microdata": 0.995, "rdfa": 0.97}
-"""Shares of the values that extruct reads, which must be among ours."""
+"""Minimum share of the values of extruct that Lycosa must also read."""
 Values = set[tuple[str, str]]
 
 
@@ -34,48 +34,50 @@ def pages() -> Iterator[tuple[str, bytes]]:
         yield path.name, path.read_bytes()
 
 
-def folded(text: object) -> str:
+def without_spaces(text: object) -> str:
     return "".join(str(text).split())[:1_000]
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (property, value) of nested items in the form of JSON-LD."""
+    """Yield (property, value) of nested JSON-LD items."""
     if isinstance(value, dict):
         if "@id" in value and name:
-            yield name, folded(value["@id"])
+            yield name, without_spaces(value["@id"])
         for key, inner in value.items():
             if key == "@type":
                 for kind in inner if isinstance(inner, list) else [inner]:
-                    yield "@type", folded(short_type(str(kind)) or kind)
+                    yield "@type", without_spaces(short_type(str(kind)) or kind)
             elif key != "@id":
                 yield from leaves(inner, key)
     elif isinstance(value, list):
         for inner in value:
             yield from leaves(inner, name)
     else:
-        yield name, folded(value)
+        yield name, without_spaces(value)
 
 
-def ours(parts: PageParts) -> dict[str, Values]:
+def lycosa_values(parts: PageParts) -> dict[str, Values]:
     items = (
         read_items(parts.root) if parts.root is not None and parts.has_items else EmbeddedItems()
     )
     return {
         "json-ld": set(leaves(read_scripts(parts.linked_data))),
         "opengraph": {
-            (name, folded(content)) for name, content in parts.properties if name[:3] == "og:"
+            (name, without_spaces(content))
+            for name, content in parts.properties
+            if name[:3] == "og:"
         },
         "microdata": set(leaves(items.microdata)),
         "rdfa": set(leaves(items.rdfa)),
     }
 
 
-def theirs(payload: str) -> dict[str, Values]:
+def extruct_values(payload: str) -> dict[str, Values]:
     read = extruct.extract(payload, syntaxes=list(FORMATS), errors="ignore", uniform=False)
     return {
         "json-ld": set(leaves(read.get("json-ld", []))),
         "opengraph": {
-            (name.lower(), folded(value))
+            (name.lower(), without_spaces(value))
             for group in read.get("opengraph", [])
             for name, value in group["properties"]
             if name[:3].lower() == "og:"
@@ -86,7 +88,7 @@ def theirs(payload: str) -> dict[str, Values]:
 
 
 def _item(value: Any) -> Any:
-    """An item of extruct in the form of JSON-LD."""
+    """Convert an item of extruct to JSON-LD."""
     if isinstance(value, list):
         return [_item(each) for each in value]
     if not isinstance(value, dict):
@@ -97,7 +99,10 @@ def _item(value: Any) -> Any:
 
 
 def _rdfa(node: dict[str, Any]) -> dict[str, Any]:
-    """A node of expanded JSON-LD with short names; references to nodes are left out."""
+    """Shorten the names of an expanded JSON-LD node.
+
+    References to nodes are left out.
+    """
     short: dict[str, Any] = {}
     for name, values in node.items():
         if name == "@type":
@@ -112,19 +117,22 @@ def _rdfa(node: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.prove
-def test_values_are_those_of_extruct() -> None:
+def test_values_equal_those_of_extruct() -> None:
     if not DATA.is_dir():
-        pytest.skip(f"{DATA} is not there")
+        pytest.skip(f"{DATA} is missing")
     both, total, more = (dict.fromkeys(FORMATS, 0) for _ in range(3))
     differing: dict[str, list[str]] = {name: [] for name in FORMATS}
     for name, payload in pages():
         parts, decoded = read_html(payload)
-        here, there = ours(parts), theirs(decoded.data.decode("utf-8", "replace"))
+        own, reference = (
+            lycosa_values(parts),
+            extruct_values(decoded.data.decode("utf-8", "replace")),
+        )
         for kind in FORMATS:
-            both[kind] += len(here[kind] & there[kind])
-            total[kind] += len(there[kind])
-            more[kind] += len(here[kind] - there[kind])
-            if missing := sorted(there[kind] - here[kind]):
+            both[kind] += len(own[kind] & reference[kind])
+            total[kind] += len(reference[kind])
+            more[kind] += len(own[kind] - reference[kind])
+            if missing := sorted(reference[kind] - own[kind]):
                 differing[kind].append(json.dumps([name, *missing[:3]])[:600])
     shares = {kind: both[kind] / max(1, total[kind]) for kind in FORMATS}
     for kind in FORMATS:

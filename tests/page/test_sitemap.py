@@ -1,11 +1,10 @@
-"""Sitemaps of every kind: what they say, what they may not do, and that no bytes raise."""
+"""Test sitemaps of all formats: entries, limits and invalid input."""
 
 from __future__ import annotations
 
 import gzip
 import tracemalloc
 import zlib
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import example, given
@@ -19,16 +18,13 @@ from lycosa.page.feeds.sitemap import (
     read_sitemap,
     speaks_for,
 )
+from tests.page.dates import ms
 
 BASE = "https://www.example.org/maps/sitemap.xml"
 HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?><urlset '
     'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
 )
-
-
-def ms(*parts: int) -> int:
-    return int(datetime(*parts, tzinfo=UTC).timestamp()) * 1000  # type: ignore[misc,arg-type]
 
 
 def read(text: str | bytes, limit: int = 1_000_000, max_bytes: int = MAX_BYTES) -> Sitemap:
@@ -41,7 +37,7 @@ def urls(sitemap: Sitemap) -> list[str]:
     return [entry.url for entry in sitemap.entries]
 
 
-def test_a_urlset() -> None:
+def test_entries_of_a_urlset() -> None:
     sitemap = read(
         HEAD
         + "<url><loc> https://www.example.org/%7Ea?b=1&amp;c=2#top\n</loc><lastmod>2026-11-20T08:30:00+02:00</lastmod>"
@@ -57,7 +53,7 @@ def test_a_urlset() -> None:
     assert sitemap.faults == ["date_unusable", "url_unusable"]
 
 
-def test_an_index() -> None:
+def test_entries_of_a_sitemap_index() -> None:
     sitemap = read(
         '<sitemapindex xmlns="x"><sitemap><loc>https://www.example.org/1.xml.gz</loc><lastmod>2026-11</lastmod></sitemap>'
         "<sitemap><loc>https://www.example.org/2.xml</loc></sitemap></sitemapindex>"
@@ -89,7 +85,7 @@ def test_extensions_and_prefixes() -> None:
     ]
 
 
-def test_text_feeds_and_neither() -> None:
+def test_text_feeds_and_other_content() -> None:
     text = read(
         "\ufeffhttps://www.example.org/a\r\n\n# no "
         "address\nHTTPS://www.example.org/b\nhttps://www.example.org/a"
@@ -124,7 +120,7 @@ def test_text_feeds_and_neither() -> None:
         ("windows-1251", "windows-1251"),
     ],
 )
-def test_encodings_as_the_file_says(encoding: str, label: str) -> None:
+def test_the_declared_encoding_is_used(encoding: str, label: str) -> None:
     word = {
         "iso-8859-1": "été",
         "utf-16": "雪",
@@ -137,7 +133,7 @@ def test_encodings_as_the_file_says(encoding: str, label: str) -> None:
     )
 
 
-def test_broken_xml_gives_what_stands_before_the_break() -> None:
+def test_invalid_xml_is_read_up_to_the_error() -> None:
     broken = HEAD + "<url><loc>/a</loc></url><url><loc>/b</loc></urll>"
     assert urls(read(broken)) == ["https://www.example.org/a"]
     assert read(broken).faults == ["xml_invalid"]
@@ -145,7 +141,7 @@ def test_broken_xml_gives_what_stands_before_the_break() -> None:
     assert urls(read(cut)) == ["https://www.example.org/a"]
 
 
-def test_common_mistakes_are_mended() -> None:
+def test_common_mistakes_are_repaired() -> None:
     sitemap = read(
         "\n <urlset><url><loc>/a?b=1&c=2</loc></url><url><loc>/\x0bd?e&eacute;=&amp;f</loc></url>"
         "<url><loc><![CDATA[/g?h=1&i=2]]></loc></url></urlset>"
@@ -241,7 +237,7 @@ def test_w3c_dates(text: str, expected: int | None) -> None:
     assert parse_w3c_date(text) == expected
 
 
-PIECES = st.sampled_from(
+TOKENS = st.sampled_from(
     (
         *(
             "<urlset>",
@@ -285,7 +281,7 @@ PIECES = st.sampled_from(
 @pytest.mark.proves("isolation-any-input")
 @given(
     st.binary(max_size=300)
-    | st.lists(PIECES, max_size=30).map(lambda pieces: "".join(pieces).encode())
+    | st.lists(TOKENS, max_size=30).map(lambda tokens: "".join(tokens).encode())
 )
 @example(b"\x1f\x8b")
 @example(b'{"version":"jsonfeed.org","items":[' + b"[" * 100_000)

@@ -1,6 +1,4 @@
-"""A small site on loopback whose pages a test writes and changes, and somebody who takes
-webhooks.
-"""
+"""Serve a small site that tests change, and receive webhooks."""
 
 from __future__ import annotations
 
@@ -19,6 +17,8 @@ from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.crawl.state.progress import Progress
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
 from tests.servers.local_http import QuietHandler, serving_handler
 
@@ -27,7 +27,10 @@ QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 
 @dataclass
 class Paper:
-    """`pages` by path; `asked`: how often each was. Links of a page are written by `page`."""
+    """Content of a site and its requests.
+
+    `pages`: path -> HTML. `asked`: number of requests of each path.
+    """
 
     origin: str = ""
     pages: dict[str, str] = field(default_factory=dict)
@@ -57,8 +60,9 @@ def paper(address: str) -> Iterator[Paper]:
 
 @dataclass
 class Hook:
-    """A webhook's end: what came, with its headers. `answers`: statuses to give, one after the
-    other; then 204.
+    """Receiver of webhooks. `came`: headers and body of each request.
+
+    `answers` are the statuses and headers of the next responses; afterwards it responds 204.
     """
 
     origin: str = ""
@@ -78,31 +82,32 @@ class Hook:
 
 @contextmanager
 def hook(address: str = "127.0.7.71") -> Iterator[Hook]:
-    end = Hook()
+    receiver = Hook()
 
     class Handler(QuietHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            end.came.append(({name.lower(): value for name, value in self.headers.items()}, body))
-            status, headers = end.answers.pop(0) if end.answers else (204, {})
+            receiver.came.append(
+                ({name.lower(): value for name, value in self.headers.items()}, body)
+            )
+            status, headers = receiver.answers.pop(0) if receiver.answers else (204, {})
             self.reply(status, b"", headers.items())
-            end.arrived.set()
+            receiver.arrived.set()
 
-    with serving_handler(Handler, address) as end.origin:
-        yield end
+    with serving_handler(Handler, address) as receiver.origin:
+        yield receiver
 
 
 def crawled(
     root: str, *seeds: str, config: Config | None = None, site: str = "", **collection: object
 ) -> Progress:
-    """Crawl to the end, without an index."""
-    chosen = Collection.model_validate(QUICK | collection)
-    settings = config or parse_config("", overrides=("crawl.patience=1s",))
+    """Crawl until no URL is due, without an index."""
+    config = config or parse_config("", overrides=("crawl.patience=1s",))
     output: list[str] = []
     order = CrawlOrder(
         root,
-        settings,
-        chosen,
+        config,
+        Collection.model_validate(QUICK | collection),
         seeds,
         index=False,
         site=SiteScope.of(site) if site else None,
@@ -111,17 +116,24 @@ def crawled(
     return crawl(order)
 
 
-def kill_often(site: Paper, script: str, *arguments: str, requests: int, wanted: int) -> int:
-    """Run a Python script until it succeeds, killed `wanted` times, the last time before the site
-    has had so many requests. Return how often it was killed.
+def stored_texts(root: str) -> dict[str, str]:
+    """Return URL -> text of all stored pages."""
+    pages = LiveTables(Workspace.open(root)).scan("pages").select("url", "text")
+    return dict(pages.collect().iter_rows())
+
+
+def kill_often(site: Paper, script: str, *arguments: str, requests: int, count: int) -> int:
+    """Run a Python script until it succeeds, killed at most `count` times.
+
+    The kills are spread over the first `requests` requests to the site. Returns their number.
     """
     kills = 0
     while True:
         process = subprocess.Popen([sys.executable, "-c", script, *arguments])
-        limit = requests * (kills + 1) // (wanted + 1)
-        while kills < wanted and process.poll() is None and sum(site.asked.values()) < limit:
+        limit = requests * (kills + 1) // (count + 1)
+        while kills < count and process.poll() is None and sum(site.asked.values()) < limit:
             time.sleep(0.005)
-        if kills < wanted and process.poll() is None:
+        if kills < count and process.poll() is None:
             process.kill()
             kills += 1
         if process.wait() == 0:

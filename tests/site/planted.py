@@ -1,6 +1,4 @@
-"""A site with faults that are known, for a real nginx: everything that is wrong with it stands
-here.
-"""
+"""Build a site with known errors for a real nginx, and list these errors."""
 
 from __future__ import annotations
 
@@ -9,15 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
-from lycosa.config.settings import Collection
 from tests.servers.nginx import Server, nginx
+from tests.site import paper
 
 ADDRESS = "127.0.7.61"
-QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 WORDS = (
-    "The lighthouse stands on the cliff above the harbour, and page number {} tells of what "
+    "The lighthouse is on the cliff above the harbour, and page number {} describes what "
     "its keeper saw in that year."
 )
 SPECIAL_LINKS = (
@@ -28,7 +24,7 @@ SPECIAL_LINKS = (
 
 @dataclass
 class Planted:
-    """What was planted, as paths: (target, source) of broken links, and so on."""
+    """Expected findings, as paths. Broken links are pairs (target, source)."""
 
     pages: set[str] = field(default_factory=set)
     broken: set[tuple[str, str]] = field(default_factory=set)
@@ -40,8 +36,8 @@ class Planted:
     depth: dict[str, int] = field(default_factory=dict)
 
 
-def lay(root: Path, rows: int = 5) -> tuple[Planted, str]:
-    """Write the site: what is wrong with it, and the nginx rules of its redirects and errors."""
+def write_site(root: Path, rows: int = 5) -> tuple[Planted, str]:
+    """Write the site. Return its errors and the nginx rules of its redirects."""
     planted = Planted()
     files: dict[str, str] = {}
 
@@ -69,7 +65,7 @@ def lay(root: Path, rows: int = 5) -> tuple[Planted, str]:
     page("/target.html")
     planted.depth["/target.html"] = 3
     planted.chains = {(*chain, "/end.html"), ("/round-1", "/round-2", "/round-1")}
-    # A single redirect that ends nowhere is no chain: the link to it is broken.
+    # One redirect to a missing page is a broken link, not a chain.
     planted.broken.add(("/to-nowhere", "/special/"))
     page("/special/same-1.html", number="one text")
     page("/special/same-2.html", number="one text")
@@ -86,11 +82,11 @@ def lay(root: Path, rows: int = 5) -> tuple[Planted, str]:
     page("/special/de.html", head=_alternates("en", "de"))
     page("/special/fr.html", head=_alternates("fr"))
     planted.unanswered = {("/special/en.html", "/special/fr.html")}
-    # Listed in the sitemap alone; one of them links to the other.
+    # In the sitemap only; the first links to the second.
     page("/lonely/1.html", "/lonely/2.html")
     page("/lonely/2.html")
     page("/lonely/3.html", "/row/0/")
-    page("/lonely/seeded.html")  # a seed: the sitemap is not what named it first
+    page("/lonely/seeded.html")  # also a seed, so not first discovered in the sitemap
     planted.orphans = {"/lonely/1.html", "/lonely/3.html", "/lonely/seeded.html"}
     _write(root, files)
     return planted, _rules(chain)
@@ -98,13 +94,12 @@ def lay(root: Path, rows: int = 5) -> tuple[Planted, str]:
 
 def _write(root: Path, files: dict[str, str]) -> None:
     for path, text in files.items():
-        place = root / (path.lstrip("/") + ("index.html" if path.endswith("/") else ""))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
+        file = root / (path.lstrip("/") + ("index.html" if path.endswith("/") else ""))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
 
 
 def _rules(chain: list[str]) -> str:
-    """The nginx rules of redirects and errors."""
     moves = {
         **dict(zip(chain, [*chain[1:], "/end.html"], strict=True)),
         "/moved-once": "/target.html",
@@ -125,10 +120,10 @@ def _alternates(*languages: str) -> str:
 
 @contextmanager
 def crawled(folder: Path) -> Iterator[tuple[str, str, Planted]]:
-    """The site served and crawled: workspace, origin, what was planted."""
+    """Serve and crawl the site. Yield workspace, origin and expected findings."""
     root = folder / "www"
     root.mkdir()
-    planted, rules = lay(root)
+    planted, rules = write_site(root)
     with nginx([Server(ADDRESS, root, extra=rules)]) as server:
         origin = f"http://{ADDRESS}:{server.port}"
         listed = [*planted.orphans, "/lonely/2.html", "/row/1/", "/end.html"]
@@ -138,13 +133,6 @@ def crawled(folder: Path) -> Iterator[tuple[str, str, Planted]]:
         )
         (root / "robots.txt").write_text(f"User-agent: *\nSitemap: {origin}/sitemap.xml\n")
         workspace = str(folder / "w")
-        crawl(
-            CrawlOrder(
-                workspace,
-                parse_config(""),
-                Collection(**QUICK),
-                (f"{origin}/", f"{origin}/lonely/seeded.html"),
-                index=False,
-            )
-        )
+        seeds = (f"{origin}/", f"{origin}/lonely/seeded.html")
+        paper.crawled(workspace, *seeds, config=parse_config(""))
         yield workspace, origin, planted

@@ -1,4 +1,4 @@
-"""A site's report finds all planted errors and nothing else; changed pages; depths and names."""
+"""Test site reports, changes of pages, link depths and site names."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _check(report: SiteReport, origin: str, planted: Planted) -> None:
     } == planted.unanswered
     depth = {_path(origin, page.url): page.depth for page in report.page_list}
     assert {path: depth[path] for path in planted.depth} == planted.depth
-    by_hreflang_alone = {"/special/de.html", "/special/fr.html"}  # nobody can click on that
+    by_hreflang_alone = {"/special/de.html", "/special/fr.html"}  # no clickable link
     assert {path for path, links in depth.items() if links < 0} == {
         *planted.orphans,
         "/lonely/2.html",
@@ -76,18 +76,18 @@ def _check(report: SiteReport, origin: str, planted: Planted) -> None:
     assert (report.waiting, report.mixed, report.slow, report.large) == (0, [], [], [])
 
 
-def test_all_that_was_planted_is_found_and_nothing_else(site: Site) -> None:
+def test_report_has_exactly_the_planted_errors(site: Site) -> None:
     workspace, origin, planted = site
     _check(report_of(workspace, origin), origin, planted)
     compact(Workspace.open(workspace))
     _check(report_of(workspace, origin.removeprefix("http://")), origin, planted)
 
 
-def test_links_are_counted_once_a_page_and_through_redirects(site: Site) -> None:
+def test_links_are_counted_once_per_page_and_through_redirects(site: Site) -> None:
     workspace, origin, _ = site
     pages = {_path(origin, page.url): page for page in report_of(workspace, origin).page_list}
     assert (pages["/target.html"].in_links, pages["/end.html"].in_links) == (5, 1)
-    # To b.html, to the home page, to what was moved; the link to its own top is none.
+    # To b.html, the home page and the redirect target; "#top" is not a link to another page.
     assert pages["/row/0/a.html"].out_links + pages["/row/0/a.html"].out_links_elsewhere == 3
     assert pages["/row/0/"].in_links == 2
     folders = {folder.path: folder for folder in report_of(workspace, origin).tree}
@@ -99,15 +99,15 @@ def test_links_are_counted_once_a_page_and_through_redirects(site: Site) -> None
     assert (folders["/"].pages, folders["/"].broken) == (len(pages), 3)
 
 
-def test_links_to_from_and_broken(site: Site) -> None:
+def test_links_to_and_from_a_page_and_broken_links(site: Site) -> None:
     workspace, origin, planted = site
     to = links_of(workspace, f"{origin}/target.html", "", broken=False, site="")
     assert [(_path(origin, link.source), link.kind) for link in to] == [("/moved-once", "redirect")]
-    held = links_of(workspace, "", f"{origin}/special/", broken=False, site="")
-    assert [link.anchor for link in held][:2] == ["to /chain-0", "to /round-1"]
+    from_special = links_of(workspace, "", f"{origin}/special/", broken=False, site="")
+    assert [link.anchor for link in from_special][:2] == ["to /chain-0", "to /round-1"]
     assert {
         (_path(origin, link.target), link.answer, _path(origin, link.end))
-        for link in held
+        for link in from_special
         if link.end and link.answer
     } == {("/to-nowhere", "http_404", "/nowhere.html")}
     broken = links_of(workspace, "", "", broken=True, site="")
@@ -158,7 +158,7 @@ def test_the_commands_print_text_json_and_csv(site: Site, tmp_path: Path) -> Non
     )
 
 
-def test_what_is_not_known_is_said(site: Site) -> None:
+def test_unknown_site_and_missing_options_are_errors(site: Site) -> None:
     with pytest.raises(UsageError, match=r"no data about elsewhere\.example"):
         report_of(site[0], "elsewhere.example")
     assert isinstance(CliRunner().invoke(app, ["-w", site[0], "links"]).exception, UsageError)
@@ -172,7 +172,7 @@ OLD, NEW = (
 
 @pytest.fixture
 def root(tmp_path: Path) -> str:
-    """Six pages over ten days; from day 5 on some are new, gone or changed."""
+    """A workspace with six pages; some are new, gone or changed after day 5."""
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
     claim = workspace.claim("test")
     digests: dict[tuple[str, str], int] = {}
@@ -217,7 +217,7 @@ def _since(
     return {(change.kind, change.url): change for change in result}
 
 
-def test_what_changed_since_is_told_with_the_difference(root: str) -> None:
+def test_changes_have_a_difference(root: str) -> None:
     for _ in range(2):
         result = _since(root, 5)
         assert set(result) == {
@@ -237,8 +237,7 @@ def test_what_changed_since_is_told_with_the_difference(root: str) -> None:
             ),
             tuple(datetime.fromtimestamp(at(day) / 1000, UTC) for day in (1, 8)),
         )
-        # A visit that answered 304 begins no version: the text that is live is that of the day
-        # before.
+        # A 304 starts no version: the current text is that of day 6.
         assert result["changed", "http://b.example/changed"].at == datetime.fromtimestamp(
             at(6) / 1000, UTC
         )
@@ -246,7 +245,7 @@ def test_what_changed_since_is_told_with_the_difference(root: str) -> None:
         compact(Workspace.open(root))
 
 
-def test_a_later_time_a_site_and_no_archive(root: str) -> None:
+def test_changes_by_time_and_site_and_without_differences(root: str) -> None:
     assert set(_since(root, 7)) == {
         ("changed", "http://a.example/changed"),
         ("changed", "http://a.example/there-and-back"),
@@ -261,7 +260,7 @@ def test_a_later_time_a_site_and_no_archive(root: str) -> None:
     assert all(not change.difference for change in without.values())
 
 
-def test_versions_that_left_the_archive_are_told_without_a_difference(root: str) -> None:
+def test_changes_without_archived_versions_give_the_reason(root: str) -> None:
     min(Path(root).rglob("archive.warc.gz")).unlink()
     changed = _since(root, 5)["changed", "http://a.example/changed"]
     assert changed.reason == "the previous version is no longer in the archive"
@@ -293,11 +292,11 @@ def test_the_command_prints_text_and_json(root: str) -> None:
 def test_depths_are_shortest_paths(graph: tuple[int, list[tuple[int, int]]]) -> None:
     count, pairs = graph
     expected = {0: 0}
-    for _ in range(count):  # relaxed until nothing falls, as Bellman and Ford have it
+    for _ in range(count):  # Bellman-Ford
         for source, target in pairs:
             if source in expected and target >= 0:
                 expected[target] = min(expected.get(target, count), expected[source] + 1)
-    links = SiteLinks(*(np.array([pair[place] for pair in pairs], np.int64) for place in (0, 1)))
+    links = SiteLinks(*(np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1)))
     assert depths(count, links, np.array([0], np.int64)).tolist() == [
         expected.get(node, -1) for node in range(count)
     ]
@@ -312,12 +311,12 @@ def test_depths_are_shortest_paths(graph: tuple[int, list[tuple[int, int]]]) -> 
         ("http://[::1]:81/", "[::1]", "[::1]:81"),
     ],
 )
-def test_sites_are_named_as_people_type(text: str, host: str, authority: str) -> None:
+def test_site_name_accepts_hosts_and_urls(text: str, host: str, authority: str) -> None:
     name = site_name(text)
     assert (name.host, name.authority) == (host, authority)
 
 
-def test_a_site_holds_its_own_urls_only() -> None:
+def test_a_site_contains_only_urls_of_its_host_and_port() -> None:
     urls = pl.DataFrame(
         {"url": ["http://a.b/", "https://a.b:81/x", "http://a.b.c/", "http://axb/", "http://a.b?x"]}
     )
@@ -337,7 +336,7 @@ def test_a_site_holds_its_own_urls_only() -> None:
     ]
 
 
-def test_folders_hold_what_lies_below_them() -> None:
+def test_totals_of_folders_include_subfolders() -> None:
     nodes = pl.DataFrame(
         {
             "url": [

@@ -1,4 +1,4 @@
-"""The validator of documents, and the picture of a site as valid and harmless XML."""
+"""Test the HTML validator, and pictures of sites (valid, harmless SVG)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GOOD = (
         (GOOD.replace("Text.", "\n</i>"), [(4, "unexpected-end-tag")]),
     ],
 )
-def test_faults_have_a_code_and_a_line(document: str, faults: list[tuple[int, str]]) -> None:
+def test_errors_have_a_code_and_a_line(document: str, faults: list[tuple[int, str]]) -> None:
     assert [(fault.line, fault.code) for fault in html_faults(document.encode())] == faults
 
 
@@ -66,18 +66,18 @@ def test_faults_have_a_code_and_a_line(document: str, faults: list[tuple[int, st
         )
     )
 )
-def test_it_takes_whatever_comes(pieces: list[str]) -> None:
+def test_validator_accepts_any_input(pieces: list[str]) -> None:
     for fault in html_faults("".join(pieces).encode()):
         assert fault.line >= 1
         assert fault.message
 
 
-def test_what_takes_too_long_is_refused() -> None:
+def test_documents_above_the_size_limit_are_refused() -> None:
     with pytest.raises(WorkError, match="more than can be validated"):
         html_faults(b" " * (MAX_BYTES + 1))
 
 
-def test_the_newest_archived_answer_is_checked(tmp_path: Path) -> None:
+def test_the_newest_archived_response_is_validated(tmp_path: Path) -> None:
     root = str(tmp_path / "w")
     workspace = Workspace.create(root, partitions=4)
     claim = workspace.claim("test")
@@ -145,7 +145,7 @@ def _cells(root: ElementTree.Element) -> list[Rectangle]:
     return [_rectangle(group.findall(f"{_SVG}rect")[0]) for group in root.iter(f"{_SVG}g")]
 
 
-def test_a_thousand_pages_each_have_a_cell_of_their_own() -> None:
+def test_a_thousand_pages_have_disjoint_cells() -> None:
     urls = [
         f"http://a/{'x/' * (number % 6)}{number % 37}/page-{number}.html" for number in range(1_000)
     ]
@@ -153,20 +153,19 @@ def test_a_thousand_pages_each_have_a_cell_of_their_own() -> None:
     root = ElementTree.fromstring(text)
     cells = _cells(root)
     assert (len(cells), len({cell[:2] for cell in cells})) == (len(urls), len(cells))
-    assert all(_apart(one, other) for one, other in combinations(cells, 2))
+    assert all(_disjoint(one, other) for one, other in combinations(cells, 2))
     _, _, width, height = map(int, root.attrib["viewBox"].split())
     boxes = [_rectangle(each) for each in root.findall(f"{_SVG}rect") if "stroke" in each.attrib]
     assert all(box[2] <= width and box[3] <= height for box in (*boxes, *cells))
-    # Each cell lies in the boxes of its folder and of all those above it, and in no part of
-    # another: boxes nest.
+    # The boxes of folders are nested or disjoint.
     for one in boxes:
         for other in boxes:
-            assert _apart(one, other) or _inside(one, other) or _inside(other, one)
+            assert _disjoint(one, other) or _inside(one, other) or _inside(other, one)
     assert "page-7.html" in [element.text or "" for element in root.iter(f"{_SVG}text")]
     assert len(text) < 600_000
 
 
-def _apart(one: Rectangle, other: Rectangle) -> bool:
+def _disjoint(one: Rectangle, other: Rectangle) -> bool:
     return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
 
 
@@ -179,7 +178,7 @@ def _inside(inner: Rectangle, outer: Rectangle) -> bool:
     )
 
 
-def test_a_large_site_is_drawn_in_part_and_says_so() -> None:
+def test_picture_of_a_large_site_counts_the_pages_left_out() -> None:
     urls = [f"http://a/{number % 900}/{number}" for number in range(3 * MAX_PAGES)]
     root = ElementTree.fromstring(site_picture(_report(urls)))
     names = [element.text or "" for element in root.iter(f"{_SVG}text")]
@@ -188,7 +187,7 @@ def test_a_large_site_is_drawn_in_part_and_says_so() -> None:
     assert len(_cells(root)) < len(urls) / 1.2
 
 
-def test_what_pages_say_is_text() -> None:
+def test_hostile_titles_and_urls_are_escaped() -> None:
     hostile = '</title><script>alert(1)</script>"\x00\x1b\ud800]]>'
     text = site_picture(
         _report(

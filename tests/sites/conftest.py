@@ -1,4 +1,4 @@
-"""The six sites, served once for all tests of this folder."""
+"""Serve the six sites, once for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def served() -> Iterator[ServedSites]:
 
 @pytest.fixture(scope="session")
 def expected(served: ServedSites, tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """URL -> status: what the walk over the files says that a crawl of all six sites fetches."""
+    """URL -> status of all fetches that a crawl of the six sites must make."""
     base = tmp_path_factory.getbasetemp()
-    # the walk takes 8 s: once for all workers
-    retained = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "walked.json"
-    with retained.with_suffix(".lock").open("w") as lock:
+    # The walk takes 8 s, so all pytest workers share its result.
+    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "walked.json"
+    with cache.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not retained.exists():
+        if not cache.exists():
             port = f":{served.server.port}/"
-            actual = expected_urls(served.roots(), served.seeds()).items()
-            retained.write_text(
-                json.dumps({url.replace(port, PORT, 1): status for url, status in actual})
+            statuses = expected_urls(served.roots(), served.seeds()).items()
+            cache.write_text(
+                json.dumps({url.replace(port, PORT, 1): status for url, status in statuses})
             )
     return {
         url.replace(PORT, f":{served.server.port}/", 1): status
-        for url, status in json.loads(retained.read_text()).items()
+        for url, status in json.loads(cache.read_text()).items()
     }

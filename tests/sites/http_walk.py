@@ -1,8 +1,7 @@
-"""A second witness for small sites: a crawl over HTTP with nothing but the standard library.
+"""Crawl small sites with the standard library, as a second reference.
 
-It shares no code with the walk over the files: http.client, html.parser, urljoin. It follows `a`
-and `area` only and knows neither `<base>` nor empty path segments, so it serves where a site uses
-neither.
+It shares no code with the walk over the files. It follows only `a` and `area` and ignores `<base>`
+and empty path segments, so it is only valid for sites without these.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class _Links(HTMLParser):
 
 
 def fetched_urls(origin: str, seeds: Iterable[str]) -> dict[str, int]:
-    """URL -> status of all that is reachable from the seeds on one origin."""
+    """Return URL -> status of all URLs of one origin that the seeds lead to."""
     connection = http.client.HTTPConnection(urlsplit(origin).netloc, timeout=10)
     waiting = list(seeds)
     statuses: dict[str, int] = {}

@@ -1,7 +1,8 @@
-"""What nginx answers for a path of a folder of files, without asking it: the rules of
-ngx_http_static, index and autoindex.
+"""Compute the responses of nginx for a folder of files.
 
-Holds for `index index.html index.en.html; autoindex on; default_type text/html` and the mime types
+Implements the modules static, index and autoindex.
+
+Valid for `index index.html index.en.html; autoindex on; default_type text/html` and the MIME types
 of the system.
 """
 
@@ -27,8 +28,9 @@ _MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer. `file` holds the body, or `listing` is it; a redirect has a `location` (a
-    path).
+    """A response. Its body is the content of `file`, or `listing`.
+
+    `location` is the path of a redirect.
     """
 
     status: int
@@ -42,7 +44,7 @@ class Answer:
 
 
 def answer(root: Path, path: str, query: str | None = None) -> Answer:
-    """The answer to GET `path` (percent-encoded, absolute) under a document root."""
+    """Return the response to GET `path` (percent-encoded, absolute)."""
     decoded = _decoded(path)
     if decoded is None:
         return Answer(400)
@@ -67,33 +69,33 @@ def answer(root: Path, path: str, query: str | None = None) -> Answer:
 
 
 def _decoded(path: str) -> bytes | None:
-    """ngx_http_parse_complex_uri: unescaped once, slashes merged, dot segments resolved; None where
-    nginx says 400.
+    """Normalise a path as ngx_http_parse_complex_uri does. None: status 400.
+
+    Unescapes once, merges slashes and resolves dot segments.
     """
     if re.search(r"%(?![0-9A-Fa-f]{2})", path):
         return None
     raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), path.encode())
     if b"\0" in raw:
         return None
-    retained: list[bytes] = []
+    parts: list[bytes] = []
     segments = raw.split(b"/")
     for segment in segments:
         if segment == b"..":
-            if not retained:
+            if not parts:
                 return None
-            retained.pop()
+            parts.pop()
         elif segment not in (b"", b"."):
-            retained.append(segment)
-    folder = bool(retained) and segments[-1] in (b"", b".", b"..")
-    return b"/" + b"/".join(retained) + (b"/" if folder else b"")
+            parts.append(segment)
+    folder = bool(parts) and segments[-1] in (b"", b".", b"..")
+    return b"/" + b"/".join(parts) + (b"/" if folder else b"")
 
 
 def listing(folder: bytes) -> bytes:
-    """A directory listing as ngx_http_autoindex_module writes it, links only: the columns of date
-    and size are left out.
+    """Return a listing of ngx_http_autoindex_module, without dates or sizes.
 
-    Directories first, then files, each in the order of their bytes; names that start with a dot are
-    hidden; names are escaped as URI components.
+    Directories come first, then files, both in byte order. Names that start with a dot are hidden.
+    Names are escaped as URI components.
     """
     entries = []
     for name in os.listdir(folder):
@@ -111,7 +113,7 @@ def listing(folder: bytes) -> bytes:
 
 
 def content_type(name: bytes) -> str:
-    """By the extension of the last path segment, in lower case."""
+    """Return the media type for the extension of a name."""
     _, dot, extension = name.rpartition(b"/")[2].rpartition(b".")
     return (
         mime_types().get(extension.decode("latin-1").lower(), DEFAULT_TYPE) if dot else DEFAULT_TYPE
@@ -120,9 +122,9 @@ def content_type(name: bytes) -> str:
 
 @cache
 def mime_types() -> dict[str, str]:
-    """Extension -> media type, from nginx's own table."""
+    """Return extension -> media type, from the configuration of nginx."""
     block = re.search(r"types\s*\{(.*)\}", MIME_TYPES.read_text(), re.DOTALL)
-    assert block is not None, f"{MIME_TYPES} holds no types block"
+    assert block is not None, f"{MIME_TYPES} has no types block"
     types = {}
     for line in block[1].split(";"):
         words = line.split()

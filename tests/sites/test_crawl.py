@@ -1,6 +1,4 @@
-"""A crawl of the six sites fetches exactly the URLs that the independent walk over their files
-finds.
-"""
+"""Test that a crawl of six sites fetches the URLs of the walk."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from tests.servers.sites import ServedSites
 
 @pytest.fixture(scope="module")
 def workspace(served: ServedSites, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One crawl of all six sites, by the command that a user types."""
+    """One crawl of all six sites with the command line."""
     path = tmp_path_factory.mktemp("crawl") / "workspace"
     lycosa(
         path,
@@ -32,7 +30,7 @@ def workspace(served: ServedSites, tmp_path_factory: pytest.TempPathFactory) -> 
     return path
 
 
-def test_fetches_exactly_the_urls_of_the_walk_and_each_once(
+def test_crawl_fetches_exactly_the_urls_of_the_walk_once(
     workspace: Path, expected: dict[str, int]
 ) -> None:
     visits = ask(workspace, "SELECT url, http_status FROM visits WHERE kind = 'page'")
@@ -43,17 +41,14 @@ def test_fetches_exactly_the_urls_of_the_walk_and_each_once(
     assert statuses == Counter(expected.items())
 
 
-def test_nginx_saw_what_the_visits_say(
+def test_the_log_of_nginx_has_the_same_requests(
     workspace: Path, served: ServedSites, expected: dict[str, int]
 ) -> None:
-    """What went over the wire is what the walk expects, as the table says above: nothing fetched
-    and forgotten, nothing made up.
-    """
-    wire = {
+    requested = {
         request.url: request.status
         for request in served.server.requests()
         if request.agent.startswith("lycosa")
     }
-    robots = {url for url in wire if url.endswith("/robots.txt")}
+    robots = {url for url in requested if url.endswith("/robots.txt")}
     assert robots == {f"{origin}/robots.txt" for origin in served.roots()}
-    assert {url: status for url, status in wire.items() if url not in robots} == expected
+    assert {url: status for url, status in requested.items() if url not in robots} == expected

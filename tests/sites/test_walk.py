@@ -1,5 +1,6 @@
-"""The walk over the files, checked against nginx itself and against a second walker that shares no
-code with it. A frontier that holds almost nothing fetches the same.
+"""Test the walk over the files against nginx and a second walk.
+
+Also test that a crawl with a very small frontier in memory fetches the same URLs.
 """
 
 from __future__ import annotations
@@ -59,29 +60,27 @@ def test_join(reference: str, url: str | None) -> None:
     assert (joined.url if joined else None) == url
 
 
-def test_links_are_those_that_a_crawl_follows() -> None:
+def test_links_are_those_of_a_crawl() -> None:
     page = b"""<!doctype html><base href="/base/"><base href="/other/"><meta http-equiv=Refresh content="5;URL='refresh'">
     <link rel=canonical href=canonical><link rel="alternate" hreflang=de href=german><link rel="alternate stylesheet" href=style>
     <link rel=alternate type="application/rss+xml" href=feed><link rel=next href=next><link rel=stylesheet href=style>
     <img src=image usemap=#m><map name=m><area href=area></map><script src=script></script>
     <a href=plain>x</a><a href="plain#again">x</a><a rel="external nofollow" href=refused>x</a><a name=anchor>x</a>
     <iframe src=iframe></iframe><a href=mailto:a@b>x</a>"""
-    found = {target.url for target in links(page, split("http://h.example/page"))}
-    assert found == {
+    urls = {target.url for target in links(page, split("http://h.example/page"))}
+    assert urls == {
         f"http://h.example/base/{name}" for name in ("refresh", "canonical", "german", "area", "plain", "iframe")
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("content", ["nofollow", "noindex, NoFollow", "none"])
-def test_a_page_that_says_nofollow_has_no_links(content: str) -> None:
+def test_a_page_with_nofollow_has_no_links(content: str) -> None:
     page = f'<a href=a>x</a><meta name=ROBOTS content="{content}">'.encode()
     assert links(page, split("http://h.example/")) == set()
 
 
-def test_nginx_rules_on_awkward_names(tmp_path: Path) -> None:
-    """Statuses, types, redirects and listings of a folder of names that need escaping, against the
-    real nginx.
-    """
+def test_computed_responses_equal_those_of_nginx(tmp_path: Path) -> None:
+    """The folder has names that need escaping."""
     (tmp_path / "folder with space").mkdir()
     (tmp_path / "folder with space" / "ä&<b>#?%+'().txt").write_text("x")
     (tmp_path / "indexed").mkdir()
@@ -130,17 +129,17 @@ def test_nginx_rules_on_awkward_names(tmp_path: Path) -> None:
     with nginx([Server("127.0.0.1", tmp_path)]) as server:
         for path in paths:
             status, content_type, location, body = _get(f"127.0.0.1:{server.port}", path)
-            ours = answer(tmp_path, *path.split("?"))
+            computed = answer(tmp_path, *path.split("?"))
             expected_location = (
-                f"http://127.0.0.1:{server.port}{ours.location}" if ours.location else ""
+                f"http://127.0.0.1:{server.port}{computed.location}" if computed.location else ""
             )
-            assert (status, location) == (ours.status, expected_location), path
+            assert (status, location) == (computed.status, expected_location), path
             if status == 200:
-                assert content_type == ours.content_type, path
-            if ours.listing:
-                assert _hrefs(body) == _hrefs(ours.listing), path
+                assert content_type == computed.content_type, path
+            if computed.listing:
+                assert _hrefs(body) == _hrefs(computed.listing), path
             elif status == 200:
-                assert body == ours.body(), path
+                assert body == computed.body(), path
 
 
 def _get(host: str, path: str, method: str = "GET") -> tuple[int, str, str, bytes]:
@@ -158,23 +157,26 @@ def _get(host: str, path: str, method: str = "GET") -> tuple[int, str, str, byte
 
 
 def _hrefs(body: bytes) -> list[tuple[str, str]]:
-    """The links of a directory listing, with their texts; nginx cuts a long name, we do not."""
-    found: list[tuple[str, str]] = []
+    """Return links and texts of a directory listing.
+
+    Texts are cut to the length that nginx uses.
+    """
+    anchors: list[tuple[str, str]] = []
 
     class Reader(HTMLParser):
         def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
             if tag == "a":
-                found.append((dict(attributes)["href"] or "", ""))
+                anchors.append((dict(attributes)["href"] or "", ""))
 
         def handle_data(self, data: str) -> None:
-            if found and not found[-1][1]:
-                found[-1] = (found[-1][0], data[:47])
+            if anchors and not anchors[-1][1]:
+                anchors[-1] = (anchors[-1][0], data[:47])
 
     Reader().feed(body.decode("utf-8", "replace"))
-    return found
+    return anchors
 
 
-def test_listings_of_the_sites_are_those_of_nginx(served: ServedSites) -> None:
+def test_computed_listings_of_the_sites_equal_those_of_nginx(served: ServedSites) -> None:
     checked = 0
     for site in served.sites:
         for folder, _, files in os.walk(site.root):
@@ -192,10 +194,9 @@ def test_listings_of_the_sites_are_those_of_nginx(served: ServedSites) -> None:
     assert checked > 20
 
 
-def test_nginx_answers_every_expected_url_as_expected(
+def test_nginx_responds_to_every_expected_url_as_computed(
     served: ServedSites, expected: dict[str, int]
 ) -> None:
-    """All six sites: the status that the walk foresees is the status that nginx gives."""
     differences = []
     for site in served.sites:
         origin = served.origin(site.name)
@@ -205,9 +206,9 @@ def test_nginx_answers_every_expected_url_as_expected(
                 connection.request("HEAD", url.removeprefix(origin))
                 response = connection.getresponse()
                 response.read()
-                ours = answer(site.root, *url.removeprefix(origin).split("?", 1))
+                computed = answer(site.root, *url.removeprefix(origin).split("?", 1))
                 if response.status != status or (
-                    status == 200 and response.headers.get_content_type() != ours.content_type
+                    status == 200 and response.headers.get_content_type() != computed.content_type
                 ):
                     differences.append(
                         (url, status, response.status, response.headers.get_content_type())
@@ -216,10 +217,10 @@ def test_nginx_answers_every_expected_url_as_expected(
     assert differences == []
 
 
-def test_the_walk_reaches_the_sites(served: ServedSites, expected: dict[str, int]) -> None:
-    """Most HTML files of each site are linked from its seeds; a walk that stopped early would show
-    here.
-    """
+def test_the_walk_reaches_most_files_of_each_site(
+    served: ServedSites, expected: dict[str, int]
+) -> None:
+    """Detects a walk that stops too early."""
     for site in served.sites:
         origin = served.origin(site.name)
         files = sum(1 for path in site.root.rglob("*.html") if path.is_file())
@@ -232,28 +233,28 @@ def test_the_walk_reaches_the_sites(served: ServedSites, expected: dict[str, int
 
 
 @pytest.mark.parametrize("name", ["maint-guide", "tuxpaint-doc"])
-def test_a_second_walker_over_http_fetches_the_same(served: ServedSites, name: str) -> None:
+def test_a_walk_over_http_fetches_the_same_urls(served: ServedSites, name: str) -> None:
     origin = served.origin(name)
     walked = expected_urls({origin: served.roots()[origin]}, [f"{origin}/"])
     assert walked == fetched_urls(origin, [f"{origin}/"])
     assert Counter(walked.values())[200] > 80
 
 
-FEW = ("debian-reference", "maint-guide", "python-doc")
-ALL = (*FEW, "apache-manual", "installation-guide", "tuxpaint-doc")
+THREE_SITES = ("debian-reference", "maint-guide", "python-doc")
+SIX_SITES = (*THREE_SITES, "apache-manual", "installation-guide", "tuxpaint-doc")
 
 
 @pytest.mark.parametrize(
     ("names", "hosts", "urls", "commits"),
     [
-        (FEW, 2, 100, 200),
-        pytest.param(ALL, 2, 100, 200, marks=pytest.mark.prove),
-        pytest.param(ALL, 20_000, 100, 50, marks=pytest.mark.prove),
-        pytest.param(ALL, 1, 100, 1_000, marks=pytest.mark.prove),
+        (THREE_SITES, 2, 100, 200),
+        pytest.param(SIX_SITES, 2, 100, 200, marks=pytest.mark.prove),
+        pytest.param(SIX_SITES, 20_000, 100, 50, marks=pytest.mark.prove),
+        pytest.param(SIX_SITES, 1, 100, 1_000, marks=pytest.mark.prove),
     ],
     ids=["few", "all", "many hosts", "one host"],
 )
-def test_few_hosts_and_urls_at_hand(
+def test_a_small_frontier_in_memory_fetches_the_same_urls(
     served: ServedSites,
     expected: dict[str, int],
     tmp_path: Path,
@@ -262,19 +263,21 @@ def test_few_hosts_and_urls_at_hand(
     urls: int,
     commits: int,
 ) -> None:
-    bounds = (
+    limits = (
         f"crawl.active_hosts={hosts}",
         f"crawl.waiting_urls={urls}",
         f"crawl.commit_pages={commits}",
         "collection.media_types=*",
     )
-    settings = [part for bound in bounds for part in ("--set", bound)]
+    settings = [part for limit in limits for part in ("--set", limit)]
     workspace = tmp_path / "workspace"
     origins = tuple(f"{served.origin(name)}/" for name in names)  # no site links to another
     seeds = [seed for seed in served.seeds() if seed.startswith(origins)]
-    awaited = {url: status for url, status in expected.items() if url.startswith(origins)}
-    assert len(awaited) > 5 * urls
+    expected_here = {url: status for url, status in expected.items() if url.startswith(origins)}
+    assert len(expected_here) > 5 * urls
     quick = ("--delay", "0", *settings, "--no-index", "--json", "--quiet")
     assert run_json(workspace, "crawl", *seeds, *quick)["left_for_later"] == {}
     rows = ask(workspace, "SELECT url, http_status FROM visits WHERE kind = 'page'")
-    assert Counter((row["url"], row["http_status"]) for row in rows) == Counter(awaited.items())
+    assert Counter((row["url"], row["http_status"]) for row in rows) == Counter(
+        expected_here.items()
+    )

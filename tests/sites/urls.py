@@ -1,9 +1,9 @@
-"""URLs as the independent walk reads them: RFC 3986 joining with the WHATWG rules that real pages
-need.
+"""Resolve URLs for the independent walk.
 
-Written without the library that the crawler uses, so that the two can disagree.
-`urllib.parse.urljoin` alone will not do: it drops empty path segments (`a//b`), which the WHATWG
-standard keeps, and does not know `%2e`.
+By RFC 3986 with the WHATWG rules that real pages need.
+
+Independent of the library that the crawler uses. `urllib.parse.urljoin` is not sufficient: it drops
+empty path segments (`a//b`), which the WHATWG standard keeps, and ignores `%2e`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _REFERENCE = re.compile(
     r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/?]*))?([^?]*)(?:\?(.*))?", re.DOTALL
 )
 _UNRESERVED = re.compile(r"[A-Za-z0-9._~-]")
-_PATH_SAFE = "!$%&'()*+,-./:;=@[\\]_|~"  # what the WHATWG path percent-encode set leaves alone
-_QUERY_SAFE = "!$%&()*+,-./:;=?@[\\]^_`{|}~"  # the special-query percent-encode set
+_PATH_SAFE = "!$%&'()*+,-./:;=@[\\]_|~"  # not in the WHATWG path percent-encode set
+_QUERY_SAFE = "!$%&()*+,-./:;=?@[\\]^_`{|}~"  # not in the special-query percent-encode set
 _DOTS = {".": ".", "%2e": ".", "..": "..", ".%2e": "..", "%2e.": "..", "%2e%2e": ".."}
 _EDGES = "".join(map(chr, range(0x21)))
 
 
 class Split(NamedTuple):
-    """A URL in parts, normalised; `query` is None where there is no question mark."""
+    """Parts of a normalised URL. `query` None: no question mark."""
 
     scheme: str
     authority: str
@@ -43,9 +43,7 @@ class Split(NamedTuple):
 
 
 def join(base: Split | None, reference: str) -> Split | None:
-    """What a reference in a page means, without its fragment; None where it is no http or https
-    URL.
-    """
+    """Resolve a reference without its fragment. None: neither http nor https."""
     text = reference.strip(_EDGES).translate({9: None, 10: None, 13: None}).partition("#")[0]
     before, mark, after = text.partition("?")
     match = _REFERENCE.fullmatch(before.replace("\\", "/") + mark + after)
@@ -73,7 +71,7 @@ def join(base: Split | None, reference: str) -> Split | None:
 
 
 def split(url: str) -> Split:
-    """An absolute URL in parts.
+    """Split an absolute URL into its parts.
 
     Raises:
         ValueError: it is not an absolute http or https URL.
@@ -99,24 +97,25 @@ def _normal(scheme: str, authority: str, path: str, query: str | None) -> Split:
 
 def _without_dots(path: str) -> str:
     """RFC 3986 section 5.2.4 on an absolute path, empty segments kept."""
-    retained: list[str] = []
+    kept_segments: list[str] = []
     segments = path.split("/")[1:]
     for number, segment in enumerate(segments):
         dots = _DOTS.get(segment.lower())
         last = number == len(segments) - 1
         if dots is None:
-            retained.append(segment)
+            kept_segments.append(segment)
             continue
-        if dots == ".." and retained:
-            retained.pop()
+        if dots == ".." and kept_segments:
+            kept_segments.pop()
         if last:
-            retained.append("")
-    return "/" + "/".join(retained)
+            kept_segments.append("")
+    return "/" + "/".join(kept_segments)
 
 
 def _percent(text: str, safe: str) -> str:
-    """Escapes in upper case, unreserved characters unescaped, what may not stand in a URL escaped
-    as UTF-8.
+    """Normalise percent-escapes.
+
+    Upper case; none for unreserved characters; UTF-8 for others.
     """
     return re.sub(r"%[0-9A-Fa-f]{2}", _escape, quote(text, safe=safe))
 

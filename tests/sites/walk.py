@@ -1,9 +1,10 @@
-"""The URLs that a crawl of some folders must fetch, found by walking the files: no HTTP, and none
-of our own code.
+"""Compute the URLs that a crawl of some folders must fetch.
 
-Followed: `a`, `area`, `frame`, `iframe`, `link rel=canonical`, `link rel=alternate` that is neither
-a feed nor a style sheet, meta refresh, and redirects; not links marked nofollow. Scope: the origins
-that have a folder. HTML is parsed by libxml2, the crawler's by lexbor.
+Uses neither HTTP nor code of Lycosa.
+
+Follows `a`, `area`, `frame`, `iframe`, `link rel=canonical`, `link rel=alternate` (without feeds
+and style sheets), meta refresh and redirects, except with nofollow. Scope: origins that have a
+folder. HTML is parsed by libxml2; the crawler uses lexbor.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _OUTER_SPACE = " \t\n\f\r"
 
 
 def expected_urls(roots: Mapping[str, Path], seeds: Iterable[str]) -> dict[str, int]:
-    """URL -> status for everything that a crawl from the seeds fetches.
+    """Return URL -> status of all fetches of a crawl from the seeds.
 
     Args:
         roots: origin (`http://127.0.1.10:8600`) -> document root.
@@ -48,14 +49,14 @@ def expected_urls(roots: Mapping[str, Path], seeds: Iterable[str]) -> dict[str, 
     seen = {parts.url for parts in waiting}
     while waiting:
         parts = waiting.popleft()
-        given = answer(roots[parts.origin], parts.path, parts.query)
-        statuses[parts.url] = given.status
-        actual: Iterable[Split | None] = ()
-        if given.location:
-            actual = (join(parts, given.location),)
-        elif given.status == 200 and given.content_type in PARSED_TYPES:
-            actual = links(given.body(), parts)
-        for target in actual:
+        response = answer(roots[parts.origin], parts.path, parts.query)
+        statuses[parts.url] = response.status
+        targets: Iterable[Split | None] = ()
+        if response.location:
+            targets = (join(parts, response.location),)
+        elif response.status == 200 and response.content_type in PARSED_TYPES:
+            targets = links(response.body(), parts)
+        for target in targets:
             if target is not None and target.origin in roots and target.url not in seen:
                 seen.add(target.url)
                 waiting.append(target)
@@ -63,8 +64,9 @@ def expected_urls(roots: Mapping[str, Path], seeds: Iterable[str]) -> dict[str, 
 
 
 def links(body: bytes, page: Split) -> set[Split]:
-    """What a page's followed links point to, fragments dropped; empty where the page says
-    nofollow.
+    """Return the targets of the followed links, without fragments.
+
+    A page with a nofollow meta element has none.
     """
     if not body.strip():
         return set()
@@ -94,7 +96,7 @@ def links(body: bytes, page: Split) -> set[Split]:
 
 
 def _followed(element: etree._Element) -> Iterator[str]:
-    """The reference that an element carries, if it is of a kind that a crawl follows."""
+    """Yield the reference of an element that a crawl follows."""
     relations = set((element.get("rel") or "").lower().split())
     reference: str | None = None
     if element.tag in ("a", "area"):

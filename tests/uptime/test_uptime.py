@@ -1,4 +1,4 @@
-"""`lycosa monitor` with real processes and servers, and the verdict on a response."""
+"""Test `lycosa monitor` with real servers, and verdicts on responses."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ QUICK = {"every": "1s", "timeout": "5s", "confirm_after": "200ms", "pause": 0}
 
 
 @contextmanager
-def watching(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with (workspace / "said").open("ab") as said:
+def monitor_process(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with (workspace / "output").open("ab") as output:
         process = subprocess.Popen(
-            [*LYCOSA, "-w", str(workspace), "monitor", "run"], stdout=said, stderr=said
+            [*LYCOSA, "-w", str(workspace), "monitor", "run"], stdout=output, stderr=output
         )
         try:
             yield process
@@ -50,7 +50,7 @@ def watching(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def until(process: subprocess.Popen[bytes], workspace: Path, reached: Callable[[], object]) -> None:
-    waiting.until(reached, LIMIT_S, alive=process, messages=(workspace / "said").read_text)
+    waiting.until(reached, LIMIT_S, alive=process, messages=(workspace / "output").read_text)
 
 
 def states(workspace: Path) -> dict[str, str]:
@@ -64,9 +64,9 @@ def notices(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def urls_of(found: list[dict[str, Any]], kind: str) -> set[str]:
+def urls_of(sent: list[dict[str, Any]], kind: str) -> set[str]:
     return {
-        url for notice in found if notice["kind"] == kind for url in notice["facts"]["urls"].split()
+        url for notice in sent if notice["kind"] == kind for url in notice["facts"]["urls"].split()
     }
 
 
@@ -77,7 +77,7 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
 ) -> None:
     authority = make_certificate(tmp_path, "authority", "")
     good = make_certificate(tmp_path, "good", "IP:127.0.0.1", authority)
-    told, workspace = tmp_path / "told.jsonl", tmp_path / "ws"
+    received, workspace = tmp_path / "notices.jsonl", tmp_path / "ws"
     with (
         Moody() as stopped,
         Moody() as broken,
@@ -90,13 +90,13 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
         settings = "".join(
             f"[[monitor]]\nurl = '{each.url}'\nexpect = 'well'\nevery = '1s'\ntimeout = "
             "'5s'\nconfirm_after = '200ms'\n"
-            f"certificate = '0s'\nnotify = ['file {told}']\n"
+            f"certificate = '0s'\nnotify = ['file {received}']\n"
             for each in servers
         )
         (workspace / "lycosa.toml").write_text(
             f"[fetch]\nca_file = '{authority.certificate}'\n{settings}"
         )
-        with watching(workspace) as process:
+        with monitor_process(workspace) as process:
             until(process, workspace, lambda: list(states(workspace).values()) == ["up"] * 5)
             stopped.stop()
             broken.status = 500
@@ -104,25 +104,25 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
             expired.stop()
             expired.certificate = expired_certificate(tmp_path, "old", "IP:127.0.0.1", authority)
             expired.start()
-            until(process, workspace, lambda: "is down" in (workspace / "said").read_text())
-            # in the middle of it: some are confirmed, some not, perhaps nothing was told
+            until(process, workspace, lambda: "is down" in (workspace / "output").read_text())
+            # killed while some outages are confirmed and others are not
             process.send_signal(signal.SIGKILL)
             process.wait()
         bad = {each.url for each in servers[:4]}
-        with watching(workspace) as process:
-            until(process, workspace, lambda: urls_of(notices(told), "down") == bad)
+        with monitor_process(workspace) as process:
+            until(process, workspace, lambda: urls_of(notices(received), "down") == bad)
             stopped.start()
             broken.status, changed.text = 200, "all is well"
             expired.stop()
             expired.certificate = good
             expired.start()
-            until(process, workspace, lambda: urls_of(notices(told), "up") == bad)
+            until(process, workspace, lambda: urls_of(notices(received), "up") == bad)
             process.send_signal(signal.SIGTERM)
             assert process.wait(LIMIT_S) == 0
-    ids = [notice["id"] for notice in notices(told)]
-    assert len(ids) == len(set(ids))  # the kill came before any of them left, or behind it
+    ids = [notice["id"] for notice in notices(received)]
+    assert len(ids) == len(set(ids))  # the kill repeated no notice
     assert (
-        sum(notice["facts"]["monitors"] for notice in notices(told) if notice["kind"] == "down")
+        sum(notice["facts"]["monitors"] for notice in notices(received) if notice["kind"] == "down")
         == 4
     )
     rows = LiveTables(Workspace.open(str(workspace))).scan("visits").collect()
@@ -141,12 +141,13 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
     }
     assert all(outage["until"] for each in listed["monitors"] for outage in each["outages"])
     assert "no errors" in lycosa(workspace, "check", "--deep")
-    assert len(list(workspace.rglob("*.warc.gz"))) <= 1  # the killed one's, which was replayed
+    # At most that of the killed process, which was replayed.
+    assert len(list(workspace.rglob("*.warc.gz"))) <= 1
     assert f"{broken.url}: up" in lycosa(workspace, "monitor", broken.url)
 
 
-@pytest.mark.prove  # three quarters of a minute, of waiting
-def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_on_after_a_kill(
+@pytest.mark.prove  # waits for 45 s
+def test_a_daemon_monitors_during_a_crawl_and_after_its_worker_is_killed(
     tmp_path: Path,
 ) -> None:
     with site(tmp_path / "site", "127.0.3.90", 8) as server, Moody() as other:
@@ -175,17 +176,17 @@ def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_
             running.until(lambda: running.worker != 0)
             next(each for each in running.family() if each.pid == worker).kill()
             running.until(lambda: running.worker not in (0, worker))
-            asked = len(other.asked)
-            running.until(lambda: len(other.asked) >= asked + 2)
+            requests = len(other.asked)
+            running.until(lambda: len(other.asked) >= requests + 2)
             lycosa(tmp_path / "ws", "monitor", "remove", other.url)
             running.until(lambda: other.url not in states(tmp_path / "ws"))
             assert running.stop() == 0
         checks = [row for row in running.rows("visits") if row["kind"] == "check"]
         assert {row["url"] for row in checks} == {home, other.url}
         assert len(running.rows("pages")) == 9
-        ours = [row for row in checks if row["url"] == other.url]
-        # one may have been under way at the kill, and one at the end
-        assert len(ours) >= len(other.asked) - 2
+        other_checks = [row for row in checks if row["url"] == other.url]
+        # one check may have been in flight at the kill, one at the end
+        assert len(other_checks) >= len(other.asked) - 2
         assert {row["verdict"] for row in checks} == {"up"}
         report = json.loads(
             lycosa(tmp_path / "ws", "monitor", f"127.0.3.90:{server.port}", "--json")
@@ -195,7 +196,7 @@ def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_
         assert "no errors" in lycosa(tmp_path / "ws", "check", "--deep")
 
 
-def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
+def test_invalid_monitors_are_refused_with_a_reason(tmp_path: Path) -> None:
     root = str(tmp_path / "ws")
     config = Config()
     with pytest.raises(UsageError, match="status"):
@@ -231,7 +232,7 @@ def test_a_purge_forgets_the_monitors_of_what_is_excluded(tmp_path: Path) -> Non
         add_monitor(root, Config(), {"url": "http://a.example/x"})
 
 
-def test_a_kill_right_behind_a_commit_leaves_a_journal_that_is_counted_once(
+def test_a_journal_left_by_a_kill_after_a_commit_is_not_applied_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = Workspace.create(str(tmp_path / "ws"))
@@ -332,11 +333,11 @@ def test_verdicts(expect: str, status: tuple[str, ...], answer: Exchange, verdic
     assert evaluate_check(Monitor(url=URL, expect=expect, status=status), answer).verdict == verdict
 
 
-def test_every_error_has_a_cause_and_the_same_trouble_the_same_text() -> None:
+def test_every_error_has_a_cause_and_equal_errors_have_equal_texts() -> None:
     monitor = Monitor(url=URL)
     for error in FetchError:
         assert evaluate_check(monitor, exchange(error=error)).verdict != "up"
-    said = {
+    messages = {
         evaluate_check(
             monitor,
             exchange(
@@ -346,4 +347,4 @@ def test_every_error_has_a_cause_and_the_same_trouble_the_same_text() -> None:
         ).text
         for ms in (0, 12)
     }
-    assert said == {"Failed to connect to x:1: Could not connect"}
+    assert messages == {"Failed to connect to x:1: Could not connect"}

@@ -1,5 +1,6 @@
-"""Outages and notices in simulated time, by the real checker, detector and notifier: what is planted is
-found, noise is not.
+"""Test outage detection and notifications in simulated time.
+
+Outages are reported, noise is not.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ DAY = 24 * HOUR
 
 
 def sites(number: int) -> list[str]:
-    return [f"http://site-{place}.example/" for place in range(number)]
+    return [f"http://site-{index}.example/" for index in range(number)]
 
 
 def simulated(
@@ -38,7 +39,7 @@ def simulated(
 
 
 def down_between(url: str, since: int, until: int, how: Answer) -> Callable[[str, int], Answer]:
-    return lambda asked, at: how if asked == url and since <= at < until else FINE
+    return lambda requested, at: how if requested == url and since <= at < until else FINE
 
 
 @pytest.mark.parametrize(
@@ -55,21 +56,20 @@ def down_between(url: str, since: int, until: int, how: Answer) -> Callable[[str
         ),
     ],
 )
-def test_how_a_page_stands_check_by_check(checks: str, changes: list[str]) -> None:
-    standing = MonitorState()
+def test_state_of_a_monitor_after_each_check(checks: str, changes: list[str]) -> None:
+    state = MonitorState()
     assert [
-        standing.add("up" if each == "u" else "status", "", at, 2)
-        for at, each in enumerate(checks, 1)
+        state.add("up" if each == "u" else "status", "", at, 2) for at, each in enumerate(checks, 1)
     ] == changes
 
 
-def test_runs_of_equal_checks_say_the_same_as_each_of_them() -> None:
-    chance = random.Random(7)
+def test_grouped_equal_checks_give_the_same_state_as_single_checks() -> None:
+    generator = random.Random(7)
     for _ in range(300):
         single, grouped = MonitorState(), MonitorState()
         at = 1
-        for _ in range(chance.randint(1, 8)):
-            verdict, count = chance.choice(["up", "connect"]), chance.randint(1, 5)
+        for _ in range(generator.randint(1, 8)):
+            verdict, count = generator.choice(["up", "connect"]), generator.randint(1, 5)
             for number in range(count):
                 single.add(verdict, "", at + number, 2)
             grouped.add(verdict, "", at, 2, count=count, last_at=at + count - 1)
@@ -95,9 +95,7 @@ def test_runs_of_equal_checks_say_the_same_as_each_of_them() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("every", [10_000, 60_000, 300_000])
-def test_an_outage_is_found_within_two_intervals_and_told_once_with_its_end(
-    how: Answer, every: int
-) -> None:
+def test_outage_and_its_end_are_reported_once_within_two_intervals(how: Answer, every: int) -> None:
     urls = sites(6)
     since, until = 10 * every + 1_234, 20 * every
     world = simulated(
@@ -107,23 +105,21 @@ def test_an_outage_is_found_within_two_intervals_and_told_once_with_its_end(
         every=f"{every}ms",
         expect="well",
     )
-    ((found_at, outage),) = [
+    ((detected_at, outage),) = [
         (at, event) for at, event in world.events if isinstance(event, Outage) and not event.until
     ]
     assert outage.url == urls[2]
-    assert found_at - since <= 2 * every
-    ((over_at, over),) = [
+    assert detected_at - since <= 2 * every
+    ((ended_at, end),) = [
         (at, event) for at, event in world.events if isinstance(event, Outage) and event.until
     ]
-    assert (over.key, over_at - until <= 2 * every) == (outage.key, True)
+    assert (end.key, ended_at - until <= 2 * every) == (outage.key, True)
     assert [notice.kind for notice in world.notices] == ["down", "up"]
     assert len({notice.id.partition("-")[2] for notice in world.notices}) == 1
 
 
-def test_a_host_with_fifty_monitors_gives_one_notice_that_names_what_is_down_and_one_when_all_is_well() -> (
-    None
-):
-    urls = [f"http://big.example/{place}" for place in range(50)]
+def test_a_host_with_fifty_monitors_gives_one_notice_at_start_and_end_of_its_outage() -> None:
+    urls = [f"http://big.example/{index}" for index in range(50)]
     others = sites(3)
     since, until = 10 * MINUTE, 40 * MINUTE
     world = simulated(
@@ -140,7 +136,7 @@ def test_a_host_with_fifty_monitors_gives_one_notice_that_names_what_is_down_and
     assert up.facts["monitors"] == 50
 
 
-def test_many_sites_at_once_give_few_notices() -> None:
+def test_simultaneous_outages_of_many_sites_are_grouped_in_few_notices() -> None:
     urls = sites(100)
     world = simulated(
         lambda url, at: REFUSED if url != urls[0] and 10 * MINUTE <= at < 30 * MINUTE else FINE,
@@ -160,7 +156,7 @@ def test_many_sites_at_once_give_few_notices() -> None:
 
 
 @pytest.mark.parametrize("number", [2, 3, 40])
-def test_our_own_network_is_one_event_of_its_own(number: int) -> None:
+def test_an_outage_of_the_local_network_is_a_single_event(number: int) -> None:
     urls = sites(number)
     world = simulated(
         lambda url, at: Answer(5, 0, "dns") if 10 * MINUTE <= at < 20 * MINUTE else FINE,
@@ -172,7 +168,7 @@ def test_our_own_network_is_one_event_of_its_own(number: int) -> None:
     assert world.offlines[0].since - world.start_ms <= 11 * MINUTE
 
 
-def test_a_site_that_is_still_down_when_our_network_is_back_is_told_then() -> None:
+def test_an_outage_during_a_network_outage_is_reported_after_it() -> None:
     urls = sites(10)
     world = simulated(
         lambda url, at: (
@@ -189,9 +185,7 @@ def test_a_site_that_is_still_down_when_our_network_is_back_is_told_then() -> No
     assert [outage.url for outage in world.outages] == [urls[4]]
 
 
-def test_a_site_that_is_down_keeps_no_network_from_being_so_and_two_sites_on_one_machine_are_one_place() -> (
-    None
-):
+def test_two_failing_sites_on_one_address_are_no_network_outage() -> None:
     urls = sites(3)
     same = {"site-0.example": "192.0.2.1", "site-1.example": "192.0.2.1"}
     world = simulated(
@@ -204,25 +198,25 @@ def test_a_site_that_is_down_keeps_no_network_from_being_so_and_two_sites_on_one
     assert not world.offlines
 
 
-def test_after_a_kill_in_an_outage_nothing_is_told_twice_and_nothing_is_missed() -> None:
+def test_a_kill_during_an_outage_repeats_and_loses_no_notice() -> None:
     urls = sites(5)
     for killed_at in range(10 * MINUTE, 13 * MINUTE, 13_100):
         world = World(down_between(urls[1], 10 * MINUTE, 20 * MINUTE, Answer(status=503)))
         world.checker.watch(monitor(url) for url in urls)
         world.run(killed_at)
-        stood = history_of(world)
+        history = history_of(world)
         world.begin()
         world.checker.watch(monitor(url) for url in urls)
-        over = world.detector.restore(
-            stood, {}, world.notifier.notified_keys(), world.notifier.offline_since()
+        changes = world.detector.restore(
+            history, {}, world.notifier.notified_keys(), world.notifier.offline_since()
         )
-        world.notifier.add(over)
+        world.notifier.add(changes)
         world.run(30 * MINUTE)
         assert [notice.kind for notice in world.notices] == ["down", "up"], killed_at
         assert len({notice.id.partition("-")[2] for notice in world.notices}) == 1
 
 
-def test_a_certificate_that_ends_soon_is_told_once_and_again_when_another_one_does() -> None:
+def test_an_expiring_certificate_is_reported_once() -> None:
     ends = [1_700_000_000_000 + 10 * DAY, 1_700_000_000_000 + 300 * DAY]
     world = World(lambda url, at: Answer(certificate_until=ends[at > HOUR]))
     world.checker.watch([monitor("https://safe.example/"), monitor("https://safe.example/b")])
@@ -233,25 +227,23 @@ def test_a_certificate_that_ends_soon_is_told_once_and_again_when_another_one_do
 
 @pytest.mark.proves("politeness-checks")
 def test_checks_of_a_host_keep_its_pause_and_their_intervals() -> None:
-    urls = [f"http://one.example/{place}" for place in range(20)]
-    asked: list[int] = []
+    urls = [f"http://one.example/{index}" for index in range(20)]
+    request_times: list[int] = []
 
     def answer(url: str, at: int) -> Answer:
-        asked.append(at)
+        request_times.append(at)
         return Answer(300)
 
     simulated(answer, urls, HOUR, pause="2s")
-    assert min(later - earlier for earlier, later in pairwise(asked)) >= 2_300
-    assert 20 * 58 <= len(asked) <= 20 * 61
+    assert min(later - earlier for earlier, later in pairwise(request_times)) >= 2_300
+    assert 20 * 58 <= len(request_times) <= 20 * 61
 
 
 def test_a_simulated_day_of_noise_gives_no_alert() -> None:
-    """Lost packets, slow answers, resets, stretches of a few seconds without a host or without our
-    network.
-    """
+    """The noise is lost packets, resets, slow responses and short gaps."""
     events, notices, checks, failed = day_of_noise(seed=20_261_122, monitors=15)
     assert checks > 15 * 1_400
-    assert failed > 90  # there was noise
+    assert failed > 90  # the simulation did produce noise
     assert (events, notices) == (0, 0)
 
 
@@ -265,41 +257,44 @@ def test_days_of_noise_with_two_hundred_monitors(seed: int) -> None:
 
 
 def day_of_noise(seed: int, monitors: int) -> tuple[int, int, int, int]:
-    """(events, notices, checks, failed checks) of a day. A packet is lost with 2 %: a SYN is sent
-    again after 1, 3, 7 s; answers take 80 ms in the median with a long tail, one in a hundred 1 to
-    9 s; 0.3 % are reset; every host is away six times a day for up to 18 s, and four times all of
-    them.
+    """Simulate a day of network noise.
+
+    Return the numbers of events, notices, checks and failed checks.
+
+    2 % of packets are lost, and a SYN is sent again after 1, 3 and 7 s. The median response time is
+    80 ms; 1 % of responses take 1 to 9 s, 0.3 % are reset. Each host is offline six times for up to
+    18 s, and the local network four times for up to 15 s.
     """
-    chance = random.Random(seed)
+    generator = random.Random(seed)
     urls = sites(monitors)
-    away = {
+    host_gaps = {
         url: [
-            (start, start + chance.randint(1_000, 18_000))
-            for start in (chance.randrange(DAY) for _ in range(6))
+            (start, start + generator.randint(1_000, 18_000))
+            for start in (generator.randrange(DAY) for _ in range(6))
         ]
         for url in urls
     }
-    silent = [
-        (start, start + chance.randint(1_000, 15_000))
-        for start in (chance.randrange(DAY) for _ in range(4))
+    network_gaps = [
+        (start, start + generator.randint(1_000, 15_000))
+        for start in (generator.randrange(DAY) for _ in range(4))
     ]
 
     def answer(url: str, at: int) -> Answer:
-        if any(start <= at < end for start, end in silent):
+        if any(start <= at < end for start, end in network_gaps):
             return HANGS
-        if any(start <= at < end for start, end in away[url]):
-            return chance.choice([REFUSED, HANGS, Answer(status=502)])
-        if chance.random() < 0.003:
+        if any(start <= at < end for start, end in host_gaps[url]):
+            return generator.choice([REFUSED, HANGS, Answer(status=502)])
+        if generator.random() < 0.003:
             return Answer(100, 0, "reset")
         waited = 0
         for step in (1_000, 2_000, 4_000, 8_000):
-            if chance.random() >= 0.02:
+            if generator.random() >= 0.02:
                 break
             waited += step
         slow = (
-            chance.uniform(1_000, 9_000)
-            if chance.random() < 0.01
-            else 80 * chance.lognormvariate(0, 0.8)
+            generator.uniform(1_000, 9_000)
+            if generator.random() < 0.01
+            else 80 * generator.lognormvariate(0, 0.8)
         )
         return Answer(waited + round(slow))
 
@@ -313,10 +308,10 @@ def day_of_noise(seed: int, monitors: int) -> tuple[int, int, int, int]:
 
 
 def history_of(world: World) -> dict[str, MonitorState]:
-    """How the archived checks say that every monitor stood."""
-    found: dict[str, MonitorState] = {}
+    """Replay the stored checks into the state of each monitor."""
+    states: dict[str, MonitorState] = {}
     for visit in sorted(world.visits, key=lambda each: each.fetched_at):
-        found.setdefault(visit.url, MonitorState()).add(
+        states.setdefault(visit.url, MonitorState()).add(
             visit.verdict or "", "", visit.fetched_at, 3
         )
-    return found
+    return states

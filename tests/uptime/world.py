@@ -1,8 +1,7 @@
-"""A simulated Internet for checks of availability: the real checker, detector and notifier, with a
-clock that is moved by hand.
+"""Simulate servers for availability checks, with a manual clock.
 
-An `Answer` says how a check ends; what a URL answers at a time is a function. Nothing sleeps, so a
-day takes seconds.
+Checker, outage detector and notifier are the real ones. A function maps (URL, time) to the `Answer`
+of a check. Nothing sleeps, so a simulated day takes seconds.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ TARGET = "file /notices"
 
 @dataclass(frozen=True)
 class Answer:
-    """How a check ends. `error`: a FetchError value; a check that would take longer than its limit
-    times out.
+    """Result of a check. `error` is a FetchError value.
+
+    A check whose `duration_ms` exceeds its limit times out.
     """
 
     duration_ms: int = 50
@@ -46,8 +46,8 @@ REFUSED = Answer(2, 0, "connect_refused")
 HANGS = Answer(10**9)
 
 
-class Box(Outbox):
-    """An outbox that delivers at once, and keeps its cursor."""
+class MemoryOutbox(Outbox):
+    """An outbox that delivers at once and stores its cursor in memory."""
 
     def __init__(self) -> None:
         self.notices: list[Notice] = []
@@ -64,8 +64,9 @@ class Box(Outbox):
 
 @dataclass
 class World(CheckRunner):
-    """`answer(url, at)`: what a URL answers to a check that begins at that time, ms since the
-    start.
+    """Check runner in simulated time.
+
+    `answer(url, at)` returns the result of a check that starts `at` ms after the start.
     """
 
     answer: Callable[[str, int], Answer]
@@ -75,19 +76,19 @@ class World(CheckRunner):
     def __post_init__(self) -> None:
         self.start_ms = self.clock.now_ms()
         self.numbers = count()
-        self.flying: list[tuple[int, int, Check]] = []
+        self.pending: list[tuple[int, int, Check]] = []
         self.visits: list[Visit] = []
-        self.boxes: dict[str, Box] = {}
+        self.outboxes: dict[str, MemoryOutbox] = {}
         self.events: list[tuple[int, Event]] = []
         self.begin()
 
     def begin(self) -> None:
-        """A process begins: with nothing but what is on disk."""
+        """Start the components as a new process does: without state in memory."""
         self.detector = OutageDetector(lambda url: authority(url))
         self.notifier = OutageNotifier(
-            lambda target: self.boxes.setdefault(target, Box()), self.clock
+            lambda target: self.outboxes.setdefault(target, MemoryOutbox()), self.clock
         )
-        self.flying.clear()
+        self.pending.clear()
         hooks = CheckerHooks(
             store=lambda exchange, visit: self.visits.append(visit),
             identify=lambda url: UrlId(
@@ -95,7 +96,9 @@ class World(CheckRunner):
             ),
             on_event=lambda event: self.events.append((self.now, event)),
         )
-        self.checker = Checker(self, Alone(), self.detector, self.notifier, self.clock, hooks)
+        self.checker = Checker(
+            self, UnpacedChecks(), self.detector, self.notifier, self.clock, hooks
+        )
 
     @property
     def now(self) -> int:
@@ -103,7 +106,7 @@ class World(CheckRunner):
 
     @property
     def notices(self) -> list[Notice]:
-        return [notice for box in self.boxes.values() for notice in box.notices]
+        return [notice for outbox in self.outboxes.values() for notice in outbox.notices]
 
     @property
     def outages(self) -> list[Outage]:
@@ -118,22 +121,22 @@ class World(CheckRunner):
         ]
 
     def run(self, until_ms: int) -> None:
-        """Let time pass up to `until_ms` after the start."""
+        """Advance the clock until `until_ms` after the start."""
         while self.now < until_ms:
             self.checker.turn(self.clock.monotonic_ms(), may_start=True)
-            moments = [self.clock.monotonic_ms() + 1_000, self.start_ms + until_ms]
-            if self.flying:
-                moments.append(self.flying[0][0])
-            moments.append(self.checker.next_at())
-            self.clock.advance(max(1, min(moments) - self.clock.monotonic_ms()))
+            times = [self.clock.monotonic_ms() + 1_000, self.start_ms + until_ms]
+            if self.pending:
+                times.append(self.pending[0][0])
+            times.append(self.checker.next_at())
+            self.clock.advance(max(1, min(times) - self.clock.monotonic_ms()))
 
-    # -- the runner: what `CheckRunner` does --
+    # -- implements `CheckRunner` --
 
     def start(self, check: Check) -> None:
         answer = self.answer(check.url, self.now)
-        late = answer.duration_ms > check.timeout_ms
+        timed_out = answer.duration_ms > check.timeout_ms
         duration = min(answer.duration_ms, check.timeout_ms)
-        error = ("first_byte_timeout" if late else answer.error) or ""
+        error = ("first_byte_timeout" if timed_out else answer.error) or ""
         host = authority(check.url)
         check.exchange = Exchange(
             check.url,
@@ -149,21 +152,21 @@ class World(CheckRunner):
         )
         check.certificate_until = answer.certificate_until
         heapq.heappush(
-            self.flying, (self.clock.monotonic_ms() + duration, next(self.numbers), check)
+            self.pending, (self.clock.monotonic_ms() + duration, next(self.numbers), check)
         )
 
     def take(self) -> list[Check]:
         done = []
-        while self.flying and self.flying[0][0] <= self.clock.monotonic_ms():
-            done.append(heapq.heappop(self.flying)[2])
+        while self.pending and self.pending[0][0] <= self.clock.monotonic_ms():
+            done.append(heapq.heappop(self.pending)[2])
         return done
 
     def close(self) -> None:
         pass
 
 
-class Alone(CheckPace):
-    """The pace where nobody crawls."""
+class UnpacedChecks(CheckPace):
+    """Pace of a process without a crawl: checks never wait for a host."""
 
     def __init__(self) -> None:
         pass

@@ -1,6 +1,4 @@
-"""Watches over real crawls: what is found, stored once, and told; beside merges, exclusions,
-several collections and kills.
-"""
+"""Test watches in real crawls: matches, notices, maintenance and kills."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from lycosa.watch.delivery import MatchDelivery
 from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch
-from tests.site.paper import Paper, crawled, hook, kill_often, paper
+from tests.site.paper import Paper, crawled, hook, kill_often, paper, stored_texts
 from tests.waiting import until
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
@@ -32,30 +30,24 @@ def root(tmp_path: Path) -> str:
     return Workspace.create(str(tmp_path / "w")).root
 
 
-def lay(site: Paper) -> None:
+def write_site(site: Paper) -> None:
     site.page("/", "Front page of the paper.", "/wolf", "/sheep", "/zh")
     site.page("/wolf", "A Wolf was seen. The wolf ran. Wolf!")
     site.page("/sheep", "Sheep are counted here.")
     site.page("/zh", "北京有一只狼。狼来了")
 
 
-def texts_of(root: str) -> dict[str, str]:
-    return dict(
-        LiveTables(Workspace.open(root)).scan("pages").select("url", "text").collect().iter_rows()
-    )
-
-
-def test_every_page_from_then_on_exactly_where_it_stands(root: str) -> None:
+def test_pages_fetched_after_the_watch_match_at_exact_positions(root: str) -> None:
     with paper("127.0.7.73") as site:
-        lay(site)
+        write_site(site)
         crawled(root, f"{site.origin}/", depth=0)
         exact = add_watch(root, QUIET, ["Wolf", "狼", "Front page"])
-        folded = add_watch(root, QUIET, ["WOLF"], ["case"], name="any wolf")
+        any_case = add_watch(root, QUIET, ["WOLF"], ["case"], name="any wolf")
         crawled(root, f"{site.origin}/")
-    found, total = matches(root)
+    results, total = matches(root)
     assert total == 3
-    pages = texts_of(root)
-    for each in found:
+    pages = stored_texts(root)
+    for each in results:
         text = pages[each.url]
         if each.watch == exact.id:
             assert each.positions == tuple(
@@ -64,27 +56,29 @@ def test_every_page_from_then_on_exactly_where_it_stands(root: str) -> None:
         else:
             assert [text[at : at + 4].lower() for at in each.positions] == ["wolf"] * 3
         assert each.count == len(each.positions)
-        assert each.text in each.context or each.watch == folded.id
-    # "Front page" was fetched before
-    assert Counter((each.watch, each.text) for each in found) == Counter(
-        {(exact.id, "Wolf"): 1, (exact.id, "狼"): 1, (folded.id, "WOLF"): 1}
+        assert each.text in each.context or each.watch == any_case.id
+    # the home page, with "Front page", was fetched before
+    assert Counter((each.watch, each.text) for each in results) == Counter(
+        {(exact.id, "Wolf"): 1, (exact.id, "狼"): 1, (any_case.id, "WOLF"): 1}
     )
     assert matches(root, "any wolf")[1] == 1
     assert verify(Workspace.open(root)).ok
 
 
-def test_one_notice_for_a_page_until_the_text_has_been_away(root: str) -> None:
+def test_a_page_is_reported_again_only_after_the_text_was_missing(root: str) -> None:
     def visit(site: Paper, text: str) -> list[str]:
         site.page("/", text)
         if site.asked:
             submit(root, QUIET, [f"{site.origin}/"])
-        crawled(root, f"{site.origin}/", config=end.config("crawl.patience=1s"))
-        told = [notice["text"] for notice in end.notices]
-        end.came.clear()
-        return told
+        crawled(root, f"{site.origin}/", config=receiver.config("crawl.patience=1s"))
+        texts = [notice["text"] for notice in receiver.notices]
+        receiver.came.clear()
+        return texts
 
-    with paper("127.0.7.74") as site, hook() as end:
-        add_watch(root, end.config(), ["wolf", "bear"], notify=[f"webhook {end.origin}/x"])
+    with paper("127.0.7.74") as site, hook() as receiver:
+        add_watch(
+            root, receiver.config(), ["wolf", "bear"], notify=[f"webhook {receiver.origin}/x"]
+        )
         assert "wolf" in visit(site, "A wolf.")[0]
         assert visit(site, "A wolf, again.") == []
         assert visit(site, "No animal.") == []
@@ -92,53 +86,54 @@ def test_one_notice_for_a_page_until_the_text_has_been_away(root: str) -> None:
         assert "wolf" in back
         (other,) = visit(site, "The wolf and a bear.")
         assert "“bear”" in other
-        assert "more" not in other  # the wolf is no news
+        assert "more" not in other  # the match of "wolf" is not new
         (target,) = list_watches(root)[0].notify
         assert (target.delivered, target.waiting) == (3, 0)
     assert (matches(root)[1], matches(root, every=True)[1]) == (2, 5)
 
 
-def test_what_nobody_takes_waits_for_the_next_call(root: str) -> None:
-    with paper("127.0.7.75") as site, hook() as end:
-        lay(site)
-        add_watch(root, end.config(), ["Wolf"], notify=[f"webhook {end.origin}/x"])
-        end.answers = [(503, {})]
-        crawled(root, f"{site.origin}/", config=end.config("crawl.patience=1s"))
-        (standing,) = list_watches(root)[0].notify
-        assert standing.waiting + standing.delivered == 1
-        said: list[str] = []
-        post = MatchDelivery(root, end.config(), said.append)  # as the next call has one
-        post.start()
+def test_a_failed_notice_is_delivered_later(root: str) -> None:
+    with paper("127.0.7.75") as site, hook() as receiver:
+        write_site(site)
+        add_watch(root, receiver.config(), ["Wolf"], notify=[f"webhook {receiver.origin}/x"])
+        receiver.answers = [(503, {})]
+        crawled(root, f"{site.origin}/", config=receiver.config("crawl.patience=1s"))
+        (target_state,) = list_watches(root)[0].notify
+        assert target_state.waiting + target_state.delivered == 1
+        messages: list[str] = []
+        # As the next command does.
+        delivery = MatchDelivery(root, receiver.config(), messages.append)
+        delivery.start()
         until(lambda: list_watches(root)[0].notify[0].delivered, 20)
-        post.finish()
-        assert {notice["id"] for notice in end.notices} == {end.notices[0]["id"]}
-        assert len(end.came) == 2
+        delivery.finish()
+        assert {notice["id"] for notice in receiver.notices} == {receiver.notices[0]["id"]}
+        assert len(receiver.came) == 2
     assert list_watches(root)[0].notify[0].delivered == 1
 
 
-def test_a_merge_changes_nothing_and_an_exclusion_takes_matches_away(root: str) -> None:
+def test_compaction_keeps_matches_and_exclusion_removes_them(root: str) -> None:
     with paper("127.0.7.76") as site:
-        lay(site)
-        shut = "command /bin/false"
-        add_watch(root, QUIET, ["Wolf", "狼"], notify=[f"file {root}/told.jsonl", shut])
+        write_site(site)
+        failing = "command /bin/false"
+        add_watch(root, QUIET, ["Wolf", "狼"], notify=[f"file {root}/notices.jsonl", failing])
         for path in ("/wolf", "/zh", "/sheep"):
             crawled(root, f"{site.origin}{path}")
         before = matches(root)
         compact(Workspace.open(root), whole=True)
         assert matches(root) == before
-        post = MatchDelivery(root, QUIET, print)
-        post.start()
-        post.finish()
-        told = (Path(root) / "told.jsonl").read_text().splitlines()
-        assert len({json.loads(line)["id"] for line in told}) == len(told) == 2
+        delivery = MatchDelivery(root, QUIET, print)
+        delivery.start()
+        delivery.finish()
+        sent = (Path(root) / "notices.jsonl").read_text().splitlines()
+        assert len({json.loads(line)["id"] for line in sent}) == len(sent) == 2
         exclude_and_purge(root, QUIET, [f"prefix:{site.origin}/wolf"], remove=True)
         assert [each.text for each in matches(root)[0]] == ["狼"]
         rows = LiveTables(Workspace.open(root)).all_rows("matches").collect()
-        assert rows["text"].to_list() == ["狼"]  # the last byte of it is gone
+        assert rows["text"].to_list() == ["狼"]  # also removed from the file
         waiting = [
             path.read_text()
             for path in Path(root, "run/outbox").iterdir()
-            if shut in path.read_text()
+            if failing in path.read_text()
         ]
         assert ["wolf" in text for text in waiting] == [False]
         assert "/zh" in waiting[0]
@@ -146,9 +141,9 @@ def test_a_merge_changes_nothing_and_an_exclusion_takes_matches_away(root: str) 
         assert matches(root, site=site.origin)[1] == 1
 
 
-def test_only_in_a_collection_and_once_where_two_have_the_page(root: str) -> None:
+def test_a_watch_of_one_collection_ignores_others(root: str) -> None:
     with paper("127.0.7.77") as site:
-        lay(site)
+        write_site(site)
         only = add_watch(root, QUIET, ["Wolf"])
         crawled(root, f"{site.origin}/wolf", name="one")
         other = add_watch(root, QUIET, ["Wolf"], collections=["one"])
@@ -161,9 +156,9 @@ def test_only_in_a_collection_and_once_where_two_have_the_page(root: str) -> Non
     ] or matches(root, other.id)[1] == 0
 
 
-def test_removed_and_damaged_ones_stop_nothing(root: str) -> None:
+def test_removed_and_damaged_watches_affect_no_other(root: str) -> None:
     with paper("127.0.7.78") as site:
-        lay(site)
+        write_site(site)
         gone = add_watch(root, QUIET, ["Wolf"], name="w")
         kept = add_watch(root, QUIET, ["Sheep"], name="w")
         with pytest.raises(UsageError, match="2 have the name 'w'"):
@@ -186,20 +181,24 @@ crawled(sys.argv[1], sys.argv[2], config=parse_config("", overrides=("crawl.pati
 """
 
 
-@pytest.mark.parametrize("wanted", [1, pytest.param(12, marks=pytest.mark.prove)])
-def test_kill_nine_stores_and_tells_each_match_once(root: str, tmp_path: Path, wanted: int) -> None:
-    told = tmp_path / "told.jsonl"
+@pytest.mark.parametrize("count", [1, pytest.param(12, marks=pytest.mark.prove)])
+def test_kill_nine_stores_and_reports_each_match_once(
+    root: str, tmp_path: Path, count: int
+) -> None:
+    notices_path = tmp_path / "notices.jsonl"
     with paper("127.0.7.79") as site:
         for number in range(60):
             site.page(
-                f"/{number}", f"Page {number} tells of a wolf.", f"/{number + 1}", f"/{number + 2}"
+                f"/{number}", f"Page {number} mentions a wolf.", f"/{number + 1}", f"/{number + 2}"
             )
-        add_watch(root, QUIET, ["wolf"], notify=[f"file {told}"])
-        kills = kill_often(site, CRAWL, root, f"{site.origin}/0", requests=60, wanted=wanted)
+        add_watch(root, QUIET, ["wolf"], notify=[f"file {notices_path}"])
+        kills = kill_often(site, CRAWL, root, f"{site.origin}/0", requests=60, count=count)
         assert {path: times for path, times in site.asked.items() if times > 1 + kills} == {}
-    found, total = matches(root, every=True)
-    assert total == len({each.url for each in found}) == 60
-    notices = [json.loads(line) for line in told.read_text().splitlines() if line.endswith("}")]
-    assert {notice["url"] for notice in notices} == {each.url for each in found}
+    results, total = matches(root, every=True)
+    assert total == len({each.url for each in results}) == 60
+    notices = [
+        json.loads(line) for line in notices_path.read_text().splitlines() if line.endswith("}")
+    ]
+    assert {notice["url"] for notice in notices} == {each.url for each in results}
     assert len({notice["id"] for notice in notices}) == 60
     assert len(notices) <= 60 + 20 * kills
