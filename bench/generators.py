@@ -1,8 +1,8 @@
-"""Markdown documents rendered by real programs: MkDocs Material and Sphinx with MyST as sites,
-pandoc as DOCX and PPTX, Typst as PDF.
+"""Markdown documents rendered by real programs.
 
-Needs the extra `bench`. No program may use the network: images are removed from the documents, and
-links are made absolute.
+MkDocs Material and Sphinx with MyST as sites, pandoc as DOCX and PPTX, Typst as PDF. Needs the extra
+`bench`. No program may use the network, so images are removed from the documents and links are made
+absolute.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _by_pandoc(form: str) -> Callable[[Sequence[str], Path], list[bytes]]:
 
 
 def by_typst(texts: Sequence[str], folder: Path) -> list[bytes]:
-    """Return PDF files of Typst; b"" of a document that it does not compile."""
+    """Return PDF files of Typst; b"" for documents that it does not compile."""
     import pypandoc
     import typst
 
@@ -121,7 +121,7 @@ GENERATORS: Mapping[str, Callable[[Sequence[str], Path], list[bytes]]] = {
 
 
 def generated(name: str, texts: Sequence[str]) -> list[bytes]:
-    """Return each document as a program renders it; b"": it does not."""
+    """Return each document as rendered by a program; b"": it failed."""
     with tempfile.TemporaryDirectory() as folder:
         return GENERATORS[name](texts, Path(folder))
 

@@ -1,6 +1,7 @@
-"""Questions for hunts on two real sites, and the pages that answer them: written by reading the
-sites' tables of contents, before any hunt was run for them. Those of `TUNED` set the constants of
-`lycosa.hunt.relevance` and `lycosa.hunt.strategies`; the figures are of `ASKED` alone.
+"""Questions for hunts on two real sites, and the pages that answer them.
+
+They were written by reading the tables of contents of the sites, before any hunt was run for them.
+Other questions were used to tune `lycosa.hunt.relevance` and `lycosa.hunt.strategies`.
 """
 
 from __future__ import annotations
@@ -9,34 +10,26 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True, frozen=True)
-class Written:
-    """A question, the site that it is asked of, and the paths that are right (any of them)."""
+class Question:
+    """A question, its site, and the paths of the pages that answer it."""
 
     text: str
     site: str
     right: tuple[str, ...]
 
 
-def _python(text: str, *right: str) -> Written:
-    return Written(text, "python-doc", tuple(f"/{path}.html" for path in right))
+def _python(text: str, *right: str) -> Question:
+    return Question(text, "python-doc", tuple(f"/{path}.html" for path in right))
 
 
-def _debian(text: str, *right: str) -> Written:
-    return Written(text, "debian-reference", tuple(f"/{path}.en.html" for path in right))
+def _debian(text: str, *right: str) -> Question:
+    return Question(text, "debian-reference", tuple(f"/{path}.en.html" for path in right))
 
 
-TUNED = (
-    _python("How do I read and write CSV files?", "library/csv"),
-    _python("parse command line options of a script", "library/argparse", "howto/argparse"),
-    _python("What is the global interpreter lock?", "glossary", "c-api/init"),
-    _python("schedule callbacks in an event loop", "library/asyncio-eventloop"),
-    _python("escape HTML special characters", "library/html"),
-    _python("How can I sort a list by several keys?", "howto/sorting"),
-    _debian("How do I type Japanese on the keyboard?", "ch08"),
-    _debian("first response to package management troubles", "ch02"),
-)
+FIRST = _python("How do I read and write CSV files?", "library/csv")
+"""The question of the time to the first result; it was used for tuning."""
 
-ASKED = (
+QUESTIONS = (
     _python("How do I connect to an SQLite database?", "library/sqlite3"),
     _python("compress data with gzip", "library/gzip"),
     _python("send an email message over SMTP", "library/smtplib", "library/email.examples"),

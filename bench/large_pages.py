@@ -1,13 +1,12 @@
-"""The python-doc site with every page as large as the web's mean (240 KB): a target of
-`bench.crawl`.
+"""The python-doc site with large pages (240 KB): a target of `bench.crawl`.
 
-Each page gets the bodies of the pages after it in its folder until it is large enough. So markup
-and links are real ones, all links lead to pages that exist, and the set of pages is that of
-python-doc.
+Each page gets the bodies of the following pages in its folder until it is large enough. So markup
+and links are real, all links lead to existing pages, and the URLs are those of python-doc.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -17,16 +16,13 @@ from tests.servers.sites import Site
 
 NAME = "large-pages"
 ADDRESS = "127.0.1.17"
-SIZE = 240_000
-"""Bytes, before compression: the mean of the web's HTML pages (HTTP Archive)."""
+SIZE = 240_000  # bytes before compression: the mean of HTML pages on the web (HTTP Archive)
 
 _BODY = re.compile(rb"<body[^>]*>(.*)</body>", re.DOTALL)
 
 
 def lay(site: Site, folder: Path, size: int = SIZE) -> Site:
-    """Make the site out of another one in `folder`, which must not exist yet. What is no HTML is
-    linked to.
-    """
+    """Create the site from another one in a new folder; other files are symbolic links."""
     shutil.copytree(site.root, folder, copy_function=os.symlink)
     for place in sorted({path.parent for path in site.root.rglob("*.html")}):
         pages = sorted(place.glob("*.html"))
@@ -46,15 +42,11 @@ def _body(page: bytes) -> bytes:
 
 
 def _padded(page: bytes, others: list[bytes], size: int) -> bytes:
-    """A page with further bodies at the end of its own, as many as it takes; over and over where
-    they are few.
-    """
+    """Append other bodies to a page until it is large enough; they may repeat."""
     end = page.rfind(b"</body>")
     if end < 0 or not any(others):
         return page
-    parts, length, number = [page[:end]], len(page), 0
-    while length < size:
-        parts.append(others[number % len(others)])
-        length += len(parts[-1])
-        number += 1
-    return b"".join((*parts, page[end:]))
+    bodies, added = itertools.cycle(others), b""
+    while len(page) + len(added) < size:
+        added += next(bodies)
+    return page[:end] + added + page[end:]

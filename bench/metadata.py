@@ -1,8 +1,8 @@
 """Title, authors and date of marked pages: the measures of `bench.extract`.
 
 The pages are those of `wcxb`, in the same halves. A value is right if its words are those of the
-truth (authors: the same set of names), a date if it is at most one day off: the truth is a local
-date, ours is in UTC. A value on a page without one in the truth is wrong.
+marked value (authors: the same set of names). A date is right if it differs by at most one day:
+marked dates are local, ours are in UTC. A value on a page without a marked value is wrong.
 """
 
 from __future__ import annotations
@@ -37,16 +37,11 @@ NO_FACTS = Facts("", (), "")
 
 @dataclass(slots=True)
 class Score:
-    """Counts over pages: of values in the truth, of returned values, of right ones."""
+    """Counts over pages: marked values, returned values, right values."""
 
     true: int = 0
     returned: int = 0
     right: int = 0
-
-    def add(self, true: object, returned: object, *, right: bool) -> None:
-        self.true += bool(true)
-        self.returned += bool(returned)
-        self.right += right
 
     @property
     def f1(self) -> float:
@@ -58,44 +53,46 @@ class Score:
 
 
 def words(text: str) -> str:
-    """The words of a text, for comparison."""
+    """Return the normalised words of a text."""
     return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 
 def names(authors: Iterable[str]) -> frozenset[str]:
-    """The names of authors as a set; a text may list several."""
+    """Return the names of authors as a set; a text may list several."""
     parts = (part for author in authors for part in _BETWEEN_NAMES.split(author))
     return frozenset(filter(None, map(words, parts)))
 
 
 def true_facts(record: dict[str, Any]) -> Facts:
-    """The truth of a record of `wcxb`."""
+    """Return the marked values of a record of `wcxb`."""
     author = record["author"]
     return Facts(record["title"] or "", [author] if author else [], record["published"] or "")
 
 
 def lycosa(payload: bytes, url: str) -> Facts:
-    """What a crawl stores in the table `metadata`."""
+    """Return the values that a crawl stores in the table `metadata`."""
     options = ParseOptions(at_ms=int(FETCHED.timestamp() * 1000))
     page = parse_page(
         payload, url=url or "http://example.org/", content_type="text/html", options=options
     )
-    declared = page.metadata
-    moment = declared.published_at
+    metadata = page.metadata
+    moment = metadata.published_at
     day = "" if moment is None else datetime.fromtimestamp(moment / 1000, UTC).date().isoformat()
-    return Facts(declared.headline, declared.authors, day)
+    return Facts(metadata.headline, metadata.authors, day)
 
 
 def trafilatura(payload: bytes, url: str) -> Facts:
-    """Metadata as trafilatura extracts it."""
-    found = importlib.import_module("trafilatura.metadata").extract_metadata(
+    """Return the values that trafilatura extracts."""
+    document = importlib.import_module("trafilatura.metadata").extract_metadata(
         payload, default_url=url or None
     )
-    return Facts(found.title or "", [found.author] if found.author else [], found.date or "")
+    return Facts(
+        document.title or "", [document.author] if document.author else [], document.date or ""
+    )
 
 
 def extractor(name: str) -> Callable[[bytes, str], Facts] | None:
-    """The extractor of a name, None without one."""
+    """Return an extractor by name, None if it extracts no metadata."""
     if name == "trafilatura":
         logging.disable(logging.CRITICAL)
         return trafilatura
@@ -105,24 +102,27 @@ def extractor(name: str) -> Callable[[bytes, str], Facts] | None:
 def metadata_scores(
     pages: Iterable[tuple[str, bytes, str, Facts]], extract: Callable[[bytes, str], Facts]
 ) -> dict[str, float]:
-    """F1 and the share of the truth that was found, of each field of each half.
+    """Return by half and field the F1 and the recall.
 
     Args:
-        pages: half, payload, URL and truth.
+        pages: half, payload, URL and marked values.
     """
     results: dict[str, Score] = {}
     for half, payload, url, true in pages:
-        found = extract(payload, url)
+        actual_facts = extract(payload, url)
         values = (
-            (words(true.title), words(found.title)),
-            (names(true.authors), names(found.authors)),
-            (true.date, found.date),
+            (words(true.title), words(actual_facts.title)),
+            (names(true.authors), names(actual_facts.authors)),
+            (true.date, actual_facts.date),
         )
         for field, (expected, actual) in zip(FIELDS, values, strict=True):
             right = bool(expected) and (
                 _is_near(expected, actual) if field == "date" else expected == actual
             )
-            results.setdefault(f"{half} {field}", Score()).add(expected, actual, right=right)
+            score = results.setdefault(f"{half} {field}", Score())
+            score.true += bool(expected)
+            score.returned += bool(actual)
+            score.right += right
     return {
         figure: value
         for name, score in sorted(results.items())
