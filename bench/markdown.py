@@ -20,7 +20,7 @@ import html
 import random
 import re
 import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.metadata import distributions
@@ -106,9 +106,18 @@ def _plain(token: Token, result: Blocks, base: str) -> str:
 
 
 def _navigation(chance: random.Random, count: int) -> str:
-    words = (
-        "Overview Install Guide Reference Settings Plugins Community Blog Support Roadmap".split()
-    )
+    words = [
+        "Overview",
+        "Install",
+        "Guide",
+        "Reference",
+        "Settings",
+        "Plugins",
+        "Community",
+        "Blog",
+        "Support",
+        "Roadmap",
+    ]
     return "".join(
         f'<li><a href="/{number}/">{chance.choice(words)} {number}</a></li>'
         for number in range(count)
