@@ -10,8 +10,11 @@ tune; the reported half was only measured.
   multisets of 4-token shingles, true and false counts normalised to 1 for each page, precision and
   recall averaged over pages, F1 of the averages.
 
-`bench.metadata` measures title, authors and date on `wcxb`. CPU is in milliseconds per page, from
-bytes to text; each extractor has a process of its own.
+Title, authors and date are measured on `wcxb`. A value is right if its words are those of the marked
+value (authors: the same set of names). A date is right if it differs by at most one day: marked
+dates are local, ours are in UTC. A value on a page without a marked value is wrong.
+
+CPU is in milliseconds per page, from bytes to text; each extractor has a process of its own.
 """
 
 from __future__ import annotations
@@ -20,24 +23,27 @@ import gzip
 import hashlib
 import importlib
 import json
+import logging
 import re
 import statistics
 import subprocess
 import sys
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser
 
 from bench.harness import DATA, arguments, report, table, timed
-from bench.metadata import NO_FACTS, Facts, extractor, metadata_scores, true_facts
 from lycosa.page.encoding import decode
 from lycosa.page.html.document import read_html
 from lycosa.page.html.main_text import main_text
+from lycosa.page.parse import ParseOptions, parse_page
 
 SHINGLE = 4
 EXTRACTORS = ("lycosa", "tags", "trafilatura")
@@ -45,6 +51,125 @@ ARTICLES = "article-extraction"
 _TOKEN = re.compile(r"\w+")
 
 Matching = tuple[float, float, float]
+
+
+FIELDS = ("title", "author", "date")
+FETCHED = datetime(2026, 11, 26, tzinfo=UTC)
+_BETWEEN_NAMES = re.compile(r";|,| and | & ")
+
+
+class Facts(NamedTuple):
+    """Title, authors and ISO date of a page; "" or empty: none."""
+
+    title: str
+    authors: Sequence[str]
+    date: str
+
+
+NO_FACTS = Facts("", (), "")
+
+
+@dataclass(slots=True)
+class Score:
+    """Counts over pages: marked values, returned values, right values."""
+
+    true: int = 0
+    returned: int = 0
+    right: int = 0
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.right / max(1, self.true + self.returned)
+
+    @property
+    def recall(self) -> float:
+        return self.right / max(1, self.true)
+
+
+def words(text: str) -> str:
+    """Return the normalised words of a text."""
+    return " ".join(_TOKEN.findall(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def names(authors: Iterable[str]) -> frozenset[str]:
+    """Return the names of authors as a set; a text may list several."""
+    parts = (part for author in authors for part in _BETWEEN_NAMES.split(author))
+    return frozenset(filter(None, map(words, parts)))
+
+
+def true_facts(record: dict[str, Any]) -> Facts:
+    """Return the marked values of a record of `wcxb`."""
+    author = record["author"]
+    return Facts(record["title"] or "", [author] if author else [], record["published"] or "")
+
+
+def lycosa_facts(payload: bytes, url: str) -> Facts:
+    """Return the values that a crawl stores in the table `metadata`."""
+    options = ParseOptions(at_ms=int(FETCHED.timestamp() * 1000))
+    page = parse_page(
+        payload, url=url or "http://example.org/", content_type="text/html", options=options
+    )
+    metadata = page.metadata
+    moment = metadata.published_at
+    day = "" if moment is None else datetime.fromtimestamp(moment / 1000, UTC).date().isoformat()
+    return Facts(metadata.headline, metadata.authors, day)
+
+
+def trafilatura_facts(payload: bytes, url: str) -> Facts:
+    """Return the values that trafilatura extracts."""
+    document = importlib.import_module("trafilatura.metadata").extract_metadata(
+        payload, default_url=url or None
+    )
+    return Facts(
+        document.title or "", [document.author] if document.author else [], document.date or ""
+    )
+
+
+def facts_extractor(name: str) -> Callable[[bytes, str], Facts] | None:
+    """Return an extractor by name, None if it extracts no metadata."""
+    if name == "trafilatura":
+        logging.disable(logging.CRITICAL)
+        return trafilatura_facts
+    return lycosa_facts if name == "lycosa" else None
+
+
+def metadata_scores(
+    pages: Iterable[tuple[str, bytes, str, Facts]], extract: Callable[[bytes, str], Facts]
+) -> dict[str, float]:
+    """Return by half and field the F1 and the recall.
+
+    Args:
+        pages: half, payload, URL and marked values.
+    """
+    results: dict[str, Score] = {}
+    for half, payload, url, true in pages:
+        actual_facts = extract(payload, url)
+        values = (
+            (words(true.title), words(actual_facts.title)),
+            (names(true.authors), names(actual_facts.authors)),
+            (true.date, actual_facts.date),
+        )
+        for field, (expected, actual) in zip(FIELDS, values, strict=True):
+            right = bool(expected) and (
+                _is_near(expected, actual) if field == "date" else expected == actual
+            )
+            score = results.setdefault(f"{half} {field}", Score())
+            score.true += bool(expected)
+            score.returned += bool(actual)
+            score.right += right
+    return {
+        figure: value
+        for name, score in sorted(results.items())
+        for figure, value in ((name, score.f1), (f"{name} found", score.recall))
+    }
+
+
+def _is_near(one: object, other: object) -> bool:
+    try:
+        days = date.fromisoformat(str(one)) - date.fromisoformat(str(other))
+    except ValueError:
+        return False
+    return abs(days.days) <= 1
 
 
 @dataclass(slots=True, frozen=True)
@@ -198,7 +323,7 @@ def measure(name: str) -> dict[str, Any] | None:
                 scores[f"{half} {group}"].append(word_f1(page.text, text))
         else:
             matchings[f"{half} {ARTICLES}"].append(matching(page.text, text))
-    facts = extractor(name)
+    facts = facts_extractor(name)
     truth = ((each.half, each.payload, each.url, each.facts) for each in pages)
     return (
         {"cpu_ms": total_ms / (len(pages) + len(articles))}

@@ -11,7 +11,6 @@ lycosa      the command of a user: read the tables and the archive, extract, che
 parsel      Parsel on the text of each page, as Scrapy calls it, but with our own reader of the
             archive and our encoding detection; values are written as JSON Lines, unchecked
 scrapy      the same with `HtmlResponse.css`, as in a spider: Scrapy detects the encoding
-select      Lycosa's parse and extraction alone, by the same loop as Parsel's
 
 Goal: three times the pages per CPU-second of Parsel. The values of both must be equal; the first
 1,000 pages are compared.
@@ -22,7 +21,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import count, cycle, islice
 from pathlib import Path
@@ -43,7 +42,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 
-CONTENDERS = ("lycosa", "select", "parsel", "scrapy")
+CONTENDERS = ("lycosa", "parsel", "scrapy")
 _COMMIT_PAGES = 2_000
 _COMPARED = 1_000  # pages
 _TYPE = "text/html"
@@ -161,12 +160,7 @@ def lycosa_values(url: str, body: bytes, extractor: FieldExtractor) -> dict[str,
 
 def contend(name: str, root: str) -> None:
     """Read all pages by a contender; write the values as JSON Lines."""
-    extractor = FieldExtractor([parse_config(SETTINGS).collection[0]])
-    values: Callable[[str, bytes], dict[str, Any]] = {
-        "parsel": parsel_values,
-        "scrapy": scrapy_values,
-        "select": partial(lycosa_values, extractor=extractor),
-    }[name]
+    values = {"parsel": parsel_values, "scrapy": scrapy_values}[name]
     with open(f"{root}/items.jsonl", "w", encoding="utf-8") as file:
         for url, body in archived(root):
             file.write(json.dumps({"url": url, **values(url, body)}) + "\n")

@@ -6,7 +6,7 @@
    known, and the share of links within a topic): how many of the first 300 pages are about the
    topic whose three words are the query. The complete product in simulated time: `crawl`
    breadth-first and `hunt` with each strategy from the same first page, 15 connections.
-2. Twenty written questions (bench/hunt_questions.py) on python-doc and debian-reference, served by
+2. Twenty questions, written before any hunt was run for them, on python-doc and debian-reference, served by
    nginx: the fetch, counted from the home page, at which the right page came, and whether it is
    among the results.
 3. The time to the first result, in the process that hunts and by the command, start-up included;
@@ -30,7 +30,6 @@ from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
 from bench.harness import arguments, lycosa, report, table
-from bench.hunt_questions import FIRST, QUESTIONS, Question
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
@@ -51,6 +50,52 @@ SHARES = (0.3, 0.5)
 # seeds of the webs and their topics; lycosa.hunt.strategies was tuned on webs 101 to 104
 HELD_OUT, ASKED_TOPICS = (1, 2, 3, 4, 5), (3, 11)
 _CONFIG = parse_config("", overrides=("crawl.patience=3s",))
+
+
+@dataclass(slots=True, frozen=True)
+class Question:
+    """A question, its site, and the paths of the pages that answer it."""
+
+    text: str
+    site: str
+    right: tuple[str, ...]
+
+
+def _python(text: str, *right: str) -> Question:
+    return Question(text, "python-doc", tuple(f"/{path}.html" for path in right))
+
+
+def _debian(text: str, *right: str) -> Question:
+    return Question(text, "debian-reference", tuple(f"/{path}.en.html" for path in right))
+
+
+FIRST = _python("How do I read and write CSV files?", "library/csv")
+"""The question of the time to the first result; it was used for tuning."""
+
+QUESTIONS = (
+    _python("How do I connect to an SQLite database?", "library/sqlite3"),
+    _python("compress data with gzip", "library/gzip"),
+    _python("send an email message over SMTP", "library/smtplib", "library/email.examples"),
+    _python("How do I compute the SHA-256 digest of a file?", "library/hashlib"),
+    _python("generate cryptographically strong random tokens", "library/secrets"),
+    _python("What time zones are supported and how do I convert between them?", "library/zoneinfo"),
+    _python("run a subprocess and capture its output", "library/subprocess"),
+    _python("shell-style wildcards for matching file names", "library/fnmatch", "library/glob"),
+    _python("How do I write a C extension module?", "extending/extending"),
+    _python("replace text with regular expressions", "library/re", "howto/regex"),
+    _python(
+        "Why are floating-point calculations so inaccurate?", "faq/design", "tutorial/floatingpoint"
+    ),
+    _python("create a virtual environment", "library/venv", "tutorial/venv"),
+    _python("profile a program to see where time is spent", "library/profile"),
+    _python("weak references to objects that may be garbage collected", "library/weakref"),
+    _debian("How do I share a clipboard between X applications?", "ch07"),
+    _debian("convert the character encoding of a text file with iconv", "ch11"),
+    _debian("scheduling tasks regularly with cron", "ch09"),
+    _debian("configure the hostname resolution and network interfaces", "ch05"),
+    _debian("backup and recovery of personal data", "ch10"),
+    _debian("How does PAM authenticate users?", "ch04"),
+)
 
 
 def plan_of(seed: int, share: float) -> WebPlan:

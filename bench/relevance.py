@@ -1,7 +1,7 @@
 """Quality of the first results on collections with relevance judgements, compared with plain BM25.
 
     python -m bench.relevance [--data DIR] [--only NAME]... [--results FILE]     NAME: a collection,
-    mixed, or languages
+    or mixed
 
 Judged collections: Cranfield, CISI and Medline (mean average precision of the first 1,000 results)
 and XQuAD (mean reciprocal rank of the first ten: the paragraph that answers a question).
@@ -13,9 +13,6 @@ feedback (the figures to compare with BM25) and with `feedback=auto`, the defaul
 `mixed`: XQuAD and the sentences of SIB-200 in all languages in one index, with and without the
 language of the query (mean reciprocal rank of the first ten). A SIB-200 query is every second word
 of a sentence; in languages without spaces, the middle half of it.
-
-`languages`: the same queries with an index for each language, compared with tantivy and BM25; only
-if it is named.
 
 UDHR (`tests/search/test_relevance.py`): each article of the Universal Declaration is a page. The
 query is the three rarest words of its first sentence.
@@ -372,24 +369,6 @@ def collection_rows(root: str, collection: Collection) -> list[tuple[str, ...]]:
     ]
 
 
-def language_rows(root: str, data: Path) -> list[tuple[str, ...]]:
-    """Return figures of each language of SIB-200 with spaces, with an index per language."""
-    rows: list[tuple[str, ...]] = []
-    for collection in sib200(data):
-        if collection.language in _WITHOUT_SPACES:
-            continue
-        searcher = index_collection(f"{root}-{collection.name}", collection)
-        even = halves(collection)[1]
-        own = rankings(searcher, collection, even, MRR_DEPTH, language=collection.language)
-        figures = [
-            sum(first_ten(result[each], {each}) for each in even) / len(even)
-            for result in (tantivy_rankings(collection), bm25_rankings(collection), own)
-        ]
-        stemmer = _TANTIVY_STEMMERS.get(collection.language, "none")
-        rows.append((collection.name, stemmer, *(f"{figure:.3f}" for figure in figures)))
-    return rows
-
-
 def sib200(data: Path) -> list[Collection]:
     """Read the sentences of SIB-200, each with a part of itself as query."""
     collections = []
@@ -465,9 +444,6 @@ def main() -> None:
                 "no language given",
             )
             parts.append(table(header, mixed))
-        if "languages" in options.only:
-            columns = ("SIB-200, even", "stemmer of tantivy", "tantivy", "BM25", "Lycosa")
-            parts.append(table(columns, language_rows(f"{folder}/sib", options.data)))
     report(options, "Relevance", "\n\n".join(parts))
 
 
