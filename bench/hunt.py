@@ -6,9 +6,9 @@
    known, and the share of links within a topic): how many of the first 300 pages are about the
    topic whose three words are the query. The complete product in simulated time: `crawl`
    breadth-first and `hunt` with each strategy from the same first page, 15 connections.
-2. Twenty questions, written before any hunt was run for them, on python-doc and debian-reference, served by
-   nginx: the fetch, counted from the home page, at which the right page came, and whether it is
-   among the results.
+2. Twenty questions on python-doc and debian-reference, served by nginx. They were written before
+   any hunt was run for them. Measured: the fetch, counted from the home page, at which the right
+   page came, and whether it is among the results.
 3. The time to the first result, in the process that hunts and by the command, start-up included;
    and the time from the first to the second result.
 """
