@@ -1,96 +1,57 @@
-"""Tokens per CPU-second of each language's analyzer, beside plain ICU and plain tantivy in the same
-rounds.
+"""Tokens per CPU-second of each language's analyzer, compared with plain ICU and plain tantivy.
 
     python -m bench.analysis [--megabytes 1] [--runs 3] [--korean kiwi] [--check] [--json FILE]
 
-A token is a word of ICU's that holds a letter or digit (a character or syllable that an analyzer
-adds is not counted), so all columns count the same things. The texts are SIB-200 and the
-Declaration of Human Rights, in documents of about 4 KB, in turn until there are enough bytes. So
-`ours` is what an analyzer with a memo does once it knows the words, and `ours, new words` the other
-end: its first pass over texts that do not repeat. A crawl lies between the two, nearer the first.
-Native analyzers have no memo.
+A token is a word of ICU that contains a letter or digit, so all columns count the same tokens; a
+character or syllable that an analyzer adds is not counted. The texts are SIB-200 and the Universal
+Declaration of Human Rights, in documents of about 4 KB, repeated until there are enough bytes.
+`ours` is therefore the speed of an analyzer whose cache has all words. `ours, new words` is its
+first pass over texts that do not repeat. A crawl is between both, nearer to the first. Native
+analyzers have no cache.
 
-Plain ICU: one WordBreaker over the document, nothing else. Plain tantivy: its simple tokenizer,
-lower case, and accents folded, by `TextAnalyzer.analyze`, which makes Python strings of the tokens;
-native analyzers are asked the same way here, though in the index tantivy's threads do their work
-without making strings.
+Plain ICU: one WordBreaker over the document. Plain tantivy: its simple tokenizer, lower case and
+folded accents, by `TextAnalyzer.analyze`, which makes Python strings of the tokens. Native
+analyzers are called the same way here, although tantivy's threads index without making strings.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
-import time
-import tomllib
+from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from xml.etree import ElementTree
 
 import tantivy
 from icu4py.breakers import WordBreaker
 
-from bench.harness import arguments, report, table
+from bench.corpora import documents
+from bench.harness import arguments, cpu_s, read_floors, report, table
 from lycosa.text.analyze import BIGRAMS, KIWI, Analysis
 from lycosa.text.identify import LANGUAGES
 
-DATA = Path(
-    os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
-)
-FLOORS = Path(__file__).with_name("floors.toml")
-DOCUMENT = 4_000  # bytes
-# whose words ICU or a rule must find; the bar of .6 M is for zh and ja
-UNSPACED = ("zh", "ja", "lo", "my", "bo")
-SPACED = tuple(sorted(set(LANGUAGES) - {*UNSPACED, "ko"}))
+UNSPACED = ("zh", "ja", "lo", "my", "bo")  # ICU or a rule must find the words
+SPACED = sorted(set(LANGUAGES) - {*UNSPACED, "ko"})
+COLUMNS = {
+    "ours": "ours",
+    "new_words": "ours, new words",
+    "tantivy": "plain tantivy",
+    "icu": "plain ICU",
+}
 
 
-def sentences(language: str) -> list[str]:
-    rows = (
-        (DATA / "sib200" / f"{language}.tsv")
-        .read_text(encoding="utf-8")
-        .rstrip("\n")
-        .split("\n")[1:]
-    )
-    root = ElementTree.parse(DATA / "udhr27" / f"{language}.xml").getroot()
-    return [
-        *(row.split("\t", 2)[2].strip() for row in rows),
-        *(" ".join(text.split()) for text in root.itertext() if text.strip()),
-    ]
-
-
-def documents(language: str, limit: int) -> tuple[list[str], int]:
-    """Documents of about 4 KB, `limit` bytes of them or more; and how many of them come before the
-    texts repeat.
-    """
-    once: list[str] = []
-    part: list[str] = []
-    length = 0
-    for sentence in sentences(language):
-        part.append(sentence)
-        length += len(sentence.encode())
-        if length >= DOCUMENT:
-            once.append("\n".join(part))
-            part, length = [], 0
-    return once * max(1, -(-limit // sum(len(text.encode()) for text in once))), len(once)
-
-
-def words_in(language: str, texts: Sequence[str]) -> int:
+def count_words(language: str, texts: Sequence[str]) -> int:
     return sum(
         any(map(str.isalnum, word)) for text in texts for word in WordBreaker(text, language)
     )
 
 
 def seconds(work: Callable[[str], object], texts: Sequence[str]) -> float:
-    started = time.process_time()
-    for text in texts:
-        work(text)
-    return time.process_time() - started
+    return cpu_s(lambda: deque(map(work, texts), maxlen=0))
 
 
 def measure(language: str, limit: int, rounds: int, analysis: Analysis) -> dict[str, float]:
-    """Tokens per CPU-second by what makes them."""
+    """Return tokens per CPU-second by analyzer."""
     texts, once = documents(language, limit)
-    words, new_words = words_in(language, texts), words_in(language, texts[:once])
     plain = (
         tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
         .filter(tantivy.Filter.lowercase())
@@ -98,16 +59,21 @@ def measure(language: str, limit: int, rounds: int, analysis: Analysis) -> dict[
         .build()
     )
     analyzer = analysis.of(language)
-    analyzer.terms("가")  # what is loaded at the first word is not the words'
-    rates: dict[str, list[float]] = {"ours": [], "tantivy": [], "icu": []}
-    fresh = seconds(analyzer.marked, texts[:once])
-    for _ in range(rounds):
-        rates["ours"].append(words / seconds(analyzer.marked, texts))
-        rates["tantivy"].append(words / seconds(plain.analyze, texts))
-        rates["icu"].append(words / seconds(lambda text: list(WordBreaker(text, language)), texts))
-    return {name: statistics.median(values) for name, values in rates.items()} | {
-        "new_words": new_words / fresh
+    analyzer.terms("가")  # loads what the first word needs
+    new_words = count_words(language, texts[:once]) / seconds(analyzer.marked, texts[:once])
+    contenders: dict[str, Callable[[str], object]] = {
+        "ours": analyzer.marked,
+        "tantivy": plain.analyze,
+        "icu": lambda text: list(WordBreaker(text, language)),
     }
+    rounds_s = [
+        {name: seconds(work, texts) for name, work in contenders.items()} for _ in range(rounds)
+    ]
+    words = count_words(language, texts)
+    rates = {
+        name: statistics.median(words / each[name] for each in rounds_s) for name in contenders
+    }
+    return rates | {"new_words": new_words}
 
 
 def main() -> int:
@@ -124,34 +90,25 @@ def main() -> int:
         language: measure(language, int(options.megabytes * 1e6), options.runs, analysis)
         for language in options.languages
     }
-    names = ("ours", "new_words", "tantivy", "icu")
     rows = [
-        [language, analysis.of(language).name, *(f"{rates[name] / 1e6:.2f}" for name in names)]
+        [language, analysis.of(language).name, *(f"{rates[name] / 1e6:.2f}" for name in COLUMNS)]
         for language, rates in results.items()
     ]
-    columns = ("language", "analyzer", "ours", "ours, new words", "plain tantivy", "plain ICU")
-    body = f"{table(columns, rows)}\n\nMillion tokens per CPU-second, {options.megabytes} MB each\n"
-    spaced = [rates["ours"] / 1e6 for language, rates in results.items() if language in SPACED]
+    speeds = {language: rates["ours"] / 1e6 for language, rates in results.items()}
+    spaced = [speeds[language] for language in SPACED if language in speeds]
     summary = {
         "spaced": statistics.geometric_mean(spaced) if spaced else 0.0,
-        "zh_ja": min(
-            (
-                rates["ours"] / 1e6
-                for language, rates in results.items()
-                if language in ("zh", "ja")
-            ),
-            default=0.0,
-        ),
+        "zh_ja": min((speeds[name] for name in ("zh", "ja") if name in speeds), default=0.0),
     }
+    body = table(("language", "analyzer", *COLUMNS.values()), rows)
+    body += f"\n\nMillion tokens per CPU-second, {options.megabytes} MB each\n"
     body += ", ".join(f"{name} {value:.2f}" for name, value in summary.items())
     report(options, "Analysis", body, {"languages": results, "summary": summary})
-    if options.check:
-        floors = tomllib.loads(FLOORS.read_text(encoding="utf-8"))["analysis"]
-        missed = [name for name, value in summary.items() if value < floors[name]]
-        for name in missed:
-            print(f"{name} is {summary[name]:.2f}, its floor {floors[name]}", file=sys.stderr)
-        return 1 if missed else 0
-    return 0
+    floors = read_floors("analysis") if options.check else {}
+    missed = [name for name, floor in floors.items() if summary[name] < floor]
+    for name in missed:
+        print(f"{name} is {summary[name]:.2f}, its floor {floors[name]}", file=sys.stderr)
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 Tables are generated without an archive: pages of about 4 KB of text with 30 links, in ten
 collections on seven days, each with a second visit without a change. The site audit reads a
 workspace of 700 pages on one host. Each command runs in a new process. The XML files are validated
-against the schema. `--help` measures the start, and `crawl` of one page that of a crawl.
+against the schema. `--help` measures the start, and `crawl` of one page the start of a crawl.
 
 `--rank` measures `lycosa rank` once for each of `RANKED`, after a crawl of these sites: CPU per page
 of the first call, of a second one without changes, and of the crawl.
@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import random
 import statistics
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 from lxml import etree
@@ -27,7 +25,7 @@ from tests.servers.nginx import Server, nginx
 from tests.servers.sites import lay_sites, serve_sites
 from tests.store.builders import identify, make_visit, url_row
 
-from bench.harness import arguments, measure, report, table
+from bench.harness import arguments, lycosa, measure, report, table
 from bench.peers.commands import COMMANDS
 from lycosa.core.records import Link, LinkKind, Page, UrlState
 from lycosa.export.library.xml import SCHEMA
@@ -58,7 +56,7 @@ _ALPHABETS = {
 
 
 def build(root: Path, pages: int, hosts: int = HOSTS) -> Workspace:
-    """Generate the tables; texts are random words, because their meaning costs nothing."""
+    """Generate the tables of a workspace; texts are random words."""
     workspace = Workspace.create(str(root))
     claim = workspace.claim("bench")
     generator = random.Random(5)
@@ -123,7 +121,7 @@ def _add_page(
 def run(folder: Path, *words: str, limit_s: float = 1800.0) -> tuple[float, float, float]:
     """Return CPU seconds, wall seconds and peak MB of a command in a new process."""
     output = folder / "output"
-    command = [sys.executable, "-m", "lycosa.cli.main", *words]
+    command = [*lycosa(folder)[:3], *words]
     usage = measure(command, output=output, limit_s=limit_s)
     if usage.exit_code:
         raise SystemExit(output.read_text())
@@ -143,18 +141,9 @@ def rank_sites(folder: Path) -> list[tuple[str, ...]]:
         result = newest(Workspace.open(str(workspace)))
         assert result is not None
         crawl, first, second = (1000 * each / result[0].pages for each in seconds)
-        cells = (f"{crawl:.2f}", f"{first:.2f}", f"{second:.2f}", f"{first / crawl:.2f}")
+        cells = (f"{each:.2f}" for each in (crawl, first, second, first / crawl))
         rows.append((target, str(result[0].pages), str(result[0].translations), *cells))
     return rows
-
-
-@contextmanager
-def serve_page(folder: Path) -> Iterator[str]:
-    """Serve a page without links; yield its URL."""
-    (folder / "www").mkdir()
-    (folder / "www" / "page.html").write_text("<title>Moths</title><p>Moths fly at night.</p>")
-    with nginx([Server("127.0.0.1", folder / "www")]) as server:
-        yield f"http://127.0.0.1:{server.port}/page.html"
 
 
 def validate(folder: Path) -> int:
@@ -175,8 +164,7 @@ def main() -> None:
         kinds="xml,jsonl,parquet,text",
         rank=(False, "measure `lycosa rank` alone"),
     ).parse_args()
-    with ExitStack() as stack:
-        temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-bench-"))
+    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as temporary, ExitStack() as stack:
         folder = Path(temporary)
         if options.rank:
             header = ("CPU ms per page", "pages", "tables", "crawl", "rank", "again", "to crawl")
@@ -185,12 +173,18 @@ def main() -> None:
             return
         root = build(folder / "w", options.pages).root
         site = build(folder / "site", SITE_PAGES, hosts=1).root
+        (folder / "www").mkdir()
+        (folder / "www" / "page.html").write_text("<title>Moths</title><p>Moths fly at night.</p>")
+        server = stack.enter_context(nginx([Server("127.0.0.1", folder / "www")]))
+        url = f"http://127.0.0.1:{server.port}/page.html"
         max_export_s = options.pages / MIN_PAGES_PER_CPU_S
-        commands = {"--help": (["--help"], MAX_CPU_S["--help"])}  # {run}: its number
-        page = stack.enter_context(serve_page(folder))
-        words = ["-w", f"{folder}/crawl{{run}}", "crawl", page, "--delay", "0", "--quiet"]
-        commands["crawl"] = (words, MAX_CPU_S["crawl"])
-        commands["site"] = (["-w", site, "site", "www.site0.example"], MAX_CPU_S["site"])
+        # "{run}" is replaced by the number of the run
+        crawl = ["-w", f"{folder}/crawl{{run}}", "crawl", url, "--delay", "0", "--quiet"]
+        commands = {
+            "--help": (["--help"], MAX_CPU_S["--help"]),
+            "crawl": (crawl, MAX_CPU_S["crawl"]),
+            "site": (["-w", site, "site", "www.site0.example"], MAX_CPU_S["site"]),
+        }
         for column in ("language", "host"):
             words = ["-w", root, "status", "--by", column]
             commands[f"status --by {column}"] = (words, max_export_s)
@@ -205,8 +199,8 @@ def main() -> None:
             ]
             cpu_s, wall_s, peak_mb = (statistics.median(each) for each in zip(*usages, strict=True))
             figures[name] = cpu_s
-            ratio = f"{cpu_s / limit_s:.2f}"
-            rows.append((name, f"{cpu_s:.2f}", f"{wall_s:.2f}", f"{peak_mb:.0f}", ratio))
+            cells = (f"{cpu_s:.2f}", f"{wall_s:.2f}", f"{peak_mb:.0f}", f"{cpu_s / limit_s:.2f}")
+            rows.append((name, *cells))
         body = table(("command", "CPU s", "wall s", "peak MB", "CPU to the limit"), rows)
         body += f"\n\n{options.pages} pages; {validate(folder / 'xml0')} valid XML documents"
         report(options, "Commands", body, figures)

@@ -1,6 +1,6 @@
-"""Pages and queries that several benchmarks share.
+"""Pages, texts, queries and baselines that several benchmarks share.
 
-Real pages are the HTML files that `tests.servers.sites` lays out. Large corpora are made from
+Real pages are the HTML files that `tests.servers.sites` creates. Large corpora are generated from
 their blocks, so that words are as frequent as in real text and no two pages are equal. Queries are
 drawn from the pages, in all languages of the sites.
 """
@@ -14,12 +14,17 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
 
 import polars as pl
+import tantivy
 from tests.servers.sites import CACHE, SitesAbsent, lay_sites
 
-from bench.analysis import DOCUMENT, documents
+from bench.harness import DATA
+from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page, Visit
+from lycosa.index.indexer import Indexer
 from lycosa.page.parse import parse_page
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
@@ -32,7 +37,8 @@ SITES = CACHE
 COMMIT_PAGES = 2_000
 MIXED_PAGES = 30  # per language
 HITS = 10
-HOSTS, LINKS = 400, 20  # of made pages
+DOCUMENT_BYTES = 4_000
+HOSTS, LINKS = 400, 20  # of generated pages
 FIRST_AT = 1_700_000_000_000  # fetch time of the first page, ms since 1970
 _CJK = re.compile("[\u3041-\u30ff\u4e00-\u9fff]{4,}")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -46,6 +52,42 @@ class Sample:
     title: str
     text: str
     language: str
+
+
+class Sentence(NamedTuple):
+    """A sentence of SIB-200; translations have the same number."""
+
+    number: int
+    topic: str
+    text: str
+
+
+def sib200(name: str, data: Path = DATA) -> list[Sentence]:
+    """Read the sentences of SIB-200 in one language."""
+    lines = (data / "sib200" / f"{name}.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    rows = (line.split("\t", 2) for line in lines[1:])
+    return [Sentence(int(number), topic, text.strip()) for number, topic, text in rows]
+
+
+def documents(language: str, limit: int) -> tuple[list[str], int]:
+    """Return documents of about 4 KB: sentences of SIB-200, then the UDHR.
+
+    They repeat until there are `limit` bytes; the second result is the number of documents before
+    they repeat.
+    """
+    root = ElementTree.parse(DATA / "udhr27" / f"{language}.xml").getroot()
+    sentences = [each.text for each in sib200(language)]
+    sentences += [" ".join(text.split()) for text in root.itertext() if text.strip()]
+    once: list[str] = []
+    part: list[str] = []
+    length = 0
+    for sentence in sentences:
+        part.append(sentence)
+        length += len(sentence.encode())
+        if length >= DOCUMENT_BYTES:
+            once.append("\n".join(part))
+            part, length = [], 0
+    return once * max(1, -(-limit // sum(len(text.encode()) for text in once))), len(once)
 
 
 def html_files(sites: Path) -> Iterator[tuple[str, Path]]:
@@ -82,6 +124,44 @@ def commit_pages(root: str, pages: Iterable[tuple[str, Page]]) -> int:
     return count
 
 
+def index_workspace(root: str, shards: int = 1) -> None:
+    """Index the pages of a workspace."""
+    with Indexer(root, IndexSettings(shards=shards)) as indexer:
+        indexer.update()
+
+
+def tantivy_baseline(
+    tokenizer: tantivy.TextAnalyzer,
+    weights: dict[str, float],
+    documents: Iterable[tuple[str, ...]],
+) -> Callable[[str, int], list[str]]:
+    """Return a search by tantivy alone, from a query and a count to keys of documents.
+
+    Args:
+        weights: of the text fields, by name.
+        documents: the key, then the text of each field.
+    """
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("key", stored=True, tokenizer_name="raw")
+    for name in weights:
+        builder.add_text_field(name, tokenizer_name="baseline")
+    index = tantivy.Index(builder.build())
+    index.register_tokenizer("baseline", tokenizer)
+    writer = index.writer(heap_size=50_000_000, num_threads=1)
+    for values in documents:
+        writer.add_document(tantivy.Document(**dict(zip(("key", *weights), values, strict=True))))
+    writer.commit()
+    index.reload()
+    searcher = index.searcher()
+
+    def search(query: str, count: int) -> list[str]:
+        parsed = index.parse_query(query, list(weights), field_boosts=weights)
+        hits = searcher.search(parsed, count).hits
+        return [str(searcher.doc(address).get_first("key")) for _, address in hits]
+
+    return search
+
+
 def fill(
     root: str,
     sites: Path,
@@ -112,7 +192,8 @@ def fill(
 def fill_mixed(root: str) -> int:
     """Commit pages of 4 KB in every language to a new workspace; return their number."""
     texts = [
-        documents(language, 2 * MIXED_PAGES * DOCUMENT)[0][:MIXED_PAGES] for language in LANGUAGES
+        documents(language, 2 * MIXED_PAGES * DOCUMENT_BYTES)[0][:MIXED_PAGES]
+        for language in LANGUAGES
     ]
 
     def pages() -> Iterator[tuple[str, Page]]:
@@ -127,8 +208,8 @@ def fill_mixed(root: str) -> int:
     return commit_pages(root, pages())
 
 
-def made_pages(samples: list[Sample], count: int) -> Iterator[tuple[str, Page]]:
-    """Yield `count` pages made from blocks of the samples; the same pages at every call."""
+def generated_pages(samples: list[Sample], count: int) -> Iterator[tuple[str, Page]]:
+    """Yield `count` pages generated from blocks of the samples; the same pages at every call."""
     generator = random.Random(17)
     by_language: dict[str, list[tuple[str, list[str]]]] = {}
     for sample in samples:
@@ -155,23 +236,23 @@ def made_pages(samples: list[Sample], count: int) -> Iterator[tuple[str, Page]]:
         urls.append(url)
         title, _ = generator.choice(by_language[language])
         text = "\n".join(blocks)
-        whole = f"Home Contents Index Next Previous\n{text}"
+        page_text = f"Home Contents Index Next Previous\n{text}"
         yield (
             url,
             Page(
                 title=f"{title} {number}",
                 main_text=text,
-                text=whole,
+                text=page_text,
                 headings=headings,
                 language=language,
-                text_digest=text_digest(whole),
+                text_digest=text_digest(page_text),
                 links=links,
             ),
         )
 
 
-def fill_made(root: str, sites: Path, count: int) -> list[Sample]:
-    """Commit `count` made pages to a new workspace; return samples of them."""
+def fill_generated(root: str, sites: Path, count: int) -> list[Sample]:
+    """Commit `count` generated pages to a new workspace; return samples of them."""
     real: list[Sample] = []
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         fill(f"{folder}/w", sites, min(count, 10_000), real, share=1.0)
@@ -179,7 +260,7 @@ def fill_made(root: str, sites: Path, count: int) -> list[Sample]:
     generator = random.Random(5)
 
     def pages() -> Iterator[tuple[str, Page]]:
-        for url, page in made_pages(real, count):
+        for url, page in generated_pages(real, count):
             if generator.random() < max(0.01, 100 / count):
                 samples.append(Sample(url, page.title, page.main_text, page.language))
             yield url, page

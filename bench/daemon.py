@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
@@ -12,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,13 +22,15 @@ import psutil
 from tests.servers.nginx import free_port
 from tests.servers.synthetic.lexicon import LANGUAGES, LEXICONS
 
+from bench.harness import lycosa, process_tree, server_process
+
 DAEMON = "daemon"
 READER_TIMEOUT_S, START_S, STOP_S, POLL_S = 30.0, 120.0, 60.0, 0.2
 _MEMORY = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
 
 
 class Response(NamedTuple):
-    """A response to a reader. The duration counts from when the request was due; status 0: none."""
+    """A response to a client. The duration starts when the request was due; status 0: none."""
 
     due_ms: int
     duration_ms: float
@@ -100,8 +101,7 @@ def family(daemon: int) -> dict[int, str]:
     """Return the living processes of a daemon with their roles, such as pages or worker-1."""
     roles = {}
     with suppress(psutil.Error, OSError):
-        top = psutil.Process(daemon)
-        for process in (top, *top.children(recursive=True)):
+        for process in process_tree(daemon):
             with suppress(psutil.Error, OSError):
                 if process.status() != psutil.STATUS_ZOMBIE and (role := _role(process, daemon)):
                     roles[process.pid] = role
@@ -143,8 +143,7 @@ class Daemon:
         return self._process.pid if self._process is not None else 0
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(self.workspace), "run"]
-        command += ["--serve", "--port", str(self.port)]
+        command = lycosa(self.workspace, "run", "--serve", "--port", self.port)
         if self._workers > 1:
             command += ["--engine", "local", "--workers", str(self._workers)]
         with self.output.open("ab") as output:
@@ -192,13 +191,8 @@ class Daemon:
                     os.kill(pid, signal.SIGKILL)
 
 
-@contextlib.contextmanager
+@contextmanager
 def synthetic_web(options: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Serve the web in another process; yield its first line of output."""
-    command = [sys.executable, "-m", "tests.servers.synthetic", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.terminate()
+    with server_process([sys.executable, "-m", "tests.servers.synthetic", *options]) as (_, line):
+        yield json.loads(line)

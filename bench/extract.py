@@ -1,6 +1,6 @@
 """Main text and metadata of marked pages, compared with other extractors.
 
-    python -m bench.extract [--only lycosa|tags|resiliparse|trafilatura]
+    python -m bench.extract [--only lycosa|tags|trafilatura]
 
 Two data sets of ../shared/data, each in two halves. The development half was used to train and
 tune; the reported half was only measured.
@@ -10,7 +10,9 @@ tune; the reported half was only measured.
   multisets of 4-token shingles, true and false counts normalised to 1 for each page, precision and
   recall averaged over pages, F1 of the averages.
 
-`bench.metadata` measures title, authors and date on `wcxb`.
+Title, authors and date are measured on `wcxb`. A value is right if its words are those of the marked
+value (authors: the same set of names). A date is right if it differs by at most one day: marked
+dates are local, ours are in UTC. A value on a page without a marked value is wrong.
 
 CPU is in milliseconds per page, from bytes to text; each extractor has a process of its own.
 """
@@ -21,35 +23,159 @@ import gzip
 import hashlib
 import importlib
 import json
+import logging
 import re
 import statistics
 import subprocess
 import sys
-import time
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser
 
-from bench.harness import arguments, report, table
-from bench.metadata import NO_FACTS, Facts, extractor, metadata_scores, true_facts
+from bench.harness import DATA as DATA  # exported for the tests
+from bench.harness import arguments, report, table, timed
 from lycosa.page.encoding import decode
 from lycosa.page.html.document import read_html
 from lycosa.page.html.main_text import main_text
+from lycosa.page.parse import ParseOptions, parse_page
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SHINGLE = 4
-EXTRACTORS = ("lycosa", "tags", "resiliparse", "trafilatura")
+EXTRACTORS = ("lycosa", "tags", "trafilatura")
 ARTICLES = "article-extraction"
 _TOKEN = re.compile(r"\w+")
+
+Matching = tuple[float, float, float]
+
+
+FIELDS = ("title", "author", "date")
+FETCHED = datetime(2026, 11, 26, tzinfo=UTC)
+_BETWEEN_NAMES = re.compile(r";|,| and | & ")
+
+
+class Facts(NamedTuple):
+    """Title, authors and ISO date of a page; "" or empty: none."""
+
+    title: str
+    authors: Sequence[str]
+    date: str
+
+
+NO_FACTS = Facts("", (), "")
+
+
+@dataclass(slots=True)
+class Score:
+    """Counts over pages: marked values, returned values, right values."""
+
+    true: int = 0
+    returned: int = 0
+    right: int = 0
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.right / max(1, self.true + self.returned)
+
+    @property
+    def recall(self) -> float:
+        return self.right / max(1, self.true)
+
+
+def words(text: str) -> str:
+    """Return the normalised words of a text."""
+    return " ".join(_TOKEN.findall(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def names(authors: Iterable[str]) -> frozenset[str]:
+    """Return the names of authors as a set; a text may list several."""
+    parts = (part for author in authors for part in _BETWEEN_NAMES.split(author))
+    return frozenset(filter(None, map(words, parts)))
+
+
+def true_facts(record: dict[str, Any]) -> Facts:
+    """Return the marked values of a record of `wcxb`."""
+    author = record["author"]
+    return Facts(record["title"] or "", [author] if author else [], record["published"] or "")
+
+
+def lycosa_facts(payload: bytes, url: str) -> Facts:
+    """Return the values that a crawl stores in the table `metadata`."""
+    options = ParseOptions(at_ms=int(FETCHED.timestamp() * 1000))
+    page = parse_page(
+        payload, url=url or "http://example.org/", content_type="text/html", options=options
+    )
+    metadata = page.metadata
+    moment = metadata.published_at
+    day = "" if moment is None else datetime.fromtimestamp(moment / 1000, UTC).date().isoformat()
+    return Facts(metadata.headline, metadata.authors, day)
+
+
+def trafilatura_facts(payload: bytes, url: str) -> Facts:
+    """Return the values that trafilatura extracts."""
+    document = importlib.import_module("trafilatura.metadata").extract_metadata(
+        payload, default_url=url or None
+    )
+    return Facts(
+        document.title or "", [document.author] if document.author else [], document.date or ""
+    )
+
+
+def facts_extractor(name: str) -> Callable[[bytes, str], Facts] | None:
+    """Return an extractor by name, None if it extracts no metadata."""
+    if name == "trafilatura":
+        logging.disable(logging.CRITICAL)
+        return trafilatura_facts
+    return lycosa_facts if name == "lycosa" else None
+
+
+def metadata_scores(
+    pages: Iterable[tuple[str, bytes, str, Facts]], extract: Callable[[bytes, str], Facts]
+) -> dict[str, float]:
+    """Return by half and field the F1 and the recall.
+
+    Args:
+        pages: half, payload, URL and marked values.
+    """
+    results: dict[str, Score] = {}
+    for half, payload, url, true in pages:
+        actual_facts = extract(payload, url)
+        values = (
+            (words(true.title), words(actual_facts.title)),
+            (names(true.authors), names(actual_facts.authors)),
+            (true.date, actual_facts.date),
+        )
+        for field, (expected, actual) in zip(FIELDS, values, strict=True):
+            right = bool(expected) and (
+                _is_near(expected, actual) if field == "date" else expected == actual
+            )
+            score = results.setdefault(f"{half} {field}", Score())
+            score.true += bool(expected)
+            score.returned += bool(actual)
+            score.right += right
+    return {
+        figure: value
+        for name, score in sorted(results.items())
+        for figure, value in ((name, score.f1), (f"{name} found", score.recall))
+    }
+
+
+def _is_near(one: object, other: object) -> bool:
+    try:
+        days = date.fromisoformat(str(one)) - date.fromisoformat(str(other))
+    except ValueError:
+        return False
+    return abs(days.days) <= 1
 
 
 @dataclass(slots=True, frozen=True)
 class MarkedPage:
-    """A page with the main text that a person marked. `type`: as `lycosa.page.html.page_type`."""
+    """A page with its manually marked main text. `type`: as in `lycosa.page.html.page_type`."""
 
     url: str
     type: str
@@ -75,8 +201,9 @@ class Quality:
 
 
 def load_wcxb() -> list[MarkedPage]:
-    """The pages of `wcxb` that have a text. By type, every second one is of the development half,
-    in the order of the SHA-1 of their numbers.
+    """Return the pages of `wcxb` that have a text.
+
+    Sorted by the SHA-1 of their names, every second page of each type is in the development half.
     """
     with gzip.open(DATA / "wcxb" / "truth.jsonl.gz", "rt", encoding="utf-8") as lines:
         records = [record for record in map(json.loads, lines) if record["text"].strip()]
@@ -103,7 +230,7 @@ def load_wcxb() -> list[MarkedPage]:
 
 
 def load_articles() -> list[MarkedPage]:
-    """The pages of `article-extraction`; their names are SHA-256 in hexadecimal."""
+    """Return the pages of `article-extraction`; their names are SHA-256 in hexadecimal."""
     records = json.loads((DATA / ARTICLES / "ground-truth.json").read_text(encoding="utf-8"))
     return [
         MarkedPage(
@@ -118,40 +245,33 @@ def load_articles() -> list[MarkedPage]:
 
 
 def word_f1(true: str, predicted: str) -> float:
-    """F1 of the words of two texts, as multisets."""
+    """Return the F1 of the words of two texts, as multisets."""
     expected, actual = (Counter(_TOKEN.findall(text.lower())) for text in (true, predicted))
     total = expected.total() + actual.total()
     return 2 * (expected & actual).total() / total if total else 1.0
 
 
 def shingles(text: str) -> Counter[tuple[str, ...]]:
-    """Multiset of 4-token shingles; a shorter text is one shingle, no token none."""
+    """Return the multiset of 4-token shingles; a shorter text is one shingle."""
     tokens = _TOKEN.findall(text)
-    if not tokens:
-        return Counter()
-    return Counter(
-        tuple(tokens[index : index + SHINGLE]) for index in range(max(1, len(tokens) - SHINGLE + 1))
-    )
+    count = max(1, len(tokens) - SHINGLE + 1) if tokens else 0
+    return Counter(tuple(tokens[index : index + SHINGLE]) for index in range(count))
 
 
-def matching(true: str, predicted: str) -> tuple[float, float, float]:
-    """True positives, false positives, false negatives of one page, their sum normalised to 1 (or
-    all 0).
-    """
-    expected, actual = shingles(true), shingles(predicted)
-    counts = (
-        (expected & actual).total(),
-        (actual - expected).total(),
-        (expected - actual).total(),
-    )
-    total = sum(counts)
-    return (counts[0] / total, counts[1] / total, counts[2] / total) if total else (0.0, 0.0, 0.0)
+def matching(true: str, predicted: str) -> Matching:
+    """Compare the shingles of a page."""
+    return normalised(shingles(true), shingles(predicted))
 
 
-def quality(matchings: Sequence[tuple[float, float, float]]) -> Quality:
-    """Average precision and recall over the pages where each is defined, and the F1 of the
-    averages.
-    """
+def normalised(expected: Counter[tuple[str, ...]], actual: Counter[tuple[str, ...]]) -> Matching:
+    """Return true positives, false positives and false negatives, their sum normalised to 1."""
+    counts = [each.total() for each in (expected & actual, actual - expected, expected - actual)]
+    first, second, third = (count / max(1, sum(counts)) for count in counts)
+    return first, second, third
+
+
+def quality(matchings: Sequence[Matching]) -> Quality:
+    """Return precision and recall averaged over the pages that have them, and the F1 of both."""
     precision = statistics.mean([tp / (tp + fp) for tp, fp, _ in matchings if tp + fp > 0])
     recall = statistics.mean([tp / (tp + fn) for tp, _, fn in matchings if tp + fn > 0])
     return Quality(
@@ -162,33 +282,25 @@ def quality(matchings: Sequence[tuple[float, float, float]]) -> Quality:
 
 
 def lycosa(payload: bytes, url: str = "") -> str:
-    """Our extractor: decode, parse, walk, select."""
+    """Return the main text by Lycosa: decode, parse, walk, select."""
     return main_text(read_html(payload)[0], url).text
 
 
 def stripped_tags(payload: bytes, url: str = "") -> str:
-    """The same decoding and parser, and all text that is no script or style."""
+    """Return all text except scripts and styles, with the same decoding and parser."""
     tree = LexborHTMLParser(decode(payload).data)
     tree.strip_tags(["script", "style", "template", "noscript"])
     return tree.body.text(separator=" ") if tree.body else ""
 
 
 def _extractor(name: str) -> Callable[[bytes, str], str] | None:
-    if name == "lycosa":
-        return lycosa
-    if name == "tags":
-        return stripped_tags
+    if name != "trafilatura":
+        return lycosa if name == "lycosa" else stripped_tags
     try:
-        if name == "resiliparse":
-            extract = importlib.import_module("resiliparse.extract.html2text").extract_plain_text
-            tree = importlib.import_module("resiliparse.parse.html").HTMLTree
-            return lambda payload, _: str(
-                extract(tree.parse_from_bytes(payload, "utf-8"), main_content=True)
-            )
         extract = importlib.import_module("trafilatura").extract
-        return lambda payload, _: extract(payload) or ""
     except ImportError:
         return None
+    return lambda payload, _: extract(payload) or ""
 
 
 def measure(name: str) -> dict[str, Any] | None:
@@ -200,32 +312,25 @@ def measure(name: str) -> dict[str, Any] | None:
     if extract is None:
         return None
     scores: dict[str, list[float]] = defaultdict(list)
-    matchings: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    matchings: dict[str, list[Matching]] = defaultdict(list)
     pages, articles = load_wcxb(), load_articles()
-    content_s = 0.0
+    total_ms = 0.0
     for page in (*pages, *articles):
-        start = time.process_time()
-        text = extract(page.payload, page.url)
-        content_s += time.process_time() - start
+        text, _, cpu_ms = timed(partial(extract, page.payload, page.url))
+        total_ms += cpu_ms
         half = page.half
         if page.url or page.type != "article":
             for group in ("all", page.type):
                 scores[f"{half} {group}"].append(word_f1(page.text, text))
         else:
             matchings[f"{half} {ARTICLES}"].append(matching(page.text, text))
-    facts = extractor(name)
-    declared = (
-        {}
-        if facts is None
-        else metadata_scores(
-            ((each.half, each.payload, each.url, each.facts) for each in pages), facts
-        )
-    )
+    facts = facts_extractor(name)
+    truth = ((each.half, each.payload, each.url, each.facts) for each in pages)
     return (
-        {"cpu_ms": content_s * 1000 / (len(pages) + len(articles))}
+        {"cpu_ms": total_ms / (len(pages) + len(articles))}
         | {group: statistics.mean(values) for group, values in sorted(scores.items())}
         | {group: quality(values).f1 for group, values in matchings.items()}
-        | declared
+        | (metadata_scores(truth, facts) if facts else {})
     )
 
 

@@ -1,13 +1,12 @@
-"""Main text in many languages: real paragraphs of the sites' manuals in pages built like those of
-newspapers.
+"""Main text in many languages: paragraphs of the sites' manuals in pages built like newspapers.
 
-    .venv/bin/python -m bench.extract_sites [--pages 12]
+    python -m bench.extract_sites [--pages 12]
 
-The article is what a manual's page says (headings, paragraphs, code, in its own markup); around it
-stand a menu, links to other pages of the same language, teasers of other articles, comments and a
-footer, all made of other real pages' titles and sentences. What is the article is known, since the
-page was built around it. The measure is that of `bench.extract`; each Han character and kana is a
-token, as those scripts have no spaces.
+The article is the content of a manual's page (headings, paragraphs, code, in its own markup). The
+page adds a menu, links to other pages of the same language, teasers of other articles, comments and
+a footer, all from titles and sentences of other real pages. So the article is known exactly. The
+measure is that of `bench.extract`; each Han character and kana is a token, because those scripts
+have no spaces.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from pathlib import Path
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 from tests.servers.sites import lay_sites
 
-from bench.extract import Quality, lycosa, quality, stripped_tags
+from bench.extract import Matching, Quality, lycosa, normalised, quality, stripped_tags
 from bench.harness import arguments, report, table
 
 MIN_CHARACTERS = 600  # of an article; a third for scripts that need fewer
@@ -39,44 +38,31 @@ _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9ff
 
 @dataclass(slots=True, frozen=True)
 class Article:
-    """What one page of a manual says. `blocks` are HTML, `text` is what they show."""
+    """The content of a page of a manual: HTML blocks and their text."""
 
     title: str
     blocks: tuple[str, ...]
     text: str
-    first: str  # its first long sentence
+    longest: str  # start of its longest paragraph
 
 
-def tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text)
-
-
-def matching(true: str, predicted: str) -> tuple[float, float, float]:
-    """As `bench.extract.matching`, by the tokens of this module."""
-    expected, options = (
-        Counter(zip(*(result[place:] for place in range(4)), strict=False))
-        for result in (tokens(true), tokens(predicted))
+def matching(true: str, predicted: str) -> Matching:
+    """Compare 4-token shingles by the tokens of this module."""
+    expected, actual = (
+        Counter(tuple(zip(*(tokens[place:] for place in range(4)), strict=False)))
+        for tokens in (_TOKEN.findall(true), _TOKEN.findall(predicted))
     )
-    counts = (
-        (expected & options).total(),
-        (options - expected).total(),
-        (expected - options).total(),
-    )
-    total = sum(counts)
-    return (counts[0] / total, counts[1] / total, counts[2] / total) if total else (0.0, 0.0, 0.0)
+    return normalised(expected, actual)
 
 
 def articles(roots: Sequence[Path]) -> dict[str, list[Article]]:
-    """Language -> articles, in the order of their files."""
+    """Return the articles by language, in the order of their files."""
     result: dict[str, list[Article]] = {}
     for path in sorted(path for root in roots for path in root.glob("**/*.html")):
         name = str(path)
         language = _SUFFIX.search(name) or _FOLDER.search(name)
-        if language is None:
-            continue
-        read = _read(path, language[1])
-        if read is not None:
-            result.setdefault(language[1], []).append(read)
+        if language and (article := _read(path, language[1])):
+            result.setdefault(language[1], []).append(article)
     return result
 
 
@@ -87,7 +73,7 @@ def _read(path: Path, language: str) -> Article | None:
         return None
     for node in tree.body.css(_CHROME):
         node.decompose()
-    blocks = [node for node in tree.body.css("h2, h3, p, pre") if not _within(node)]
+    blocks = [node for node in tree.body.css("h2, h3, p, pre") if not _is_nested(node)]
     text = "\n".join(node.text() for node in blocks)
     longest = max((node.text().strip() for node in blocks if node.tag == "p"), key=len, default="")
     if len(text) < MIN_CHARACTERS // (3 if language in DENSE else 1) or not longest:
@@ -100,20 +86,18 @@ def _read(path: Path, language: str) -> Article | None:
     )
 
 
-def _within(node: LexborNode) -> bool:
-    """Whether a block lies in another one that is taken whole."""
+def _is_nested(node: LexborNode) -> bool:
+    """Return whether a block is in another block."""
     parent = node.parent
-    while parent is not None:
-        if parent.tag in ("p", "pre"):
-            return True
+    while parent is not None and parent.tag not in ("p", "pre"):
         parent = parent.parent
-    return False
+    return parent is not None
 
 
-def built(
+def build_page(
     article: Article, others: Sequence[Article], language: str, chance: random.Random
 ) -> bytes:
-    """A page around an article."""
+    """Return a page that contains an article."""
 
     def links(count: int) -> str:
         chosen = chance.choices(others, k=count)
@@ -124,11 +108,11 @@ def built(
 
     teasers = "".join(
         '<div class="teaser"><h3><a '
-        f'href="/{number}.html">{html.escape(other.title)}</a></h3><p>{html.escape(other.first[:90])}…</p></div>'
+        f'href="/{number}.html">{html.escape(other.title)}</a></h3><p>{html.escape(other.longest[:90])}…</p></div>'
         for number, other in enumerate(chance.choices(others, k=6))
     )
     comments = "".join(
-        f'<div class="comment"><b>user{number}</b> <p>{html.escape(other.first[:70])}</p></div>'
+        f'<div class="comment"><b>user{number}</b> <p>{html.escape(other.longest[:70])}</p></div>'
         for number, other in enumerate(chance.choices(others, k=4))
     )
     return (
@@ -149,40 +133,30 @@ def built(
 def scores(
     result: dict[str, list[Article]], pages: int
 ) -> Iterator[tuple[str, int, Quality, Quality]]:
-    """Language, pages, our quality, that of stripping tags; for languages with at least four
-    articles.
+    """Yield language, pages, our quality and that of stripping tags.
+
+    Languages with fewer than four articles are excluded.
     """
     for language, every in sorted(result.items()):
         if len(every) < 4:
             continue
         chance = random.Random(f"main text {language}")
-        chosen = chance.sample(every, min(pages, len(every)))
-        made = [
-            (
-                article,
-                built(
-                    article, [other for other in every if other is not article], language, chance
-                ),
-            )
-            for article in chosen
-        ]
-        ours = quality([matching(article.text, lycosa(page)) for article, page in made])
-        plain = quality([matching(article.text, stripped_tags(page)) for article, page in made])
-        yield language, len(made), ours, plain
+        built = []
+        for article in chance.sample(every, min(pages, len(every))):
+            others = [other for other in every if other is not article]
+            built.append((article, build_page(article, others, language, chance)))
+        ours = quality([matching(article.text, lycosa(page)) for article, page in built])
+        plain = quality([matching(article.text, stripped_tags(page)) for article, page in built])
+        yield language, len(built), ours, plain
 
 
 def main() -> None:
     options = arguments(__doc__, runs=1, pages=(12, "maximum per language")).parse_args()
-    rows = [
-        (
-            language,
-            pages,
-            *(f"{each:.3f}" for each in (ours.f1, ours.precision, ours.recall, plain.f1)),
-        )
-        for language, pages, ours, plain in scores(
-            articles([site.root for site in lay_sites()]), options.pages
-        )
-    ]
+    manuals = articles([site.root for site in lay_sites()])
+    rows = []
+    for language, pages, ours, plain in scores(manuals, options.pages):
+        figures = (ours.f1, ours.precision, ours.recall, plain.f1)
+        rows.append((language, pages, *(f"{figure:.3f}" for figure in figures)))
     columns = ("language", "pages", "F1", "precision", "recall", "F1, tags stripped")
     report(options, "Main text of manuals", table(columns, rows), rows)
 

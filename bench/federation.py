@@ -2,14 +2,14 @@
 
     python -m bench.federation [--pages N] [--queries N] [--shards N] [--hosts N]
 
-The pages of the documentation sites are indexed whole, in shards, and as two halves by host. The
-same queries go to the one index, to the shards in this process, to replicas of the shards in child
-processes, to both halves, and to one half with the other one behind a server. With `--hosts N` each
-site is spread over N hosts, as in a crawl of many sites; with 1, shards differ as much as sites do.
+The pages of the documentation sites are indexed in one index, in shards, and as two halves by host.
+The same queries go to the one index, to the shards in this process, to replicas of the shards in
+child processes, to both halves, and to one half with the other one behind a server. With `--hosts N`
+each site is spread over N hosts, as in a crawl of many sites; with 1, shards differ as much as sites.
 
-Agreement: of the ten best of the one index, how many are among the ten best of the other. Pages
-with the score of the tenth (to three decimals), and copies with the same title and score, count as
-equal, because their order is random. Only queries with ten pages or more count.
+Agreement: how many of the ten best of the one index are among the ten best of the other. Pages with
+the score of the tenth (to three decimals), and copies with the same title and score, count as equal,
+because their order is random. Only queries with ten pages or more count.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from bench.corpora import HITS, SITES, Sample, fill, html_files, queries
-from bench.harness import arguments, quantile, report, table
-from bench.search import serving
+from bench.corpora import HITS, SITES, Sample, fill, html_files, index_workspace, queries
+from bench.harness import arguments, quantiles, report, table
+from bench.search import latencies, serving
 from lycosa.cluster.engines.local import LocalEngine
-from lycosa.config.settings import FetchSettings, IndexSettings
-from lycosa.index.indexer import Indexer
+from lycosa.config.settings import FetchSettings
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.backend import LocalBackend
 from lycosa.search.federation.federated_search import FederatedSearch
@@ -51,7 +50,7 @@ Search = Callable[[SearchRequest], SearchResults]
 
 @dataclass(slots=True)
 class Agreement:
-    """How many of the ten best of one index are among the ten best of the other, per query."""
+    """The number of the ten best of one index among the ten best of the other, per query."""
 
     agreed: list[int] = field(default_factory=list)  # equal pages included
     same_pages: list[int] = field(default_factory=list)
@@ -74,31 +73,29 @@ def agreement(one: Search, other: Search, requests: list[str], copies: bool = Fa
     """Compare the ten best; `copies`: hits with the title and score of one of them are equal."""
     result = Agreement()
     for query in requests:
-        whole, parts = one(SearchRequest(query, _EDGE)), other(SearchRequest(query, HITS))
-        result.totals_differ += whole.total != parts.total
-        if len(whole.hits) < HITS:
+        complete, partial = one(SearchRequest(query, _EDGE)), other(SearchRequest(query, HITS))
+        result.totals_differ += complete.total != partial.total
+        if len(complete.hits) < HITS:
             continue
-        edge = round(whole.hits[HITS - 1].score, 3)
-        best = {hit.url for hit in whole.hits[:HITS]}
-        equal = best | {hit.url for hit in whole.hits if round(hit.score, 3) == edge}
+        edge = round(complete.hits[HITS - 1].score, 3)
+        best = {hit.url for hit in complete.hits[:HITS]}
+        equal = best | {hit.url for hit in complete.hits if round(hit.score, 3) == edge}
         if copies:
-            looks = {(hit.title, round(hit.score, 3)) for hit in whole.hits[:HITS]}
-            equal |= {hit.url for hit in parts.hits if (hit.title, round(hit.score, 3)) in looks}
-            equal |= {hit.url for hit in parts.hits if round(hit.score, 3) == edge}
-        result.same_pages.append(sum(hit.url in best for hit in parts.hits))
-        result.agreed.append(sum(hit.url in equal for hit in parts.hits))
+            keys = {(hit.title, round(hit.score, 3)) for hit in complete.hits[:HITS]}
+            equal |= {hit.url for hit in partial.hits if (hit.title, round(hit.score, 3)) in keys}
+            equal |= {hit.url for hit in partial.hits if round(hit.score, 3) == edge}
+        result.same_pages.append(sum(hit.url in best for hit in partial.hits))
+        result.agreed.append(sum(hit.url in equal for hit in partial.hits))
     return result
 
 
-def spread(hosts: int) -> Callable[[str], str] | None:
+def spread(hosts: int) -> Callable[[str], str]:
     """Return a function that moves a URL to one of several hosts of its site."""
-    if hosts < 2:
-        return None
 
     def move(url: str) -> str:
         site = url.split("/")[2]
         host = f"{site.removesuffix('.test')}-{zlib.crc32(url.encode()) % hosts}.test"
-        return url.replace(site, host, 1)
+        return url.replace(site, host, 1) if hosts > 1 else url
 
     return move
 
@@ -106,33 +103,30 @@ def spread(hosts: int) -> Callable[[str], str] | None:
 def prepare(
     folder: str, sites: Path, pages: int, shards: int, hosts: int
 ) -> tuple[str, str, list[Sample], int]:
-    """Return the whole workspace, the one in shards, samples for queries, and the page count."""
+    """Return the complete workspace, the one in shards, samples for queries, and the page count."""
     one, many = f"{folder}/one", f"{folder}/many"
     samples: list[Sample] = []
     count = fill(one, sites, pages, samples, spread(hosts))
     shutil.copytree(one, many)
-    for root, number in ((one, 1), (many, shards)):
-        with Indexer(root, IndexSettings(shards=number)) as indexer:
-            indexer.update()
+    index_workspace(one)
+    index_workspace(many, shards)
     return one, many, samples, count
 
 
-def halves(folder: str, whole: str, sites: Path, hosts: int) -> tuple[str, str]:
+def halves(folder: str, complete: str, sites: Path, hosts: int) -> list[str]:
     """Return two copies of the workspace, each without one half of the hosts."""
-    move = spread(hosts)
-    names = sorted({urlsplit(move(url) if move else url).netloc for url, _ in html_files(sites)})
-    first, second = f"{folder}/first", f"{folder}/second"
-    for number, root in enumerate((first, second)):
-        shutil.copytree(whole, root)
-        others = [
-            name
+    names = sorted({urlsplit(spread(hosts)(url)).netloc for url, _ in html_files(sites)})
+    roots = [f"{folder}/first", f"{folder}/second"]
+    for number, root in enumerate(roots):
+        shutil.copytree(complete, root)
+        excluded = [
+            f"host:{name}"
             for place, name in enumerate(names)
-            if (zlib.crc32(name.encode()) if move else place) % 2 != number
+            if (zlib.crc32(name.encode()) if hosts > 1 else place) % 2 != number
         ]
-        exclude(Workspace.open(root), [f"host:{name}" for name in others])
-        with Indexer(root, IndexSettings()) as indexer:
-            indexer.update()
-    return first, second
+        exclude(Workspace.open(root), excluded)
+        index_workspace(root)
+    return roots
 
 
 @contextlib.contextmanager
@@ -160,15 +154,13 @@ def cost(search: Search, requests: list[str], processes: list[psutil.Process]) -
         times = [process.cpu_times() for process in processes]
         return time.process_time() + float(sum(each.user + each.system for each in times))
 
-    for query in requests[:20]:
-        search(SearchRequest(query, HITS))
-    wall, before = [], cpu()
-    for query in requests:
-        start = time.perf_counter()
-        search(SearchRequest(query, HITS))
-        wall.append((time.perf_counter() - start) * 1000)
-    mean = (cpu() - before) * 1000 / len(requests)
-    return [f"{figure:.2f}" for figure in (quantile(wall, 0.5), quantile(wall, 0.95), mean)]
+    def search_best(query: str) -> SearchResults:
+        return search(SearchRequest(query, HITS))
+
+    latencies(search_best, requests[:20])
+    before = cpu()
+    wall, _ = latencies(search_best, requests)
+    return [*quantiles(wall, 0.5, 0.95, digits=2), f"{(cpu() - before) * 1000 / len(requests):.2f}"]
 
 
 def main() -> None:
@@ -182,7 +174,7 @@ def main() -> None:
         )
         first, second = halves(folder, one, SITES, options.hosts)
         requests = queries(samples, options.queries)
-        whole = Searcher(one).search
+        complete = Searcher(one).search
         sharded, replica_processes = stack.enter_context(replicas(many))
         address, server = stack.enter_context(serving(second))
         here = LocalBackend("first", Searcher(first))
@@ -193,7 +185,7 @@ def main() -> None:
         for federation in (local, remote):
             stack.enter_context(contextlib.closing(federation))
         contenders: dict[str, tuple[Search, list[psutil.Process], bool]] = {
-            "one index": (whole, [], False),
+            "one index": (complete, [], False),
             f"{options.shards} shards, this process": (Searcher(many).search, [], False),
             f"{options.shards} shards, replicas": (sharded.search, replica_processes, False),
             "two workspaces": (local.search, [], True),
@@ -202,7 +194,7 @@ def main() -> None:
         rows: list[tuple[str, ...]] = []
         figures = {}
         for name, (search, processes, copies) in contenders.items():
-            agreed = agreement(whole, search, requests, copies)
+            agreed = agreement(complete, search, requests, copies)
             figures[name] = agreed.mean
             rows += [
                 (name, *cost(search, requests, processes), agreed.line())

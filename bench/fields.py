@@ -10,9 +10,7 @@ lycosa      the command of a user: read the tables and the archive, extract, che
             values, commit rows of `items`
 parsel      Parsel on the text of each page, as Scrapy calls it, but with our own reader of the
             archive and our encoding detection; values are written as JSON Lines, unchecked
-bytes       the same on bytes in UTF-8: faster, but Scrapy has no such call
 scrapy      the same with `HtmlResponse.css`, as in a spider: Scrapy detects the encoding
-select      Lycosa's parse and extraction alone, by the same loop as Parsel's
 
 Goal: three times the pages per CPU-second of Parsel. The values of both must be equal; the first
 1,000 pages are compared.
@@ -23,15 +21,15 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import count, cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urljoin
 
 from bench.corpora import FIRST_AT, SITES, html_files
-from bench.harness import alternate, arguments, comparison, measure, median_ratio, report
+from bench.harness import alternate, arguments, comparison, lycosa, measure, median_ratio, report
 from lycosa.archive.warc.reader import read_response
 from lycosa.config.reading import parse_config
 from lycosa.core.records import Exchange, Page, Visit
@@ -44,11 +42,11 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 
-PAGES, RUNS = 4_000, 5
-CONTENDERS = ("lycosa", "select", "parsel", "bytes", "scrapy")
+CONTENDERS = ("lycosa", "parsel", "scrapy")
 _COMMIT_PAGES = 2_000
 _COMPARED = 1_000  # pages
 _TYPE = "text/html"
+T = TypeVar("T")
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 SETTINGS = """
 [[collection]]
@@ -74,28 +72,35 @@ def fill(root: str, pages: int) -> int:
     workspace = Workspace.create(root)
     identifier = Identifier(workspace.domains, workspace.partitions)
     claim = workspace.claim("bench", settings={"default": {}})
-    batch, size = Batch(claim, {}), 0
-    for number, (url, file) in enumerate(islice(cycle(html_files(SITES)), pages)):
-        body = file.read_bytes()
-        size += len(body)
-        address = url.replace(".test/", f".test/copy{number}/", 1)
-        _, host, host_key, url_key, partition = identifier.identify(address)
-        place = (address, host, partition, host_key, url_key)
-        at_ms = FIRST_AT + number
-        visit = Visit(*place, "page", "default", 0, at_ms, 1, http_status=200)
-        exchange = Exchange(address, "page", at_ms, 1, response_head=_HEAD, body=body, status=200)
-        batch.archive(exchange, visit)
-        batch.add_visit(visit)
-        batch.add_page(visit, Page(text_digest=number), "", {})
-        if batch.exchanges == _COMMIT_PAGES:
-            batch.cut({})
-            batch.commit()
-            batch = Batch(claim, {})
-    if not batch.empty:
+    size = 0
+    files = islice(cycle(html_files(SITES)), pages)
+    for numbered in batched(enumerate(files), _COMMIT_PAGES):
+        batch = Batch(claim, {})
+        for number, (url, file) in numbered:
+            body = file.read_bytes()
+            size += len(body)
+            address = url.replace(".test/", f".test/copy{number}/", 1)
+            _, host, host_key, url_key, partition = identifier.identify(address)
+            place = (address, host, partition, host_key, url_key)
+            at_ms = FIRST_AT + number
+            visit = Visit(*place, "page", "default", 0, at_ms, 1, http_status=200)
+            exchange = Exchange(
+                address, "page", at_ms, 1, response_head=_HEAD, body=body, status=200
+            )
+            batch.archive(exchange, visit)
+            batch.add_visit(visit)
+            batch.add_page(visit, Page(text_digest=number), "", {})
         batch.cut({})
         batch.commit()
     claim.release()
     return size
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of `size` items; `itertools.batched` needs Python 3.12."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
 
 
 def archived(root: str) -> Iterator[tuple[str, bytes]]:
@@ -120,12 +125,6 @@ def parsel_values(url: str, body: bytes) -> dict[str, Any]:
     from parsel import Selector
 
     return _selected(Selector(text=decode(body, _TYPE).data.decode(errors="replace")), url)
-
-
-def bytes_values(url: str, body: bytes) -> dict[str, Any]:
-    from parsel import Selector
-
-    return _selected(Selector(body=decode(body, _TYPE).data, encoding="utf-8"), url)
 
 
 def scrapy_values(url: str, body: bytes) -> dict[str, Any]:
@@ -159,48 +158,34 @@ def lycosa_values(url: str, body: bytes, extractor: FieldExtractor) -> dict[str,
     return values
 
 
-def read_all(root: str, output: str, values: Callable[[str, bytes], dict[str, Any]]) -> None:
-    with open(output, "w", encoding="utf-8") as file:
+def contend(name: str, root: str) -> None:
+    """Read all pages by a contender; write the values as JSON Lines."""
+    values = {"parsel": parsel_values, "scrapy": scrapy_values}[name]
+    with open(f"{root}/items.jsonl", "w", encoding="utf-8") as file:
         for url, body in archived(root):
             file.write(json.dumps({"url": url, **values(url, body)}) + "\n")
 
 
-def contend(name: str, root: str, output: str) -> None:
-    """Read all pages as a contender does."""
-    collection = parse_config(SETTINGS).collection[0]
-    readers: dict[str, Callable[[str, bytes], dict[str, Any]]] = {
-        "parsel": parsel_values,
-        "bytes": bytes_values,
-        "scrapy": scrapy_values,
-        "select": partial(lycosa_values, extractor=FieldExtractor([collection])),
-    }
-    read_all(root, output, readers[name])
-
-
 def differing(root: str) -> dict[str, int]:
-    """Return by field on how many pages Lycosa and Parsel read different values."""
+    """Return by field the number of pages where Lycosa and Parsel read different values."""
     [collection] = parse_config(SETTINGS).collection
     extractor = FieldExtractor([collection])
     differences = dict.fromkeys(collection.fields, 0)
     for url, body in islice(archived(root), _COMPARED):
         ours, theirs = lycosa_values(url, body, extractor), parsel_values(url, body)
         for name in differences:
-            differences[name] += not _equal(ours[name], theirs[name])
+            differences[name] += (ours[name] or None) != (theirs[name] or None)
     return differences
-
-
-def _equal(ours: Any, theirs: Any) -> bool:
-    return (ours or None) == (theirs or None)
 
 
 def cpu_of(name: str, root: str, run: Iterator[int]) -> float:
     """Return the CPU seconds of a contender."""
     command = [sys.executable, "-m", "bench.fields", "--contend", name, "--root", root]
     if name == "lycosa":
-        # Another name of the schema: all rows are new.
+        # another name of the schema, so that all rows are new
         settings = SETTINGS.replace("run1", f"run{next(run)}")
         Path(f"{root}/lycosa.toml").write_text(settings)
-        command = [sys.executable, "-m", "lycosa", "-w", root, "reparse", "--fields"]
+        command = lycosa(root, "reparse", "--fields")
     output = Path(f"{root}/output")
     usage = measure(command, output=output)
     if usage.exit_code:
@@ -209,12 +194,11 @@ def cpu_of(name: str, root: str, run: Iterator[int]) -> float:
 
 
 def main() -> None:
-    parser = arguments(
-        __doc__, runs=RUNS, pages=PAGES, only=",".join(CONTENDERS), contend="", root=""
-    )
-    options = parser.parse_args()
+    options = arguments(
+        __doc__, runs=5, pages=4_000, only=",".join(CONTENDERS), contend="", root=""
+    ).parse_args()
     if options.contend:
-        contend(options.contend, options.root, f"{options.root}/items.jsonl")
+        contend(options.contend, options.root)
         return
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         root = f"{folder}/w"

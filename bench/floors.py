@@ -1,16 +1,15 @@
-"""The check of CI: whether a ratio fell more than 15 % below its floor. `make floors`, `python -m
-bench.floors`, or `pytest -m floors`.
+"""The check of CI: fails if a ratio is more than 15 % below its floor.
 
-Two of the six sites, one with small pages and one with large ones: rounds of Lycosa's whole
-pipeline, its fetch + links alone, and Scrapy, in turn. A target is done with the first round after
-which its ratios are at most 5 % below their floors, or after three; one that is too low then has
-three more, which alone count. So where nothing is wrong it takes half a minute, a busy moment costs
-time and not the verdict, and what fails was seen to fall twice.
+    python -m bench.floors [--where-possible]         the same: `make floors`, `pytest -m floors`
 
-The floors are in section [quick] of `floors.toml`; they are medians that this very check measured,
-and only rise. It exits with 1 when something fell, with 2 when it could not measure: the sites or a
-contender are missing, or a crawl failed. With `--where-possible` what is missing is said and no
-failure, as tests skip that need the sites.
+Two of the six sites, one with small and one with large pages: rounds of Lycosa's complete pipeline,
+its fetching and links alone, and Scrapy. A target is finished with the first round after which its
+ratios are at most 5 % below their floors, or after three rounds. A ratio that is too low then gets
+three more rounds, which alone count. So a short disturbance costs time but does not fail the check.
+
+The floors are in section [quick] of `floors.toml`: medians that this check measured. They only rise.
+Exit code 1: a ratio is too low. 2: nothing was measured, because the sites or a contender are
+missing, or a crawl failed. With `--where-possible`, missing sites and contenders are no failure.
 """
 
 from __future__ import annotations
@@ -18,39 +17,41 @@ from __future__ import annotations
 import argparse
 import compileall
 import sys
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 
 from tests.servers.sites import SitesAbsent, lay_sites
 
-from bench.crawl import HERE, Run, crawl_target, markdown, ratios, those_present, unequal_pages
-from bench.harness import CommandTimeout, load_average
+from bench.crawl import (
+    HERE,
+    SLACK,
+    Run,
+    crawl_target,
+    fallen,
+    markdown,
+    ratios,
+    those_present,
+    unequal_pages,
+)
+from bench.harness import CommandTimeout, load_average, read_floors
 from bench.peers.build import PeerAbsent
 
 TARGETS = ("tuxpaint-doc", "python-doc")
 CONTENDERS = ("lycosa", "links", "scrapy")
 ROUNDS = 3
-SLACK = 0.15
-"""Share of a floor by which a ratio may fall: what a busy neighbour or another processor was seen
-to take.
-"""
-
-NEAR = 0.05
-"""So near to its floor a ratio needs no further round."""
+NEAR = 0.05  # a ratio this near to its floor needs no further round
 
 
 def quick_floors() -> dict[str, float]:
-    """`lycosa/scrapy on python-doc` -> its floor."""
-    floors: dict[str, float] = tomllib.loads((HERE / "floors.toml").read_text())["quick"]
-    return floors
+    """Return the floors by ratio, such as `lycosa/scrapy on python-doc`."""
+    return read_floors("quick")
 
 
 def measure_round(targets: Sequence[str]) -> list[Run]:
-    """One round on each of these targets.
+    """Run one round on each of these targets.
 
     Raises:
-        PeerAbsent: a contender cannot be had here: a check that leaves one out would not look at
-        its ratios. RuntimeError, SitesAbsent, CommandTimeout: as `bench.crawl.crawl_target`.
+        PeerAbsent: a contender is missing, so its ratios cannot be checked.
+        RuntimeError, SitesAbsent, CommandTimeout: as `bench.crawl.crawl_target`.
     """
     if len(those_present(CONTENDERS, tls=False)) < len(CONTENDERS):
         raise PeerAbsent("the check needs all of " + ", ".join(CONTENDERS))
@@ -60,62 +61,38 @@ def measure_round(targets: Sequence[str]) -> list[Run]:
     ]
 
 
-def fallen(
-    measured: Mapping[str, float], floors: Mapping[str, float], slack: float = SLACK
-) -> list[str]:
-    """What fell too far below its floor, or was not measured at all."""
-    complaints = []
-    for name, floor in floors.items():
-        if name not in measured:
-            complaints.append(f"{name}: not measured (floor {floor})")
-        elif measured[name] < floor * (1 - slack):
-            complaints.append(
-                f"{name}: {measured[name]} is more than {slack:.0%} below its floor {floor}"
-            )
-    return complaints
-
-
 def below(runs: Sequence[Run], floors: Mapping[str, float], slack: float) -> dict[str, list[str]]:
-    """By target, what is wrong with its runs: ratios that fell further than `slack`, pages that the
-    contenders did not share.
-    """
-    complaints_by_target = {}
+    """Return by target messages for low ratios and different pages."""
+    complaints = {}
     for target in TARGETS:
-        own = [run for run in runs if run.target == target]
-        of_target = {
-            name: floor for name, floor in floors.items() if name.endswith(f" on {target}")
-        }
-        complaints = [*unequal_pages(own), *fallen(ratios(own), of_target, slack)]
-        if complaints:
-            complaints_by_target[target] = complaints
-    return complaints_by_target
+        of_target = [run for run in runs if run.target == target]
+        names = {name: floor for name, floor in floors.items() if name.endswith(f" on {target}")}
+        complaints[target] = [*unequal_pages(of_target), *fallen(ratios(of_target), names, slack)]
+    return {target: messages for target, messages in complaints.items() if messages}
 
 
 def check(
-    measured: Callable[[Sequence[str]], list[Run]], floors: Mapping[str, float]
+    measure: Callable[[Sequence[str]], list[Run]], floors: Mapping[str, float]
 ) -> tuple[list[Run], list[str]]:
-    """All runs that were made, and what fell. `measured` makes a round on some targets."""
-    every: list[Run] = []
-    left: Sequence[str] = TARGETS
+    """Return all runs, and messages for ratios that are too low.
+
+    Args:
+        measure: runs a round on some targets.
+    """
+    all_runs: list[Run] = []
+    targets: Sequence[str] = TARGETS
     complaints: dict[str, list[str]] = {}
-    for _ in range(2):  # the second time only what fell in the first
+    for _ in range(2):  # the second time only targets with low ratios
         runs: list[Run] = []
-        open_targets = left
+        unfinished = targets
         for _ in range(ROUNDS):
-            runs += measured(open_targets)
-            open_targets = [target for target in left if target in below(runs, floors, NEAR)]
-            if not open_targets:
-                break
-        every += runs
-        complaints = {
-            target: messages
-            for target, messages in below(runs, floors, SLACK).items()
-            if target in left
-        }
-        left = list(complaints)
-        if not left:
-            break
-    return every, [complaint for messages in complaints.values() for complaint in messages]
+            runs += measure(unfinished) if unfinished else []
+            unfinished = [target for target in targets if target in below(runs, floors, NEAR)]
+        all_runs += runs
+        low = below(runs, floors, SLACK)
+        complaints = {target: low[target] for target in targets if target in low}
+        targets = list(complaints)
+    return all_runs, [message for messages in complaints.values() for message in messages]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -126,7 +103,7 @@ def main(arguments: Sequence[str]) -> int:
         help="exit with 0 where the sites or Scrapy are missing",
     )
     options = parser.parse_args(arguments)
-    # or the first crawl of a fresh clone would do it
+    # else the first crawl of a fresh clone compiles the modules
     compileall.compile_dir(HERE.parent / "src", quiet=2)
     try:
         runs, complaints = check(measure_round, quick_floors())

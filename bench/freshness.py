@@ -5,29 +5,30 @@
 
 10,000 pages change as Poisson processes for 60 days. Rates are log-normal (hosts differ by a factor
 of e, pages of a host by e^1.5; the median once in 5 days), importance is Pareto distributed. The
-clock starts after a first crawl at the same budget; all 60 days count, learning included. The
-optimum knows the rates, in the steady state; a share can exceed 1 by chance. The budget is spread
-evenly over the day; what is not used can be saved for an hour.
+simulation starts after a first crawl at the same budget; all 60 days count, learning included. The
+optimum has the true rates, in the steady state; a share can exceed 1 by chance. The budget is spread
+evenly over the day; an unused part can be saved for an hour.
 
 fresh           the schedule of Lycosa (`due_at`, `due_expr`, `solve`, `steer`) with the true rates
 learned         the same with learned rates: one bit per visit
 claims          the same, with lastmod on half of the hosts: 9 of 10 changes announced, one false
                 claim in two weeks
-uniform         the page that was not visited for longest
+uniform         the page with the oldest visit
 proportional    as often as it changes (true rates)
-adaptive        the interval halved after a change and 1.5 times as long after none, as in Nutch,
+adaptive        the interval halved after a change and multiplied by 1.5 without one, as in Nutch,
                 between a day and a year
 
 `--history` replays the dated versions of a real site instead (`bench.histories`), on its last days,
-with the policies that a collection can have. All pages weigh the same, `fresh` learns the rates,
-and the budget is every page once in so many days. `daily` and `age` fetch what is due for longest.
+with the policies of collections. All pages have the same importance, `fresh` learns the rates, and
+the budget is every page once in a number of days. `daily` and `age` fetch the page that has been due
+for longest.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -42,9 +43,9 @@ from lycosa.frontier.recrawl.change_rate import DAY_MS, ChangeStats, ClaimTrust,
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules, due_at, due_expr
 
 PAGES, DAYS, HOSTS = 10_000, 60, 200
-SLOTS = 144  # a day
-SAVED = 1 / 24  # of a day's budget: the most that may be saved up
-ORIGIN = 10_000  # days from 1970 to the start of the clock
+SLOTS = 144  # per day
+MAX_SAVED = 1 / 24  # share of a day's budget that may be saved
+ORIGIN = 10_000  # days from 1970 to the start of the simulation
 FLOORS = {"known": 0.98, "learned": 0.90}
 RECALL, FALSE_CLAIMS = 0.9, 1 / 14
 
@@ -54,7 +55,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(slots=True, frozen=True)
 class Web:
-    """Pages with their hosts, true change rates a day, and importance that sums to 1."""
+    """Pages with their hosts, true change rates per day, and importance that sums to 1."""
 
     hosts: Indices
     rates: Floats
@@ -63,18 +64,19 @@ class Web:
 
 @dataclass(slots=True, frozen=True)
 class Result:
-    """One policy on one web: freshness weighted by importance (0 to 1), over all days and over the
-    second half.
+    """One policy on one web: freshness weighted by importance (0 to 1), over all days.
+
+    `later`: over the second half of the days.
     """
 
     policy: str
     seed: int
     budget: int
-    fetches: float  # a day
+    fetches: float  # per day
     freshness: float
     later: float
     optimum: float
-    found: int = 0  # visits that found a change
+    found: int = 0  # visits that detected a change
     age_days: float = 0.0  # mean time that a copy has been outdated, 0 while it is not
 
     @property
@@ -83,7 +85,7 @@ class Result:
 
 
 def make_web(seed: int, pages: int = PAGES) -> Web:
-    """A web from a seed."""
+    """Generate a web."""
     random = np.random.default_rng(seed)
     hosts = np.minimum(random.pareto(0.8, pages).astype(np.int64), HOSTS - 1)
     depth = random.integers(0, 5, pages)
@@ -98,7 +100,7 @@ def make_web(seed: int, pages: int = PAGES) -> Web:
 
 
 def optimum(web: Web, budget: float) -> float:
-    """The freshness of the best schedule that knows the rates."""
+    """Return the freshness of the best schedule with the true rates."""
     fetches = fresh.rates(web.importance, web.rates, fresh.solve(web.importance, web.rates, budget))
     return float(web.importance @ freshness(fetches, web.rates))
 
@@ -116,9 +118,7 @@ def freshness(fetch_rate: Floats, change_rate: Floats) -> Floats:
 
 
 class Simulation:
-    """The pages in time. Exact: each page's next change is drawn when it is fetched, as the process
-    has no memory.
-    """
+    """Pages over time. The next change is drawn at each fetch, since the process is memoryless."""
 
     def __init__(self, web: Web, seed: int, budget: int, days: int = DAYS) -> None:
         self.web, self.budget, self.days = web, budget, days
@@ -132,9 +132,7 @@ class Simulation:
         self._draw(np.arange(pages))
 
     def fetch(self, pages: Indices, start: float) -> Flags:
-        """Fetch pages, spread over the slot that begins at day `start`; which of them had
-        changed.
-        """
+        """Fetch pages, spread over the slot from day `start`; return which had changed."""
         at = start + (np.arange(len(pages)) + 0.5) / max(len(pages), 1) / SLOTS
         changed: Flags = self.changes_at[pages] <= at
         self._count(pages, at)
@@ -145,52 +143,38 @@ class Simulation:
         return changed
 
     def result(self, policy: str, seed: int, best: float) -> Result:
-        """Close the books at the end of the last day."""
-        self._count(np.arange(len(self.visited)), np.full(len(self.visited), float(self.days)))
-        return Result(
-            policy,
-            seed,
-            self.budget,
-            self.fetched / self.days,
-            self._fresh,
-            self._later,
-            best,
-            self.found,
-            self._age,
-        )
+        """Return the result at the end of the last day."""
+        pages = len(self.visited)
+        self._count(np.arange(pages), np.full(pages, float(self.days)))
+        figures = (self._fresh, self._later, best, self.found, self._age)
+        return Result(policy, seed, self.budget, self.fetched / self.days, *figures)
 
     def _draw(self, pages: Indices) -> None:
         rates, now = self.web.rates[pages], self.visited[pages]
-        recall = np.where(self.announcing[pages], RECALL, 1e-12)
-        announced = now + self._random.exponential(1 / (rates * recall))
-        silent = now + self._random.exponential(1 / (rates * (1 - recall)))
-        wrong = np.where(
-            self.announcing[pages],
-            now + self._random.exponential(1 / FALSE_CLAIMS, len(pages)),
-            np.inf,
-        )
+        announcing, exponential = self.announcing[pages], self._random.exponential
+        recall = np.where(announcing, RECALL, 1e-12)
+        announced = now + exponential(1 / (rates * recall))
+        silent = now + exponential(1 / (rates * (1 - recall)))
+        false_claim = now + exponential(1 / FALSE_CLAIMS, len(pages))
         self.changes_at[pages] = np.minimum(announced, silent)
-        self.claims_at[pages] = np.where(
-            self.announcing[pages], np.minimum(announced, wrong), np.inf
-        )
+        self.claims_at[pages] = np.where(announcing, np.minimum(announced, false_claim), np.inf)
 
     def _count(self, pages: Indices, until: Floats) -> None:
         end = np.minimum(self.changes_at[pages], until)
         old = (until - end) ** 2 - np.maximum(-end, 0.0) ** 2  # only after day 0
         self._age += float(self.web.importance[pages] @ old) / 2 / self.days
+        gained = []
         for begin in (0.0, self.days / 2):
             days = np.maximum(end - np.maximum(self.visited[pages], begin), 0.0)
-            gained = float(self.web.importance[pages] @ days) / (self.days - begin)
-            self._fresh, self._later = (
-                (self._fresh + gained, self._later)
-                if begin == 0
-                else (self._fresh, self._later + gained)
-            )
+            gained.append(float(self.web.importance[pages] @ days) / (self.days - begin))
+        self._fresh += gained[0]
+        self._later += gained[1]
 
 
 class Replay(Simulation):
-    """Pages that change when those of a real site did. `versions`: days of each page's versions,
-    sorted, day 0 being the start of the clock.
+    """Pages that change as those of a real site did.
+
+    `versions`: sorted days of each page's versions; day 0 is the start of the simulation.
     """
 
     def __init__(self, versions: Sequence[Floats], budget: int, days: int) -> None:
@@ -201,7 +185,7 @@ class Replay(Simulation):
 
     @property
     def changes(self) -> int:
-        """Versions while the clock runs."""
+        """Versions during the simulation."""
         return sum(int(((each > 0) & (each <= self.days)).sum()) for each in self._versions)
 
     def _draw(self, pages: Indices) -> None:
@@ -213,7 +197,7 @@ class Replay(Simulation):
 
 
 def by_ratio(simulation: Simulation, intervals: Floats | float, adaptive: bool = False) -> None:
-    """Fetch what is oldest in units of its interval (days), always the whole budget."""
+    """Fetch the pages that are oldest in units of their interval (days); use all of the budget."""
     interval, carried = np.ones(len(simulation.visited)) * intervals, 0.0
     for slot in range(simulation.days * SLOTS):
         start = slot / SLOTS
@@ -228,9 +212,7 @@ def by_ratio(simulation: Simulation, intervals: Floats | float, adaptive: bool =
 
 
 class Schedule:
-    """The product's schedule, driven as a worker drives it: a row's due time at each visit, the
-    threshold daily, steered.
-    """
+    """Lycosa's schedule: due times at each visit, a steered threshold once per day."""
 
     def __init__(
         self,
@@ -245,11 +227,8 @@ class Schedule:
         self._stats = [ChangeStats() for _ in range(pages)]
         self._prior = change_rate.DEFAULT_PRIOR
         self._trust = [ClaimTrust() for _ in range(HOSTS)]
-        self._claimed, self._claim, self._silence = (
-            np.zeros(pages, dtype=np.bool_),
-            np.zeros(pages),
-            np.zeros(pages),
-        )
+        self._claimed: Flags = np.zeros(pages, dtype=np.bool_)
+        self._claim, self._silence = np.zeros(pages), np.zeros(pages)
         self._rates = web.rates.copy() if known else self._estimated()
         self._correction = 1.0
         self._rules = RecrawlRules(
@@ -261,7 +240,7 @@ class Schedule:
         self._due = np.zeros(pages)
 
     def run(self) -> None:
-        """All days."""
+        """Simulate all days."""
         simulation, saved, fetched = self._simulation, 0.0, 0
         for slot in range(simulation.days * SLOTS):
             start = slot / SLOTS
@@ -273,8 +252,8 @@ class Schedule:
                 self._schedule_all()
                 fetched = 0
             if self._claims:
-                self._listen(start)
-            saved = min(saved + simulation.budget / SLOTS, 1 + simulation.budget * SAVED)
+                self._read_claims(start)
+            saved = min(saved + simulation.budget / SLOTS, 1 + simulation.budget * MAX_SAVED)
             pages = np.flatnonzero(self._due <= start + 1 / SLOTS)
             if len(pages) > int(saved):
                 pages = pages[np.argpartition(self._due[pages], int(saved))[: int(saved)]]
@@ -315,7 +294,7 @@ class Schedule:
         )
 
     def _solve(self) -> None:
-        """Once a day: what the tables teach, and the threshold that spends the budget."""
+        """Learn the rates and compute the threshold that uses the budget; once per day."""
         if self._rules.policy is not Policy.FRESH:
             return
         web = self._simulation.web
@@ -379,10 +358,8 @@ class Schedule:
             due = due_at(rules, row)
             self._due[page] = math.inf if due is None else due / DAY_MS - ORIGIN
 
-    def _listen(self, start: float) -> None:
-        """Sitemaps are read each slot: new claims weigh as much as their host's have proved
-        right.
-        """
+    def _read_claims(self, start: float) -> None:
+        """Apply the new claims of sitemaps, weighted by the trust in their host."""
         pages = np.flatnonzero((self._simulation.claims_at <= start) & ~self._claimed)
         for page in pages.tolist():
             self._claim[page] = change_rate.claim_weight(
@@ -407,7 +384,7 @@ POLICIES: dict[str, Callable[[Simulation], None]] = {
 
 
 def run(policy: str, seed: int, budget: int, *, pages: int = PAGES, days: int = DAYS) -> Result:
-    """One policy on one web for all its days."""
+    """Simulate one policy on one web."""
     web = make_web(seed, pages)
     simulation = Simulation(web, seed, budget, days)
     POLICIES[policy](simulation)
@@ -425,9 +402,7 @@ def read_history(file: Path, days: int) -> list[Floats]:
 
 
 def replay(versions: Sequence[Floats], interval: int, days: int) -> list[tuple[Result, int]]:
-    """Return what each policy finds with a budget of all pages in `interval` days, and the changes
-    that there were.
-    """
+    """Return each policy's result with a budget of all pages in `interval` days, and the changes."""
     results = []
     for policy in (Policy.FRESH, Policy.AGE, Policy.DAILY):
         simulation = Replay(versions, max(1, round(len(versions) / interval)), days)
@@ -437,9 +412,7 @@ def replay(versions: Sequence[Floats], interval: int, days: int) -> list[tuple[R
 
 
 def below_floors(results: Sequence[Result], floors: dict[str, float]) -> list[str]:
-    """What is wrong: shares below their floor, a rival that is as good, a budget that was passed, a
-    policy that was not run.
-    """
+    """Return messages for low shares, equally good rivals, exceeded budgets, missing policies."""
     complaints = []
     for policy, floor in (("fresh", floors["known"]), ("learned", floors["learned"])):
         ours = [result for result in results if result.policy == policy]
@@ -452,7 +425,7 @@ def below_floors(results: Sequence[Result], floors: dict[str, float]) -> list[st
                     f"{where}: {result.share:.4f} of the optimum, the floor is {floor}"
                 )
             if result.fetches > result.budget * 1.001:
-                complaints.append(f"{where}: {result.fetches:.0f} fetches a day")
+                complaints.append(f"{where}: {result.fetches:.0f} fetches per day")
             complaints += [
                 f"{where}: {rival.policy} is as good ({rival.share:.4f})"
                 for rival in results
@@ -464,41 +437,32 @@ def below_floors(results: Sequence[Result], floors: dict[str, float]) -> list[st
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """A table: means over the seeds, and the worst seed."""
+    """Return a table: means over the seeds, and the worst seed."""
+
+    def mean(values: Iterable[float], digits: int = 4) -> str:
+        return f"{statistics.mean(values):.{digits}f}"
+
     rows: list[Sequence[object]] = []
     for budget in sorted({result.budget for result in results}):
         of_budget = [result for result in results if result.budget == budget]
         best = {result.seed: result.optimum for result in of_budget}
-        rows.append((budget, "optimum", "", f"{statistics.mean(best.values()):.4f}", "1", "", ""))
+        rows.append((budget, "optimum", "", mean(best.values()), "1", "", ""))
         for policy in dict.fromkeys(result.policy for result in of_budget):
             ours = [result for result in of_budget if result.policy == policy]
-            rows.append(
-                (
-                    budget,
-                    policy,
-                    f"{statistics.mean(result.fetches for result in ours):.0f}",
-                    f"{statistics.mean(result.freshness for result in ours):.4f}",
-                    f"{statistics.mean(result.share for result in ours):.4f}",
-                    f"{min(result.share for result in ours):.4f}",
-                    f"{statistics.mean(result.later / result.optimum for result in ours):.4f}",
-                )
+            cells = (
+                mean((result.fetches for result in ours), 0),
+                mean(result.freshness for result in ours),
+                mean(result.share for result in ours),
+                f"{min(result.share for result in ours):.4f}",
+                mean(result.later / result.optimum for result in ours),
             )
-    return table(
-        (
-            "budget a day",
-            "policy",
-            "fetches a day",
-            "freshness",
-            "share of optimum",
-            "worst seed",
-            "share, second half",
-        ),
-        rows,
-    )
+            rows.append((budget, policy, *cells))
+    header = ("budget per day", "policy", "fetches per day", "freshness", "share of optimum")
+    return table((*header, "worst seed", "share, second half"), rows)
 
 
 def replayed(history: Path, days: int, intervals: Sequence[int]) -> tuple[str, list[object]]:
-    """Replay a history; the report, and its figures."""
+    """Replay a history; return the report and its figures."""
     versions = read_history(history, days)
     rows: list[Sequence[object]] = []
     figures: list[object] = []
@@ -516,18 +480,22 @@ def replayed(history: Path, days: int, intervals: Sequence[int]) -> tuple[str, l
                     f"{result.age_days:.2f}",
                 )
             )
-    header = ("budget", "policy", "fetches a day", "changes found", "fetches that found one")
+    header = ("budget", "policy", "fetches per day", "changes found", "fetches that found one")
     return table((*header, "freshness", "mean age, days"), rows), figures
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1, check=(False, "exit 1 when a floor is missed"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--budgets", type=int, nargs="+", default=[1_000, 5_000])
+    parser = arguments(
+        __doc__,
+        runs=1,
+        check=(False, "exit 1 when a floor is missed"),
+        seeds=[1, 2, 3],
+        budgets=[1_000, 5_000],
+        history=(Path, "a file of `bench.histories`"),
+        days=(730, "last days of the history"),
+        intervals=([1, 7, 30], "days in which every page is fetched once"),
+    )
     parser.add_argument("--only", choices=tuple(POLICIES), action="append")
-    parser.add_argument("--history", type=Path, metavar="FILE", help="of `bench.histories`")
-    parser.add_argument("--days", type=int, default=730, help="of the history")
-    parser.add_argument("--intervals", type=int, nargs="+", default=[1, 7, 30], metavar="DAYS")
     options = parser.parse_args()
     if options.history:
         body, replays = replayed(options.history, options.days, options.intervals)
@@ -543,7 +511,7 @@ def main() -> None:
     report(options, "Freshness", markdown(results), figures)
     if options.check:
         complaints = below_floors(results, FLOORS)
-        print("\n".join(complaints) or "all floors hold")
+        print("\n".join(complaints) or "no floor is missed")
         raise SystemExit(bool(complaints))
 
 

@@ -1,8 +1,8 @@
-"""Markdown documents rendered by real programs: MkDocs Material and Sphinx with MyST as sites,
-pandoc as DOCX and PPTX, Typst as PDF.
+"""Markdown documents rendered by real programs.
 
-Needs the extra `bench`. No program may use the network: images are removed from the documents, and
-links are made absolute.
+MkDocs Material and Sphinx with MyST as sites, pandoc as DOCX and PPTX, Typst as PDF. Needs the extra
+`bench`. No program may use the network, so images are removed from the documents and links are made
+absolute.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ _SPHINX = (
     "project = 'A site'\nextensions = ['myst_parser']\nhtml_theme = 'furo'\nsmartquotes = False\n"
 )
 
+Generator = Callable[[Mapping[str, str], Path], list[bytes]]
+"""Render documents by name in a folder; return the pages or files in the same order."""
+
 
 def without_images(text: str, base: str) -> str:
     """Return a document without images, with absolute links."""
@@ -53,37 +56,32 @@ def _run(command: Sequence[str], folder: Path) -> None:
         raise SystemExit(f"{' '.join(command)} failed:\n{result.stderr[-2000:]}")
 
 
-def _names(texts: Sequence[str]) -> list[str]:
-    return [f"page-{number}" for number in range(len(texts))]
-
-
-def by_mkdocs(texts: Sequence[str], folder: Path) -> list[bytes]:
+def by_mkdocs(texts: Mapping[str, str], folder: Path) -> list[bytes]:
     """Return the pages of a site of MkDocs Material."""
     (folder / "docs").mkdir()
     (folder / "mkdocs.yml").write_text(_MKDOCS)
-    for name, text in zip(_names(texts), texts, strict=True):
+    for name, text in texts.items():
         (folder / "docs" / f"{name}.md").write_text(text)
     _run([sys.executable, "-m", "mkdocs", "build", "--quiet"], folder)
-    return [(folder / "site" / name / "index.html").read_bytes() for name in _names(texts)]
+    return [(folder / "site" / name / "index.html").read_bytes() for name in texts]
 
 
-def by_sphinx(texts: Sequence[str], folder: Path) -> list[bytes]:
+def by_sphinx(texts: Mapping[str, str], folder: Path) -> list[bytes]:
     """Return the pages of a site of Sphinx with MyST and the theme Furo."""
     (folder / "conf.py").write_text(_SPHINX)
-    names = _names(texts)
-    (folder / "index.md").write_text("# A site\n\n```{toctree}\n" + "\n".join(names) + "\n```\n")
-    for name, text in zip(names, texts, strict=True):
+    (folder / "index.md").write_text("# A site\n\n```{toctree}\n" + "\n".join(texts) + "\n```\n")
+    for name, text in texts.items():
         (folder / f"{name}.md").write_text(text)
     _run([sys.executable, "-m", "sphinx", "-q", "-b", "html", ".", "out"], folder)
-    return [(folder / "out" / f"{name}.html").read_bytes() for name in names]
+    return [(folder / "out" / f"{name}.html").read_bytes() for name in texts]
 
 
-def _by_pandoc(form: str) -> Callable[[Sequence[str], Path], list[bytes]]:
-    def convert(texts: Sequence[str], folder: Path) -> list[bytes]:
+def _by_pandoc(form: str) -> Generator:
+    def convert(texts: Mapping[str, str], folder: Path) -> list[bytes]:
         import pypandoc
 
         files = []
-        for name, text in zip(_names(texts), texts, strict=True):
+        for name, text in texts.items():
             target = folder / f"{name}.{form}"
             pypandoc.convert_text(text, form, format=_DIALECT, outputfile=str(target))
             files.append(target.read_bytes())
@@ -92,13 +90,13 @@ def _by_pandoc(form: str) -> Callable[[Sequence[str], Path], list[bytes]]:
     return convert
 
 
-def by_typst(texts: Sequence[str], folder: Path) -> list[bytes]:
-    """Return PDF files of Typst; b"" of a document that it does not compile."""
+def by_typst(texts: Mapping[str, str], folder: Path) -> list[bytes]:
+    """Return PDF files of Typst; b"" for documents that it does not compile."""
     import pypandoc
     import typst
 
     files = []
-    for name, text in zip(_names(texts), texts, strict=True):
+    for name, text in texts.items():
         source = folder / f"{name}.typ"
         standalone = ["--standalone"]
         source.write_text(
@@ -111,7 +109,7 @@ def by_typst(texts: Sequence[str], folder: Path) -> list[bytes]:
     return files
 
 
-GENERATORS: Mapping[str, Callable[[Sequence[str], Path], list[bytes]]] = {
+GENERATORS: Mapping[str, Generator] = {
     "MkDocs Material": by_mkdocs,
     "Sphinx": by_sphinx,
     "DOCX": _by_pandoc("docx"),
@@ -121,9 +119,11 @@ GENERATORS: Mapping[str, Callable[[Sequence[str], Path], list[bytes]]] = {
 
 
 def generated(name: str, texts: Sequence[str]) -> list[bytes]:
-    """Return each document as a program renders it; b"": it does not."""
+    """Return each document as rendered by a program; b"": it failed."""
     with tempfile.TemporaryDirectory() as folder:
-        return GENERATORS[name](texts, Path(folder))
+        return GENERATORS[name](
+            {f"page-{number}": text for number, text in enumerate(texts)}, Path(folder)
+        )
 
 
 def recovered(payload: bytes, url: str) -> str:

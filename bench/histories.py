@@ -3,7 +3,7 @@
     python -m bench.histories REPOSITORY FILE --suffix .xml [--suffix .rst]
 
 Writes a Parquet file for `bench.freshness --history FILE`: path, and the dates in ms since 1970 of
-all versions of its text. Comments, markup and white space are no text. A moved page is another one.
+all versions of its text. Comments, markup and white space are ignored. A moved page is a new one.
 """
 
 from __future__ import annotations
@@ -55,17 +55,16 @@ def digests(repository: Path, blobs: set[str]) -> dict[str, int]:
     command = ["git", "-C", str(repository), "cat-file", "--batch"]
     names = "".join(f"{blob}\n" for blob in blobs).encode()
     output = subprocess.run(command, input=names, capture_output=True, check=True).stdout
-    found, place = {}, 0
+    result, place = {}, 0
     while place < len(output):
         end = output.index(b"\n", place)
         head = output[place:end].decode().split(" ")
-        if len(head) == 2:  # the snapshot of a repository lacks large files
-            place = end + 1
-            continue
-        place = end + 2 + int(head[2])
-        text = _MARKUP.sub(b" ", output[end + 1 : place - 1]).decode("utf-8", "replace")
-        found[head[0]] = text_digest(" ".join(text.split()))
-    return found
+        # "missing": snapshots of repositories lack large files
+        place = end + 1 if len(head) == 2 else end + 2 + int(head[2])
+        if place > end + 1:
+            text = _MARKUP.sub(b" ", output[end + 1 : place - 1]).decode("utf-8", "replace")
+            result[head[0]] = text_digest(" ".join(text.split()))
+    return result
 
 
 def versions(repository: Path, suffixes: tuple[str, ...]) -> dict[str, list[int]]:

@@ -1,5 +1,4 @@
-"""Known-item search: how well a page is found again by words of its title or of one of its
-sentences.
+"""Known-item search: ranks of pages for words of their title or of one of their sentences.
 
     python -m bench.known_item [--sites DIR] [--pages N] [--only sites|languages]
 
@@ -10,7 +9,7 @@ first ten; a page with the same text counts as the target. The baseline is tanti
 stemming, any of the words, the title weighted three times.
 
 `languages`: all sites in one index. Queries come from pages in every language that has enough. Near
-copies are folded, and one of the target counts as the target. Measured with the language of the
+copies are grouped, and one of the target counts as the target. Measured with the language of the
 query and without it; odd-numbered queries were used for tuning.
 """
 
@@ -25,8 +24,8 @@ from pathlib import Path
 import polars as pl
 import tantivy
 
-from bench.corpora import SITES, html_files
-from bench.harness import arguments, report, table
+from bench.corpora import SITES, html_files, tantivy_baseline
+from bench.harness import arguments, reciprocal_rank, report, table
 from bench.relevance import index_pages
 from lycosa.core.records import Page
 from lycosa.graph.near_duplicates import near_groups
@@ -41,11 +40,10 @@ KINDS = ("title", "six words", "four words")
 TARGETS = 120
 TITLE_WORDS, TITLE_WEIGHT = 6, 3.0
 _WORD = re.compile(r"[A-Za-z]{2,}")
-LANGUAGE_TARGETS, LEAST_PAGES = 40, 10
-"""Pages of a language that queries are made from, and how many it must have."""
+LANGUAGE_TARGETS, MIN_PAGES = 40, 10  # pages per language for queries; pages that it must have
 
 Site = list[tuple[str, Page]]
-Ask = Callable[[str], list[str]]
+Search = Callable[[str], list[str]]
 
 
 def sites(folder: Path, pages: int) -> dict[str, Site]:
@@ -60,75 +58,54 @@ def sites(folder: Path, pages: int) -> dict[str, Site]:
     return results
 
 
+def targets_of(site: Site, language: str) -> Site:
+    return [
+        (url, page)
+        for url, page in site
+        if page.language == language and page.language_share == 1 and len(page.main_text) > 500
+    ]
+
+
 def queries(site: Site, kind: str) -> list[tuple[str, int]]:
     """Return queries with the text digest of their target."""
     generator = random.Random(8)
-    targets = [
-        page
-        for _, page in site
-        if page.language == "en" and page.language_share == 1 and len(page.main_text) > 500
-    ]
-    made = []
+    targets = [page for _, page in targets_of(site, "en")]
+    count = 6 if kind == "six words" else 4
+    pairs = []
     for page in generator.sample(targets, min(TARGETS, len(targets))):
-        if kind == "title":
-            query = " ".join(re.findall(r"\w+", page.title)[:TITLE_WORDS])
-        else:
-            count = 6 if kind == "six words" else 4
-            lines = [
-                line for line in page.main_text.split("\n") if len(_WORD.findall(line)) > count
-            ]
-            words = _WORD.findall(generator.choice(lines)) if lines else []
+        words = re.findall(r"\w+", page.title)[:TITLE_WORDS]
+        if kind != "title":
+            sentences = map(_WORD.findall, page.main_text.split("\n"))
+            lines = [words for words in sentences if len(words) > count]
+            words = generator.choice(lines) if lines else []
             start = generator.randrange(len(words) - count) if words else 0
-            query = " ".join(words[start : start + count])
-        if query:
-            made.append((query, page.text_digest))
-    return made
+            words = words[start : start + count]
+        if words:
+            pairs.append((" ".join(words), page.text_digest))
+    return pairs
 
 
-def weighted_bm25(site: Site) -> Ask:
+def weighted_bm25(site: Site) -> Search:
     """Return a search by tantivy alone."""
-    analyzer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(
-        tantivy.Filter.lowercase()
+    analyzer = (
+        tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+        .filter(tantivy.Filter.lowercase())
+        .filter(tantivy.Filter.stemmer("english"))
     )
-    builder = tantivy.SchemaBuilder()
-    builder.add_text_field("url", stored=True, tokenizer_name="raw")
-    for name in ("title", "body"):
-        builder.add_text_field(name, tokenizer_name="english")
-    index = tantivy.Index(builder.build())
-    index.register_tokenizer("english", analyzer.filter(tantivy.Filter.stemmer("english")).build())
-    writer = index.writer(heap_size=50_000_000, num_threads=1)
-    for url, page in site:
-        document = tantivy.Document()
-        document.add_text("url", url)
-        document.add_text("title", page.title)
-        document.add_text("body", page.text)
-        writer.add_document(document)
-    writer.commit()
-    index.reload()
-    searcher = index.searcher()
-
-    def ask(query: str) -> list[str]:
-        parsed = index.parse_query(
-            re.sub(r"[^\w\s]", " ", query), ["title", "body"], field_boosts={"title": TITLE_WEIGHT}
-        )
-        return [
-            str(searcher.doc(address).get_first("url"))
-            for _, address in searcher.search(parsed, 10).hits
-        ]
-
-    return ask
+    documents = ((url, page.title, page.text) for url, page in site)
+    search = tantivy_baseline(analyzer.build(), {"title": TITLE_WEIGHT, "body": 1.0}, documents)
+    return lambda query: search(re.sub(r"[^\w\s]", " ", query), 10)
 
 
-def reciprocal_rank(
-    ask: Ask, requests: Sequence[tuple[str, int]], digests: dict[str, int]
+def mean_rank(
+    search: Search, requests: Sequence[tuple[str, int]], digests: dict[str, int]
 ) -> float:
     """Return the mean reciprocal rank of the targets."""
-    total = 0.0
-    for query, target in requests:
-        total += next(
-            (1 / place for place, url in enumerate(ask(query), 1) if digests[url] == target), 0.0
-        )
-    return total / max(1, len(requests))
+    ranks = (
+        reciprocal_rank([digests[url] for url in search(query)], {target})
+        for query, target in requests
+    )
+    return sum(ranks) / max(1, len(requests))
 
 
 def site_row(root: str, name: str, site: Site) -> tuple[str, ...]:
@@ -137,51 +114,42 @@ def site_row(root: str, name: str, site: Site) -> tuple[str, ...]:
     digests = {url: page.text_digest for url, page in site}
 
     def ours(query: str) -> list[str]:
-        return [
-            hit.url
-            for hit in searcher.search(
-                SearchRequest(query, language="en", per_host=0, spelling=False)
-            ).hits
-        ]
+        request = SearchRequest(query, language="en", per_host=0, spelling=False)
+        return [hit.url for hit in searcher.search(request).hits]
 
     cells = [name, str(len(site))]
     plain = weighted_bm25(site)
     for kind in KINDS:
         requests = queries(site, kind)
         figures = (
-            f"{reciprocal_rank(ours, requests, digests):.3f}; "
-            f"{reciprocal_rank(plain, requests, digests):.3f} ({len(requests)})"
+            f"{mean_rank(ours, requests, digests):.3f}; "
+            f"{mean_rank(plain, requests, digests):.3f} ({len(requests)})"
         )
         cells.append(figures if requests else "–")
     return tuple(cells)
 
 
 def language_queries(pages: Site) -> dict[str, list[tuple[str, str]]]:
-    """Return queries with the URLs of their targets, for each language: alternately the first words
-    of a title, and four neighbouring words of a sentence.
+    """Return by language pairs of a query and the URL of its target.
+
+    Alternately the first words of a title, and four neighbouring words of a sentence.
     """
     generator = random.Random(8)
-    made: dict[str, list[tuple[str, str]]] = {}
+    result: dict[str, list[tuple[str, str]]] = {}
     for language in sorted({page.language for _, page in pages if page.language}):
-        targets = [
-            (url, page)
-            for url, page in pages
-            if page.language == language and page.language_share == 1 and len(page.main_text) > 500
-        ]
-        if len(targets) < LEAST_PAGES:
+        targets = targets_of(pages, language)
+        if len(targets) < MIN_PAGES:
             continue
-        chosen = generator.sample(targets, min(LANGUAGE_TARGETS, len(targets)))
-        made[language] = []
-        for url, page in chosen:
-            title = [unit.surface for unit in analyzer_for(language).units(page.title)]
+        result[language] = []
+        units = analyzer_for(language).units
+        for url, page in generator.sample(targets, min(LANGUAGE_TARGETS, len(targets))):
+            title = [unit.surface for unit in units(page.title)]
             line = generator.choice([line for line in page.main_text.split("\n") if line])
-            words = [unit.surface for unit in analyzer_for(language).units(line)]
+            words = [unit.surface for unit in units(line)]
             start = generator.randrange(max(1, len(words) - 3))
-            made[language] += [
-                (" ".join(title[:TITLE_WORDS]), url),
-                (" ".join(words[start : start + 4]), url),
-            ]
-    return made
+            texts = title[:TITLE_WORDS], words[start : start + 4]
+            result[language] += [(" ".join(text), url) for text in texts]
+    return result
 
 
 def near_copies(root: str, pages: Site) -> dict[str, int]:
@@ -198,24 +166,21 @@ def near_copies(root: str, pages: Site) -> dict[str, int]:
 
 
 def language_rows(root: str, pages: Site) -> list[tuple[str, ...]]:
-    """Return for each language, and as their mean, the reciprocal ranks with the language of the
-    query and without it.
-    """
+    """Return ranks by language and their means, with the language of the query and without it."""
     searcher = index_pages(root, pages)
     groups = near_copies(root, pages)
 
     def rank(requests: Sequence[tuple[str, str]], language: str | None) -> float:
-        total = 0.0
+        ranks = []
         for query, target in requests:
             request = SearchRequest(query, 30, language=language, per_host=0, spelling=False)
-            hits = searcher.search(request).hits
-            results = list(dict.fromkeys(groups[hit.url] for hit in hits))[:10]
-            total += 1 / (results.index(groups[target]) + 1) if groups[target] in results else 0.0
-        return total / len(requests)
+            results = dict.fromkeys(groups[hit.url] for hit in searcher.search(request).hits)
+            ranks.append(reciprocal_rank(list(results)[:10], {groups[target]}))
+        return sum(ranks) / len(requests)
 
     figures: dict[str, list[float]] = {}
     for language, requests in language_queries(pages).items():
-        # two queries from each page: those of every second page
+        # two queries come from each page
         halves = [
             [query for place, query in enumerate(requests) if place // 2 % 2 == half]
             for half in (0, 1)
@@ -231,9 +196,7 @@ def language_rows(root: str, pages: Site) -> list[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
-    parser.add_argument("--sites", type=Path, default=SITES)
-    parser.add_argument("--pages", type=int, default=700)
+    parser = arguments(__doc__, runs=1, sites=SITES, pages=700)
     parser.add_argument("--only", choices=("sites", "languages"))
     options = parser.parse_args()
     bodies = []
@@ -244,12 +207,9 @@ def main() -> None:
             kinds = (f"{kind}: Lycosa; BM25 (queries)" for kind in KINDS)
             bodies.append(table(("site", "pages", *kinds), rows))
         if options.only != "sites":
-            together = [page for site in results.values() for page in site]
-            columns = (
-                "language (queries)",
-                *("odd, given", "odd, none", "even, given", "even, none"),
-            )
-            bodies.append(table(columns, language_rows(f"{folder}/all", together)))
+            pages = [page for site in results.values() for page in site]
+            columns = ("language (queries)", "odd, given", "odd, none", "even, given", "even, none")
+            bodies.append(table(columns, language_rows(f"{folder}/all", pages)))
     report(options, "Known-item search", "\n\n".join(bodies))
 
 

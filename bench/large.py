@@ -4,13 +4,13 @@
     python -m bench.large --urls 1000000 --hosts 100000 --bare --fetches 50000
 
 Generates a compacted state (`tests/frontier/large.py`), then crawls in a new process as `lycosa
-crawl` does, without the index. The web answers in process, on a clock that moves only while the
+crawl` does, without the index. The web responds in process, on a clock that advances only while the
 worker waits: pages of 15 KB with 40 links, of which 34 lead to known URLs, and one page in ten
-links to a new host. CPU includes all threads and the compaction processes, but not the making of
-the pages.
+links to a new host. CPU includes all threads and the compaction processes, but not the generation
+of the pages.
 
-`--bare`: no archive and no parser; a page has ten links. Counted are URLs that were scheduled,
-fetched and committed, robots.txt included.
+`--bare`: no archive and no parser; a page has ten links. URLs that were scheduled, fetched and
+committed are counted, robots.txt included.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\n\r\n"
 
 
 class Meter:
-    """CPU seconds by part of the work."""
+    """CPU seconds by part of the crawl."""
 
     def __init__(self) -> None:
         self.cpu_s: defaultdict[str, float] = defaultdict(float)
@@ -98,14 +98,14 @@ class Meter:
 
 
 class Web:
-    """A fetcher that makes pages from the digest of their URL, in 50 to 150 ms of its clock."""
+    """A fetcher that generates pages from the digest of their URL, in 50 to 150 simulated ms."""
 
     def __init__(self, clock: ManualClock, known: list[str], meter: Meter, *, bare: bool) -> None:
         self._clock, self._known, self._bare = clock, known, bare
         self._order = count()
         self._running: list[tuple[int, int, Exchange]] = []
         self.fetches = 0
-        self._exchange = meter.wrap("web", self._make, "thread")
+        self._exchange = meter.wrap("web", self._generate, "thread")
         self.parse = meter.wrap("web", self._parse, "thread")
 
     @property
@@ -136,7 +136,7 @@ class Web:
     def close(self) -> None:
         self._running.clear()
 
-    def _make(self, request: Request) -> Exchange:
+    def _generate(self, request: Request) -> Exchange:
         digest = crc32(request.url.encode())
         robots = request.url.endswith("/robots.txt")
         return Exchange(
@@ -190,7 +190,7 @@ class Web:
 
 
 class Series:
-    """Memory and files over time; each peak is that since the row before."""
+    """Memory and files over time; each peak is that since the previous row."""
 
     COLUMNS = ("fetches", "peak MiB", "anonymous", "file", "hosts", "queued", "files", "log")
 
@@ -294,9 +294,9 @@ def main() -> None:
         hosts=1_000_000,
         fetches=200_000,
         bare=(False, "the frontier alone"),
+        inside=(Path, "the prepared workspace (internal)"),
     )
     parser.add_argument("--set", action="append", default=[], help="crawl.active_hosts=5000")
-    parser.add_argument("--inside", type=Path, help="the prepared workspace (internal)")
     options = parser.parse_args()
     if options.inside:
         crawl(options)

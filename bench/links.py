@@ -1,8 +1,9 @@
-"""Our fetch + links alone, to stand beside Scrapy's: `python -m bench.links CONCURRENCY SEED…`. For
-the benchmark only.
+"""Our fetching and links alone, for comparison with Scrapy.
+
+    python -m bench.links CONCURRENCY SEED…
 
 libcurl, one lexbor parse, every `a` and `area` resolved and de-duplicated, those on the seeds'
-origins followed. No archive, no text, no tables, no politeness. Prints what it fetched as JSON.
+origins followed. No archive, no text, no tables, no politeness. Prints the counts as JSON.
 """
 
 from __future__ import annotations
@@ -28,10 +29,8 @@ WAIT_MS = 1000
 
 
 def crawl(seeds: Sequence[str], concurrency: int) -> tuple[int, int]:
-    """Fetch all that is reachable on the seeds' origins. Returns the exchanges made and the links
-    followed or known.
-    """
-    # over TLS the certificate is one made for the run
+    """Fetch all pages that can be reached on the seeds' origins; return exchanges and links."""
+    # over TLS the certificate was created for the run
     settings = FetchSettings(connections=concurrency, verify_tls=False)
     origins = tuple(f"{url_origin(seed)}/" for seed in seeds)
     seen = {normalise(seed) for seed in seeds}
@@ -59,7 +58,7 @@ def _port(url: str) -> int:
 
 
 def followed(exchange: Exchange, max_decoded: int) -> Iterator[str]:
-    """Absolute URLs that a page or a redirect leads to."""
+    """Yield the absolute URLs of the links of a page or of a redirect."""
     if exchange.error:
         return
     headers = parse_head(exchange.response_head)

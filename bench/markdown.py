@@ -1,13 +1,13 @@
 """Markdown by round trip: documents are rendered to pages of sites, and recovered from them.
 
-    python -m bench.markdown [DIR …] [--template NAME] [--generators] [--count N] [--show N]
+    python -m bench.markdown [DIR …] [--template NAME] [--generators] [--count N]
 
 The documents are the Markdown descriptions of the installed Python packages, and the `.md` files
-below each DIR (such as /usr/share/doc/nodejs). Those with raw HTML are left out: their source has
-no plain form to compare with. Each is rendered by markdown-it into a template: documentation sites
-in the manner of MkDocs Material, Sphinx and Docusaurus, a blog in the manner of WordPress, and a
-news site. They add navigation, cookie note, sidebar, permalinks and footer. With `--generators`,
-real programs render them (`bench.generators`): MkDocs Material, Sphinx, and DOCX, PPTX and PDF files.
+in each DIR (such as /usr/share/doc/nodejs). Those with raw HTML are excluded, because they cannot be
+compared as plain blocks. Each is rendered by markdown-it into a template: documentation sites in
+the style of MkDocs Material, Sphinx and Docusaurus, a blog in the style of WordPress, and a news
+site. They add navigation, cookie note, sidebar, permalinks and footer. With `--generators`, real
+programs render them (`bench.generators`): MkDocs Material, Sphinx, and DOCX, PPTX and PDF files.
 
 Blocks are compared by kind and text, as multisets: headings with their level, paragraphs, list
 items, table cells, listings (byte by byte) and links. Prints F1 by template and by kind, and CPU
@@ -20,9 +20,9 @@ import html
 import random
 import re
 import statistics
-import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.metadata import distributions
 from pathlib import Path
 from urllib.parse import urljoin
@@ -31,11 +31,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from bench.generators import GENERATORS, generated, recovered, without_images
-from bench.harness import arguments, report, table
+from bench.harness import arguments, report, table, timed
 
 URL = "https://docs.example.org/guide/page/"
 MIN_LENGTH, MAX_LENGTH = 800, 60_000
-_HTML = re.compile(r"<[a-zA-Z/!](?!ttps?:)")
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _PARSER = MarkdownIt("commonmark", {"linkify": False}).enable(["table", "strikethrough"])
 
@@ -43,7 +42,7 @@ Blocks = Counter[tuple[str, str]]
 
 
 def documents(folders: Sequence[Path]) -> list[str]:
-    """Markdown documents without raw HTML, in a fixed order."""
+    """Return Markdown documents without raw HTML, in a fixed order."""
     texts = {
         str(each.metadata.json["description"])
         for each in distributions()
@@ -67,12 +66,12 @@ def _flat(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def blocks(text: str, base: str) -> Blocks:
-    """The blocks of a document: (kind, text)."""
-    side_blocks: Blocks = Counter()
+    """Return the blocks of a document: (kind, text)."""
+    result: Blocks = Counter()
     kinds: list[str] = []
     for token in _PARSER.parse(text):
         if token.type in ("fence", "code_block"):
-            side_blocks["listing", token.content.strip("\n")] += 1
+            result["listing", token.content.strip("\n")] += 1
         elif token.nesting == 1:
             kinds.append(
                 f"heading {token.tag[1]}"
@@ -86,14 +85,14 @@ def blocks(text: str, base: str) -> Blocks:
             kind = {"th": "cell", "td": "cell"}.get(inner[-1], inner[-1])
             if kind == "paragraph" and "list_item" in inner:
                 kind = "item"
-            content = _plain(token, side_blocks, base)
+            content = _plain(token, result, base)
             if content:
-                side_blocks[kind, content] += 1
-    return side_blocks
+                result[kind, content] += 1
+    return result
 
 
-def _plain(token: Token, side_blocks: Blocks, base: str) -> str:
-    """The text of an inline token without markup; its links are counted."""
+def _plain(token: Token, result: Blocks, base: str) -> str:
+    """Return the text of an inline token without markup; count its links."""
     parts = []
     for child in token.children or ():
         if child.type in ("text", "code_inline"):
@@ -102,7 +101,7 @@ def _plain(token: Token, side_blocks: Blocks, base: str) -> str:
             parts.append(" ")
         elif child.type == "link_open":
             target = urljoin(base, str(child.attrs["href"]))
-            side_blocks["link", re.sub(r"[^\w]+", " ", target).strip()] += 1
+            result["link", re.sub(r"[^\w]+", " ", target).strip()] += 1
     return " ".join("".join(parts).split())
 
 
@@ -249,7 +248,7 @@ TEMPLATES = {
 
 
 def page(document: str, template: str, chance: random.Random) -> bytes:
-    """The page that a site makes of a document."""
+    """Render a document as a page of a site."""
     title = html.escape(document.strip().split("\n")[0].lstrip("# "))
     body = TEMPLATES[template](_PARSER.render(document), chance)
     return f"<!doctype html><html lang=en><title>{title}</title>{body}</html>".encode()
@@ -261,22 +260,25 @@ def f1(true: Blocks, recovered: Blocks) -> float:
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1, show=(0, "print the worst documents"))
+    parser = arguments(
+        __doc__,
+        runs=1,
+        generators=(False, "render by real programs"),
+        count=(int, "number of documents, spread over all"),
+    )
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--template", choices=[*TEMPLATES, *GENERATORS], action="append")
-    parser.add_argument("--generators", action="store_true", help="render by real programs")
-    parser.add_argument("--count", type=int, help="number of documents, spread over all")
     options = parser.parse_args()
     texts = documents(options.folders)
     texts = texts[:: max(1, len(texts) // (options.count or len(texts)))]
     names = options.template or (GENERATORS if options.generators else TEMPLATES)
-    rows = [_compared(name, texts, options.show) for name in names]
+    rows = [_compared(name, texts) for name in names]
     body = table(("template", "F1, mean", *KINDS, "CPU ms per page"), rows)
     report(options, "Markdown", f"{body}\n\n{len(texts)} documents", rows)
 
 
 def _rendered(name: str, texts: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return documents and what a template or program makes of them."""
+    """Return documents, each with the output of a template or program."""
     if name in TEMPLATES:
         chance = random.Random(name)
         return [(text, page(text, name, chance)) for text in texts]
@@ -285,28 +287,20 @@ def _rendered(name: str, texts: Sequence[str]) -> list[tuple[str, bytes]]:
     return [(text, payload) for text, payload in pairs if payload]
 
 
-def _compared(name: str, texts: Sequence[str], shown: int) -> tuple[str, ...]:
+def _compared(name: str, texts: Sequence[str]) -> tuple[str, ...]:
     """Return the row of a template or program: F1, also by kind, and CPU."""
-    scores: list[tuple[float, str, str]] = []
-    by_kind: dict[str, list[Blocks]] = defaultdict(lambda: [Counter(), Counter()])
-    spent_s = 0.0
+    scores, times_ms = [], []
+    by_kind: dict[str, tuple[Blocks, Blocks]] = {kind: (Counter(), Counter()) for kind in KINDS}
     for text, payload in _rendered(name, texts):
-        start = time.process_time()
-        result = recovered(payload, URL)
-        spent_s += time.process_time() - start
-        true, found = blocks(text, URL), blocks(result, URL)
-        scores.append((f1(true, found), text, result))
-        for side, side_blocks in enumerate((true, found)):
-            for (kind, content), count in side_blocks.items():
+        result, _, cpu_ms = timed(partial(recovered, payload, URL))
+        times_ms.append(cpu_ms)
+        pair = blocks(text, URL), blocks(result, URL)
+        scores.append(f1(*pair))
+        for side, of_side in enumerate(pair):
+            for (kind, content), count in of_side.items():
                 by_kind[kind.split()[0]][side][kind, content] += count
-    for score, text, result in sorted(scores)[:shown]:
-        true, found = blocks(text, URL), blocks(result, URL)
-        print(f"--- {name} {score:.3f} {text[:60]!r}")
-        print("  lost ", list((true - found).elements())[:6])
-        print("  added", list((found - true).elements())[:6])
     figures = [f"{f1(*by_kind[kind]):.3f}" for kind in KINDS]
-    mean = statistics.mean(score for score, _, _ in scores)
-    return name, f"{mean:.3f}", *figures, f"{spent_s * 1000 / len(scores):.2f}"
+    return name, f"{statistics.mean(scores):.3f}", *figures, f"{statistics.mean(times_ms):.2f}"
 
 
 KINDS = ("heading", "paragraph", "item", "cell", "listing", "link")

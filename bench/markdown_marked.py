@@ -1,8 +1,8 @@
-"""Markdown of the pages of `wcxb`, compared with the Markdown that people marked.
+"""Markdown of the pages of `wcxb`, compared with manually marked Markdown.
 
     python -m bench.markdown_marked [--peer crawl4ai PYTHON] [--peer trafilatura PYTHON]
 
-Blocks are compared as `bench.markdown` does it, on the pages of the reported half. PYTHON is the
+Blocks are compared as in `bench.markdown`, on the pages of the reported half. PYTHON is the
 interpreter of an environment that has the peer. CPU is from bytes to Markdown; pages per CPU-second
 are the total, so that large pages count.
 """
@@ -12,14 +12,13 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.extract import MarkedPage, load_wcxb
-from bench.harness import arguments, report, table
+from bench.harness import arguments, report, table, timed
 from bench.markdown import blocks, f1
 from lycosa.page.html.markdown import page_markdown
 
@@ -33,14 +32,13 @@ class Converted(NamedTuple):
 
 
 def convert(page: MarkedPage) -> Converted:
-    """Return the Markdown of Lycosa."""
-    start = time.process_time()
-    markdown = page_markdown(page.payload, url=page.url or DEFAULT_URL)
-    return Converted(markdown, (time.process_time() - start) * 1000)
+    """Convert a page by Lycosa."""
+    markdown, _, cpu_ms = timed(lambda: page_markdown(page.payload, url=page.url or DEFAULT_URL))
+    return Converted(markdown, cpu_ms)
 
 
 def convert_by_peer(name: str, interpreter: str, pages: Sequence[MarkedPage]) -> list[Converted]:
-    """Return what another converter makes of the pages."""
+    """Convert the pages by another program."""
     requests = "".join(
         json.dumps({"url": page.url or DEFAULT_URL, "path": str(page.path)}) + "\n"
         for page in pages

@@ -1,9 +1,9 @@
 """Markdown of marked pages by other converters, for `bench.markdown_marked --peer NAME PYTHON`.
 
-Runs by itself in the environment of the converter: `PYTHON -I bench/markdown_peers.py NAME`. Reads
-JSON lines with `url` and `path` (of a compressed page); writes for each a JSON line with `markdown`
-and `cpu_ms`. Crawl4AI: what its crawler does with a page after the browser, with its filter of main
-content. trafilatura: with links, formatting, tables and comments.
+Runs in the environment of the converter: `PYTHON -I bench/markdown_peers.py NAME`. Reads JSON lines
+with `url` and `path` (of a compressed page); writes for each a JSON line with `markdown` and
+`cpu_ms`. Crawl4AI: its steps after the browser, with its filter of main content. trafilatura: with
+links, formatting, tables and comments.
 """
 
 from __future__ import annotations

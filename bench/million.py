@@ -2,12 +2,12 @@
 
     python -m bench.million [--first 10000] [--pages 1000000] [--queries 400]
 
-For 10,000 pages (or `--first`), 100,000 and so on up to `--pages`, so many of a larger web of real pages
-(`bench.million_web`, a host for 50 pages) are crawled by `lycosa crawl` with its index. The next
-crawl gets SIGKILL and the one after it resumes: the time is that until its first request. Then
-`lycosa serve` answers queries drawn from the pages, with snippets, and compact, rank and check run
-once. CPU includes all processes but the web's. A million pages take about three hours and 60 GB in
-TMPDIR.
+For 10,000 pages (or `--first`), 100,000 and so on up to `--pages`: `lycosa crawl` fetches this number
+of pages of a larger web of real pages (`bench.million_web`, a host for 50 pages) and indexes them.
+The next crawl gets SIGKILL and the one after it resumes: the time is that until its first request.
+Then `lycosa serve` answers queries drawn from the pages, with snippets, and compact, rank and check
+run once. CPU includes all processes but the web's. A million pages take about three hours and 60 GB
+in TMPDIR.
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ import polars as pl
 
 from bench.commands import run
 from bench.corpora import Sample, queries
-from bench.harness import arguments, load_average, measure, quantile, report, table
+from bench.harness import (
+    arguments,
+    load_average,
+    lycosa,
+    measure,
+    quantile,
+    report,
+    server_process,
+    table,
+)
 from bench.million_web import SEED
 from bench.search import Client, latencies, serving
 from lycosa.store.tables.files import with_main_text
@@ -47,7 +56,7 @@ COLUMNS = (
 )
 
 
-def note(text: str) -> None:
+def log(text: str) -> None:
     print(f"{text}; load {load_average():.1f}", file=sys.stderr, flush=True)
 
 
@@ -55,17 +64,12 @@ def note(text: str) -> None:
 def web(pages: int) -> Iterator[int]:
     """Serve a web that is large enough in a process; yield its port."""
     words = ["--pages", str(round(pages * WEB_SHARE)), "--hosts", str(pages // PAGES_PER_HOST)]
-    command = [sys.executable, "-m", "bench.million_web", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield int(process.stdout.readline())
-        finally:
-            process.terminate()
+    with server_process([sys.executable, "-m", "bench.million_web", *words]) as (_, line):
+        yield int(line)
 
 
-def served(port: int) -> int:
-    """Return how many requests the web has answered."""
+def answered_requests(port: int) -> int:
+    """Return the number of requests that the web has answered."""
     connection = HTTPConnection("127.0.0.1", port)
     connection.request("GET", "/-served")
     return int(connection.getresponse().read())
@@ -80,19 +84,16 @@ def crawl_command(root: Path, port: int, max_pages: int) -> list[str]:
         "collection.courtesy_factor": 1,
     }
     words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "crawl", SEED, "--quiet"]
-    return [*command, "--max-pages", str(max_pages), *words]
+    return lycosa(root, "crawl", SEED, "--quiet", "--max-pages", max_pages, *words)
 
 
 @contextmanager
-def started(command: list[str], port: int, requests: int) -> Iterator[float]:
-    """Run a command until the web has answered so many requests more; yield the seconds that it
-    took, then kill it.
-    """
-    before, start = served(port), time.perf_counter()
+def killed_after(command: list[str], port: int, requests: int) -> Iterator[float]:
+    """Run a command until the web has answered some more requests; yield the seconds, then kill it."""
+    before, start = answered_requests(port), time.perf_counter()
     with subprocess.Popen(command, start_new_session=True) as process:
         try:
-            while served(port) < before + requests:
+            while answered_requests(port) < before + requests:
                 if process.poll() is not None:
                     raise SystemExit("the crawl ended before it was killed")
                 time.sleep(0.02)
@@ -119,33 +120,28 @@ def search_ms(root: Path, count: int) -> tuple[float, float]:
 
 
 def step_row(folder: Path, pages: int, count: int) -> tuple[str, ...]:
-    """Crawl, kill, resume, search and maintain a workspace of so many pages; return its row."""
+    """Crawl, kill, resume, search and maintain a workspace; return its row."""
     root, limit_s = folder / "w", 600 + pages * S_PER_PAGE
     with web(pages) as port:
         crawl = measure(crawl_command(root, port, pages), output=folder / "output", limit_s=limit_s)
         if crawl.exit_code:
             raise SystemExit((folder / "output").read_text())
-        note(f"{pages:,}: crawled in {crawl.wall_s:,.0f} s, {1000 * crawl.cpu_s / pages:.1f} ms")
-        with started(crawl_command(root, port, 2 * pages), port, round(pages * KILL_AFTER)):
+        log(f"{pages:,}: crawled in {crawl.wall_s:,.0f} s, {1000 * crawl.cpu_s / pages:.1f} ms")
+        with killed_after(crawl_command(root, port, 2 * pages), port, round(pages * KILL_AFTER)):
             pass
-        with started(crawl_command(root, port, RESUMED), port, 1) as resume_s:
+        with killed_after(crawl_command(root, port, RESUMED), port, 1) as resume_s:
             pass
-        note(f"{pages:,}: resumed in {resume_s:.1f} s")
+        log(f"{pages:,}: resumed in {resume_s:.1f} s")
         run(folder, *crawl_command(root, port, RESUMED)[3:])
     medians = search_ms(root, count)
-    note(f"{pages:,}: searches take {medians[0]:.1f} and {medians[1]:.1f} ms")
+    log(f"{pages:,}: searches take {medians[0]:.1f} and {medians[1]:.1f} ms")
     maintenance = []
     for name in ("compact", "check", "rank"):
         cpu_s, wall_s, peak = run(folder, "-w", str(root), name, limit_s=limit_s)
-        note(f"{pages:,}: {name} took {wall_s:.0f} s and {peak:.0f} MB")
+        log(f"{pages:,}: {name} took {wall_s:.0f} s and {peak:.0f} MB")
         maintenance.append(cpu_s)
-    cells: tuple[float, ...] = (
-        1000 * crawl.cpu_s / pages,
-        crawl.tree_rss_mb,
-        crawl.tree_anonymous_mb,
-        resume_s,
-    )
-    cells += (*medians, *maintenance, load_average())
+    cells = [1000 * crawl.cpu_s / pages, crawl.tree_rss_mb, crawl.tree_anonymous_mb, resume_s]
+    cells += [*medians, *maintenance, load_average()]
     return (str(pages), *(f"{cell:.1f}" for cell in cells))
 
 
@@ -158,14 +154,10 @@ def main() -> None:
     while pages <= options.pages:
         with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
             rows.append(step_row(Path(folder), pages, options.queries))
-        note("; ".join(rows[-1]))
+        log("; ".join(rows[-1]))
         pages *= STEP
-    report(
-        options,
-        "A million pages",
-        table(COLUMNS, rows),
-        [dict(zip(COLUMNS, row, strict=True)) for row in rows],
-    )
+    figures = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    report(options, "A million pages", table(COLUMNS, rows), figures)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def origin(host: int) -> bytes:
 
 
 class Web:
-    """Computes each response from the host and the path. `sources`: pages that are templates."""
+    """Computes each response from host and path. `sources`: pages that are used as templates."""
 
     def __init__(self, pages: int, hosts: int, sources: Iterable[bytes]) -> None:
         weights = [(rank + 20) ** -0.7 for rank in range(hosts)]  # a few hosts are large
@@ -67,15 +67,16 @@ class Web:
             return _message(b"404 Not Found", b"") if number % 3 else _message(b"200 OK", _ROBOTS)
         page = int(path.rpartition(b"-")[2] or 0) if b"-" in path else 0
         leaf = page * FANOUT + 1 >= self.sizes[number]
-        fate = (page * 37 + number * 17) % 100 if leaf and page else 50
-        if fate < 2:
+        # leaves only: other pages must lead to all pages below them
+        draw = (page * 37 + number * 17) % 100 if leaf and page else 50
+        if draw < 2:
             target = b"Location: %s\r\n" % self._url(number, page - 1)
             return _message(b"301 Moved Permanently", b"moved", target)
-        if fate < 4 or page >= self.sizes[number]:
+        if draw < 4 or page >= self.sizes[number]:
             return _message(b"404 Not Found", b"<title>404</title>")
-        if fate < 5:
+        if draw < 5:
             return _message(b"500 Internal Server Error", b"<title>500</title>")
-        return _message(b"200 OK", self._page(number, page - (5 <= fate < 9)))
+        return _message(b"200 OK", self._page(number, page - (5 <= draw < 9)))
 
     def _page(self, host: int, page: int) -> bytes:
         draws = random.Random(host << 32 | page)

@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import random
 import tempfile
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
-from tests.index.corpus import Corpus
 
-from bench.harness import arguments, report, table
+from bench.corpora import commit_pages
+from bench.harness import arguments, report, table, timed
 from lycosa.core.records import Page
 from lycosa.graph.builder import make_generation
 from lycosa.graph.generation import link_news
 from lycosa.graph.minhash import CHARACTERS, NEAR, WORDS
-from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.digest import text_digest
@@ -43,7 +42,7 @@ class Planted:
 
 @dataclass(frozen=True)
 class Measured:
-    """Precision of pairs in one group, and recall of pairs at `NEAR` or above."""
+    """Precision of grouped pairs, and recall of pairs with a similarity of at least `NEAR`."""
 
     precision: float
     recall: float
@@ -94,7 +93,7 @@ def _changed(
     """Replace runs of tokens until the similarity is about the target."""
     width = CHARACTERS if spaceless else WORDS
     changed = list(tokens)
-    share = (1 - target) / (1 + target)  # of shingles that are to be other ones
+    share = (1 - target) / (1 + target)  # of shingles to replace
     left = share * len(tokens)
     while left >= width:
         run = min(chance.randint(1, 12), max(1, int(left) - width + 1))
@@ -105,34 +104,33 @@ def _changed(
 
 
 def measure(pairs: list[Planted], folder: Path) -> Measured:
-    """Store the texts as pages, rank, and compare the groups with the pairs."""
-    corpus = Corpus(str(folder / "workspace"))
-    buffers = Buffers()
-    for number, pair in enumerate(pairs):
-        for side, text in (("a", pair.one), ("b", pair.other)):
-            corpus.add(
-                buffers,
-                f"http://h{number % 50}.test/{number}/{side}",
-                Page(
-                    main_text=text, text=text, language=pair.language, text_digest=text_digest(text)
-                ),
-            )
-    corpus.commit_buffers(buffers)
-    started = time.perf_counter()
-    make_generation(corpus.workspace)
-    seconds = time.perf_counter() - started
-    groups = _groups(corpus.workspace)
-    together = [
+    """Commit the texts as pages, rank, and compare the groups with the pairs."""
+
+    def pages() -> Iterator[tuple[str, Page]]:
+        for number, pair in enumerate(pairs):
+            for side, text in (("a", pair.one), ("b", pair.other)):
+                digest = text_digest(text)
+                page = Page(main_text=text, text=text, language=pair.language, text_digest=digest)
+                yield f"http://h{number % 50}.test/{number}/{side}", page
+
+    root = str(folder / "workspace")
+    commit_pages(root, pages())
+    workspace = Workspace.open(root)
+    _, wall_ms, _ = timed(lambda: make_generation(workspace))
+    groups = _groups(workspace)
+    grouped = [
         groups.get(f"{number}/a", 0) == groups.get(f"{number}/b", 1) for number in range(len(pairs))
     ]
     # groups of texts that are not pairs
-    others = len({group for group in groups.values() if group}) - sum(together)
+    others = len({group for group in groups.values() if group}) - sum(grouped)
     right = sum(
-        pair.similarity >= NEAR for pair, grouped in zip(pairs, together, strict=True) if grouped
+        pair.similarity >= NEAR for pair, in_group in zip(pairs, grouped, strict=True) if in_group
     )
     true = sum(pair.similarity >= NEAR for pair in pairs)
-    positives = sum(together) + abs(others)
-    return Measured(right / max(positives, 1), right / max(true, 1), true, positives, seconds)
+    positives = sum(grouped) + abs(others)
+    return Measured(
+        right / max(positives, 1), right / max(true, 1), true, positives, wall_ms / 1000
+    )
 
 
 def _groups(workspace: Workspace) -> dict[str, int]:

@@ -1,19 +1,17 @@
-"""CPU of fetching, archiving and resolving links, each compared with libraries in the same rounds.
+"""CPU of fetching, archiving and resolving links, compared with libraries in the same rounds.
 
     python -m bench.network [fetch|warc|links]... [--pages 600] [--requests 3000] [--runs N]
 
-fetch   Small pages from nginx with keep-alive: our fetcher, a bare pycurl loop, httpx. The bare
-        loop looks at nothing.
-warc    Real pages written and read: ours (response, request and metadata records in one write),
-        warcio and fastwarc (response and request, buffered).
-links   `a` and `area` links of real pages: ours resolves, checks the scope and makes keys, and
-        starts each round with empty caches; Scrapy's way is `urljoin` and w3lib's
-        `canonicalize_url`, and nothing more.
+fetch   Small pages from nginx with keep-alive: our fetcher, and a bare pycurl loop that does not
+        examine the responses.
+warc    Real pages written and read: ours (response, request and metadata records in one write), and
+        fastwarc (response and request, buffered).
+links   `a` and `area` links of real pages: ours resolves, checks the scope and computes keys, with
+        empty caches in each round; Scrapy's method is `urljoin` and w3lib's `canonicalize_url`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import gzip
 import io
@@ -23,17 +21,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urljoin
 
-import httpx
 import pycurl
 from fastwarc.stream_io import GzipWriter
-from fastwarc.warc import ArchiveIterator as FastIterator
-from fastwarc.warc import WarcRecord, WarcRecordType
+from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 from selectolax.lexbor import LexborHTMLParser
 from tests.servers.nginx import Server, nginx
 from w3lib.url import canonicalize_url
-from warcio.archiveiterator import ArchiveIterator
-from warcio.statusandheaders import StatusAndHeaders
-from warcio.warcwriter import WARCWriter
 
 from bench.corpora import SITES, html_files
 from bench.harness import alternate, arguments, comparison, cpu_s, report
@@ -55,16 +48,19 @@ from lycosa.url.scope import Admission
 
 CONNECTIONS = 32
 SMALL_PAGE = b"<p>A small page, of the size of a short answer.</p>\n" * 20
-HTTPX_SHARE = 10  # httpx gets fewer requests because it is so much slower
 AT_MS, DATE = 1_795_256_778_123, "2026-11-21T10:26:18.123Z"
 
 Pages = Sequence[tuple[str, bytes]]
-Contenders = dict[str, Callable[[], float]]
+Readings = dict[str, list[float]]
 
 
-def microseconds(work: Callable[[], object], count: int) -> float:
-    """Return the CPU microseconds per item."""
-    return cpu_s(work) * 1e6 / count
+def compare(works: dict[str, Callable[[], object]], count: int, runs: int) -> Readings:
+    """Return the CPU microseconds per item in alternating rounds."""
+
+    def measure(work: Callable[[], object]) -> float:
+        return cpu_s(work) * 1e6 / count
+
+    return alternate({name: functools.partial(measure, work) for name, work in works.items()}, runs)
 
 
 def fetch_ours(url: str, port: int, count: int) -> None:
@@ -105,35 +101,19 @@ def fetch_bare(url: str, count: int) -> None:
             multi.select(1.0)
 
 
-async def fetch_httpx(url: str, count: int) -> None:
-    limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
-    async with httpx.AsyncClient(limits=limits, trust_env=False) as client:
-
-        async def worker() -> None:
-            for _ in range(count // CONNECTIONS):
-                assert (await client.get(url)).content == SMALL_PAGE
-
-        await asyncio.gather(*(worker() for _ in range(CONNECTIONS)))
-
-
-def compare_fetch(requests: int, runs: int) -> tuple[str, dict[str, list[float]]]:
-    few = max(CONNECTIONS, requests // HTTPX_SHARE // CONNECTIONS * CONNECTIONS)
+def compare_fetch(requests: int, runs: int) -> dict[str, Readings]:
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         Path(folder, "page.html").write_bytes(SMALL_PAGE)
         with nginx([Server("127.0.0.1", Path(folder))]) as server:
             url = f"http://127.0.0.1:{server.port}/page.html"
-            contenders: Contenders = {
-                "Lycosa": lambda: microseconds(
-                    lambda: fetch_ours(url, server.port, requests), requests
-                ),
-                "bare libcurl": lambda: microseconds(lambda: fetch_bare(url, requests), requests),
-                "httpx": lambda: microseconds(lambda: asyncio.run(fetch_httpx(url, few)), few),
+            works: dict[str, Callable[[], object]] = {
+                "Lycosa": lambda: fetch_ours(url, server.port, requests),
+                "bare libcurl": lambda: fetch_bare(url, requests),
             }
-            readings = alternate(contenders, runs)
-    return comparison(readings, "Lycosa", "fetch, CPU µs per request"), readings
+            return {"fetch, CPU µs per request": compare(works, requests, runs)}
 
 
-def make_exchange(number: int, body: bytes) -> tuple[Exchange, Visit]:
+def create_exchange(number: int, body: bytes) -> tuple[Exchange, Visit]:
     """Return a page as a server sends it, and its visit."""
     path = f"/docs/chapter-{number % 40}/page-{number}.html"
     url = f"http://www.example.org{path}"
@@ -193,34 +173,6 @@ def write_fastwarc(path: Path, pages: Sequence[tuple[Exchange, Visit]]) -> None:
                 file.write(buffer.getvalue())
 
 
-def write_warcio(path: Path, pages: Sequence[tuple[Exchange, Visit]]) -> None:
-    with path.open("wb") as file:
-        writer = WARCWriter(file, gzip=True, warc_version="1.1")
-        for exchange, _ in pages:
-            records = [
-                writer.create_warc_record(
-                    exchange.url,
-                    kind,
-                    payload=io.BytesIO(payload),
-                    http_headers=_http_headers(head, kind),
-                    warc_headers_dict={"WARC-Date": DATE},
-                )
-                for kind, head, payload in (
-                    ("request", exchange.request_head, b""),
-                    ("response", exchange.response_head, exchange.body),
-                )
-            ]
-            writer.write_request_response_pair(*records)
-
-
-def _http_headers(head: bytes, kind: str) -> StatusAndHeaders:
-    first, *lines = head.decode("latin-1").split("\r\n")[:-2]
-    fields = [(name, value) for name, _, value in (line.partition(": ") for line in lines)]
-    if kind == "request":
-        return StatusAndHeaders(first, fields)
-    return StatusAndHeaders(first.removeprefix("HTTP/1.1 "), fields, protocol="HTTP/1.1")
-
-
 def read_ours(path: Path) -> int:
     return sum(len(stored.exchange.body) for stored in read_exchanges(path))
 
@@ -228,53 +180,39 @@ def read_ours(path: Path) -> int:
 def read_fastwarc(path: Path) -> int:
     responses = (
         record
-        for record in FastIterator(path, parse_http=True)
+        for record in ArchiveIterator(path, parse_http=True)
         if record.headers["WARC-Type"] == "response"
     )
     return sum(len(record.reader.read()) for record in responses)
 
 
-def read_warcio(path: Path) -> int:
-    with path.open("rb") as file:
-        responses = (record for record in ArchiveIterator(file) if record.rec_type == "response")
-        return sum(len(record.raw_stream.read()) for record in responses)
-
-
-def compare_warc(pages: Pages, runs: int) -> tuple[str, dict[str, list[float]]]:
-    exchanges = [make_exchange(number, body) for number, (_, body) in enumerate(pages)]
-    size, count = sum(len(body) for _, body in pages), len(pages)
+def compare_warc(pages: Pages, runs: int) -> dict[str, Readings]:
+    exchanges = [create_exchange(number, body) for number, (_, body) in enumerate(pages)]
+    size = sum(len(body) for _, body in pages)
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as temporary:
         folder = Path(temporary)
+        ours, other, stored = (folder / f"{name}.warc.gz" for name in ("ours", "other", "stored"))
+        write_ours(stored, exchanges)
 
-        def write(name: str, writer: Callable[..., None]) -> float:
-            (folder / name).unlink(missing_ok=True)
-            return microseconds(lambda: writer(folder / name, exchanges), count)
+        def write(writer: Callable[..., None], path: Path) -> None:
+            path.unlink(missing_ok=True)
+            writer(path, exchanges)
 
-        def read(reader: Callable[[Path], int]) -> float:
-            def check() -> None:
-                assert reader(folder / "Lycosa.warc.gz") == size
+        def read(reader: Callable[[Path], int]) -> None:
+            assert reader(stored) == size
 
-            return microseconds(check, count)
-
-        write_ours(folder / "Lycosa.warc.gz", exchanges)
-        writers = {"Lycosa": write_ours, "fastwarc": write_fastwarc, "warcio": write_warcio}
-        readers = {"Lycosa": read_ours, "fastwarc": read_fastwarc, "warcio": read_warcio}
-        writes = alternate(
-            {
-                name: functools.partial(write, f"{name}.warc.gz", each)
-                for name, each in writers.items()
-            },
-            runs,
-        )
-        reads = alternate(
-            {name: functools.partial(read, each) for name, each in readers.items()}, runs
-        )
-    tables = [
-        comparison(writes, "Lycosa", "WARC, writing, CPU µs per page"),
-        comparison(reads, "Lycosa", "WARC, reading, CPU µs per page"),
-    ]
-    figures = {f"write, {name}": values for name, values in writes.items()}
-    return "\n\n".join(tables), figures | {f"read, {name}": each for name, each in reads.items()}
+        writes: dict[str, Callable[[], object]] = {
+            "Lycosa": lambda: write(write_ours, ours),
+            "fastwarc": lambda: write(write_fastwarc, other),
+        }
+        reads: dict[str, Callable[[], object]] = {
+            "Lycosa": lambda: read(read_ours),
+            "fastwarc": lambda: read(read_fastwarc),
+        }
+        return {
+            "WARC, writing, CPU µs per page": compare(writes, len(pages), runs),
+            "WARC, reading, CPU µs per page": compare(reads, len(pages), runs),
+        }
 
 
 def resolve_ours(pages: Sequence[tuple[str, list[str]]], domains: Domains) -> int:
@@ -310,21 +248,20 @@ def resolve_scrapy(pages: Sequence[tuple[str, list[str]]]) -> int:
     return count
 
 
-def compare_links(pages: Pages, runs: int) -> tuple[str, dict[str, list[float]]]:
+def compare_links(pages: Pages, runs: int) -> dict[str, Readings]:
     links = [
         (url, [node.attributes["href"] or "" for node in LexborHTMLParser(body).css("a, area[href]")
                if "href" in node.attributes])
         for url, body in pages
     ]  # fmt: skip
-    count = max(1, sum(len(targets) for _, targets in links))
     domains = Domains(bundled_suffix_list())
     domains.registrable("site.example")  # reads the list, once per process
-    contenders: Contenders = {
-        "Lycosa": lambda: microseconds(lambda: resolve_ours(links, domains), count),
-        "urljoin, canonicalize_url": lambda: microseconds(lambda: resolve_scrapy(links), count),
+    works: dict[str, Callable[[], object]] = {
+        "Lycosa": lambda: resolve_ours(links, domains),
+        "urljoin, canonicalize_url": lambda: resolve_scrapy(links),
     }
-    readings = alternate(contenders, runs)
-    return comparison(readings, "Lycosa", "links, CPU µs per link"), readings
+    count = max(1, sum(len(targets) for _, targets in links))
+    return {"links, CPU µs per link": compare(works, count, runs)}
 
 
 def main() -> None:
@@ -335,15 +272,15 @@ def main() -> None:
     files = list(html_files(SITES))
     files = random.Random(7).sample(files, min(options.pages, len(files)))
     pages = [(url, _read(path)) for url, path in files]
-    results = {}
+    results: dict[str, Readings] = {}
     if "fetch" in areas:
-        results["fetch"] = compare_fetch(options.requests, options.runs)
+        results |= compare_fetch(options.requests, options.runs)
     if "warc" in areas:
-        results["warc"] = compare_warc(pages, options.runs)
+        results |= compare_warc(pages, options.runs)
     if "links" in areas:
-        results["links"] = compare_links(pages, options.runs)
-    body = "\n\n".join(text for text, _ in results.values())
-    report(options, "Network", body, {name: each for name, (_, each) in results.items()})
+        results |= compare_links(pages, options.runs)
+    tables = [comparison(readings, "Lycosa", unit) for unit, readings in results.items()]
+    report(options, "Network", "\n\n".join(tables), results)
 
 
 def _read(path: Path) -> bytes:

@@ -1,6 +1,6 @@
 """Quality of passages, compared with fixed windows ranked by BM25, and the time of a search.
 
-    python -m bench.passages [--data DIR] [--results FILE]
+    python -m bench.passages [--data DIR] [--every N] [--results FILE]
     python -m bench.passages --chunks 100000 [--results FILE]
 
 Each article of XQuAD (five paragraphs) is a page. A question is answered if one of the first three
@@ -11,28 +11,27 @@ questions were used for tuning, even-numbered ones are held out.
 
 The baseline cuts the text into windows of whole words with as many tokens, without regard to
 paragraphs and sentences, and ranks all windows of all pages by BM25 (k1 1.2, b 0.75) with the same
-analysis. `paragraphs` does the same with the paragraphs, of which it takes the first tokens.
+analysis. `paragraphs` does the same with the first tokens of each paragraph.
 
-With `--chunks`, times of searches in that number of chunks of 384 dimensions, made of words of XQuAD
-(Spanish), by words, by vectors and by both. The encoder hashes words; no query is repeated.
+With `--chunks`: times of searches in that number of chunks of 384 dimensions, generated from words
+of XQuAD (Spanish), by words, by vectors and by both. The encoder hashes words; no query is repeated.
 """
 
 from __future__ import annotations
 
 import random
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.harness import arguments, quantile, report, table
+from bench.harness import DATA, arguments, quantiles, report, table, timed
 from bench.relevance import (
-    DATA,
     Collection,
     Document,
     bm25_rankings,
@@ -53,10 +52,10 @@ PARAGRAPHS = 5  # of an article
 PASSAGES, TOKENS = 3, 120
 DIMENSIONS, SECTIONS = 384, 20  # of vectors; of a page
 SEARCHES, WARM_UP = 300, 20
-CONTEXT = 10  # characters around an answer that tell its paragraph
+CONTEXT = 10  # characters around an answer, which identify its paragraph
 
 Answering = Callable[[str], list[str]]
-"""Return the first passages for a question, by its number."""
+"""From the number of a question to its first passages."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,7 @@ def windows(text: str) -> Iterator[str]:
             window, size = [], 0
         window.append(word)
         size += tokens
-    if window:
-        yield " ".join(window)
+    yield " ".join(window)
 
 
 def baseline(texts: Iterable[str], collection: Collection) -> Answering:
@@ -137,15 +135,14 @@ def baseline(texts: Iterable[str], collection: Collection) -> Answering:
     return lambda number: [documents[int(each)].text for each in rankings[number][:PASSAGES]]
 
 
-def found_by(finder: PassageFinder, collection: Collection, taken_ms: list[float]) -> Answering:
-    """Return the passages of a search, whose durations are added to `taken_ms`."""
+def found_by(finder: PassageFinder, collection: Collection, times_ms: list[float]) -> Answering:
+    """Return a search by Lycosa that appends its durations to `times_ms`."""
 
     def answer(number: str) -> list[str]:
-        started = time.perf_counter()
         request = PassageRequest(collection.questions[number], PASSAGES, TOKENS)
-        passages = finder.find(request).passages
-        taken_ms.append(1000 * (time.perf_counter() - started))
-        return [each.text for each in passages]
+        result, wall_ms, _ = timed(lambda: finder.find(request))
+        times_ms.append(wall_ms)
+        return [each.text for each in result.passages]
 
     return answer
 
@@ -164,23 +161,20 @@ def index_articles(root: str, collection: Collection) -> PassageFinder:
 def language_rows(
     root: str, data: Path, language: str, every: int = 1
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the figures of one language: for each way the odd and the even questions."""
+    """Yield the figures of one language by ranking: the odd and the even questions."""
     of = questions(data, language)
     collection = of.collection
     pages = [page.main_text for _, page in articles(collection)]
-    taken_ms: list[float] = []
-    ways = {
+    times_ms: list[float] = []
+    first_windows = (next(windows(each.text)) for each in collection.documents)
+    rankings = {
         "windows, BM25": baseline((each for page in pages for each in windows(page)), collection),
-        "paragraphs, BM25": baseline(
-            (next(windows(each.text)) for each in collection.documents), collection
-        ),
-        "Lycosa": found_by(index_articles(root, collection), collection, taken_ms),
+        "paragraphs, BM25": baseline(first_windows, collection),
+        "Lycosa": found_by(index_articles(root, collection), collection, times_ms),
     }
-    for name, answering in ways.items():
+    for name, answering in rankings.items():
         shares = [f"{share(of, answering, half[::every]):.3f}" for half in halves(collection)]
-        times = (
-            [f"{quantile(taken_ms, each):.0f}" for each in (0.5, 0.95)] if taken_ms else ["", ""]
-        )
+        times = quantiles(times_ms, 0.5, 0.95) if times_ms else ["", ""]
         yield (collection.name, name, *shares, *times)
 
 
@@ -217,57 +211,42 @@ def time_searches(folder: str, data: Path, chunks: int) -> str:
     config = Config.model_validate({"encoder": {"source": "bench.passages:hashed_words"}})
     encodings = []
     for name in ("first", "second"):
-        started, cpu_s = time.perf_counter(), time.process_time()
-        vectors = encode_chunks(Workspace.open(folder), config)
+        vectors, *times = timed(lambda: encode_chunks(Workspace.open(folder), config))
         assert vectors is not None
-        took = time.perf_counter() - started, time.process_time() - cpu_s
-        encodings.append((name, f"{vectors.encoded:,}", *(f"{each:.1f}" for each in took)))
+        encodings.append((name, f"{vectors.encoded:,}", *(f"{each / 1000:.1f}" for each in times)))
     finder = PassageFinder(folder, config=config)
-    queries = list(collection.questions.values())
-    chosen = random.Random(2).sample(queries, SEARCHES + WARM_UP)
+    queries = random.Random(2).sample(list(collection.questions.values()), SEARCHES + WARM_UP)
     rows = []
     for ranking in ("keyword", "vector", "hybrid"):
-        wall, cpu = list[float](), list[float]()
-        for number, query in enumerate(chosen):
-            started, cpu_s = time.perf_counter(), time.process_time()
-            finder.find(PassageRequest(query, ranking=ranking))
-            if number >= WARM_UP:
-                wall.append(1000 * (time.perf_counter() - started))
-                cpu.append(1000 * (time.process_time() - cpu_s))
-        figures = [quantile(each, share) for each in (wall, cpu) for share in (0.5, 0.95)]
-        rows.append((ranking, *(f"{each:.0f}" for each in figures)))
+        requests = [PassageRequest(query, ranking=ranking) for query in queries]
+        pairs = [timed(partial(finder.find, request))[1:] for request in requests][WARM_UP:]
+        wall, cpu = zip(*pairs, strict=True)
+        rows.append((ranking, *quantiles(wall, 0.5, 0.95), *quantiles(cpu, 0.5, 0.95)))
     columns = ("ranking", "median ms", "95 % ms", "median CPU ms", "95 % CPU ms")
     encoding = table(("encoding", "encoded chunks", "wall s", "CPU s"), encodings)
     return f"{encoding}\n\n{table(columns, rows)}"
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1, every=(1, "use every Nth question (default 1)"))
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument(
-        "--chunks", type=int, default=0, help="time searches in this number of chunks"
-    )
-    options = parser.parse_args()
-    if options.chunks:
-        with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
-            body = time_searches(folder, options.data, options.chunks)
-        report(options, f"Passages of {options.chunks:,} chunks", body)
-        return
+    options = arguments(
+        __doc__,
+        runs=1,
+        every=(1, "use every Nth question (default 1)"),
+        data=DATA,
+        chunks=(0, "time searches in this number of chunks"),
+    ).parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
+        if options.chunks:
+            body = time_searches(folder, options.data, options.chunks)
+            report(options, f"Passages of {options.chunks:,} chunks", body)
+            return
         rows = [
             row
             for language in LANGUAGES
             for row in language_rows(f"{folder}/{language}", options.data, language, options.every)
         ]
-    columns = (
-        "collection",
-        "passages",
-        "odd questions (tuned on)",
-        "even (held out)",
-        "median ms",
-        "95 % ms",
-    )
-    report(options, "Passages", table(columns, rows))
+    columns = ("collection", "passages", "odd questions (tuned on)", "even (held out)")
+    report(options, "Passages", table((*columns, "median ms", "95 % ms"), rows))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class Stack(NamedTuple):
 
 
 def read_stacks(lines: Iterable[str]) -> Iterator[Stack]:
-    """Parse the stacks that do not wait of py-spy's `raw` format: frames joined by `;`, a count."""
+    """Parse py-spy's `raw` format (frames joined by `;`, a count); skip waiting stacks."""
     for line in lines:
         text, _, count = line.rstrip("\n").rpartition(" ")
         frames = text.split(";")
@@ -74,7 +74,7 @@ def _innermost(places: Sequence[tuple[str, str]]) -> tuple[str, str]:
 
 
 def _is_native(places: Sequence[tuple[str, str]]) -> bool:
-    """Whether a library's code ran, or the C library called by it."""
+    """Return whether code of a native library ran, or the C library called by it."""
     for _, file in reversed(places):
         name = file.rpartition("/")[2]
         if not name.startswith(_SYSTEM):

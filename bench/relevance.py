@@ -1,27 +1,21 @@
-"""Quality of the first results on collections with relevance judgements, compared with plain BM25
-in the same run.
+"""Quality of the first results on collections with relevance judgements, compared with plain BM25.
 
     python -m bench.relevance [--data DIR] [--only NAME]... [--results FILE]     NAME: a collection,
-    mixed, or languages
+    or mixed
 
 Judged collections: Cranfield, CISI and Medline (mean average precision of the first 1,000 results)
 and XQuAD (mean reciprocal rank of the first ten: the paragraph that answers a question).
 Odd-numbered questions were used for tuning, even-numbered ones are held out. Two baselines rank the
 same texts with BM25 (k1 1.2, b 0.75) over one field of title and text, any of the words: `BM25`
-with our analysis, `tantivy` with its own stemmer where it has one.
-
-Lycosa is measured without feedback (the figures to compare with BM25) and with `feedback=auto`, the
-default.
+with our analysis, `tantivy` with its own stemmer where it has one. Lycosa is measured without
+feedback (the figures to compare with BM25) and with `feedback=auto`, the default.
 
 `mixed`: XQuAD and the sentences of SIB-200 in all languages in one index, with and without the
 language of the query (mean reciprocal rank of the first ten). A SIB-200 query is every second word
 of a sentence; in languages without spaces, the middle half of it.
 
-`languages`: the same queries with an index for each language, beside tantivy and BM25; only if it is
-named.
-
-UDHR: each article of the Universal Declaration is a page. The query is the three rarest words of
-its first sentence.
+UDHR (`tests/search/test_relevance.py`): each article of the Universal Declaration is a page. The
+query is the three rarest words of its first sentence.
 """
 
 from __future__ import annotations
@@ -31,23 +25,21 @@ import math
 import re
 import tempfile
 import unicodedata
-import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from xml.etree import ElementTree
 
 import tantivy
 
-from bench.corpora import commit_pages
-from bench.harness import arguments, report, table
-from lycosa.config.settings import IndexSettings
+from bench import corpora
+from bench.corpora import commit_pages, index_workspace, tantivy_baseline
+from bench.harness import DATA, arguments, reciprocal_rank, report, table
 from lycosa.core.records import Page
-from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.text.analyze import analyzer_for
 
-DATA = Path("/work/shared/data")
 DEPTH, MRR_DEPTH = 1_000, 10
 K1, B = 1.2, 0.75
 _NUMBER = re.compile(r"\d+")
@@ -77,9 +69,7 @@ class Document:
 
 @dataclass(slots=True)
 class Collection:
-    """A test collection: documents, queries by number, and the numbers of the documents relevant to
-    each query.
-    """
+    """Documents, queries by number, and the numbers of the documents relevant to each query."""
 
     name: str
     language: str
@@ -89,18 +79,13 @@ class Collection:
 
     @property
     def measure(self) -> Callable[[Sequence[str], set[str]], float]:
-        """Average precision, or reciprocal rank where one document answers."""
-        return reciprocal_rank if self.has_one_answer else average_precision
-
-    @property
-    def has_one_answer(self) -> bool:
-        """Whether one document answers each question."""
-        return self.name.startswith("xquad")
+        """Average precision; reciprocal rank where one document answers each question."""
+        return average_precision if self.depth == DEPTH else first_ten
 
     @property
     def depth(self) -> int:
-        """The number of results that the measure looks at."""
-        return MRR_DEPTH if self.has_one_answer else DEPTH
+        """The number of results that the measure examines."""
+        return MRR_DEPTH if self.name.startswith("xquad") else DEPTH
 
 
 def cranfield(folder: Path) -> Collection:
@@ -113,13 +98,9 @@ def cranfield(folder: Path) -> Collection:
         plain = " ".join(text.split())
         assert number is not None
         documents.append(Document(number[1], title, plain.removeprefix(title).strip()))
-    questions = {}
-    for place, top in enumerate(
-        (folder / "cran.qry.trec-format").read_text().split("</top>")[:-1], 1
-    ):
-        questions[str(place)] = " ".join(
-            top.partition("Description:")[2].partition("<narr>")[0].split()
-        )
+    queries = (folder / "cran.qry.trec-format").read_text().split("</top>")[:-1]
+    texts = (each.partition("Description:")[2].partition("<narr>")[0] for each in queries)
+    questions = {str(number): " ".join(text.split()) for number, text in enumerate(texts, 1)}
     relevant: dict[str, set[str]] = defaultdict(set)
     for line in (folder / "cran.qrels.trec-format").read_text().splitlines():
         question, _, document, judgement = line.split()
@@ -141,13 +122,8 @@ def abstracts(folder: Path) -> Collection:
     relevant: dict[str, set[str]] = defaultdict(set)
     for question, document, *_ in _rows(folder / "qrels.tsv"):
         relevant[question].add(document)
-    return Collection(
-        folder.name,
-        "en",
-        documents,
-        {row[0]: row[1] for row in _rows(folder / "queries.tsv")},
-        relevant,
-    )
+    questions = {row[0]: row[1] for row in _rows(folder / "queries.tsv")}
+    return Collection(folder.name, "en", documents, questions, relevant)
 
 
 def xquad(folder: Path, language: str) -> Collection:
@@ -157,17 +133,12 @@ def xquad(folder: Path, language: str) -> Collection:
     ]
     rows = _rows(folder / f"{language}.questions.tsv")
     questions = {str(number): text for number, (_, text) in enumerate(rows, 1)}
-    return Collection(
-        f"xquad-{language}",
-        language,
-        documents,
-        questions,
-        {str(n): {row[0]} for n, row in enumerate(rows, 1)},
-    )
+    relevant = {str(number): {row[0]} for number, row in enumerate(rows, 1)}
+    return Collection(f"xquad-{language}", language, documents, questions, relevant)
 
 
 def judged(data: Path) -> list[Collection]:
-    """The collections with judgements that are in a folder."""
+    """Return the collections with judgements in a folder."""
     result = [cranfield(data / "cranfield")] if (data / "cranfield").is_dir() else []
     result += [abstracts(data / name) for name in ("cisi", "med") if (data / name).is_dir()]
     return result + [
@@ -179,13 +150,12 @@ def judged(data: Path) -> list[Collection]:
 def index_pages(root: str, pages: Iterable[tuple[str, Page]]) -> Searcher:
     """Commit pages at their URLs, and index them."""
     commit_pages(root, pages)
-    with Indexer(root, IndexSettings()) as indexer:
-        indexer.update()
+    index_workspace(root)
     return Searcher(root)
 
 
 def pages_of(collection: Collection) -> Iterable[tuple[str, Page]]:
-    """The documents as pages of a host with the collection's name."""
+    """Yield the documents as pages of a host with the collection's name."""
     for each in collection.documents:
         headings = [each.title] if each.title else []
         page = Page(
@@ -211,8 +181,9 @@ def rankings(
     language: str = "",
     **request: object,
 ) -> dict[str, list[str]]:
-    """For each question the numbers of the documents of the collection, the best first."""
+    """Return for each question the numbers of documents, best first."""
     result = {}
+    prefix = f"http://{collection.name}.test/"
     for number in collection.questions if numbers is None else numbers:
         search_request = SearchRequest(
             collection.questions[number],
@@ -222,46 +193,32 @@ def rankings(
             folded=False,
             **request,  # type: ignore[arg-type]
         )
-        prefix = f"http://{collection.name}.test/"
-        result[number] = [
-            hit.url.removeprefix(prefix) for hit in searcher.search(search_request).hits
-        ]
+        hits = searcher.search(search_request).hits
+        result[number] = [hit.url.removeprefix(prefix) for hit in hits]
     return result
 
 
 def tantivy_rankings(collection: Collection) -> dict[str, list[str]]:
-    """tantivy alone: title and text in one field, its stemmer for the language, any of the
-    words. Words are cut at spaces and punctuation: its simple tokenizer cuts Hindi words at signs.
+    """Return rankings of tantivy alone: one field, its stemmer, any of the words.
+
+    Words are cut at spaces and punctuation: its simple tokenizer cuts Hindi words at signs.
     """
     tokenizer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(
         tantivy.Filter.lowercase()
     )
     if collection.language in _TANTIVY_STEMMERS:
         tokenizer = tokenizer.filter(tantivy.Filter.stemmer(_TANTIVY_STEMMERS[collection.language]))
-    builder = tantivy.SchemaBuilder()
-    builder.add_text_field("number", stored=True, tokenizer_name="raw")
-    builder.add_text_field("text", tokenizer_name="baseline")
-    index = tantivy.Index(builder.build())
-    index.register_tokenizer("baseline", tokenizer.build())
-    writer = index.writer(heap_size=50_000_000, num_threads=1)
-    for each in collection.documents:
-        document = tantivy.Document()
-        document.add_text("number", each.number)
-        document.add_text("text", _spaced(f"{each.title} {each.text}"))
-        writer.add_document(document)
-    writer.commit()
-    index.reload()
-    searcher = index.searcher()
-    result = {}
-    for number, text in collection.questions.items():
-        hits = searcher.search(index.parse_query(_spaced(text), ["text"]), DEPTH).hits
-        result[number] = [str(searcher.doc(address).get_first("number")) for _, address in hits]
-    return result
+    documents = (
+        (each.number, _spaced(f"{each.title} {each.text}")) for each in collection.documents
+    )
+    search = tantivy_baseline(tokenizer.build(), {"text": 1.0}, documents)
+    return {number: search(_spaced(text), DEPTH) for number, text in collection.questions.items()}
 
 
 def _spaced(text: str) -> str:
-    """The text with spaces for everything but letters, digits and vowel signs, lower case: the
-    parser takes words in capitals for operators.
+    """Return a text in lower case with spaces instead of punctuation and symbols.
+
+    The query parser treats words in capitals as operators.
     """
     return "".join(
         each if each.isalnum() or unicodedata.category(each)[0] == "M" else " " for each in text
@@ -269,7 +226,7 @@ def _spaced(text: str) -> str:
 
 
 def bm25_rankings(collection: Collection) -> dict[str, list[str]]:
-    """BM25 over title and text with our analyzer, each word of the query as often as it occurs."""
+    """Return rankings by BM25 over title and text with our analyzer; repeated words count."""
     analyzer = analyzer_for(collection.language)
     postings: dict[str, dict[int, int]] = defaultdict(dict)
     lengths = []
@@ -282,68 +239,47 @@ def bm25_rankings(collection: Collection) -> dict[str, list[str]]:
     result = {}
     for number, text in collection.questions.items():
         scores: dict[int, float] = defaultdict(float)
-        for term, times in Counter(
-            term for unit in analyzer.units(text) for term in unit.phrase
-        ).items():
+        query_terms = (term for unit in analyzer.units(text) for term in unit.phrase)
+        for term, times in Counter(query_terms).items():
             holding = postings.get(term, {})
             rarity = math.log(1 + (documents - len(holding) + 0.5) / (len(holding) + 0.5))
             for place, count in holding.items():
-                scores[place] += (
-                    times
-                    * rarity
-                    * count
-                    * (K1 + 1)
-                    / (count + K1 * (1 - B + B * lengths[place] / average))
-                )
+                saturation = count + K1 * (1 - B + B * lengths[place] / average)
+                scores[place] += times * rarity * count * (K1 + 1) / saturation
         order = sorted(scores, key=lambda place: (-scores[place], place))[:DEPTH]
         result[number] = [collection.documents[place].number for place in order]
     return result
 
 
 def average_precision(ranking: Sequence[str], relevant: set[str]) -> float:
-    seen, total = 0, 0.0
-    for place, document in enumerate(ranking, 1):
-        if document in relevant:
-            seen += 1
-            total += seen / place
-    return total / len(relevant)
+    ranks = [rank for rank, document in enumerate(ranking, 1) if document in relevant]
+    return sum(count / rank for count, rank in enumerate(ranks, 1)) / len(relevant)
 
 
-def reciprocal_rank(ranking: Sequence[str], relevant: set[str]) -> float:
-    return next(
-        (
-            1 / place
-            for place, document in enumerate(ranking[:MRR_DEPTH], 1)
-            if document in relevant
-        ),
-        0.0,
-    )
+def first_ten(ranking: Sequence[str], relevant: set[str]) -> float:
+    """Return the reciprocal rank in the first ten results."""
+    return reciprocal_rank(ranking[:MRR_DEPTH], relevant)
 
 
 def mean(
     collection: Collection, result: Mapping[str, Sequence[str]], numbers: Iterable[str]
 ) -> float:
-    """The collection's measure, averaged over those of these questions that have a relevant
-    document.
-    """
-    values = [
-        collection.measure(result[number], collection.relevant[number])
-        for number in numbers
-        if collection.relevant.get(number)
-    ]
-    return sum(values) / len(values)
+    """Return the mean of the measure over those questions that have a relevant document."""
+    judged_numbers = [number for number in numbers if collection.relevant.get(number)]
+    values = (
+        collection.measure(result[number], collection.relevant[number]) for number in judged_numbers
+    )
+    return sum(values) / len(judged_numbers)
 
 
 def halves(collection: Collection) -> tuple[list[str], list[str]]:
-    """The odd questions (tuned on), the even ones (held out)."""
-    numbers = list(collection.questions)
-    return [each for each in numbers if int(each) % 2], [
-        each for each in numbers if not int(each) % 2
-    ]
+    """Return the odd questions (tuned on) and the even ones (held out)."""
+    odd = [number for number in collection.questions if int(number) % 2]
+    return odd, [number for number in collection.questions if not int(number) % 2]
 
 
 def declaration(path: Path) -> dict[int, str]:
-    """The articles of a declaration, by number."""
+    """Return the articles of a declaration by number."""
     result: dict[int, str] = {}
     for article in ElementTree.parse(path).getroot().iter():
         number = _NUMBER.search(article.get("number", ""))
@@ -364,23 +300,16 @@ def declarations(folder: Path) -> dict[str, dict[int, str]]:
 
 
 def index_declarations(root: str, texts: Mapping[str, Mapping[int, str]]) -> Searcher:
-    return index_pages(
-        root,
-        (
-            (
-                f"http://{stem}.test/{number}",
-                Page(main_text=text, text=text, language=stem.split("-")[0]),
-            )
-            for stem, articles in texts.items()
-            for number, text in articles.items()
-        ),
+    pages = (
+        (f"http://{stem}.test/{number}", Page(main_text=text, text=text, language=stem[:2]))
+        for stem, articles in texts.items()
+        for number, text in articles.items()
     )
+    return index_pages(root, pages)
 
 
 def words_of(language: str, text: str) -> list[tuple[str, str]]:
-    """(what tells a word from others, how it is written). A Tibetan word is taken to be two
-    syllables, as its index does.
-    """
+    """Return (key, written form) of the words. A Tibetan word is two syllables, as in its index."""
     units = analyzer_for(language).units(text)
     if language == "bo":
         return [
@@ -394,9 +323,7 @@ def words_of(language: str, text: str) -> list[tuple[str, str]]:
 
 
 def rarest_words(language: str, articles: Mapping[int, str]) -> dict[int, str]:
-    """For each article the three words of its first sentence that fewest articles hold, as they are
-    written.
-    """
+    """Return for each article the three words of its first sentence that are in fewest articles."""
     spread = Counter(
         word
         for text in articles.values()
@@ -411,7 +338,7 @@ def rarest_words(language: str, articles: Mapping[int, str]) -> dict[int, str]:
 
 
 def found_first(searcher: Searcher, stem: str, articles: Mapping[int, str]) -> float:
-    """The share of articles that are the first result for their own rarest words."""
+    """Return the share of articles that are the first result for their own rarest words."""
     language = stem.split("-")[0]
     right = 0
     for number, query in rarest_words(language, articles).items():
@@ -421,10 +348,10 @@ def found_first(searcher: Searcher, stem: str, articles: Mapping[int, str]) -> f
 
 
 def collection_rows(root: str, collection: Collection) -> list[tuple[str, ...]]:
-    """Figures of one collection: for each way of ranking the odd, even and all questions."""
+    """Return figures of each ranking of a collection: odd, even and all questions."""
     odd, even = halves(collection)
     searcher = index_collection(root, collection)
-    ways = {
+    results = {
         "BM25": bm25_rankings(collection),
         "tantivy": tantivy_rankings(collection),
         "Lycosa, no feedback": rankings(
@@ -435,119 +362,89 @@ def collection_rows(root: str, collection: Collection) -> list[tuple[str, ...]]:
     return [
         (
             collection.name,
-            way,
+            name,
             *(f"{mean(collection, result, of):.3f}" for of in (odd, even, collection.questions)),
         )
-        for way, result in ways.items()
+        for name, result in results.items()
     ]
 
 
-def language_rows(root: str, data: Path) -> list[tuple[str, ...]]:
-    """Figures of each language of SIB-200 that is written with spaces: known sentences, with an
-    index for each language.
-    """
-    rows: list[tuple[str, ...]] = []
-    for collection in (sib200(path) for path in sorted((data / "sib200").glob("*.tsv"))):
-        if collection.language in _WITHOUT_SPACES:
-            continue
-        searcher = index_collection(f"{root}-{collection.name}", collection)
-        even = halves(collection)[1]
-        own = rankings(searcher, collection, even, MRR_DEPTH, language=collection.language)
-        ways = (tantivy_rankings(collection), bm25_rankings(collection), own)
-        figures = (
-            sum(reciprocal_rank(result[each], {each}) for each in even) / len(even)
-            for result in ways
-        )
-        stemmer = _TANTIVY_STEMMERS.get(collection.language, "none")
-        rows.append((collection.name, stemmer, *(f"{figure:.3f}" for figure in figures)))
-    return rows
-
-
-def sib200(path: Path) -> Collection:
-    """Read the sentences of SIB-200 in one language, each with a part of itself as query."""
-    language = path.stem.split("-")[0]
-    documents = [Document(number, "", text) for number, _, text in _rows(path)[1:]]
-    questions = {each.number: _part_of(each.text, language) for each in documents}
-    return Collection(
-        path.stem, language, documents, questions, {number: {number} for number in questions}
-    )
+def sib200(data: Path) -> list[Collection]:
+    """Read the sentences of SIB-200, each with a part of itself as query."""
+    collections = []
+    for name in sorted(path.stem for path in (data / "sib200").glob("*.tsv")):
+        language = name.split("-")[0]
+        texts = {str(number): text for number, _, text in corpora.sib200(name, data)}
+        documents = [Document(number, "", text) for number, text in texts.items()]
+        questions = {number: _part_of(text, language) for number, text in texts.items()}
+        relevant = {number: {number} for number in texts}
+        collections.append(Collection(name, language, documents, questions, relevant))
+    return collections
 
 
 def _part_of(sentence: str, language: str) -> str:
+    quarter = len(sentence) // 4
     if language in _WITHOUT_SPACES:
-        quarter = len(sentence) // 4
         return sentence[quarter : len(sentence) - quarter]
     return " ".join(sentence.split()[::2])
 
 
 def mixed_rows(root: str, data: Path, questions: int) -> list[tuple[str, ...]]:
-    """Mean reciprocal ranks in one index of all languages: with the language of the query, without
-    it.
-    """
+    """Return reciprocal ranks in one index of all languages, with and without the language."""
     collections = [each for each in judged(data) if each.name.startswith("xquad")]
-    sentences = [sib200(path) for path in sorted((data / "sib200").glob("*.tsv"))]
-    searcher = index_pages(
-        root, (page for each in (*collections, *sentences) for page in pages_of(each))
-    )
+    sentences = sib200(data)
+    pages = (page for each in (*collections, *sentences) for page in pages_of(each))
+    searcher = index_pages(root, pages)
+    groups = {each.name: [each] for each in collections}
+    groups[f"SIB-200, {len(sentences)} languages"] = sentences
 
-    def rank(collection: Collection, numbers: Sequence[str], language: str) -> float:
-        result = rankings(searcher, collection, numbers, MRR_DEPTH, language=language)
-        return sum(
-            reciprocal_rank(result[number], collection.relevant[number]) for number in numbers
-        ) / len(numbers)
+    def rank(group: Sequence[Collection], half: int, *, with_language: bool) -> str:
+        means = []
+        for each in group:
+            numbers = halves(each)[half]
+            numbers = numbers[:: max(1, len(numbers) * len(group) // questions)]
+            language = each.language if with_language else ""
+            result = rankings(searcher, each, numbers, MRR_DEPTH, language=language)
+            ranks = (first_ten(result[number], each.relevant[number]) for number in numbers)
+            means.append(sum(ranks) / len(numbers))
+        return f"{sum(means) / len(means):.3f}"
 
-    rows: list[tuple[str, ...]] = []
-    for half, name in enumerate(("odd", "even")):
-        for group, label in (
-            *(([each], each.name) for each in collections),
-            (sentences, f"SIB-200, {len(sentences)} languages"),
-        ):
-            chosen = [(each, halves(each)[half]) for each in group]
-            sampled = [
-                (each, numbers[:: max(1, len(numbers) * len(group) // questions)])
-                for each, numbers in chosen
-            ]
-            with_language = [rank(each, numbers, each.language) for each, numbers in sampled]
-            missing = [rank(each, numbers, "") for each, numbers in sampled]
-            rows.append(
-                (
-                    label,
-                    name,
-                    f"{sum(with_language) / len(with_language):.3f}",
-                    f"{sum(missing) / len(missing):.3f}",
-                )
-            )
-    return rows
+    return [
+        (label, name, *(rank(group, half, with_language=given) for given in (True, False)))
+        for half, name in enumerate(("odd", "even"))
+        for label, group in groups.items()
+    ]
 
 
 def main() -> None:
-    parser = arguments(__doc__, runs=1)
-    parser.add_argument("--data", type=Path, default=DATA)
+    parser = arguments(__doc__, runs=1, data=DATA)
     parser.add_argument("--only", action="append", default=[], help="a collection; may be repeated")
     options = parser.parse_args()
+    parts = []
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         rows = []
         for collection in judged(options.data):
             if not options.only or collection.name in options.only:
                 rows += collection_rows(f"{folder}/{collection.name}", collection)
-        body = (
-            table(
-                ("collection", "ranking", "odd questions (tuned on)", "even (held out)", "all"),
-                rows,
+        if rows:
+            columns = (
+                "collection",
+                "ranking",
+                "odd questions (tuned on)",
+                "even (held out)",
+                "all",
             )
-            if rows
-            else ""
-        )
+            parts.append(table(columns, rows))
         if not options.only or "mixed" in options.only:
             mixed = mixed_rows(f"{folder}/mixed", options.data, 600)
-            body += "\n\n" + table(
-                ("one index of all languages", "questions", "language given", "no language given"),
-                mixed,
+            header = (
+                "one index of all languages",
+                "questions",
+                "language given",
+                "no language given",
             )
-        if "languages" in options.only:
-            columns = ("SIB-200, even", "stemmer of tantivy", "tantivy", "BM25", "Lycosa")
-            body += "\n\n" + table(columns, language_rows(f"{folder}/sib", options.data))
-    report(options, "Relevance", body)
+            parts.append(table(header, mixed))
+    report(options, "Relevance", "\n\n".join(parts))
 
 
 if __name__ == "__main__":

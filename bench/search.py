@@ -3,10 +3,10 @@
     python -m bench.search [--pages N] [--queries N] [--folder DIR]
     python -m bench.search --indexing sites|mixed [--pages N] [--runs N]
 
-The first form makes pages from the documentation sites (`bench.corpora`), indexes them, and asks
-`lycosa serve` over HTTP. SQLite's FTS5 answers the same queries in this process: the ten best by
-BM25, the count of all, and a snippet each. FTS5 has no stemmer for most languages and no words for
-Chinese and Japanese, which makes its work easier.
+The first form generates pages from the documentation sites (`bench.corpora`), indexes them, and
+sends queries to `lycosa serve` over HTTP. SQLite's FTS5 answers the same queries in this process:
+the ten best by BM25, the count of all, and a snippet each. FTS5 has no stemmer for most languages
+and no words for Chinese and Japanese, which makes its work easier.
 
 `--indexing` compares the CPU of indexing with tantivy alone: its English analysis over the same
 texts, one field. `mixed`: pages of 4 KB in all languages.
@@ -21,12 +21,10 @@ import os
 import shutil
 import sqlite3
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,13 +37,25 @@ from bench.corpora import (
     HITS,
     SITES,
     fill,
-    fill_made,
+    fill_generated,
     fill_mixed,
     queries,
     questions,
     stored_texts,
 )
-from bench.harness import alternate, arguments, comparison, cpu_s, quantile, report, table
+from bench.harness import (
+    alternate,
+    arguments,
+    comparison,
+    cpu_s,
+    lycosa,
+    quantile,
+    report,
+    server_process,
+    table,
+    timed,
+    tree_cpu_s,
+)
 from lycosa.config.settings import IndexSettings
 from lycosa.index.generation import newest
 from lycosa.index.indexer import Indexer
@@ -62,36 +72,24 @@ MODES: dict[str, dict[str, str]] = {
 
 
 def latencies(
-    search: Callable[[str], object], requests: list[str]
+    search: Callable[[str], object], requests: Sequence[str]
 ) -> tuple[list[float], list[float]]:
     """Return the wall and CPU milliseconds of each query."""
-    wall, cpu = [], []
-    for query in requests:
-        start, start_cpu = time.perf_counter(), time.process_time()
-        search(query)
-        wall.append((time.perf_counter() - start) * 1000)
-        cpu.append((time.process_time() - start_cpu) * 1000)
-    return wall, cpu
+    times = [timed(functools.partial(search, query))[1:] for query in requests]
+    return [wall for wall, _ in times], [cpu for _, cpu in times]
 
 
 @contextmanager
 def serving(root: str, processes: int = 1) -> Iterator[tuple[str, psutil.Process]]:
     """Run `lycosa serve`; yield its address and its process."""
-    command = [sys.executable, "-m", "lycosa.cli.main", "-w", root, "serve", "--port", "0"]
-    command += ["--processes", str(processes)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            words = process.stdout.readline().split()
-            address = next(word for word in words if word.startswith("http://"))
-            yield address, psutil.Process(process.pid)
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
+    command = lycosa(root, "serve", "--port", 0, "--processes", processes)
+    with server_process(command) as (process, line):
+        address = next(word for word in line.split() if word.startswith("http://"))
+        yield address, psutil.Process(process.pid)
 
 
 class Client:
-    """A reader of the API with one connection."""
+    """A client of the search API with one connection."""
 
     def __init__(self, address: str) -> None:
         self._connection = http.client.HTTPConnection(urlsplit(address).netloc)
@@ -103,18 +101,10 @@ class Client:
         return response
 
 
-def server_cpu_s(server: psutil.Process) -> float:
-    """Return the CPU seconds of a server and its processes."""
-    times = [process.cpu_times() for process in (server, *server.children(recursive=True))]
-    return float(sum(each.user + each.system for each in times))
-
-
 def rate(
     address: str, server: psutil.Process, requests: list[str], clients: int, seconds: float
 ) -> tuple[float, float]:
-    """Return the responses per second for clients that do not pause, and the server's CPU ms for
-    each.
-    """
+    """Return responses per second for clients without pauses, and the server's CPU ms for each."""
     counts = [0] * clients
     end = time.monotonic() + seconds
 
@@ -125,13 +115,13 @@ def rate(
             counts[number] += 1
             place += 1
 
-    cpu = server_cpu_s(server)
+    cpu = tree_cpu_s(server.pid)
     threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(counts) / seconds, (server_cpu_s(server) - cpu) * 1000 / sum(counts)
+    return sum(counts) / seconds, (tree_cpu_s(server.pid) - cpu) * 1000 / sum(counts)
 
 
 class Fts:
@@ -161,7 +151,7 @@ class Fts:
 
 
 def build_index(root: str, *, suggestions: bool = True) -> None:
-    """Index the workspace from the start."""
+    """Index the workspace from scratch."""
     shutil.rmtree(Path(root, "index"), ignore_errors=True)
     with Indexer(root, IndexSettings()) as indexer:
         indexer.update(suggestions=suggestions, last=True)
@@ -221,9 +211,9 @@ def compare_search(folder: Path, requests: list[str]) -> tuple[str, dict[str, fl
     rows = []
 
     def add(name: str, milliseconds: list[float]) -> None:
-        for label, share in (("p50", 0.5), ("p95", 0.95)):
-            figures[f"{name} {label}"] = quantile(milliseconds, share)
-        rows.append((name, *(f"{quantile(milliseconds, share):.1f}" for share in (0.5, 0.95))))
+        pair = [quantile(milliseconds, share) for share in (0.5, 0.95)]
+        figures.update({f"{name} p50": pair[0], f"{name} p95": pair[1]})
+        rows.append((name, *(f"{each:.1f}" for each in pair)))
 
     with serving(root) as (address, server):
         client = Client(address)
@@ -249,20 +239,22 @@ def compare_search(folder: Path, requests: list[str]) -> tuple[str, dict[str, fl
     return f"{body}\n\nMedian to FTS5: {ratio:.2f}; {'; '.join(rates)}", figures
 
 
-def make(folder: Path, pages: int, count: int) -> dict[str, Any]:
-    """Make pages and both indexes; return the queries and the CPU per page."""
+def generate(folder: Path, pages: int, count: int) -> dict[str, Any]:
+    """Generate pages and both indexes; return the queries and the CPU per page."""
     root = str(folder / "workspace")
-    samples = fill_made(root, SITES, pages)
+    samples = fill_generated(root, SITES, pages)
     ours = cpu_s(lambda: build_index(root)) * 1000 / pages
     fts = cpu_s(lambda: Fts(folder / "fts.db").fill(root)) * 1000 / pages
     return {"pages": pages, "queries": queries(samples, count), "index_ms": ours, "fts_ms": fts}
 
 
 def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("--pages", type=int, default=100_000)
-    parser.add_argument("--queries", type=int, default=400)
-    parser.add_argument("--folder", type=Path, help="where to keep and reuse pages and indexes")
+    parser = arguments(
+        __doc__,
+        pages=100_000,
+        queries=400,
+        folder=(Path, "where to keep and reuse pages and indexes"),
+    )
     parser.add_argument("--indexing", choices=("sites", "mixed"), help="CPU of indexing")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as temporary:
@@ -270,24 +262,26 @@ def main() -> None:
         folder.mkdir(exist_ok=True)
         if options.indexing:
             root = f"{temporary}/w"
-            mixed = options.indexing == "mixed"
-            pages = fill_mixed(root) if mixed else fill(root, SITES, options.pages, [])
+            is_mixed = options.indexing == "mixed"
+            pages = fill_mixed(root) if is_mixed else fill(root, SITES, options.pages, [])
             report(options, "Indexing", *compare_indexing(root, pages, options.runs))
             return
-        note = folder / "made.json"
-        if not note.exists():
-            note.write_text(json.dumps(make(folder, options.pages, options.queries)))
-        made = json.loads(note.read_text())
-        rounds = [compare_search(folder, made["queries"]) for _ in range(options.runs)]
+        state = folder / "generated.json"
+        if not state.exists():
+            state.write_text(json.dumps(generate(folder, options.pages, options.queries)))
+        generated = json.loads(state.read_text())
+        rounds = [compare_search(folder, generated["queries"]) for _ in range(options.runs)]
         shares = index_shares(str(folder / "workspace"))
         median = {
             name: statistics.median(figures[name] for _, figures in rounds) for name in rounds[0][1]
         }
         body = "\n\n".join(text for text, _ in rounds)
-        body += f"\n\n{made['pages']} pages. Indexing, CPU ms per page: {made['index_ms']:.2f}, "
-        body += f"FTS5 {made['fts_ms']:.2f}. Index to text: {sum(shares.values()):.3f} ("
+        body += f"\n\n{generated['pages']} pages. Indexing, CPU ms per page: {generated['index_ms']:.2f}, "
+        body += f"FTS5 {generated['fts_ms']:.2f}. Index to text: {sum(shares.values()):.3f} ("
         body += ", ".join(f"{name} {share:.3f}" for name, share in shares.items()) + ")"
-        report(options, "Search", body, median | {"index_ms": made["index_ms"], "shares": shares})
+        report(
+            options, "Search", body, median | {"index_ms": generated["index_ms"], "shares": shares}
+        )
 
 
 if __name__ == "__main__":

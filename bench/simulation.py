@@ -4,16 +4,17 @@
     python -m bench.simulation --whole [--largest-domain 0.001]
 
 Real: coordinator, placement, page quotas, leadership, leases, pings (pickled) and the log. Modelled:
-a worker fetches `PAGES_PER_S`, gives back and claims partitions within seconds, loads a million
-URLs in `LOAD_MS`, and commits every two minutes. Each log entry occupies the log for `LOG_MS`.
-Hosts have 10 to 250,000 pages (Pareto, exponent 1) and give a page every three seconds. A worker
-and the coordinator know hosts by partition only, so hosts are counts by size and partition.
+a worker fetches `PAGES_PER_S`, releases and claims partitions within seconds, loads a million URLs in
+`LOAD_MS`, and commits every two minutes. Each log entry occupies the log for `LOG_MS`. Hosts have 10
+to 250,000 pages (Pareto, exponent 1) and deliver a page every three seconds. Workers and coordinator
+address hosts by partition only, so hosts are counts by size and partition.
 
-The first call makes the cluster start, and lose workers, a machine, a rack and the coordinator. It
-reports messages, CPU, memory, and the time until every partition is loaded by a living worker.
-`--whole` crawls for days, with pings once a minute and commits without files twice an hour, and
-reports how evenly work was shared.
+The first form starts the cluster, then removes workers, a machine, a rack and the coordinator. It
+reports messages, CPU, memory, and the time until living workers have loaded every partition.
+`--whole` simulates a crawl of days, with pings once per minute and commits without files twice per
+hour, and reports how evenly the work was shared.
 `--largest-domain`: share of the hosts that are subdomains of one domain, thus in one partition.
+`--quota`: with a page quota, as for `--max-pages`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ LOAD_MS = 1_000  # per million URLs, as measured with 10 million
 COMMIT_MS, WHOLE_COMMIT_MS = 120_000, 1_800_000
 LOG_MS = 50  # a conditional PUT on S3 takes 20 to 60 ms
 HOST_DELAY_S = 3.0
-STATUSES = 7  # per ping interval: the driver reads it every 500 ms, the service every 2 s
+STATUSES = 7  # per ping interval: the driver reads the status every 500 ms, the service every 2 s
 TABLES = ("urls", "pages", "visits", "links", "found", "hosts", "texts", "metadata")
 MACHINE, RACK = 4, 100  # workers
 SMALLEST, CLASSES = 10, 15  # pages of the smallest hosts; each class has hosts of twice the size
@@ -83,19 +84,20 @@ class Web:
         return self.total - self.fetched
 
     def fetch(self, owners: Indices, workers: int, seconds: float) -> Floats:
-        """Let workers fetch from the partitions that they own (-1: nobody does).
+        """Fetch by all workers; return the pages of each.
 
-        Returns the pages of each worker.
+        Args:
+            owners: the worker of each partition, -1 without one.
         """
-        held = owners >= 0
+        owned = owners >= 0
         alive = (self.hosts * (self.sizes > self._level[:, None])).sum(axis=1)
-        offer = np.where(held, alive / HOST_DELAY_S, 0.0)
-        offers = np.bincount(owners[held], offer[held], minlength=workers)
+        offer = np.where(owned, alive / HOST_DELAY_S, 0.0)
+        offers = np.bincount(owners[owned], offer[owned], minlength=workers)
         used = np.minimum(1.0, PAGES_PER_S / np.maximum(offers, 1e-9))
         pages = np.minimum(offer * np.append(used, 0.0)[owners] * seconds, self.waiting)
         self.fetched += pages
         self._level += pages / np.maximum(alive, 1.0)
-        return np.bincount(owners[held], pages[held], minlength=workers).astype(float)
+        return np.bincount(owners[owned], pages[owned], minlength=workers).astype(float)
 
 
 @dataclass
@@ -115,7 +117,7 @@ class Meter:
 
 
 class Worker:
-    """Does what the replies to its pings say, as `lycosa.cluster.member`."""
+    """Follows the replies to its pings, like `lycosa.cluster.member`."""
 
     def __init__(self, name: str, cluster: Cluster) -> None:
         self.name, self._cluster = name, cluster
@@ -164,7 +166,7 @@ class Worker:
             self._cluster.after(RELEASE_MS, self._release)
         elif not self.claim and assigned:
             self.busy, self.intent = True, assigned
-            self._cluster.write(CLAIM, self, self._loads, partitions=tuple(sorted(assigned)))
+            self._cluster.write(CLAIM, self, self._load, partitions=tuple(sorted(assigned)))
 
     def commit(self) -> None:
         if self.dead:
@@ -182,7 +184,7 @@ class Worker:
         self.claim, self.intent, self.busy = 0, frozenset(), False
         self.act()
 
-    def _loads(self, entry: int) -> None:
+    def _load(self, entry: int) -> None:
         self.claim, self.added = entry, 0.0
         urls = float(self._cluster.web.total[list(self.intent)].sum())
         self._cluster.after(int(LOAD_MS * urls / 1e6), self._loaded)
@@ -193,7 +195,7 @@ class Worker:
 
 
 class Cluster:
-    """Workers, the coordinator and the log, moved through time by events."""
+    """Workers, the coordinator and the log; a discrete event simulation."""
 
     def __init__(
         self,
@@ -207,7 +209,7 @@ class Cluster:
     ) -> None:
         self.web, self.settings, self.clock = web, settings, ManualClock(0)
         self.commit_ms = WHOLE_COMMIT_MS if whole else COMMIT_MS
-        # nothing is compacted: snapshots of the log with the files of days would take hours
+        # nothing is compacted, so snapshots of the log with the files of days would take hours
         self._with_files = not whole
         self.meter = Meter()
         self.workers: list[Worker] = []
@@ -235,11 +237,11 @@ class Cluster:
         heapq.heappush(self._events, (at, next(self._numbers), action))
 
     def write(self, kind: str, worker: Worker, done: Callable[[int], None], **fields: Any) -> None:
-        """Append an entry when its turn in the log has come."""
+        """Append an entry once the log is free."""
         now = self.clock.monotonic_ms()
         self._log_free = max(now, self._log_free) + LOG_MS
 
-        def append_it() -> None:
+        def append_entry() -> None:
             if worker.dead:
                 return
             self.entries += 1
@@ -263,7 +265,7 @@ class Cluster:
             )
             done(append(self.log, draft).number)
 
-        self.after(self._log_free - now, append_it)
+        self.after(self._log_free - now, append_entry)
 
     def send(self, ping: Ping) -> Any:
         message = pickle.dumps(ping)
@@ -273,7 +275,7 @@ class Cluster:
         return answer
 
     def join(self, number: int, within_ms: int) -> None:
-        """Start workers, spread over some time."""
+        """Start workers, spread over a time."""
         for place in range(number):
             worker = Worker(f"worker-{len(self.workers)}", self)
             self.workers.append(worker)
@@ -281,7 +283,7 @@ class Cluster:
             self.after(self.commit_ms * place // number, worker.commit)
 
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> float:
-        """Let time pass. Return the seconds until the condition held; else all of them."""
+        """Process the events of a time; return the seconds until the condition is true, else all."""
         begin = self.clock.monotonic_ms()
         end = begin + int(seconds * 1000)
         while self._events[0][0] <= end:
@@ -293,7 +295,7 @@ class Cluster:
         return seconds
 
     def recovered(self) -> bool:
-        """Whether living workers have loaded all partitions, and none is busy."""
+        """Return whether living workers have loaded all partitions, and none is busy."""
         living = [worker for worker in self.workers if not worker.dead]
         loaded = sum(len(worker.intent) for worker in living if worker.ready)
         return loaded == len(self.web.total) and not any(worker.busy for worker in living)
@@ -334,11 +336,11 @@ class Cluster:
 
 @dataclass(slots=True, frozen=True)
 class Phase:
-    """What happened from an event until the cluster had recovered, and for some time after."""
+    """Figures from an event until the cluster has recovered, and of a time after that."""
 
     event: str
     recovered_s: float
-    partitions_without_owner: int  # at worst, after the event
+    partitions_without_owner: int  # maximum after the event
     pages_again: int
     claims: int
     coordinator_cpu: float  # share of one core
@@ -346,8 +348,8 @@ class Phase:
     entries_per_s: float
 
 
-def phase(cluster: Cluster, event: str, action: Callable[[], None], least_s: float) -> Phase:
-    """Cause an event, wait until its consequences are over, and measure."""
+def phase(cluster: Cluster, event: str, action: Callable[[], None], settled_s: float) -> Phase:
+    """Cause an event, wait until the cluster has recovered and for `settled_s` more, and measure."""
     meter = cluster.meter = Meter()
     entries, head, begin = cluster.entries, cluster.log.head, cluster.clock.monotonic_ms()
     lost = sum(worker.uncommitted for worker in cluster.workers if not worker.dead)
@@ -355,13 +357,13 @@ def phase(cluster: Cluster, event: str, action: Callable[[], None], least_s: flo
     lost -= sum(worker.uncommitted for worker in cluster.workers if not worker.dead)
     lowest = cluster.loaded
 
-    def over() -> bool:
+    def has_recovered() -> bool:
         nonlocal lowest
         lowest = min(lowest, cluster.loaded)
         return cluster.clock.monotonic_ms() - begin > 1_000 and cluster.recovered()
 
-    recovered = cluster.run(900, over)
-    cluster.run(least_s)
+    recovered = cluster.run(900, has_recovered)
+    cluster.run(settled_s)
     seconds = (cluster.clock.monotonic_ms() - begin) / 1000
     claims = sum(number > head for number in cluster.log.claims)
     result = Phase(
@@ -379,7 +381,7 @@ def phase(cluster: Cluster, event: str, action: Callable[[], None], least_s: flo
 
 
 def kill(cluster: Cluster, number: int, *, reported: bool) -> None:
-    """Let the first living workers die. `reported`: the engine notices."""
+    """Kill the first living workers. `reported`: the engine reports it."""
     living = [worker for worker in cluster.workers if not worker.dead]
     for worker in living[:number]:
         worker.dead = True
@@ -388,7 +390,7 @@ def kill(cluster: Cluster, number: int, *, reported: bool) -> None:
 
 
 def size_of(root: object) -> int:
-    """Return the bytes of an object and all that only it refers to, shared code excluded."""
+    """Return the bytes of an object and of all objects that it refers to, without code."""
     seen, waiting, total = set[int](), [root], 0
     while waiting:
         each = waiting.pop()
@@ -401,7 +403,7 @@ def size_of(root: object) -> int:
 
 
 def failures(cluster: Cluster, workers: int) -> tuple[list[Phase], str]:
-    """Start the cluster and make it lose parts of itself."""
+    """Start the cluster, then remove and add parts of it."""
     rack, machine = min(RACK, workers // 4), min(MACHINE, workers // 4)
     phases = [
         phase(cluster, f"{workers} workers start", lambda: cluster.join(workers, 10_000), 0),
@@ -432,8 +434,8 @@ def failures(cluster: Cluster, workers: int) -> tuple[list[Phase], str]:
     return phases, text
 
 
-def whole(cluster: Cluster, workers: int) -> list[dict[str, float]]:
-    """Crawl for days; how evenly the work was shared, at each tenth of the URLs."""
+def crawl_all(cluster: Cluster, workers: int) -> list[dict[str, float]]:
+    """Crawl for days; return how evenly the work was shared at some shares of the URLs."""
     cluster.join(workers, 60_000)
     rows = []
     total = float(cluster.web.total.sum())
@@ -442,7 +444,7 @@ def whole(cluster: Cluster, workers: int) -> list[dict[str, float]]:
         pages = [worker.pages for worker in cluster.workers]
         mean = sum(pages) / len(pages)
         idle = sum(
-            not cluster.web.waiting[list(worker.intent)].sum() > 1 for worker in cluster.workers
+            cluster.web.waiting[list(worker.intent)].sum() <= 1 for worker in cluster.workers
         )
         rows.append(
             {
@@ -482,7 +484,7 @@ def main() -> None:
             workspace, web, settings, options.workers, quota=options.quota, whole=options.whole
         )
         if options.whole:
-            rows, text = whole(cluster, options.workers), ""
+            rows, text = crawl_all(cluster, options.workers), ""
         else:
             phases, text = failures(cluster, options.workers)
             rows = [asdict(each) for each in phases]

@@ -16,7 +16,6 @@ evaluates the measurements of an earlier run again.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
@@ -28,8 +27,9 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ from bench.daemon import (
     sample,
     synthetic_web,
 )
-from bench.harness import arguments, quantile, report, table
+from bench.harness import arguments, lycosa, quantile, quantiles, report, table
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
@@ -67,15 +67,15 @@ KILLED_ROLES = ("worker", "worker", "worker", DAEMON, "pages", "coordinator", "i
 
 JUDGED_ROLES = (DAEMON, "pages", "worker", "coordinator", "index", "all")
 SETTLE_S, SAMPLE_S, KNOWN_URLS_S = 0.5, 10.0, 600.0
-JUDGED_FROM_S = 1_800.0
+JUDGED_FROM_S = 1_800.0  # trends of shorter runs are not evaluated
 MAX_GROWTH_PER_HOUR, MAX_GROWTH, MAX_SLOWDOWN = 0.05, 0.10, 1.25
 LOST_MS, BUSY_MS = 6_000, 5_000
-"""A response this long before a death may be lost; a busy machine may notice a death so late."""
+"""Time before a death in which responses may be lost; delay until a busy machine detects it."""
 
-ADOPTED_MS = 120_000  # until the worker of a remote host knows a link
+ADOPTED_MS = 120_000  # until the worker of a remote host receives a link
 EARLY_MS = 2_000  # difference between the clocks of the web's log and of the crawler
-AFTER_MS = 2_000  # after a restart, requests that waited still count as around a death
-_SHOWN = (Kind.PAGE, Kind.TRANSLATION, Kind.DUPLICATE, Kind.NEAR_DUPLICATE)
+AFTER_MS = 2_000  # after a restart, waiting requests still count as around a death
+_CONTENT = (Kind.PAGE, Kind.TRANSLATION, Kind.DUPLICATE, Kind.NEAR_DUPLICATE)
 FEATURES = [
     "subdomains=0.2",
     "size_exponent=0.3",
@@ -109,7 +109,7 @@ class Plan:
     min_pause_s: float = 60.0  # between two kills
     max_pause_s: float = 300.0
     hold_s: float = 5.0
-    epoch_ms: int = 0  # start of the web's time; 0: with the test
+    epoch_ms: int = 0  # start of the web's time; 0: start of the test
 
     def web_options(self, log: Path) -> list[str]:
         """Return the options of `python -m tests.servers.synthetic`."""
@@ -155,7 +155,7 @@ max_age = "{round(self.max_age_s)}s"
 # -- readers
 
 
-@contextlib.contextmanager
+@contextmanager
 def readers(
     port: int, rate: float, seed: int, record: Callable[[Response], None], clients: int = 20
 ) -> Iterator[None]:
@@ -186,14 +186,14 @@ def readers(
 
 
 class Killer:
-    """Kills processes at random, and records when the pages did not answer."""
+    """Kills random processes, and records when the server did not answer."""
 
     def __init__(self, plan: Plan, daemon: Daemon, record: Callable[[object], None]) -> None:
         self._plan, self._daemon, self._record = plan, daemon, record
         self._generator = random.Random(plan.seed)
         self._start = time.monotonic()
         self._next = self._start + self._pause()
-        self._spared = 0
+        self._protected = 0
 
     def tick(self) -> None:
         """Kill a process when it is due; start the daemon again after its death."""
@@ -215,14 +215,10 @@ class Killer:
         processes = family(self._daemon.pid)
         target = "worker" if late else self._generator.choice(KILLED_ROLES)
         workers = [pid for pid, role in processes.items() if role.startswith("worker")]
-        if late and self._plan.workers > 1 and self._spared not in processes:
-            self._spared = min(workers, default=0)
-        pids = [
-            pid
-            for pid, role in processes.items()
-            if role.startswith(target) and pid != self._spared
-        ]
-        if pids:
+        if late and self._plan.workers > 1 and self._protected not in processes:
+            self._protected = min(workers, default=0)
+        pids = [pid for pid, role in processes.items() if role.startswith(target)]
+        if pids := [pid for pid in pids if pid != self._protected]:
             pid = self._generator.choice(pids)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -259,8 +255,8 @@ def soak(plan: Plan, folder: Path) -> None:
     (folder / "seeds.txt").write_text("\n".join(plan.web(log).seeds(max(plan.hosts // 10, 1))))
     daemon = Daemon(folder, plan.workers)
     daemon.workspace.mkdir()
-    urls_seen: set[str] = set()
-    with contextlib.ExitStack() as stack:
+    known: set[str] = set()
+    with ExitStack() as stack:
         web = stack.enter_context(synthetic_web(plan.web_options(log)))
         settings = plan.settings(web["connect_to"], folder / "seeds.txt")
         (daemon.workspace / "lycosa.toml").write_text(settings)
@@ -278,14 +274,13 @@ def soak(plan: Plan, folder: Path) -> None:
         daemon.wait()
         end = time.monotonic() + plan.seconds
         next_sample = next_known = 0.0
-        killer = Killer(plan, daemon, lambda row: record("kills", row))
+        killer = Killer(plan, daemon, partial(record, "kills"))
+
+        def record_response(response: Response) -> None:
+            record("responses", response._asdict())
+
         try:
-            with readers(
-                daemon.port,
-                plan.queries,
-                plan.seed,
-                lambda response: record("responses", response._asdict()),
-            ):
+            with readers(daemon.port, plan.queries, plan.seed, record_response):
                 while (now := time.monotonic()) < end:
                     killer.tick()
                     if now >= next_sample:
@@ -293,13 +288,13 @@ def soak(plan: Plan, folder: Path) -> None:
                         _record_samples(daemon, record)
                     if now >= next_known:
                         next_known = now + KNOWN_URLS_S
-                        urls_seen |= known_urls(daemon.workspace)
+                        known |= known_urls(daemon.workspace)
                     time.sleep(POLL_S)
         finally:
-            (folder / "known.txt").write_text("\n".join(sorted(urls_seen)))
+            (folder / "known.txt").write_text("\n".join(sorted(known)))
             ended_ms = time.time_ns() // 1_000_000
             (folder / "end.json").write_text(json.dumps({"at_ms": ended_ms, "code": daemon.stop()}))
-        time.sleep(SETTLE_S)  # the web writes its log ten times a second
+        time.sleep(SETTLE_S)  # the web writes its log ten times per second
 
 
 def _record_samples(daemon: Daemon, record: Callable[[str, object], None]) -> None:
@@ -328,14 +323,14 @@ class Verdict:
         self.parts.append(table(header, rows))
 
     def require_none(self, examples: Sequence[object], message: str) -> None:
-        """Add an error with three of the examples, if there are any."""
+        """Add an error with the first three examples, if there are any."""
         if examples:
             self.faults.append(f"{len(examples)} {message}, for example {list(examples)[:3]}")
 
 
 @dataclass(slots=True, frozen=True)
 class Trend:
-    """A line through measurements; growth as a share of its start."""
+    """A line through measurements; slope and total growth as shares of its start."""
 
     start: float
     per_hour: float
@@ -346,7 +341,7 @@ class Trend:
 
 
 def trend(points: Sequence[tuple[float, float]]) -> Trend:
-    """Return the Theil-Sen line of (hours, value): outliers hardly move it."""
+    """Return the Theil-Sen line of (hours, value), which is robust against outliers."""
     times, values = np.array(points).T
     if len(times) > 720:
         chosen = np.linspace(0, len(times) - 1, 720).astype(int)
@@ -417,7 +412,7 @@ def _judge_responses(
     for name, group in sorted(groups.items()):
         times = [each.duration_ms for each in group if each.status == 200] or [0.0]
         errors = Counter(str(each.status or "none") for each in group if each.status != 200)
-        figures = [f"{quantile(times, share):.0f}" for share in (0.5, 0.95, 0.99, 1)]
+        figures = quantiles(times, 0.5, 0.95, 0.99, 1)
         rows.append((name, f"{len(group):,}", *figures, _counts(errors)))
         if name != "around deaths":
             p95[name] = quantile(times, 0.95)
@@ -470,7 +465,7 @@ def _judge_processes(verdict: Verdict, plan: Plan, samples: list[Sample]) -> Non
 def _judge_crawl(verdict: Verdict, plan: Plan, folder: Path) -> None:
     """Compare the tables with the log of the web."""
     root = folder / "workspace"
-    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "check", "--deep"]
+    command = lycosa(root, "check", "--deep")
     check = subprocess.run(command, capture_output=True, text=True, check=False)
     if check.returncode:
         verdict.faults.append(f"lycosa check --deep: {(check.stdout + check.stderr)[-600:]}")
@@ -507,24 +502,24 @@ def _judge_crawl(verdict: Verdict, plan: Plan, folder: Path) -> None:
     verdict.require_none(list(violations(log, rules)), "requests were impolite")
     early = early_requests(log, unseen, failed_visits(root), web, round(plan.max_age_s * 1000))
     verdict.require_none(early, "pages were fetched again before their age")
-    urls_seen = known_urls(root)
-    once = set((folder / "known.txt").read_text().split("\n")) - {""}
-    verdict.require_none(sorted(once - urls_seen), "URLs were known earlier and are lost")
+    urls = known_urls(root)
+    earlier = set((folder / "known.txt").read_text().split("\n")) - {""}
+    verdict.require_none(sorted(earlier - urls), "URLs were known earlier and are lost")
     targets = _followed_links(root, end_ms - ADOPTED_MS)
-    missing = sorted(url for url in targets - urls_seen if web.kind(url) in _SHOWN)
+    missing = sorted(url for url in targets - urls if web.kind(url) in _CONTENT)
     verdict.require_none(missing, "links of stored pages lead to URLs that are not known")
     rows = [
         ("requests to the web", f"{len(log):,} to {len({each.host for each in log}):,} hosts"),
         ("status codes", _counts(Counter(str(each.status or "none") for each in log))),
         ("responses lost by killed processes", f"{len(unseen):,}"),
-        ("known URLs", f"{len(urls_seen):,}"),
+        ("known URLs", f"{len(urls):,}"),
         ("lycosa check --deep", f"exit code {check.returncode}"),
     ]
     verdict.add(("crawl", ""), rows)
 
 
 def failed_visits(root: Path) -> dict[str, list[tuple[int, int]]]:
-    """Return by URL the times of failed exchanges: such pages are fetched again soon."""
+    """Return the times of failed exchanges by URL; such pages are fetched again soon."""
     visits = LiveTables(Workspace.open(str(root))).scan("visits").filter(pl.col("error") != "")
     columns = visits.select("url", pl.col("fetched_at").cast(pl.Int64), "duration_ms")
     failures: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -553,7 +548,7 @@ def early_requests(
             lists[request.host].append(request.answered_at_ms)
     early = []
     for url, of_url in requests.items():
-        if len(of_url) < 2 or web.kind(url) not in _SHOWN:
+        if len(of_url) < 2 or web.kind(url) not in _CONTENT:
             continue
         for first, second in pairwise(sorted(of_url, key=lambda each: each.arrived_at_ms)):
             at_ms, next_ms = first.arrived_at_ms, second.arrived_at_ms
@@ -577,20 +572,15 @@ def _followed_links(root: Path, before_ms: int) -> set[str]:
 
 
 def main() -> int:
-    parser = arguments(__doc__, runs=1)
-    for entry in fields(Plan):
-        assert not callable(entry.default)
-        parser.add_argument(
-            "--" + entry.name.replace("_", "-"), type=type(entry.default), default=entry.default
-        )
-    parser.add_argument("--folder", type=Path, help="where to keep the measurements")
+    plan = {each.name: each.default for each in fields(Plan)}
+    parser = arguments(__doc__, runs=1, **plan, folder=(Path, "where to keep the measurements"))
     parser.add_argument("--judge", type=Path, metavar="DIR", help="evaluate an earlier run")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-soak-") as temporary:
         folder = options.judge or options.folder or Path(temporary)
         if not options.judge:
             folder.mkdir(parents=True, exist_ok=True)
-            soak(Plan(**{each.name: getattr(options, each.name) for each in fields(Plan)}), folder)
+            soak(Plan(**{name: getattr(options, name) for name in plan}), folder)
         verdict = judge(folder)
     report(options, "Soak", verdict.text(), verdict.faults)
     return 1 if verdict.faults else 0

@@ -1,18 +1,16 @@
-"""CPU of writing, compacting and opening the tables, compared with polars in the same rounds.
+"""CPU of writing and compacting the tables, compared with polars in the same rounds.
 
-    python -m bench.tables [--pages 2000] [--urls 200000] [--entries 2000] [--runs N]
+    python -m bench.tables [--pages 2000] [--urls 200000] [--runs N]
 
 Pages: rows of real pages are built and committed; polars writes the same columns to one file each.
-URLs: 32 commits are compacted; polars reads, sorts and writes the same rows. Log: the state is
-opened with the snapshot, and by replaying all entries.
+URLs: 32 commits are compacted; polars reads, sorts and writes the same rows.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
-from unittest import mock
+from itertools import count
 
 import polars as pl
 
@@ -21,10 +19,6 @@ from bench.harness import alternate, arguments, comparison, cpu_s, report
 from lycosa.core.records import Page, UrlId, UrlRow
 from lycosa.page.parse import parse_page
 from lycosa.store.compaction.compact import compact
-from lycosa.store.log.entry import COMMIT, Entry, new_attempt
-from lycosa.store.log.state import LogState
-from lycosa.store.log.transaction import append
-from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import host_key, url_key
@@ -35,25 +29,24 @@ Readings = dict[str, list[float]]
 
 
 class Folders:
-    """New paths below a temporary folder."""
+    """New paths in a temporary folder."""
 
     def __init__(self, root: str) -> None:
-        self._root, self._count = root, 0
+        self._paths = (f"{root}/{number}" for number in count())
 
     def new(self) -> str:
-        self._count += 1
-        return f"{self._root}/{self._count}"
+        return next(self._paths)
 
 
-def compare_pages(folders: Folders, count: int, runs: int) -> Readings:
+def compare_pages(folders: Folders, number: int, runs: int) -> Readings:
     """Return CPU ms per page."""
     pages: list[tuple[str, Page]] = [
         (url, parse_page(path.read_bytes(), url=url, content_type="text/html"))
-        for url, path in list(html_files(SITES))[:count]
+        for url, path in list(html_files(SITES))[:number]
     ]
-    first = folders.new()
-    commit_pages(first, pages)
-    workspace = Workspace.open(first)
+    root = folders.new()
+    commit_pages(root, pages)
+    workspace = Workspace.open(root)
     files = workspace.state().files
     frames = [
         pl.read_parquet([workspace.path(file.path) for file in files[name]]) for name in TABLES
@@ -70,14 +63,14 @@ def compare_pages(folders: Folders, count: int, runs: int) -> Readings:
     return alternate(contenders, runs)
 
 
-def fill_urls(root: str, count: int) -> Workspace:
+def fill_urls(root: str, urls: int) -> Workspace:
     """Commit known URLs, ten per host, in 32 commits."""
     workspace = Workspace.create(root)
     claim = workspace.claim("bench")
-    for start in range(0, count, count // COMMITS):
+    for start in range(0, urls, urls // COMMITS):
         buffers = Buffers()
-        for number in range(start, min(start + count // COMMITS, count)):
-            host = f"www.site{number // 10 * 7919 % count}.example"
+        for number in range(start, min(start + urls // COMMITS, urls)):
+            host = f"www.site{number // 10 * 7919 % urls}.example"
             url = f"https://{host}/news/2026/11/article-{number:07d}.html"
             key = host_key(host)
             identity = UrlId(url, host, key, url_key(url), key % 64)
@@ -87,52 +80,29 @@ def fill_urls(root: str, count: int) -> Workspace:
     return workspace
 
 
-def compare_compaction(folders: Folders, count: int, runs: int) -> Readings:
+def compare_compaction(folders: Folders, urls: int, runs: int) -> Readings:
     """Return CPU µs per row."""
 
     def ours() -> float:
-        workspace = fill_urls(folders.new(), count)
-        return cpu_s(lambda: compact(workspace, whole=True)) * 1e6 / count
+        workspace = fill_urls(folders.new(), urls)
+        return cpu_s(lambda: compact(workspace, whole=True)) * 1e6 / urls
 
-    source = fill_urls(folders.new(), count)
+    source = fill_urls(folders.new(), urls)
     paths = [source.path(file.path) for file in source.state().files["urls"]]
 
     def sort() -> None:
         pl.read_parquet(paths).sort("partition", "host_key", "url_key").write_parquet(folders.new())
 
-    return alternate({"Lycosa": ours, "polars": lambda: cpu_s(sort) * 1e6 / count}, runs)
-
-
-def compare_log(folders: Folders, entries: int, runs: int) -> Readings:
-    """Return CPU ms to open a log of commits with one file each."""
-    workspace = Workspace.create(folders.new())
-    with mock.patch("os.fsync"):
-        state = workspace.claim("bench").state
-        for number in range(entries):
-            file = DataFile(f"data/00000001-{number}/w.warc.gz", 0, 10**7, f"{number:032x}")
-            time = "2026-11-21T10:00:00Z"
-            append(state, Entry(COMMIT, new_attempt(), time, claim=1, warcs=(file,)))
-
-    def replay() -> None:
-        replayed = LogState(workspace.log)
-        for entry in workspace.log.entries():
-            replayed.apply(entry)
-
-    contenders = {
-        "Lycosa": lambda: cpu_s(workspace.state) * 1e3,
-        "replay": lambda: cpu_s(replay) * 1e3,
-    }
-    return alternate(contenders, runs)
+    return alternate({"Lycosa": ours, "polars": lambda: cpu_s(sort) * 1e6 / urls}, runs)
 
 
 def main() -> None:
-    options = arguments(__doc__, pages=2_000, urls=200_000, entries=2_000).parse_args()
+    options = arguments(__doc__, pages=2_000, urls=200_000).parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as root:
-        folders = Folders(str(Path(root)))
+        folders = Folders(root)
         figures = {
             "pages and links, CPU ms per page": compare_pages(folders, options.pages, options.runs),
             "compaction, CPU µs per row": compare_compaction(folders, options.urls, options.runs),
-            "opening the log, CPU ms": compare_log(folders, options.entries, options.runs),
         }
     tables = [comparison(readings, "Lycosa", unit) for unit, readings in figures.items()]
     report(options, "Tables", "\n\n".join(tables), figures)

@@ -11,11 +11,11 @@ within 120 s.
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -24,12 +24,12 @@ from tests.servers.certificates import Certificate, make_certificate
 from tests.servers.moody import Moody, expired_certificate
 from tests.servers.nginx import Server, free_port, nginx
 
-from bench.harness import arguments, report
+from bench.harness import arguments, lycosa, report, tree_cpu_s
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 EVERY_S = 60
-_PLANT_AT_S = 30.0
+_FAIL_AFTER_S = 30.0
 _TLS_EACH = 5  # every fifth host
 _PAGE = (
     "<title>Page</title><p>All is well here.\n"
@@ -63,73 +63,67 @@ def configure(
         for place, each in enumerate(addresses)
     ]
     web = stack.enter_context(nginx(servers))
-    planted = {
+    failing = {
         name: stack.enter_context(Moody(certificate=good if name == "expired" else None))
-        for name in _PLANS
+        for name in _FAILURES
     }
     origins = [
         f"https://{each}:{port}" if place % _TLS_EACH == 0 else f"http://{each}:{web.port}"
         for place, each in enumerate(addresses)
     ]
-    urls = [f"{origins[each % hosts]}/?{each}" for each in range(monitors - len(planted))]
-    urls += [server.url for server in planted.values()]
+    urls = [f"{origins[each % hosts]}/?{each}" for each in range(monitors - len(failing))]
+    urls += [server.url for server in failing.values()]
     Workspace.create(str(root))
     settings = "".join(
         f"[[monitor]]\nurl = '{url}'\nevery = '{EVERY_S}s'\nexpect = 'well'\ncertificate = '1h'\n"
         for url in urls
     )
     (root / "lycosa.toml").write_text(f"[fetch]\nca_file = '{authority.certificate}'\n{settings}")
-    return planted, expired
+    return failing, expired
 
 
 def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: float) -> list[str]:
-    """Watch the URLs, let the servers fail, and return the figures."""
-    planted, expired = configure(folder, stack, monitors, hosts)
+    """Monitor the URLs, make the servers fail, and return the figures."""
+    failing, expired = configure(folder, stack, monitors, hosts)
     root = folder / "ws"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "monitor", "run"],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = lycosa(root, "monitor", "run")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     stack.callback(process.kill)
     alerts: dict[str, float] = {}
-    threading.Thread(
-        target=_listen,
-        args=(process, {server.url: name for name, server in planted.items()}, alerts),
-        daemon=True,
-    ).start()
+    names = {server.url: name for name, server in failing.items()}
+    reading = partial(_read_alerts, process, names, alerts)
+    threading.Thread(target=reading, daemon=True).start()
     while not (root / "run" / "uptime.json").exists():
         time.sleep(0.1)
-    began, before = time.monotonic(), _cpu_s(process.pid)
-    time.sleep(_PLANT_AT_S)
-    for name, server in planted.items():
-        vars(server).update(_PLANS[name])
+    start, before_s = time.monotonic(), tree_cpu_s(process.pid)
+    time.sleep(_FAIL_AFTER_S)
+    for name, server in failing.items():
+        vars(server).update(_FAILURES[name])
         if name in ("stopped", "expired"):
             server.stop()
         if name == "expired":
             server.certificate = expired
             server.start()
-    planted_at = time.monotonic()
-    time.sleep(max(0.0, began + seconds - time.monotonic()))
-    elapsed, after = time.monotonic() - began, _cpu_s(process.pid)
+    failed_at = time.monotonic()
+    time.sleep(max(0.0, start + seconds - time.monotonic()))
+    elapsed, cpu_s = time.monotonic() - start, tree_cpu_s(process.pid) - before_s
     memory = psutil.Process(process.pid).memory_info().rss / 1e6
     process.terminate()
     process.wait(60)
-    cpu_s = after - before
     delays = {
-        name: f"{alerts[name] - planted_at:.0f} s" if name in alerts else "NOT DETECTED"
-        for name in _PLANS
+        name: f"{alerts[name] - failed_at:.0f} s" if name in alerts else "NOT DETECTED"
+        for name in _FAILURES
     }
     return [
         f"{monitors} monitors every {EVERY_S} s at {hosts} hosts, {elapsed:.0f} s: "
         f"{cpu_s / elapsed:.1%} of a core, {memory:.0f} MB",
         _checks(root),
         "detected after: " + ", ".join(f"{name} {delay}" for name, delay in delays.items()),
-        f"false alerts: {sorted(alerts.keys() - _PLANS.keys())}",
+        f"false alerts: {sorted(alerts.keys() - _FAILURES.keys())}",
     ]
 
 
-_PLANS: dict[str, dict[str, object]] = {
+_FAILURES: dict[str, dict[str, object]] = {
     "stopped": {},
     "http 500": {"status": 500},
     "other text": {"text": "sold"},
@@ -139,7 +133,7 @@ _PLANS: dict[str, dict[str, object]] = {
 """What each failing server changes; two of them stop, and one starts again with its certificate."""
 
 
-def _listen(
+def _read_alerts(
     process: subprocess.Popen[str], names: dict[str, str], alerts: dict[str, float]
 ) -> None:
     assert process.stderr is not None
@@ -147,11 +141,6 @@ def _listen(
         if " has been down since " in line:
             url = line.split()[2]
             alerts.setdefault(names.get(url, url), time.monotonic())
-
-
-def _cpu_s(pid: int) -> float:
-    process = psutil.Process(pid)
-    return sum(sum(each.cpu_times()[:4]) for each in [process, *process.children(recursive=True)])
 
 
 def _checks(root: Path) -> str:

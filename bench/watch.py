@@ -5,7 +5,7 @@
 watch   The documentation sites are crawled from nginx with N patterns: phrases of two words, and
         single words, exact or ignoring case, accents and width. Printed: CPU-seconds of the crawl,
         and the share of matching, measured in the same run (goal: at most 5 %).
-find    Megabytes of text per second over made pages (`bench.corpora`; goal: 200 MB/s).
+find    Megabytes of text per second over generated pages (`bench.corpora`; goal: 200 MB/s).
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 from tests.servers.sites import require_sites, serve_sites
 
-from bench.corpora import SITES, fill_made, html_files
-from bench.harness import arguments, report
+from bench.corpora import SITES, fill_generated, html_files
+from bench.harness import arguments, report, timed
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, Config
 from lycosa.core.records import Visit
@@ -32,14 +33,13 @@ from lycosa.page.parse import parse_page
 from lycosa.store.workspace import Workspace
 from lycosa.watch.watches import add_watch
 
-TEXTS, PAGES, CRAWLED = 10_000, 50_000, 2_500
 _SAMPLE = 300
 _IGNORED: tuple[tuple[str, ...], ...] = ((), ("case",), ("case", "accents", "width"))
 _NEEDLES = ("configuration", "パッケージ", "compilación", "软件包")
 
 
 def sample(sites: Path, count: int) -> list[str]:
-    """Return the texts of some pages, the same at every call."""
+    """Return the texts of random pages, the same at every call."""
     files = list(html_files(sites))
     random.Random(3).shuffle(files)
     return [
@@ -49,7 +49,7 @@ def sample(sites: Path, count: int) -> list[str]:
 
 
 def phrases(texts: Sequence[str], count: int) -> list[str]:
-    """Return patterns, of which most occur nowhere."""
+    """Return patterns; most of them match no page."""
     generator = random.Random(4)
     words = sorted({word for text in texts for word in re.findall(r"\w{4,}", text)})
     patterns = dict.fromkeys(generator.sample(words, min(len(words), count // 100)))
@@ -87,38 +87,32 @@ def watch(texts: Sequence[str], ignored: tuple[str, ...], pages: int, *, index: 
             {"delay": 0, "courtesy_factor": 0.0, "max_pages": pages}
         )
         seeds = tuple(f"{served.origin(site.name)}/" for site in sites)
-        setattr(plugin, "Watcher", Timed)  # noqa: B010
-        try:
-            start = time.process_time()
-            progress = crawl(CrawlOrder(root, Config(), collection, seeds, index=index))
-            cpu_s = time.process_time() - start
-        finally:
-            setattr(plugin, "Watcher", Watcher)  # noqa: B010
-    share = spent / 1e9 / cpu_s
+        order = CrawlOrder(root, Config(), collection, seeds, index=index)
+        with mock.patch.object(plugin, "Watcher", Timed):
+            progress, _, cpu_ms = timed(lambda: crawl(order))
+    per_page_ms = cpu_ms / progress.pages
     return (
         f"watch{'' if index else ', no index'}: {len(texts):,} texts, ignored: "
-        f"{', '.join(ignored) or 'nothing'}: "
-        f"{progress.pages:,} pages in {cpu_s:.1f} CPU-s "
-        f"({cpu_s * 1000 / progress.pages:.2f} ms a page, {characters / progress.pages / 1000:.1f} K "
-        "characters), looking "
-        f"{spent / 1e6 / progress.pages:.3f} ms a page = {share:.1%}; {matches:,} matches"
+        f"{', '.join(ignored) or 'nothing'}: {progress.pages:,} pages in {cpu_ms / 1000:.1f} CPU-s "
+        f"({per_page_ms:.2f} ms per page, {characters / progress.pages / 1000:.1f} K characters), "
+        f"matching {spent / 1e6 / progress.pages:.3f} ms per page = {spent / 1e6 / cpu_ms:.1%}; "
+        f"{matches:,} matches"
     )
 
 
 def find(sites: Path, pages: int, folder: str) -> list[str]:
     root = f"{folder}/w"
-    fill_made(root, sites, pages)
+    fill_generated(root, sites, pages)
     lines = []
     for ignored in _IGNORED:
         for needle in _NEEDLES:
             scan = find_stored(root, [needle], ignored)
-            start, cpu = time.perf_counter(), time.process_time()
-            matches = sum(1 for _ in scan.run())
-            wall_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu
+            matches, wall_ms, cpu_ms = timed(lambda: sum(1 for _ in scan.run()))  # noqa: B023
             lines.append(
                 f"find: {needle!r}, ignored: {', '.join(ignored) or 'nothing'}: {scan.pages:,} "
                 f"pages, {scan.bytes / 1e6:.0f} MB in "
-                f"{wall_s:.2f} s = {scan.bytes / 1e6 / wall_s:.0f} MB/s ({cpu_s:.2f} CPU-s), "
+                f"{wall_ms / 1000:.2f} s = {scan.bytes / 1e3 / wall_ms:.0f} MB/s "
+                f"({cpu_ms / 1000:.2f} CPU-s), "
                 f"{matches:,} pages match"
             )
     return lines
@@ -128,9 +122,9 @@ def main() -> None:
     parser = arguments(
         __doc__,
         runs=1,
-        texts=TEXTS,
-        pages=(PAGES, "for find"),
-        crawled=(CRAWLED, "for watch"),
+        texts=10_000,
+        pages=(50_000, "for find"),
+        crawled=(2_500, "for watch"),
         no_index=(False, "for watch: without the index"),
     )
     parser.add_argument("what", nargs="?", choices=["watch", "find"], help="both by default")

@@ -1,14 +1,14 @@
-"""Lycosa beside the crawlers that users run today: same sites, one machine, no politeness pause.
+"""Lycosa and the crawlers that users run today: same sites, one machine, no politeness pause.
 
     python -m bench.peers [--peers a,b] [--sites python-doc,…] [--trial crawl|kill|hostile]
 
 `crawl` measures complete crawls. `kill` ends a crawl with SIGKILL when half of the pages are
-fetched, starts it again as its manual says, and counts pages that are not in its store in the end,
-and pages that were fetched twice. `hostile` crawls a bad endpoint together with a good host of 21
-pages, until it ends or a limit is reached.
+fetched, restarts it as documented in its manual, and counts pages that are missing in its output at
+the end, and pages that were fetched twice. `hostile` crawls a bad endpoint together with a good host
+of 21 pages, until it ends or a limit is reached.
 
-The peers are installed into ~/.cache/lycosa-peers. They run in a network namespace with nothing but
-loopback: the hostile server redirects to private addresses.
+The peers are installed into ~/.cache/lycosa-peers. They run in a network namespace that has only
+loopback, because the hostile server redirects to private addresses.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ENDPOINTS = (
     *("gzip-bomb", "br-bomb", "zstd-bomb", "deep-nesting", "long-line"),
     *("redirect-endless", "calendar", "deeper"),
 )
-"""Of the 150 endpoints those that can hold up a crawler, fill its memory or fill its disk."""
+"""Endpoints that can delay a crawler, fill its memory or fill its disk; of 150."""
 
 Row = dict[str, Any]
 CRAWL_COLUMNS = {
@@ -75,21 +75,20 @@ GOOD = GOOD_PAGES + 1
 DISK_LIMIT_MB = 1_000.0
 MEMORY_LIMIT_MB = 3_000.0
 NOTABLE_MEMORY_MB = 1_000.0
-TOGETHER = 9
-"""Hostile crawls at once: most of them wait."""
+PARALLEL_CRAWLS = 9  # hostile crawls; most of them wait
 
 
 @dataclass(frozen=True)
 class Killed:
-    """A crawl that was killed and started again."""
+    """A crawl that was killed and restarted."""
 
     peer: str
     site: str
-    kept: int  # pages that a crawl without a kill keeps
-    before: int  # pages fetched until the kill
-    lost: int  # of `kept`, not kept after the second start
+    kept: int  # pages in the output of a crawl without a kill
+    before: int  # pages fetched before the kill
+    lost: int  # of `kept`, missing after the second run
     twice: int  # pages fetched before and after the kill
-    exit_code: int  # of the second start
+    exit_code: int  # of the second run
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class Attacked:
 
     peer: str
     endpoint: str
-    limit: str  # the limit that was reached; empty where it ended by itself
+    limit: str  # the limit that was reached; empty if the crawl ended
     exit_code: int
     good: int
     requests: int  # to the bad host
@@ -108,24 +107,24 @@ class Attacked:
 
 
 def start(peer: str, seeds: Sequence[str], folder: Path, stop: Callable[[int], object]) -> Usage:
-    """Run a peer in its folder, which may hold the beginning of a crawl."""
+    """Run a peer in its folder, which may contain an interrupted crawl."""
     command = COMMANDS[peer](seeds, folder)
     output = folder.with_suffix(".output")
     return measure(command, output=output, cwd=folder, environment=ENVIRONMENT, stop=stop)
 
 
 def kill(peer: str, site: str, seeds: Sequence[str], server: Nginx) -> Killed:
-    """Measure what a kill in the middle of a crawl costs."""
+    """Kill a crawl in the middle and restart it; count lost and repeated pages."""
 
     def fetched(mark: int) -> set[str]:
         return html_pages(server.requests(mark))
 
     with tempfile.TemporaryDirectory(prefix=f"lycosa-bench-{peer}-") as name:
-        whole, broken = Path(name) / "whole", Path(name) / "broken"
-        whole.mkdir()
+        complete, broken = Path(name) / "complete", Path(name) / "broken"
+        complete.mkdir()
         broken.mkdir()
         mark = server.mark()
-        start(peer, seeds, whole, lambda _: False)
+        start(peer, seeds, complete, lambda _: False)
         server.settle()
         expected = fetched(mark)
         half = len(expected) // 2
@@ -135,7 +134,7 @@ def kill(peer: str, site: str, seeds: Sequence[str], server: Nginx) -> Killed:
         before, again = fetched(mark), server.mark()
         usage = start(peer, seeds, broken, lambda _: False)
         server.settle()
-        kept = PEERS[peer].pages(whole) & {unquote(url) for url in expected}
+        kept = PEERS[peer].pages(complete) & {unquote(url) for url in expected}
         lost = kept - PEERS[peer].pages(broken)
         twice = before & fetched(again)
     return Killed(peer, site, len(kept), len(before), len(lost), len(twice), usage.exit_code)
@@ -144,7 +143,7 @@ def kill(peer: str, site: str, seeds: Sequence[str], server: Nginx) -> Killed:
 def attack(peer: str, endpoint: str, limit_s: float) -> Attacked:
     """Crawl a bad endpoint and a good host, within limits of time, memory and disk."""
     reasons: list[str] = []
-    looked = began = time.monotonic()
+    checked = start_time = time.monotonic()
     disk = 0.0
 
     with (
@@ -155,12 +154,12 @@ def attack(peer: str, endpoint: str, limit_s: float) -> Attacked:
         folder.mkdir()
 
         def over(resident: int) -> bool:
-            nonlocal looked, disk
+            nonlocal checked, disk
             now = time.monotonic()
-            if now - looked > 1:
-                looked, disk = now, max(disk, size_mb(folder))
+            if now - checked > 1:
+                checked, disk = now, max(disk, size_mb(folder))
             limits = {
-                "time": now - began > limit_s,
+                "time": now - start_time > limit_s,
                 "memory": resident / MEGABYTE > MEMORY_LIMIT_MB,
                 "disk": disk > DISK_LIMIT_MB,
             }
@@ -179,7 +178,7 @@ def attack(peer: str, endpoint: str, limit_s: float) -> Attacked:
 
 
 def crawl_all(peers: Sequence[str], sites: Sequence[Site], runs: int) -> list[Row]:
-    """Complete crawls of every site by every peer: medians of the runs."""
+    """Crawl every site by every peer; return medians of the runs."""
     return summary_rows(
         [result for site in sites for result in crawl_target(site.name, (site,), peers, runs)]
     )
@@ -196,10 +195,10 @@ def kill_all(peers: Sequence[str], sites: Sequence[Site], runs: int) -> list[Row
 
 
 def attack_all(peers: Sequence[str], limit_s: float) -> list[Row]:
-    """Every peer at every endpoint."""
+    """Crawl every endpoint by every peer."""
     results = []
     for peer in peers:
-        with ThreadPoolExecutor(TOGETHER) as pool:
+        with ThreadPoolExecutor(PARALLEL_CRAWLS) as pool:
             for result in pool.map(partial(attack, peer, limit_s=limit_s), ENDPOINTS):
                 results.append(asdict(result))
                 print(results[-1], file=sys.stderr)
@@ -207,7 +206,7 @@ def attack_all(peers: Sequence[str], limit_s: float) -> list[Row]:
 
 
 def crawl_table(rows: Sequence[Row]) -> str:
-    """A table for each site, as in the documentation."""
+    """Return a table for each site, as in the documentation."""
     parts = []
     for site in dict.fromkeys(row["target"] for row in rows):
         cells = [[row[name] for name in CRAWL_COLUMNS] for row in rows if row["target"] == site]
@@ -221,7 +220,7 @@ def kill_table(rows: Sequence[Row]) -> str:
 
 
 def hostile_table(rows: Sequence[Row]) -> str:
-    """A row for each endpoint, a column for each peer."""
+    """Return a row for each endpoint, a column for each peer."""
     peers = list(dict.fromkeys(row["peer"] for row in rows))
     cells = {(row["endpoint"], row["peer"]): _cell(row) for row in rows}
     lines = [[name, *(cells[name, peer] for peer in peers)] for name in ENDPOINTS]
@@ -233,7 +232,7 @@ def _named(cells: Sequence[object]) -> list[object]:
 
 
 def _cell(row: Row) -> str:
-    """How a crawl ended; then what is not as it should be."""
+    """Return how a crawl ended, and its deviations."""
     ended = f"ended with {row['exit_code']}" if row["exit_code"] else "ended"
     parts = [f"**{row['limit']}**" if row["limit"] else ended]
     if row["good"] < GOOD:
@@ -248,7 +247,7 @@ TABLES = {"crawl": crawl_table, "kill": kill_table, "hostile": hostile_table}
 
 
 def isolate(words: Sequence[str]) -> NoReturn:
-    """Become this program in a network namespace of its own. The peers are installed by then."""
+    """Execute this program again in a new network namespace; peers must be installed before."""
     program = ["unshare", "--net", "--map-root-user", "sh", "-c", NAMESPACE, "sh", sys.executable]
     os.execvpe(program[0], [*program, "-m", "bench.peers", *words], {**os.environ, ISOLATED: "1"})
 

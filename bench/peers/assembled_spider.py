@@ -1,10 +1,9 @@
-"""Scrapy with what a team would add to it: a WARC by warcio, main text by trafilatura, an index by
-tantivy.
+"""Scrapy with a WARC by warcio, main text by trafilatura and an index by tantivy.
 
-Run by its own interpreter: `python -m bench.peers.assembled_spider [--fast] FOLDER CONCURRENCY PER_HOST
-SEED…`. Scrapy's defaults for a new project hold: robots.txt is obeyed, links are followed by the
-default `LinkExtractor`. FOLDER keeps the queue, so that the same command resumes a crawl. `--fast`
-turns off the second and third extractor that trafilatura tries on short texts.
+Run by the interpreter of its environment: `python -m bench.peers.assembled_spider [--fast] FOLDER
+CONCURRENCY PER_HOST SEED…`. Scrapy's defaults for a new project apply: robots.txt is obeyed, links
+are followed by the default `LinkExtractor`. FOLDER contains the queue, so the same command resumes a
+crawl. `--fast` disables the second and third extractor that trafilatura tries on short texts.
 """
 
 from __future__ import annotations
@@ -25,12 +24,11 @@ from scrapy.linkextractors import LinkExtractor
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-COMMIT_PAGES = 100
-"""A crash loses at most so many documents of the index; tantivy's own advice is to commit rarely."""
+COMMIT_PAGES = 100  # documents that a crash can lose; tantivy advises to commit rarely
 
 
 class ArchiveSpider(scrapy.Spider):  # type: ignore[misc]  # scrapy is an optional extra, unseen by mypy
-    """Follows every link to the seeds' hosts; archives each answer and indexes each page."""
+    """Follows every link to the seeds' hosts; archives each response and indexes each page."""
 
     name = "archive"
 

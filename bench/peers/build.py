@@ -1,8 +1,7 @@
-"""Installs the peers, once for each state of their files, outside the repository.
+"""Install the peers outside of the repository, once for each state of their files.
 
-A folder beside this file pins everything that a peer consists of, with checksums; the packages come
-from the registries of Go, Rust, Python and Maven. Spider takes some twenty minutes of CPU, the
-others one.
+A folder next to this file pins all packages of a peer with checksums; they come from the registries
+of Go, Rust, Python and Maven. Spider takes twenty minutes of CPU, the others about one.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ BUILD_LIMIT_S = 5400.0
 
 
 class PeerAbsent(Exception):
-    """A program that a run needs is not there."""
+    """A program that a run needs is missing."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,8 @@ class _Recipe:
     """How a peer is installed into the folder {target}."""
 
     command: tuple[str, ...]
-    product: str  # what `built` returns, in that folder
-    checksum: str = ""  # of the product, where the files beside this one pin only versions
+    product: str  # path in that folder that `built` returns
+    checksum: str = ""  # of the product, if its files pin only versions
 
 
 _VENV = _Recipe(
@@ -67,12 +66,12 @@ _RECIPES = {
 
 
 def built(name: str) -> Path:
-    """The program of a peer, or its folder; installs it when its files changed. Safe to call from
-    several processes at once.
+    """Return the program or folder of a peer; install it when its files changed.
+
+    Several processes may call this at once.
 
     Raises:
-        PeerAbsent: a tool is not installed, or the installation fails (packages cannot be fetched,
-        or are not those that were pinned); the message says which.
+        PeerAbsent: a tool is not installed, or the installation failed.
     """
     recipe = _RECIPES[name]
     folder = CACHE / f"{name}-{_digest(SOURCES / name)}"
@@ -118,7 +117,7 @@ def _install(name: str, recipe: _Recipe, folder: Path) -> None:
 
 
 def _digest(folder: Path) -> str:
-    """A name for the state of a folder's files: 16 hexadecimal digits."""
+    """Return a digest of the files of a folder: 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())

@@ -1,31 +1,24 @@
-"""The commands of everything that `bench.crawl` runs against each other."""
+"""The commands of the contenders of `bench.crawl` and `bench.peers`."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.peers.build import PeerAbsent, built
 
-CONCURRENCY = 32
-"""Connections at once, over all hosts. wget has one."""
-
-PER_HOST = 8
-"""Scrapy's connections to one host. It is bound by CPU; with 1 or 32 instead of 8 it was 2 to 8 %
-slower on tuxpaint-doc.
-"""
-
-WGET_DEPTH = "inf"
+CONCURRENCY = 32  # connections over all hosts; wget has one
+PER_HOST = 8  # Scrapy's connections to one host; with 1 or 32 it was 2 to 8 % slower
 
 
 def nginx_program() -> str:
-    """The server's path.
+    """Return the path of nginx.
 
     Raises:
-        PeerAbsent: it is not installed.
+        PeerAbsent: nginx is not installed.
     """
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/local/sbin:/usr/sbin:/sbin")
     if program is None:
@@ -34,73 +27,46 @@ def nginx_program() -> str:
 
 
 def over_tls(seeds: Sequence[str]) -> bool:
-    """Whether the sites are served over TLS. Nobody verifies the certificate then: Scrapy does not,
-    unless told.
-    """
+    """Return whether the sites are served over TLS; no contender verifies the certificate."""
     return seeds[0].startswith("https:")
 
 
 def lycosa(seeds: Sequence[str], folder: Path) -> list[str]:
-    """Our whole pipeline: fetch, archive, parse, links, text, language, tables, index. Documents
-    stay unread, as with the others.
+    """Lycosa's complete pipeline: fetch, archive, parse, links, text, language, tables, index.
+
+    Documents other than HTML are not parsed, as with the other contenders.
     """
     program = Path(sys.executable).parent / "lycosa"
     if not program.exists():
         raise PeerAbsent(
             f"{program} does not exist: install the project into this virtual environment"
         )
-    workspace = str(folder / "workspace")
-    return [
-        *(str(program), "-w", workspace, "crawl", *seeds),
-        *(
-            "--delay",
-            "0",
-            "--quiet",
-            "--json",
-            "--set",
-            f"fetch.connections={CONCURRENCY}",
-            "--set",
-            "collection.media_types=*",
-        ),
-        *(
-            "--set",
-            "crawl.documents=0",
-            "--set",
-            f"fetch.verify_tls={'false' if over_tls(seeds) else 'true'}",
-        ),
-    ]
+    settings = (
+        f"fetch.connections={CONCURRENCY}",
+        "collection.media_types=*",
+        "crawl.documents=0",
+        f"fetch.verify_tls={'false' if over_tls(seeds) else 'true'}",
+    )
+    words = ["-w", str(folder / "workspace"), "crawl", *seeds, "--delay", "0", "--quiet", "--json"]
+    return [str(program), *words, *(word for value in settings for word in ("--set", value))]
 
 
 def links(seeds: Sequence[str], folder: Path) -> list[str]:
-    """Our fetch + links alone."""
+    """Lycosa's fetching and links alone."""
     return [sys.executable, "-m", "bench.links", str(CONCURRENCY), *seeds]
 
 
-def scrapy(seeds: Sequence[str], folder: Path) -> list[str]:
-    """Scrapy, fetch + LinkExtractor only."""
-    return [
-        sys.executable,
-        "-m",
-        "bench.peers.scrapy_spider",
-        str(CONCURRENCY),
-        str(PER_HOST),
-        *seeds,
-    ]
+def scrapy(seeds: Sequence[str], folder: Path, *flags: str) -> list[str]:
+    """Scrapy, fetching and LinkExtractor only."""
+    program = [sys.executable, "-m", "bench.peers.scrapy_spider", *flags]
+    return [*program, str(CONCURRENCY), str(PER_HOST), *seeds]
 
 
 def scrapy_http2(seeds: Sequence[str], folder: Path) -> list[str]:
-    """The same over HTTP/2, one connection a host."""
+    """The same over HTTP/2, one connection per host."""
     if not over_tls(seeds):
         raise PeerAbsent("Scrapy speaks HTTP/2 over TLS alone: --tls")
-    return [
-        sys.executable,
-        "-m",
-        "bench.peers.scrapy_spider",
-        "--http2",
-        str(CONCURRENCY),
-        str(PER_HOST),
-        *seeds,
-    ]
+    return scrapy(seeds, folder, "--http2")
 
 
 def colly(seeds: Sequence[str], folder: Path) -> list[str]:
@@ -114,52 +80,32 @@ def spider(seeds: Sequence[str], folder: Path) -> list[str]:
 
 
 def wget(seeds: Sequence[str], folder: Path) -> list[str]:
-    """wget -r with a WARC. Images, style sheets and scripts are left out, as everywhere here."""
+    """wget -r with a WARC, without images, style sheets and scripts, like all contenders."""
     program = shutil.which("wget")
     if program is None:
         raise PeerAbsent("wget is not installed")
+    ignored = "img,link,script,embed,object,input,source,video,audio"
     return [
-        *(
-            program,
-            "--no-config",
-            "--recursive",
-            f"--level={WGET_DEPTH}",
-            "--no-parent",
-            "--execute",
-            "robots=off",
-        ),
-        *(
-            "--no-verbose",
-            "--tries=1",
-            "--no-check-certificate",
-            "--ignore-tags=img,link,script,embed,object,input,source,video,audio",
-        ),
-        *(
-            f"--directory-prefix={folder / 'files'}",
-            f"--warc-file={folder / 'wget'}",
-            f"--warc-tempdir={folder}",
-        ),
-        *seeds,
+        *(program, "--no-config", "--recursive", "--level=inf", "--no-parent"),
+        *("--execute", "robots=off", "--no-verbose", "--tries=1", "--no-check-certificate"),
+        *(f"--ignore-tags={ignored}", f"--directory-prefix={folder / 'files'}"),
+        *(f"--warc-file={folder / 'wget'}", f"--warc-tempdir={folder}", *seeds),
     ]
 
 
 def _module(name: str, *words: object) -> list[str]:
-    """A program of this package, run by the interpreter of its peer's own environment."""
-    return [
-        str(built(name.partition("_")[0])),
-        *("-m", f"bench.peers.{name}"),
-        *(str(word) for word in words),
-    ]
+    """Return the command of a program of this package in the environment of its peer."""
+    return [str(built(name.partition("_")[0])), "-m", f"bench.peers.{name}", *map(str, words)]
 
 
-def assembled(seeds: Sequence[str], folder: Path) -> list[str]:
+def assembled(seeds: Sequence[str], folder: Path, *flags: str) -> list[str]:
     """Scrapy with warcio, trafilatura and tantivy."""
-    return _module("assembled_spider", folder, CONCURRENCY, PER_HOST, *seeds)
+    return _module("assembled_spider", *flags, folder, CONCURRENCY, PER_HOST, *seeds)
 
 
 def assembled_fast(seeds: Sequence[str], folder: Path) -> list[str]:
     """The same with trafilatura's first extractor alone."""
-    return _module("assembled_spider", "--fast", folder, CONCURRENCY, PER_HOST, *seeds)
+    return assembled(seeds, folder, "--fast")
 
 
 def crawlee(seeds: Sequence[str], folder: Path) -> list[str]:
@@ -178,7 +124,7 @@ def heritrix(seeds: Sequence[str], folder: Path) -> list[str]:
     return [*program, str(built("heritrix")), str(folder), *seeds]
 
 
-COMMANDS = {
+COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "lycosa": lycosa,
     "links": links,
     "scrapy": scrapy,
@@ -198,11 +144,11 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[2])]),
     "PYTHONDONTWRITEBYTECODE": "",
 }
-"""`bench` is not installed: the programs started with -m find it through the path. Where bytecode
-is not to be written, an editable installation compiles its 170 modules at every start (.13 s), and
-what pip installed does not: that would not be a like comparison.
+"""`bench` is not installed, so `-m` finds it by the path.
+
+Bytecode must be written: an editable installation would otherwise be compiled at every start, in
+contrast to the installed peers.
 """
 
-# wget leaves with 8 when the server answered an error (404) to any of the requests, which the sites
-# do.
+# wget exits with 8 if a response was an error such as 404, which the sites have.
 ACCEPTED_EXITS = {"wget": (0, 8)}

@@ -1,8 +1,8 @@
 """Crawl4AI's breadth-first deep crawl, storing each page's HTML and Markdown as a JSON line.
 
-Run by its own interpreter: `python -m bench.peers.crawl4ai_crawler FOLDER CONCURRENCY SEED…`, over
-HTTP without a browser. FOLDER keeps the state that the strategy reports after each page, so that
-the same command resumes a crawl.
+Run by the interpreter of its environment: `python -m bench.peers.crawl4ai_crawler FOLDER CONCURRENCY
+SEED…`, over HTTP without a browser. FOLDER contains the state that the strategy reports after each
+page, so the same command resumes a crawl.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Crawlee's ParselCrawler on a few sites, storing each page's HTML in its dataset.
 
-Run by its own interpreter: `python -m bench.peers.crawlee_crawler FOLDER CONCURRENCY SEED…`. The
-request queue lies in FOLDER, so that the same command resumes a crawl.
+Run by the interpreter of its environment: `python -m bench.peers.crawlee_crawler FOLDER CONCURRENCY
+SEED…`. FOLDER contains the request queue, so the same command resumes a crawl.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def crawl(folder: str, concurrency: int, seeds: Sequence[str]) -> None:
     crawler = ParselCrawler(
         configuration=Configuration(storage_dir=folder, purge_on_start=False),
         storage_client=FileSystemStorageClient(),
-        concurrency_settings=ConcurrencySettings(  # else it starts less on a busy machine
+        concurrency_settings=ConcurrencySettings(  # by default it starts fewer on a busy machine
             min_concurrency=concurrency,
             desired_concurrency=concurrency,
             max_concurrency=concurrency,

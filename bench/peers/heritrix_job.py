@@ -1,9 +1,10 @@
-"""Writes a job for Heritrix and becomes Heritrix running it: `python -m bench.peers.heritrix_job LIB
-FOLDER SEED…`.
+"""Write a job for Heritrix and execute Heritrix with it.
+
+    python -m bench.peers.heritrix_job LIB FOLDER SEED…
 
 The job is the default profile of the distribution in LIB without politeness pauses, limited to the
-seeds' hosts. Where FOLDER holds the logs of a crawl that was killed, its recovery journal goes to
-the action directory, as the manual says for a crash.
+seeds' hosts. If FOLDER contains the logs of a killed crawl, its recovery journal is moved to the
+action directory, as the manual describes for a crash.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PROFILE = "org/archive/crawler/restlet/profile-crawler-beans.cxml"
-HEAP = "-Xmx256m"
-"""As its own start script sets it."""
+HEAP = "-Xmx256m"  # as in its start script
 
 CHANGES = {
     "ENTER_AN_URL_WITH_YOUR_CONTACT_INFO_HERE_FOR_WEBMASTERS_AFFECTED_BY_YOUR_CRAWL": (
@@ -35,7 +35,7 @@ SEED = "http://example.example/example"
 
 
 def job(profile: str, seeds: Sequence[str]) -> str:
-    """The profile with our settings."""
+    """Return the profile with our settings."""
     for before, after in {**CHANGES, SEED: "\n".join(seeds)}.items():
         if profile.count(before) != 1:
             raise SystemExit(f"the profile of Heritrix does not have {before!r} once")

@@ -1,10 +1,9 @@
-"""What each peer keeps of a crawl, how it is read back, and what a newcomer does to get there."""
+"""The version of each peer, and the pages that it stores."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ import tantivy
 from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
-INDEX_LIMIT = 1_000_000
-"""More documents than any site here has."""
+from bench.harness import lycosa
+
+INDEX_LIMIT = 1_000_000  # more documents than any site has
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,13 @@ class Peer:
     """One program of the comparison. `pages` reads the URLs of the HTML pages in its folder."""
 
     version: str
-    keeps: str
-    steps: tuple[str, ...]
     pages: Callable[[Path], set[str]]
 
 
 def warc_pages(files: Iterable[Path]) -> set[str]:
-    """Return the URLs of HTML answers of status 200, and of texts made from pages.
+    """Return the URLs of HTML responses of status 200, and of text records of pages.
 
-    A file that a crash cut short counts up to the cut.
+    A truncated file counts up to its end.
     """
     urls = set()
     for path in files:
@@ -50,7 +48,7 @@ def warc_pages(files: Iterable[Path]) -> set[str]:
 
 
 def json_pages(lines: Iterable[str]) -> set[str]:
-    """Return the field `url` of each line; a line that a crash cut short does not count."""
+    """Return the field `url` of each line; truncated lines do not count."""
     urls = set()
     for line in lines:
         try:
@@ -61,8 +59,7 @@ def json_pages(lines: Iterable[str]) -> set[str]:
 
 
 def _lycosa(folder: Path) -> set[str]:
-    words = ["-w", str(folder / "workspace"), "export", "text", str(folder / "texts")]
-    command = [sys.executable, "-m", "lycosa.cli.main", *words, "--quiet"]
+    command = lycosa(folder / "workspace", "export", "text", folder / "texts", "--quiet")
     subprocess.run(command, check=True, capture_output=True)
     return warc_pages((folder / "texts").rglob("*.wet"))
 
@@ -77,59 +74,19 @@ def _assembled(folder: Path) -> set[str]:
 
 
 PEERS = {
-    "lycosa": Peer(
-        "0.1.0",
-        "WARC, tables of URLs, pages and links, index of main text",
-        ("pip install lycosa", "lycosa crawl URL"),
-        _lycosa,
-    ),
-    "assembled": Peer(
-        "Scrapy 2.19.0",
-        "WARC of responses, index of URL, title and main text",
-        (
-            "pip install scrapy trafilatura warcio tantivy",
-            "write a spider (bench/peers/assembled_spider.py)",
-            "python the spider",
-        ),
-        _assembled,
-    ),
+    "lycosa": Peer("0.1.0", _lycosa),
+    "assembled": Peer("Scrapy 2.19.0", _assembled),
     "heritrix": Peer(
-        "3.13.0",
-        "WARC of requests and responses, logs",
-        (
-            "install Java 17",
-            "unzip the distribution",
-            "edit the job: contact, seeds, pauses, transclusions",
-            "java … --run-job",
-        ),
-        lambda folder: warc_pages(folder.glob("jobs/crawl/*/warcs/*.warc.gz*")),
+        "3.13.0", lambda folder: warc_pages(folder.glob("jobs/crawl/*/warcs/*.warc.gz*"))
     ),
     "crawlee": Peer(
         "1.11.0",
-        "a JSON file per page with its HTML",
-        (
-            "pip install 'crawlee[parsel]'",
-            "write a handler (bench/peers/crawlee_crawler.py)",
-            "python the program",
-        ),
         lambda folder: json_pages(
             path.read_text() for path in folder.glob("datasets/default/0*.json")
         ),
     ),
     "crawl4ai": Peer(
-        "0.9.5",
-        "HTML and Markdown in JSON lines",
-        (
-            "pip install crawl4ai",
-            "write a deep crawl (bench/peers/crawl4ai_crawler.py)",
-            "python the program",
-        ),
-        lambda folder: json_pages((folder / "pages.jsonl").read_text().splitlines()),
+        "0.9.5", lambda folder: json_pages((folder / "pages.jsonl").read_text().splitlines())
     ),
-    "wget": Peer(
-        "1.21",
-        "files and a WARC",
-        ("install wget", "wget --recursive --warc-file=…"),
-        lambda folder: warc_pages(folder.glob("wget*.warc.gz")),
-    ),
+    "wget": Peer("1.21", lambda folder: warc_pages(folder.glob("wget*.warc.gz"))),
 }

@@ -1,10 +1,9 @@
-"""Scrapy doing the least a crawler can do: fetch, extract links, follow those that stay on the
-seeds' hosts.
+"""Scrapy with the minimum of a crawler: fetch, extract links, follow those to the seeds' hosts.
 
 Run as a program: `python -m bench.peers.scrapy_spider [--http2] CONCURRENCY PER_HOST SEED…`.
 Settings are chosen for speed: no logging, no robots, no cookies, no retries, no throttle, no
-statistics of its own beyond the core's. Every response is parsed by the default `LinkExtractor`,
-which takes `a` and `area`.
+further statistics. Every response is parsed by the default `LinkExtractor`, which reads `a` and
+`area`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def settings(concurrency: int, per_host: int, http2: bool) -> dict[str, Any]:
         "HTTPCACHE_ENABLED": False,
         "LOG_ENABLED": False,
         "MEMUSAGE_ENABLED": False,
-        # else the page that refreshes would never reach the spider and its links would be lost
+        # otherwise a page with a refresh would not reach the spider and its links would be lost
         "METAREFRESH_ENABLED": False,
         "RANDOMIZE_DOWNLOAD_DELAY": False,
         "REDIRECT_ENABLED": True,
@@ -56,7 +55,7 @@ class LinksSpider(scrapy.Spider):  # type: ignore[misc]  # scrapy is an optional
     def __init__(self, seeds: Sequence[str]) -> None:
         super().__init__()
         self.seeds = seeds
-        # Scrapy compares netloc, so the port belongs to it
+        # Scrapy compares the netloc, with the port
         hosts = sorted({urlsplit(seed).netloc for seed in seeds})
         self.extractor = LinkExtractor(allow_domains=hosts, deny_extensions=[])
 

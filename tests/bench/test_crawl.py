@@ -11,6 +11,7 @@ from bench.crawl import (
     HERE,
     Run,
     below_floors,
+    fallen,
     markdown,
     parse_arguments,
     ratios,
@@ -19,7 +20,7 @@ from bench.crawl import (
     those_present,
     unequal_pages,
 )
-from bench.floors import CONTENDERS, TARGETS, check, fallen, measure_round, quick_floors
+from bench.floors import CONTENDERS, TARGETS, check, measure_round, quick_floors
 from bench.peers import build
 from bench.peers.build import PeerAbsent, built
 from bench.profile import IMPORTS, read_stacks, summarize
