@@ -161,7 +161,7 @@ def verify_crawl(
         )
     ]
     assert not unexplained, (
-        f"{len(unexplained)} requests without a visit or a failure: {unexplained[:3]}"
+        f"{len(unexplained)} requests have no visit, though no process failed: {unexplained[:3]}"
     )
     broken_rules = [
         each
