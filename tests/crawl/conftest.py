@@ -158,7 +158,7 @@ def path_of(url: str) -> str:
 
 def assert_valid_warc(warc: Path) -> None:
     """Assert that `warcio check` accepts a file."""
-    command = [Path(sys.executable).with_name("warcio"), "check", warc]
+    command = [str(Path(sys.executable).with_name("warcio")), "check", str(warc)]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout
 

@@ -180,7 +180,8 @@ def test_archive_holds_the_response_and_the_rendered_document(run: RunCrawl) -> 
     assert b"<title>shell</title>" in home.body
     assert b"<h1>made 0</h1>" in home.rendered
     assert_valid_warc(warc)
-    command = [Path(sys.executable).with_name("warcio"), "index", "-f", "warc-type", warc]
+    program = str(Path(sys.executable).with_name("warcio"))
+    command = [program, "index", "-f", "warc-type", str(warc)]
     index = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert index.count('"conversion"') == 1
     report = reparse_workspace(str(crawled.root), Config(), None, None, "test")

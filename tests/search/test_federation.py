@@ -369,12 +369,12 @@ def test_replicas_follow_the_index_and_its_layout(
         assert service.federation.languages() == {"en": 24}
         corpus.index(3)
         totals = []
-        until(
-            lambda: (
-                totals.append(service.search("words").total)
-                or len(service.supervisor.replicas()) == 3  # type: ignore[func-returns-value]
-            )
-        )
+
+        def three_replicas_respond() -> bool:
+            totals.append(service.search("words").total)
+            return len(service.supervisor.replicas()) == 3
+
+        until(three_replicas_respond)
         assert set(totals) == {24}  # the old replicas respond until the new ones are ready
         assert service.search("words").total == 24
         assert {path.name for path in (tmp_path / "cache").rglob("*") if path.suffix == ".store"}

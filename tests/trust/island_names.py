@@ -98,7 +98,7 @@ def test_each_reply_has_its_outcome(network: IsolatedNetwork) -> None:
         done = run(
             fetcher,
             [Request(f"http://{host}/", token=reply) for host, reply in hosts.items()],
-            at_once=len(hosts),
+            max_active=len(hosts),
         )
     wrong = []
     for exchange in done:
@@ -126,7 +126,7 @@ def test_silent_name_server_does_not_delay_other_hosts(network: IsolatedNetwork)
                 *(Request(f"http://silent-{number}.test/") for number in range(20)),
                 Request("http://well.test/"),
             ],
-            at_once=30,
+            max_active=30,
         )
     assert done[0].url == "http://well.test/"
     assert {exchange.error for exchange in done[1:]} == {"dns"}
@@ -145,7 +145,7 @@ def test_silent_name_server_does_not_delay_ftp_and_gopher(network: IsolatedNetwo
             Request(f"{('ftp', 'gopher')[number % 2]}://silent-{number}.test/")
             for number in range(20)
         ]
-        done = run(fetcher, [*silent, Request(f"ftp://files.test:{port}/a.txt")], at_once=30)
+        done = run(fetcher, [*silent, Request(f"ftp://files.test:{port}/a.txt")], max_active=30)
     assert (done[0].url, done[0].body, done[0].ip) == (
         f"ftp://files.test:{port}/a.txt",
         b"the text",
